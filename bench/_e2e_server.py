@@ -23,12 +23,13 @@ from fairpool.control.app import create_app
 from fairpool.control.clusters import cluster_beside
 from fairpool.control.owner import owner_token
 from fairpool.control.settings import Settings
-from fairpool.engines.simulated.behaviour import Behaviour, always
+from fairpool.engines.simulated.behaviour import Behaviour, same_behaviour
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
 from fairpool.model.node import Node
-from fairpool.platform.assembly import REST_S, TELL_WITHIN_MS
+from fairpool.platform.assembly import KEEP_ALIVE_S
 from fairpool.platform.in_process import InProcessControl
+from fairpool.platform.local_cluster import REPORT_DELAY_MS
 from fairpool.platform.loop_thread import LoopThread, Waker, now
 
 STARTS_S = 0.01
@@ -65,7 +66,7 @@ async def serve(folder: Path, nodes: int) -> None:
         )
         for number in range(nodes)
     )
-    engine = SimulatedEngine(RealTime(), machines, always(Behaviour(start_s=STARTS_S, run_s=RUNS_S)))
+    engine = SimulatedEngine(RealTime(), machines, same_behaviour(Behaviour(start_s=STARTS_S, run_s=RUNS_S)))
     async with app.router.lifespan_context(app):
         own = await cluster_beside(app.state.plane)
         home = asyncio.get_running_loop()
@@ -75,7 +76,7 @@ async def serve(folder: Path, nodes: int) -> None:
         ledger = await asyncio.to_thread(Ledger, folder / "ledger.db")
 
         def make_loop() -> Loop:
-            return Loop(ledger, engine, ControlLink(mailbox, own.name), now, report_delay_ms=TELL_WITHIN_MS)
+            return Loop(ledger, engine, ControlLink(mailbox, own.name), now, report_delay_ms=REPORT_DELAY_MS)
 
         loop_thread = await asyncio.to_thread(LoopThread, make_loop, waker, lambda why: None)
         mailbox.open()
@@ -84,7 +85,7 @@ async def serve(folder: Path, nodes: int) -> None:
         gc.collect()
         gc.freeze()
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", server_header=False, timeout_keep_alive=REST_S
+            app, log_config=None, access_log=False, lifespan="off", server_header=False, timeout_keep_alive=KEEP_ALIVE_S
         )
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve([listener]))

@@ -1,4 +1,4 @@
-"""Makers of lives, declarations and sights in few words, tables as text, and the story of one workload as text.
+"""Short constructors of pod records, declarations and observations; tables as text; the story of a workload as text.
 
 A story applies `settle` and `expand` step by step, with a clock of its own; there is no scheduler and no engine in it.
 
@@ -55,7 +55,7 @@ def first_boot(node: str) -> str:
 
 
 def record(name: str = "a-0-0", phase: PodPhase = WAITING, *, on: str | None = None, **more: Any) -> PodRecord:
-    """A life by its id; whoever has a node was bound to the first boot of it."""
+    """A pod record by its id; one with a node was bound to the first boot of it."""
     workload, index, incarnation = name.rsplit("-", 2)
     known: dict[str, Any] = {
         "group": GroupId(workload),
@@ -132,7 +132,7 @@ def tell(text: str) -> Story:
 
 
 class Story:
-    """One workload in the course of time."""
+    """One workload over time."""
 
     def __init__(self) -> None:
         self.now = at(0)
@@ -259,7 +259,7 @@ class Story:
         return self.nodes.get(of.node) if of.node is not None else None
 
     def _named(self, names: list[str]) -> list[PodRecord]:
-        assert names, "nobody is named"
+        assert names, "no pod is named"
         by_id: dict[str, PodRecord] = {each.id: each for each in self.pods}
         for name in names:
             assert name in by_id, f"there is no {name}"
@@ -419,6 +419,6 @@ def _option(text: str) -> dict[str, Any]:
         case ["restart", *policy]:
             return {"restart": RestartPolicy(" ".join(policy))}
         case ["interactive" | "training", "limit", _] | ["numbers", "from", _]:
-            return {}  # of the project and of the standing, not of the declaration
+            return {}  # of the project and of the state, not of the declaration
         case _:
             raise ValueError(f"a story does not know {text!r}")

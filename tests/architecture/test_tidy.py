@@ -104,6 +104,7 @@ FINE: list[tuple[Rule, Files]] = [
     (code.unused_modules, {"src/fairpool/a.py": "", "tests/test_a.py": "import fairpool.a"}),
     (code.unused_modules, {"src/fairpool/migrations/a.py": ""}),
     (code.unused_modules, {"src/fairpool/a.py": "", "pyproject.toml": 'x = "fairpool.a:main"'}),
+    (code.unused_modules, {"src/fairpool/a.py": "", "src/fairpool/__init__.py": "x = 'fairpool.a:main'"}),
     (
         code.foreign_imports,
         {"src/fairpool/scheduler/a.py": "import json\nimport numpy\nimport fairpool.model"},

@@ -105,12 +105,12 @@ class SimulatedHarness:
 
 
 class ReopenedHarness(SimulatedHarness):
-    """A simulated engine whose process dies after every call; the next one has only the journal."""
+    """A simulated engine whose process dies after every call; the next one has only the state file."""
 
     keeps_objects = False
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / "engine.journal"
+        self.path = folder / "engine.state"
         super().__init__()
         self.engine = Reopened(self.open)
 
@@ -119,7 +119,7 @@ class ReopenedHarness(SimulatedHarness):
             self.clock,
             [machine()],
             lambda order: self.behaviours.get(order.pod, Behaviour()),
-            # The one before is not closed: nobody closes anything when they are killed.
+            # The one before is not closed: a process that is killed closes nothing.
             StateFile(self.path),
         )
         return self.simulated

@@ -129,7 +129,7 @@ def test_the_nodes_are_seen_with_their_boot(harness: Harness) -> None:
 # --- an order is carried out at most once, however often it is given
 
 
-def test_a_life_is_started_once_however_often_it_is_ordered(harness: Harness) -> None:
+def test_a_pod_is_started_once_however_often_it_is_ordered(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S))
     first = seen(harness, order.pod)
     harness.pass_time(1)
@@ -137,7 +137,7 @@ def test_a_life_is_started_once_however_often_it_is_ordered(harness: Harness) ->
     assert seen(harness, order.pod) == first
 
 
-def test_a_life_that_runs_and_is_ordered_again_ends_when_it_would_have(harness: Harness) -> None:
+def test_a_pod_that_runs_and_is_ordered_again_exits_when_it_would_have(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=4))
     harness.pass_time(1)
     tell(harness, order)
@@ -145,7 +145,7 @@ def test_a_life_that_runs_and_is_ordered_again_ends_when_it_would_have(harness: 
     assert state(harness, order.pod) is PodState.EXITED
 
 
-def test_the_grace_of_a_life_runs_once(harness: Harness) -> None:
+def test_the_grace_period_of_a_pod_runs_once(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S, stop_s=LONG_S))
     assert tell(harness, stop(order, grace_s=2)).status is OrderStatus.DONE
     harness.pass_time(1)
@@ -201,10 +201,10 @@ def test_no_orders_have_no_answers(harness: Harness) -> None:
     assert list(tell_all(harness)) == []
 
 
-# --- a life that was stopped or has ended never starts (again), nor does an order for another boot of its node
+# --- a pod that was stopped or has ended is never started (again), nor is one whose order names another boot
 
 
-def test_a_life_that_was_stopped_before_it_was_ordered_never_starts(harness: Harness) -> None:
+def test_a_pod_that_was_stopped_before_it_was_ordered_never_starts(harness: Harness) -> None:
     order = harness.order(run_s=LONG_S)
     assert tell(harness, stop(order)).status is OrderStatus.DONE
     assert tell(harness, order).status is OrderStatus.REFUSED
@@ -213,7 +213,7 @@ def test_a_life_that_was_stopped_before_it_was_ordered_never_starts(harness: Har
 
 
 @pytest.mark.parametrize("node_is_named", [True, False])
-def test_a_stop_finds_its_life_whether_or_not_the_node_is_named(node_is_named: bool, harness: Harness) -> None:
+def test_a_stop_finds_its_pod_whether_or_not_the_node_is_named(node_is_named: bool, harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S))
     told = StopOrder(pod=order.pod, node=order.node if node_is_named else None, grace_s=1, reason="test")
     assert tell(harness, told).status is OrderStatus.DONE
@@ -221,7 +221,7 @@ def test_a_stop_finds_its_life_whether_or_not_the_node_is_named(node_is_named: b
     assert state(harness, order.pod) in (PodState.EXITED, None)
 
 
-def test_a_life_that_has_ended_does_not_run_again(harness: Harness) -> None:
+def test_a_pod_that_has_ended_does_not_run_again(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=0))
     harness.pass_time(1)
     before = seen(harness, order.pod)
@@ -230,7 +230,7 @@ def test_a_life_that_has_ended_does_not_run_again(harness: Harness) -> None:
     assert seen(harness, order.pod) == before
 
 
-def test_a_life_that_was_stopped_does_not_run_again(harness: Harness) -> None:
+def test_a_pod_that_was_stopped_does_not_run_again(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S))
     tell(harness, stop(order))
     harness.pass_time(1)
@@ -239,7 +239,7 @@ def test_a_life_that_was_stopped_does_not_run_again(harness: Harness) -> None:
     assert state(harness, order.pod) in (PodState.EXITED, None)
 
 
-def test_a_forgotten_life_does_not_run_again(harness: Harness) -> None:
+def test_a_forgotten_pod_does_not_run_again(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=0))
     harness.pass_time(1)
     tell(harness, ForgetOrder(pod=order.pod, node=order.node))
@@ -248,7 +248,7 @@ def test_a_forgotten_life_does_not_run_again(harness: Harness) -> None:
     assert seen(harness, order.pod) is None
 
 
-def test_the_next_life_of_a_pod_is_another_and_starts(harness: Harness) -> None:
+def test_the_replacement_of_a_pod_is_another_pod_and_starts(harness: Harness) -> None:
     first = start(harness, harness.order(run_s=0, exit_code=1))
     harness.pass_time(1)
     second = start(harness, harness.order(incarnation=1, run_s=LONG_S))
@@ -281,17 +281,17 @@ def test_what_ran_before_a_reboot_is_gone_and_the_boot_is_another(harness: Harne
     assert start(harness, harness.order(incarnation=1, run_s=LONG_S)).boot_id != order.boot_id
 
 
-# --- after a stop was answered with DONE the life is absent or exited, or still within its grace
+# --- after a stop was answered with DONE the pod is absent or exited, or within its grace period
 
 
-def test_a_life_that_obeys_is_over_before_its_grace_is(harness: Harness) -> None:
+def test_a_pod_that_obeys_exits_before_its_grace_period_is_over(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S, stop_s=0))
     assert tell(harness, stop(order, grace_s=LONG_S)).status is OrderStatus.DONE
     harness.pass_time(1)
     assert state(harness, order.pod) in (PodState.EXITED, None)
 
 
-def test_a_life_that_does_not_obey_is_over_when_its_grace_is(harness: Harness) -> None:
+def test_a_pod_that_does_not_obey_is_killed_after_its_grace_period(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S, stop_s=LONG_S))
     assert tell(harness, stop(order, grace_s=4)).status is OrderStatus.DONE
     assert state(harness, order.pod) is PodState.RUNNING
@@ -300,13 +300,13 @@ def test_a_life_that_does_not_obey_is_over_when_its_grace_is(harness: Harness) -
     assert exited is None or (exited.state is PodState.EXITED and exited.exit_code not in (0, None))
 
 
-def test_a_life_without_grace_is_over_at_once(harness: Harness) -> None:
+def test_a_pod_without_grace_period_exits_at_once(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S, stop_s=LONG_S))
     assert tell(harness, stop(order, grace_s=0)).status is OrderStatus.DONE
     assert state(harness, order.pod) in (PodState.EXITED, None)
 
 
-def test_a_life_that_finishes_within_its_grace_has_its_own_exit_code(harness: Harness) -> None:
+def test_a_pod_that_finishes_within_its_grace_period_has_its_own_exit_code(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=3, exit_code=0, stop_s=LONG_S))
     tell(harness, stop(order, grace_s=LONG_S))
     harness.pass_time(3)
@@ -314,7 +314,7 @@ def test_a_life_that_finishes_within_its_grace_has_its_own_exit_code(harness: Ha
     assert exited is None or exited.exit_code == 0
 
 
-def test_it_is_seen_whether_a_life_had_been_told_to_stop_when_it_ended(harness: Harness) -> None:
+def test_an_exited_pod_shows_whether_it_had_been_stopped_before(harness: Harness) -> None:
     told = start(harness, harness.order("told", run_s=LONG_S))
     ended = start(harness, harness.order("ended", device=1, run_s=0))
     harness.pass_time(1)
@@ -337,7 +337,7 @@ def test_a_lower_token_is_fenced_and_nothing_is_done(harness: Harness) -> None:
     assert order.pod not in harness.engine.observe(TWO).pods
 
 
-def test_a_lower_token_may_not_even_look(harness: Harness) -> None:
+def test_a_lower_token_may_not_even_observe(harness: Harness) -> None:
     harness.engine.observe(TWO)
     with pytest.raises(Fenced) as told:
         harness.engine.observe(ONE)

@@ -20,13 +20,14 @@ from fairpool.cluster.loop import Loop
 from fairpool.control.store import condition
 from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import downgrade
-from fairpool.engines.simulated.behaviour import Behaviour, always
+from fairpool.engines.simulated.behaviour import Behaviour, same_behaviour
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import Instant, NodeName, PodId, Revision
 from fairpool.model.node import Node
-from fairpool.platform import archive
+from fairpool.platform.backup import make_backup
 from fairpool.platform.data_directory import DataDirectory
+from fairpool.platform.restore import restore_backup
 from tests.control.house import House, codes, expect, house, node
 
 pytestmark = pytest.mark.slow
@@ -45,13 +46,13 @@ def old(tmp_path: Path) -> Path:
 
 
 def back_up(tmp_path: Path) -> None:
-    archive.make_backup(DataDirectory(old(tmp_path)), tmp_path / "backup")
+    make_backup(DataDirectory(old(tmp_path)), tmp_path / "backup")
 
 
 def restore(tmp_path: Path, folder: Path) -> None:
     data_directory = DataDirectory(folder)
     data_directory.prepare()
-    archive.restore_backup(data_directory, tmp_path / "backup")
+    restore_backup(data_directory, tmp_path / "backup")
 
 
 def go_on(home: House, times: int = 10) -> None:
@@ -217,7 +218,7 @@ class Cluster:
     def __init__(self, home: House) -> None:
         self.clock = VirtualClock(Instant(home.clock.now))
         machine = Node(name=NodeName("n1"), cpu_milli=64_000, memory_bytes=1 << 38, gpus=8, gpu_memory_mib=32_510)
-        self.engine = SimulatedEngine(self.clock, [machine], always(Behaviour()))
+        self.engine = SimulatedEngine(self.clock, [machine], same_behaviour(Behaviour()))
         self.wire = Wire(home)
         self.loop = Loop(Ledger(None), self.engine, ControlLink(self.wire, "local"), self.clock.now)
 

@@ -1,4 +1,4 @@
-"""What is special to the simulated engine: times known in advance, work kept, fences, its witness, its journal."""
+"""What is special to the simulated engine: timelines, kept work, fencing, invariants, the state file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from fairpool.engines.port import EngineUnreachable
-from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, always
+from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, same_behaviour
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.invariants import InvariantChecker
@@ -62,7 +62,7 @@ ONE = Token(1)
 # --- times
 
 
-def test_a_life_takes_the_time_its_behaviour_says() -> None:
+def test_a_pod_takes_the_time_of_its_behaviour() -> None:
     world = World(Behaviour(pull_s=10, start_s=2, run_s=30, exit_code=4))
     order = world.start("a")
     assert world.states(order, at_s=(0, 11.9, 12, 41.9, 42)) == ["starting", "starting", "running", "running", "exited"]
@@ -89,7 +89,7 @@ def test_a_pod_that_never_gets_its_image_leaves_when_it_is_stopped() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_looking_often_and_looking_once_see_the_same(seed: int) -> None:
+def test_observing_often_and_observing_once_show_the_same(seed: int) -> None:
     often, seldom = World(seeded(seed), gpus=64), World(seeded(seed), gpus=64)
     for each in (often, seldom):
         for number in range(40):
@@ -103,7 +103,7 @@ def test_looking_often_and_looking_once_see_the_same(seed: int) -> None:
 
 def test_a_clock_that_is_set_back_undoes_nothing() -> None:
     clock = SkewedClock(START)
-    engine = SimulatedEngine(clock.wall, [machine()], always(Behaviour(run_s=60)))
+    engine = SimulatedEngine(clock.wall, [machine()], same_behaviour(Behaviour(run_s=60)))
     order = start_order("a")
     engine.carry_out([order], ONE)
     clock.advance(100)
@@ -133,7 +133,7 @@ def test_a_pod_that_was_stopped_goes_on_where_it_was(checkpoint_s: float | None,
     assert world.states(second, at_s=(25 + left_s - 0.1, 25 + left_s)) == ["running", "exited"]
 
 
-def test_work_is_kept_over_several_lives_and_lost_nodes() -> None:
+def test_work_is_kept_over_replacements_and_lost_nodes() -> None:
     world = World(Behaviour(run_s=100))
     world.start("a")
     world.pass_time(30)
@@ -172,7 +172,7 @@ def test_a_node_that_is_silent_for_long_stops_its_pods_itself() -> None:
     assert world.engine.alive() == [order.pod]
     world.pass_time(0.1)
     assert world.engine.alive() == []
-    assert order.pod not in world.look().pods, "nobody can see it yet"
+    assert order.pod not in world.look().pods, "it cannot be observed yet"
     world.pass_time(60)
     world.engine.end_silence(NODE)
     observed = world.look().pods[order.pod]
@@ -209,7 +209,7 @@ def test_what_ended_while_its_node_was_silent_is_seen_afterwards() -> None:
     assert world.at(100).pods[order.pod].exit_code == 3
 
 
-def test_a_node_that_reboots_is_silent_and_nobody_knows_yet_that_it_rebooted() -> None:
+def test_a_rebooting_node_is_silent_and_still_has_its_old_boot_id() -> None:
     world = World(Behaviour())
     world.start("a")
     world.engine.reboot(NODE, down_s=30)
@@ -267,7 +267,7 @@ def test_only_what_has_changed_is_another_object() -> None:
 
 
 @pytest.mark.slow
-def test_looking_at_a_large_cluster_costs_what_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_observing_a_large_cluster_costs_what_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [machine(f"n{number}") for number in range(1000)]
     clock = VirtualClock(START)
     engine = SimulatedEngine(clock, nodes, always_by_name({"w5-3": Behaviour(run_s=50)}))
@@ -282,9 +282,9 @@ def test_looking_at_a_large_cluster_costs_what_has_changed(monkeypatch: pytest.M
     first = engine.observe(ONE)
     drawn: list[PodId] = []
 
-    def drawing(course: PodTimeline, at: Instant) -> ObservedPod:
-        drawn.append(course.order.pod)
-        return observed(course, at)
+    def drawing(timeline: PodTimeline, at: Instant) -> ObservedPod:
+        drawn.append(timeline.order.pod)
+        return observed(timeline, at)
 
     monkeypatch.setattr("fairpool.engines.simulated.engine.observed", drawing)
     clock.advance(49)
@@ -294,7 +294,7 @@ def test_looking_at_a_large_cluster_costs_what_has_changed(monkeypatch: pytest.M
     assert drawn == ["w5-3-0-0"]
 
 
-# --- the witness
+# --- invariants
 
 
 def use(*requests: GpuRequest | PodShape, devices: tuple[int, ...] = (0,)) -> list[StartOrder]:
@@ -372,16 +372,16 @@ def test_what_fits_is_no_violation(orders: list[StartOrder]) -> None:
         pytest.param(
             [start_order("a"), start_order("a", incarnation=1, devices=(1,))],
             "a-0-1 runs at the same time as a-0-0",
-            id="two lives of one pod",
+            id="two pods of one index",
         ),
         pytest.param(
             [start_order("a"), start_order("a", node="n2", boot_id="n2/1")],
             "a-0-0 was ordered to n1, and then to n2",
-            id="one life on two nodes",
+            id="one pod on two nodes",
         ),
     ],
 )
-def test_the_witness_sees(orders: list[StartOrder], violation: str) -> None:
+def test_the_invariant_checker_finds(orders: list[StartOrder], violation: str) -> None:
     world = World(Behaviour())
     world.engine.carry_out(orders, ONE)
     assert world.engine.violations == [violation]
@@ -410,38 +410,38 @@ def test_a_fenced_node_holds_nothing() -> None:
     assert world.engine.violations == []
 
 
-def test_the_witness_trusts_not_even_the_engine() -> None:
-    witness = InvariantChecker()
-    witness.acted(Token(3))
-    witness.acted(Token(2))
+def test_the_invariant_checker_trusts_not_even_the_engine() -> None:
+    checker = InvariantChecker()
+    checker.acted(Token(3))
+    checker.acted(Token(2))
     order = start_order("a")
-    witness.started(order, machine())
-    witness.ended(order.pod)
-    witness.started(order, machine())
-    assert witness.violations == [
+    checker.started(order, machine())
+    checker.ended(order.pod)
+    checker.started(order, machine())
+    assert checker.violations == [
         "an order with token 2 was obeyed after token 3 had been shown",
         "a-0-0 was started twice",
     ]
 
 
-# --- the journal
+# --- the state file
 
 
 def test_a_reopened_engine_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     clock = VirtualClock(START)
-    first = SimulatedEngine(clock, [machine()], seeded(1), StateFile(tmp_path / "journal"))
+    first = SimulatedEngine(clock, [machine()], seeded(1), StateFile(tmp_path / "state"))
     first.carry_out([start_order("a"), start_order("b", devices=(1,))], ONE)
     clock.advance(3600)
-    reopened = SimulatedEngine(clock, [machine()], always(Behaviour()), StateFile(tmp_path / "journal"))
+    reopened = SimulatedEngine(clock, [machine()], same_behaviour(Behaviour()), StateFile(tmp_path / "state"))
     assert reopened.observe(ONE).pods == first.observe(ONE).pods
     assert reopened.alive() == first.alive()
 
 
 def test_violations_outlive_the_process(tmp_path: Path) -> None:
-    first = SimulatedEngine(VirtualClock(START), [machine()], state_file=StateFile(tmp_path / "journal"))
+    first = SimulatedEngine(VirtualClock(START), [machine()], state_file=StateFile(tmp_path / "state"))
     first.carry_out([start_order("a"), start_order("b")], ONE)
     assert len(first.violations) == 1
-    reopened = SimulatedEngine(VirtualClock(START), [], state_file=StateFile(tmp_path / "journal"))
+    reopened = SimulatedEngine(VirtualClock(START), [], state_file=StateFile(tmp_path / "state"))
     assert reopened.violations == first.violations
 
 
@@ -452,7 +452,7 @@ def test_an_engine_that_dies_between_any_two_calls_does_what_the_other_does(seed
     steady = SimulatedEngine(clock, nodes, seeded(seed))
 
     def reopened() -> SimulatedEngine:
-        return SimulatedEngine(clock, nodes, seeded(seed), StateFile(tmp_path / "journal"))
+        return SimulatedEngine(clock, nodes, seeded(seed), StateFile(tmp_path / "state"))
 
     dice = Random(seed)
     for step in range(20):
@@ -493,17 +493,17 @@ def some_act(dice: Random, step: int, engine: SimulatedEngine) -> Act:
     return dice.choice(acts)
 
 
-def test_a_journal_that_cannot_be_written_means_away_and_is_caught_up_later(
+def test_a_state_file_that_cannot_be_written_means_unreachable_and_is_written_later(
     tmp_path: Path,
 ) -> None:
-    journal = StateFile(tmp_path / "journal")
-    engine = SimulatedEngine(VirtualClock(START), [machine()], state_file=journal)
-    journal._database.execute("PRAGMA query_only = ON")
+    state_file = StateFile(tmp_path / "state")
+    engine = SimulatedEngine(VirtualClock(START), [machine()], state_file=state_file)
+    state_file._database.execute("PRAGMA query_only = ON")
     with pytest.raises(EngineUnreachable):
         engine.carry_out([start_order("a")], ONE)
-    journal._database.execute("PRAGMA query_only = OFF")
+    state_file._database.execute("PRAGMA query_only = OFF")
     assert engine.carry_out([start_order("a")], ONE) == [OrderResult(PodId("a-0-0"), OrderStatus.DONE)]
-    reopened = SimulatedEngine(VirtualClock(START), state_file=StateFile(tmp_path / "journal"))
+    reopened = SimulatedEngine(VirtualClock(START), state_file=StateFile(tmp_path / "state"))
     assert list(reopened.observe(ONE).pods) == ["a-0-0"]
 
 
@@ -512,8 +512,8 @@ def test_pods_run_on_after_the_process_was_killed(tmp_path: Path) -> None:
     program = f"""
 import os, signal
 from tests.contracts.test_simulated_engine import *
-journal = Journal({str(tmp_path / "j")!r})
-engine = SimulatedEngine(VirtualClock(START), [machine()], always(Behaviour(run_s=60)), journal)
+state_file = StateFile({str(tmp_path / "j")!r})
+engine = SimulatedEngine(VirtualClock(START), [machine()], same_behaviour(Behaviour(run_s=60)), state_file)
 assert engine.carry_out([start_order("a")], Token(5))[0].status is OrderStatus.DONE
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -526,7 +526,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert engine.observe(Token(5)).pods[PodId("a-0-0")].state is PodState.EXITED
 
 
-def test_everything_an_order_or_a_node_can_hold_comes_back_from_the_journal() -> None:
+def test_everything_an_order_or_a_node_can_hold_comes_back_from_the_state_file() -> None:
     shape = PodShape(
         gpu=GpuRequest(mig=(("mig-1g", 2),)),
         extended=(("disks", 1),),
@@ -535,8 +535,8 @@ def test_everything_an_order_or_a_node_can_hold_comes_back_from_the_journal() ->
         labels=(("app", "x"),),
         near=(PodAffinityTerm("rack", (("app", "x"),)),),
     )
-    course = PodTimeline(number=1, order=start_order("a", shape=shape), behaviour=Behaviour(), accepted_at=START)
-    assert decode(PodTimeline, encode(course)) == course
+    timeline = PodTimeline(number=1, order=start_order("a", shape=shape), behaviour=Behaviour(), accepted_at=START)
+    assert decode(PodTimeline, encode(timeline)) == timeline
     node = replace(machine(), labels={"a": "b"}, taints=(Taint("x"),), gpus_withheld=(3,), mig_instances={"mig-1g": 7})
     host = SimulatedNode(number=1, node=node, silent_since=START)
     assert decode(SimulatedNode, encode(host)) == host
@@ -760,7 +760,7 @@ def test_a_node_that_is_offered_again_is_in_the_same_boot() -> None:
     assert world.look().nodes[NODE] == before
 
 
-def test_a_pod_whose_record_is_lost_lives_on_unseen_and_is_found_later() -> None:
+def test_a_pod_whose_record_is_lost_runs_unseen_and_is_found_later() -> None:
     world = World(Behaviour(run_s=600))
     order = world.start("a")
     world.engine.lose_record(order.pod, Instant(START + 100 * SECOND_MS))
@@ -770,7 +770,7 @@ def test_a_pod_whose_record_is_lost_lives_on_unseen_and_is_found_later() -> None
 
 
 @pytest.mark.parametrize("how", ["start", "stop", "forget", "look"])
-def test_a_pod_whose_record_is_lost_is_found_by_whoever_looks_for_it(how: str) -> None:
+def test_a_pod_whose_record_is_lost_is_found_by_any_order(how: str) -> None:
     world = World(Behaviour(stop_s=20))
     order = world.start("a")
     world.engine.lose_record(order.pod, Instant(START + 1000 * SECOND_MS))
@@ -787,16 +787,16 @@ def test_a_pod_whose_record_is_lost_is_found_by_whoever_looks_for_it(how: str) -
     assert not world.engine.violations
 
 
-def test_of_a_pod_that_ends_unseen_nobody_knows_how() -> None:
+def test_a_pod_that_exits_unseen_is_never_observed_again() -> None:
     world = World(Behaviour(run_s=10))
     order = world.start("a")
     world.engine.lose_record(order.pod, Instant(START + 100 * SECOND_MS))
     assert order.pod not in world.at(200).pods
     assert world.engine.alive() == []
-    assert world.tell(order).status is OrderStatus.REFUSED, "it has had its life"
+    assert world.tell(order).status is OrderStatus.REFUSED, "it was started once"
 
 
-def test_whom_it_has_told_to_stop_an_engine_does_not_lose() -> None:
+def test_an_engine_does_not_lose_a_pod_that_it_has_stopped() -> None:
     world = World(Behaviour(stop_s=20))
     order = world.start("a")
     world.stop(order, grace_s=30)
@@ -829,15 +829,15 @@ def test_a_pod_whose_shim_goes_on_in_time_leaves_by_itself() -> None:
     assert world.look().pods[order.pod].exit_code == 143
 
 
-def test_a_journal_remembers_what_is_not_offered_not_seen_and_not_heard(tmp_path: Path) -> None:
-    clock, path = VirtualClock(START), tmp_path / "journal"
-    first = SimulatedEngine(clock, [machine()], always(Behaviour()), StateFile(path))
+def test_a_state_file_keeps_removed_nodes_lost_records_and_stopped_shims(tmp_path: Path) -> None:
+    clock, path = VirtualClock(START), tmp_path / "state"
+    first = SimulatedEngine(clock, [machine()], same_behaviour(Behaviour()), StateFile(path))
     unseen, deaf = start_order("a"), start_order("b", devices=(1,))
     first.carry_out([unseen, deaf], ONE)
     first.lose_record(unseen.pod, Instant(START + 100 * SECOND_MS))
     first.stop_shim(deaf.pod, Instant(START + 100 * SECOND_MS))
     first.withdraw_node(NODE)
-    again = SimulatedEngine(clock, [machine()], always(Behaviour()), StateFile(path))
+    again = SimulatedEngine(clock, [machine()], same_behaviour(Behaviour()), StateFile(path))
     assert (list(again.observe(ONE).nodes), list(again.observe(ONE).pods)) == ([], [deaf.pod])
     again.carry_out([StopOrder(pod=deaf.pod, node=NODE, grace_s=50, reason="test")], ONE)
     clock.advance(49)
@@ -846,7 +846,7 @@ def test_a_journal_remembers_what_is_not_offered_not_seen_and_not_heard(tmp_path
 
 
 @pytest.mark.parametrize("deaf", [0.0, 0.5])
-def test_those_who_do_not_listen_behave_as_before_in_all_else(deaf: float) -> None:
+def test_pods_that_ignore_a_stop_behave_as_before_in_all_else(deaf: float) -> None:
     orders = [start_order(f"w{number}") for number in range(60)]
     heard, mixed = [seeded(7)(each) for each in orders], [seeded(7, ignores_stop=deaf)(each) for each in orders]
     assert [replace(each, stop_s=0) for each in heard] == [replace(each, stop_s=0) for each in mixed]
@@ -858,7 +858,7 @@ class World:
 
     def __init__(self, behaviour: Behaviour | BehaviourOf, gpus: int = 8) -> None:
         self.clock = VirtualClock(START)
-        behaviour_of = always(behaviour) if isinstance(behaviour, Behaviour) else behaviour
+        behaviour_of = same_behaviour(behaviour) if isinstance(behaviour, Behaviour) else behaviour
         self.engine = SimulatedEngine(self.clock, [machine(gpus=gpus)], behaviour_of)
 
     def start(self, workload: str, incarnation: int = 0, device: int = 0) -> StartOrder:

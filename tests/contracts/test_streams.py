@@ -35,8 +35,9 @@ from fairpool.model.ids import Instant, NodeName, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.problem import Problem
 from fairpool.model.status import WorkloadPhase
-from fairpool.platform import archive
+from fairpool.platform.backup import make_backup
 from fairpool.platform.data_directory import DataDirectory
+from fairpool.platform.restore import restore_backup
 from tests.control.house import CHEAP, choose_password
 
 pytestmark = pytest.mark.slow
@@ -304,13 +305,13 @@ def test_a_reader_from_before_a_restore_is_told_to_look_at_everything_anew(tmp_p
     with serving(tmp_path / "old") as served:
         served.admin.create_project(org.ProjectRequest(name="team-a"))
         read = [served.admin.project("team-a").revision]
-        archive.make_backup(DataDirectory(tmp_path / "old"), tmp_path / "backup")
+        make_backup(DataDirectory(tmp_path / "old"), tmp_path / "backup")
         served.submit("lost")
         with Client(served.address, served.admin.token) as reader:
             read += [each.revision for each in islice(reader.changes(after=read[0]), 1)]
     data_directory = DataDirectory(tmp_path / folder)
     data_directory.prepare()
-    archive.restore_backup(data_directory, tmp_path / "backup")
+    restore_backup(data_directory, tmp_path / "backup")
     with serving(tmp_path / folder) as served:
         first, *more = [served.submit(f"again-{number}") for number in range(5)]
         with Client(served.address, served.admin.token) as reader:

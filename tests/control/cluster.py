@@ -8,7 +8,7 @@ from typing import Any
 from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
-from fairpool.engines.simulated.behaviour import Behaviour, always
+from fairpool.engines.simulated.behaviour import Behaviour, same_behaviour
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import NodeName
@@ -24,7 +24,7 @@ class Cluster:
     def __init__(self, home: House, nodes: Sequence[Node] = ()) -> None:
         self.home = home
         self.clock = VirtualClock(START)
-        self.engine = SimulatedEngine(self.clock, nodes or [machine("n1"), machine("n2")], always(Behaviour()))
+        self.engine = SimulatedEngine(self.clock, nodes or [machine("n1"), machine("n2")], same_behaviour(Behaviour()))
         self.ledger = Ledger(None)
         self.loop = self.restart()
 

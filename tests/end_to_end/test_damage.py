@@ -52,7 +52,7 @@ FULL = """
 import json, os, sys
 from pathlib import Path
 from fairpool.agent import mounts, namespaces
-from fairpool.platform import archive
+from fairpool.platform import backup as backup_module, restore
 from fairpool.platform.data_directory import DataDirectory, PlatformError
 from tests.specification.test_archive import declare, declared
 
@@ -63,7 +63,7 @@ mounts.mount("tmpfs", str(folder / "data"), "tmpfs", 0, "size=4m,mode=700")
 data_directory = DataDirectory(folder / "data")
 data_directory.machine.mkdir()
 declare(data_directory.control, "kept")
-archive.make_backup(data_directory, folder / "backup")
+backup_module.make_backup(data_directory, folder / "backup")
 declare(data_directory.control, "later", keep_journal=True)
 with open(data_directory.root / "filler", "wb", buffering=0) as filler:
     try:
@@ -73,15 +73,15 @@ with open(data_directory.root / "filler", "wb", buffering=0) as filler:
         pass
 before = os.listdir(data_directory.root)
 answers = []
-archive.make_backup(data_directory, folder / "another")
+backup_module.make_backup(data_directory, folder / "another")
 try:
-    archive.restore_backup(data_directory, folder / "backup")
+    restore.restore_backup(data_directory, folder / "backup")
 except PlatformError as error:
     answers.append(error.problem.what)
 new = [name for name in os.listdir(data_directory.root) if name not in before]
 os.unlink(data_directory.root / "filler")
 rows = declared(data_directory.control)
-archive.restore_backup(data_directory, folder / "another")
+restore.restore_backup(data_directory, folder / "another")
 print(json.dumps([answers, new, rows, declared(data_directory.control)]))
 """
 

@@ -1070,7 +1070,7 @@ def test_a_given_password_must_be_changed_first(server: Server) -> None:
     assert password
     server.log_in("eve", "eve@example.com", password[1])
     said = server.refused("runai list jobs -p team-a", person="eve")
-    assert said.startswith("the password of eve@example.com was set by someone else and must be changed first: ")
+    assert said.startswith("the password of eve@example.com was set by an administrator and must be changed first: ")
     assert "runai password" in said
     with Terminal(server, "login", "--config-path", str(server.folder / "eve2"), "-u", "eve@example.com") as terminal:
         terminal.read_until("Password")

@@ -25,7 +25,7 @@ from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.shell import Channel
 from fairpool.cli.failure import BUSY, DAMAGED, FOREIGN, NEWER, READ_ONLY
 from fairpool.control.settings import FIRST_USER
-from fairpool.platform import archive
+from fairpool.platform import restore
 from fairpool.platform.directory_lock import lock_holder
 from tests.contracts.test_damaged_database import locked
 from tests.running_platform import PATIENCE_S, Running, fairpool
@@ -169,7 +169,7 @@ def test_a_first_password_for_those_who_want_one(tmp_path: Path, by_stdin: bool)
             timeout=PATIENCE_S,
             check=True,
         )
-        assert "must be changed first" in started.stdout
+        assert "Change it first" in started.stdout
         assert "from the installer" not in Path(f"/proc/{platform.pid}/cmdline").read_text()
         refused = runai(config, "list")
         assert (refused.returncode, "runai password" in refused.stderr) == (1, True), refused.stderr
@@ -421,10 +421,11 @@ def test_starts_and_stops_in_good_time(platform: Running) -> None:
 
 LINGERING = """
 import pathlib, signal, sys, time
-from fairpool.platform.data_directory import DataDirectory, occupied
+from fairpool.platform.data_directory import DataDirectory
+from fairpool.platform.directory_lock import locked
 told = []
 signal.signal(signal.SIGTERM, lambda *_: told.append(1))
-with occupied(DataDirectory(pathlib.Path(sys.argv[1])), "up"):
+with locked(DataDirectory(pathlib.Path(sys.argv[1])), "up"):
     print("in", flush=True)
     while not told:
         time.sleep(0.01)
@@ -687,7 +688,7 @@ def test_a_restore_that_was_cut_off_is_finished_by_the_next_start(
         plain = Path.rename
         fate.setattr(Path, "rename", lambda path, target: (plain(path, target), fate.setattr(Path, "replace", killed)))
         with pytest.raises(KeyboardInterrupt):
-            archive.restore_backup(platform.data_directory, file)
+            restore.restore_backup(platform.data_directory, file)
     assert platform.data_directory.restoring.exists()
     started = platform.up()
     assert "an interrupted restore was completed" in started.stdout

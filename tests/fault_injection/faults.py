@@ -1,8 +1,8 @@
-"""How often which kind of thing goes wrong. A seed chooses the kinds and how bad they are.
+"""Rates of faults, by seed.
 
-Every seed has its own mix with about half of the kinds absent ("swarm testing"): with everything on all the time, one
-kind hides another, and few worlds live long enough to be interesting. `unreliable.py` and `mishaps.py` make the engine
-go wrong like this; the rates of loop, ledger and control plane are for those who have one.
+Every seed has its own mix with about half of the kinds absent ("swarm testing"): with all kinds at all times, one hides
+another, and few simulations get far enough to be interesting. `faulty_engine.py` and `random_faults.py` apply those of
+the engine; the rates of loop, ledger and control plane are for `tests/simulation`.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Faults:
     pod_loss: float = _up_to(0.5)
     node_reboot: float = _up_to(0.5)
     node_short_silence: float = _up_to(1.0)
-    """Too short to be called gone."""
+    """Too short to be declared gone."""
     node_long_silence: float = _up_to(0.5)
-    """The agent fences itself, and the cluster may call the node gone."""
+    """The agent fences itself, and the node may be declared gone."""
     node_removal: float = _up_to(0.3)
 
     # Of each step of the loop, or each call to the control plane.
@@ -60,15 +60,15 @@ class Faults:
     control_late: float = _up_to(0.3)
     control_twice: float = _up_to(0.3)
 
-    # Younger than the rest, and after it: a seed draws the rates in this order, and keeps those it had.
+    # Added later, so at the end: a seed draws the rates in this order, and keeps those it had.
     node_set_change: float = _up_to(0.5)
     """An hour, of each node: it is not offered any more while its pods run on, and perhaps another one is instead."""
     record_loss: float = _up_to(1.0)
-    """An hour, of each pod: the engine does not see it for a while, though it lives."""
+    """An hour, of each pod: the engine does not see it for a while, although it runs."""
     shim_stop: float = _up_to(1.0)
-    """An hour, of each pod: its shim neither tells of its end nor passes a notice on."""
+    """An hour, of each pod: its shim neither reports its exit nor forwards a signal."""
     ignores_stop: float = _up_to(0.5)
-    """Of each life: it does not listen when it is told to stop, and some have long graces. For behaviours."""
+    """Of each pod: it ignores SIGTERM, and some have long grace periods. For behaviours."""
 
     @classmethod
     def none(cls) -> Faults:

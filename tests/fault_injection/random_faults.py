@@ -1,5 +1,4 @@
-"""What befalls nodes and pods by themselves: crashes, losses, reboots, silence, machines that leave and come back,
-other sets of nodes, lost records, stopped shims."""
+"""Random faults of nodes and pods: crashes, losses, reboots, silence, removed nodes, lost records, stopped shims."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ Victim = TypeVar("Victim", bound=str)
 
 
 class RandomFaults:
-    """Strikes the nodes and pods of one engine, as often as the faults say."""
+    """Applies faults to the nodes and pods of one engine, at their rates."""
 
     def __init__(self, engine: SimulatedEngine, faults: Faults, dice: Random, now: Instant) -> None:
         self.faults = faults
@@ -38,7 +37,7 @@ class RandomFaults:
         self._sets = 0
 
     def strike(self, now: Instant) -> None:
-        """All that befalls anybody between the last strike and now."""
+        """Apply the faults of the time since the last call."""
         hours = (now - self._struck_at) / SECOND_MS / HOUR_S
         self._struck_at = now
         while self._returning and self._returning[0][0] <= now:
@@ -97,12 +96,12 @@ class RandomFaults:
         heappush(self._returning, (_after(now, self._dice.uniform(60, 1800)), name, node))
 
     def _whole_nodes(self) -> list[NodeName]:
-        """Those that answer, and stand for no other."""
+        """Nodes that respond, and are not offered instead of another."""
         engine = self._engine
         return [name for name in engine.nodes if not engine.host(name).is_silent and INSTEAD not in name]
 
     def _change_set(self, name: NodeName, now: Instant) -> None:
-        """Somebody starts the engine with other nodes; what runs on the old one is not asked."""
+        """The engine is started with other nodes; the pods on the old one keep running."""
         self._engine.withdraw_node(name)
         if self._dice.random() < 0.5:
             self._sets += 1

@@ -102,35 +102,33 @@ def _gpu_request(dice: Random) -> GpuRequest:
 
 
 NEVER_S = 10.0**9
-"""Longer than anybody waits."""
+"""Longer than any grace period."""
 
 
 def seeded(
     seed: int, *, run_s: tuple[float, float] = (60, 7200), failing: float = 0.02, ignores_stop: float = 0.0
 ) -> BehaviourOf:
-    """Behaviours that depend on nothing but the seed and the life.
+    """Behaviours that depend on nothing but the seed and the pod.
 
-    How much work a pod has is the same in all its lives. `failing` is the part of lives that exit with 1, somewhere on
-    the way, `deaf` that of lives that do not leave when they are told to.
+    The replacements of a pod have the same work. `failing` is the share of pods that exit with 1 before their work is
+    done, `ignores_stop` that of pods that ignore SIGTERM.
     """
 
     def behaviour(order: StartOrder) -> Behaviour:
         # Not hash(): that of a string differs from process to process.
-        pod = Random(f"{seed} {order.workload} {order.index}")
-        life = Random(f"{seed} {order.workload} {order.index} {order.incarnation}")
-        work_s = round(pod.uniform(*run_s), 3)
-        checkpoint_s = pod.choice((0, 60, 600, None))
-        fails = life.random() < failing
+        work = Random(f"{seed} {order.workload} {order.index}")
+        own = Random(f"{seed} {order.workload} {order.index} {order.incarnation}")
+        work_s = round(work.uniform(*run_s), 3)
+        checkpoint_s = work.choice((0, 60, 600, None))
+        fails = own.random() < failing
         ignores_stop_now = ignores_stop > 0 and Random(f"{seed} {order.pod} deaf").random() < ignores_stop
         return Behaviour(
-            pull_s=round(life.choice((0, life.uniform(0, 10), life.uniform(0, 90))), 3),
-            start_s=round(life.uniform(0.1, 5), 3),
-            run_s=_run_s(order, work_s, life.random() if fails else 1),
+            pull_s=round(own.choice((0, own.uniform(0, 10), own.uniform(0, 90))), 3),
+            start_s=round(own.uniform(0.1, 5), 3),
+            run_s=_run_s(order, work_s, own.random() if fails else 1),
             exit_code=1 if fails else 0,
             checkpoint_s=checkpoint_s,
-            stop_s=NEVER_S
-            if ignores_stop_now
-            else round(life.choice((0, life.uniform(0, 20), life.uniform(0, 60))), 3),
+            stop_s=NEVER_S if ignores_stop_now else round(own.choice((0, own.uniform(0, 20), own.uniform(0, 60))), 3),
         )
 
     return behaviour

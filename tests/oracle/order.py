@@ -136,6 +136,7 @@ def comes_first(
 def _queue_key(
     world: World, queue: QueueId, adds: Vector, loses: Vector
 ) -> tuple[bool, bool, int, bool, Fraction, Fraction]:
+    """The first six criteria: over its share, outside its quota, priority, uses what it has no share of, shares."""
     has = world.held(queue)
     then = total((has, adds))
     over = [amount > fair for amount, fair in zip(has, world.fair[queue], strict=True)]

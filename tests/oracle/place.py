@@ -75,8 +75,8 @@ def _place(
 def _place_pod(world: World, name: PodId, among: NodeSet, may_bind: bool) -> World | None:
     """The node with the highest score among those where the pod fits; the smaller name on a tie."""
     pod = world.pods[name]
-    scores = {node: score(world, pod, node, among) for node in among.nodes}
-    for node in sorted(among.nodes, key=lambda each: (-scores[each], each)):
+    score = scores(world, pod, among)
+    for node in sorted(among.nodes, key=lambda each: (-score[each], each)):
         found = find_place(world, pod, node)
         if found is not None:
             place, is_free_now = found
@@ -334,19 +334,24 @@ def choose_devices(
 # Score
 
 
-def score(world: World, pod: PodState, name: NodeName, among: NodeSet) -> Fraction:
-    """How good a node is for a pod, fitting or not (6.3). Each term outweighs those after it."""
-    node, is_gpu = world.nodes[name], world.wants_gpu(pod)
-    points: dict[ScoreTerm, Fraction | int] = {
-        ScoreTerm.NOMINATED: 10**6 * (pod.row.nominated == name),
-        ScoreTerm.TOPOLOGY: 10**4 * among.points.get(name, 0),
-        ScoreTerm.SHARING: 1000 * _joins_shared_device(world, pod, name),
-        ScoreTerm.AVAILABILITY: 100 * _is_available(world, pod, name),
-        ScoreTerm.RESOURCE_TYPE: 10 * (not (is_gpu or node.gpus or node.mig_instances or node.claim_devices)),
-        ScoreTerm.SOFT_TAINTS: -len(_not_tolerated(pod, node)),
-        ScoreTerm.PLACEMENT: _placement(world, name, among, is_gpu) / 10,
-    }
-    return Fraction(sum(points[term] for term in points if term in world.policy.score_terms))
+def scores(world: World, pod: PodState, among: NodeSet) -> dict[NodeName, Fraction]:
+    """How good each node is for a pod, fitting or not (6.3). Each term outweighs those after it."""
+    found, is_gpu = {}, world.wants_gpu(pod)
+    placement = _placement(world, among, is_gpu)
+    for name in among.nodes:
+        node = world.nodes[name]
+        has_no_gpus = not (node.gpus or node.mig_instances or node.claim_devices)
+        points: dict[ScoreTerm, Fraction | int] = {
+            ScoreTerm.NOMINATED: 10**6 * (pod.row.nominated == name),
+            ScoreTerm.TOPOLOGY: 10**4 * among.points.get(name, 0),
+            ScoreTerm.SHARING: 1000 * _joins_shared_device(world, pod, name),
+            ScoreTerm.AVAILABILITY: 100 * _is_available(world, pod, name),
+            ScoreTerm.RESOURCE_TYPE: 10 * (has_no_gpus and not is_gpu),
+            ScoreTerm.SOFT_TAINTS: -len(_not_tolerated(pod, node)),
+            ScoreTerm.PLACEMENT: placement[name] / 10,
+        }
+        found[name] = Fraction(sum(points[term] for term in points if term in world.policy.score_terms))
+    return found
 
 
 def _joins_shared_device(world: World, pod: PodState, node: NodeName) -> bool:
@@ -368,19 +373,19 @@ def _is_available(world: World, pod: PodState, node: NodeName) -> bool:
     return max(0, now.amounts[GPUS]) + len(hosts) >= pod.row.shape.gpu.devices
 
 
-def _placement(world: World, name: NodeName, among: NodeSet, is_gpu: bool) -> Fraction:
-    """Pack: the fuller the better, 0 to 9. Spread: the emptier the better, 0 to 1."""
-    capacity = {
-        each: WHOLE_GPU * gpus_of(world.nodes[each]) if is_gpu else world.nodes[each].cpu_milli for each in among.nodes
-    }
-    if not capacity[name]:
-        return Fraction(0)
-    free_there = {each: _free_there(world, each, is_gpu) for each in among.nodes if capacity[each]}
-    pool = world.snapshot.pool
-    if (pool.gpu_placement if is_gpu else pool.cpu_placement) is Placement.SPREAD:
-        return Fraction(free_there[name], capacity[name])
-    least, most = min(free_there.values()), max(free_there.values())
-    return Fraction(9) if least == most else 9 - Fraction(9 * (free_there[name] - least), most - least)
+def _placement(world: World, among: NodeSet, is_gpu: bool) -> dict[NodeName, Fraction]:
+    """Pack: the fuller a node the better, 0 to 9. Spread: the emptier the better, 0 to 1."""
+    nodes, pool = {name: world.nodes[name] for name in among.nodes}, world.snapshot.pool
+    capacity = {name: WHOLE_GPU * gpus_of(node) if is_gpu else node.cpu_milli for name, node in nodes.items()}
+    there = {name: _free_there(world, name, is_gpu) for name in nodes if capacity[name]}
+    points = dict.fromkeys(nodes, Fraction(0))
+    for name, amount in there.items():
+        least, most = min(there.values()), max(there.values())
+        if (pool.gpu_placement if is_gpu else pool.cpu_placement) is Placement.SPREAD:
+            points[name] = Fraction(amount, capacity[name])
+        else:
+            points[name] = Fraction(9) if least == most else 9 - Fraction(9 * (amount - least), most - least)
+    return points
 
 
 def _free_there(world: World, node: NodeName, is_gpu: bool) -> int:

@@ -41,7 +41,7 @@ def test_the_oracle_agrees_on_thousands_of_worlds(profile: str, feature: str, po
 
 
 def check(seeds: range, profile: str, feature: str, policy: str) -> None:
-    stories = []
+    differences = []
     for seed in seeds:
         snapshot = world(seed, profile, feature, POLICIES[policy]())
         after = applied(snapshot, plan(snapshot))
@@ -49,8 +49,8 @@ def check(seeds: range, profile: str, feature: str, policy: str) -> None:
         excess = overcommitted(after) if policy == "product" else []
         if real != oracle or excess:
             title = f"world({seed}, {profile!r}, {feature!r}), {policy}"
-            stories.append("\n".join([title, *excess, story(snapshot, real, oracle)]))
-    assert not stories, f"{len(stories)} of {len(seeds)} differ\n\n" + "\n\n".join(stories)
+            differences.append("\n".join([title, *excess, difference(snapshot, real, oracle)]))
+    assert not differences, f"{len(differences)} of {len(seeds)} differ\n\n" + "\n\n".join(differences)
 
 
 def applied(snapshot: Snapshot, decided: Plan) -> World:
@@ -90,10 +90,10 @@ def overcommitted(after: World) -> list[str]:
     return found
 
 
-# Telling what happened
+# Describing a difference
 
 
-def story(snapshot: Snapshot, real: Outcome, oracle: Outcome) -> str:
+def difference(snapshot: Snapshot, real: Outcome, oracle: Outcome) -> str:
     return "\n".join(
         [*_scene(snapshot), "outcome (real | oracle):", *_ends(snapshot, real, oracle), *_sums(real, oracle)]
     )
@@ -120,8 +120,8 @@ def _scene(snapshot: Snapshot) -> Iterator[str]:
             f"{'' if preemptible else 'not '}preemptible, age {age_s} s, {sets}"
             f"{'' if group.movable else ', not movable'}{f', avoids {group.avoid}' if group.avoid else ''}"
         )
-        if pods:
-            yield f"      each {_shape(pods[0].shape)}"
+        for shape in dict.fromkeys(pod.shape for pod in pods):
+            yield f"      pods of {_shape(shape)}"
 
 
 def _shape(shape: object) -> str:
@@ -147,8 +147,8 @@ def _sums(real: Outcome, oracle: Outcome) -> Iterator[str]:
             yield f"  {what}: {sorted(mine - theirs)} | {sorted(theirs - mine)}"
 
 
-def test_the_worlds_are_lively() -> None:
-    """Worlds in which nothing ever happens would prove nothing."""
+def test_every_fate_occurs_in_the_worlds() -> None:
+    """Worlds in which nothing happens would prove nothing."""
     fates: Counter[Fate] = Counter()
     for profile, feature in KINDS:
         ends: dict[PodId, End] = dict(decide(world(1, profile, feature, Policy.product())).pods)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Iterable
 from dataclasses import replace
@@ -364,3 +365,18 @@ def test_the_oracle_passes_every_action_case(folder: str) -> None:
     outcomes = [judge(case, plan) for case in action_cases(folder)]
     failed = [f"{each.case.id}: {', '.join(each.differences)}" for each in outcomes if not each.passed]
     assert not failed, "\n".join(failed)
+
+
+# Independence
+
+
+def test_the_oracle_asks_the_scheduler_for_nothing_that_decides() -> None:
+    """Rows, the policy as data and the types of a plan; each rule is stated again."""
+    data = {"fairpool.scheduler.decision", "fairpool.scheduler.policy", "fairpool.scheduler.snapshot"}
+    for path in Path(__file__).parent.glob("*.py"):
+        if path.name.startswith("test_"):
+            continue
+        tree = ast.parse(path.read_text())
+        modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert {name for name in modules if name.startswith("fairpool.scheduler")} <= data, path.name
+        assert not [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "rule_for"]

@@ -1,8 +1,8 @@
 """Small random worlds, one for every seed: snapshots to compare two schedulers on.
 
-A profile says what should be going on (something to allocate, to reclaim, to preempt, to consolidate, nothing at all,
-or anything), a feature what the pods are like. Rarer things (taints, limits, claims to be honoured, ...) are sprinkled
-over all of them. Everything that runs fits where it runs.
+A profile says what there should be to do (something to allocate, to reclaim, to preempt, to consolidate, nothing at
+all, or anything), a feature what the pods are like. Rarer things (taints, limits, promises, ...) occur with all of
+them. Everything that runs fits where it runs.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ class _Maker:
         self._run_groups()
         for _ in range(self.rng.randint(1, 3 if self.profile == "consolidate" else 6)):
             self._add(self._group(self._job(), pending=True), None)
-        self._sprinkle_leaving()
+        self._add_leaving()
         if self.policy.durable_promises and "promises" in self.has:
-            self._sprinkle_promises()
+            self._add_promises()
         placement = Placement.SPREAD if "spread" in self.has else Placement.BINPACK
         policy = replace(self.policy, stale_grace_s=30)
         return Snapshot(
@@ -133,7 +133,7 @@ class _Maker:
         return chosen
 
     def maybe(self, probability: float, *, extra: str | None = None) -> bool:
-        """Throw a dice; for an extra, only in worlds that have it."""
+        """True with this probability; for an extra, only in worlds that have it."""
         thrown = self.rng.random() < probability
         return thrown and (extra is None or extra in self.has)
 
@@ -300,9 +300,9 @@ class _Maker:
                 if self.maybe(0.3)
                 else ((rule,),)
             )
-        kin = (("app", rng.choice("uv")),) if "neighbours" in self.has else ()
-        near = (PodAffinityTerm(ZONE, kin),) if self.maybe(0.2, extra="neighbours") else ()
-        apart = (PodAffinityTerm("host", kin),) if not near and self.maybe(0.2, extra="neighbours") else ()
+        labels = (("app", rng.choice("uv")),) if "neighbours" in self.has else ()
+        near = (PodAffinityTerm(ZONE, labels),) if self.maybe(0.2, extra="neighbours") else ()
+        apart = (PodAffinityTerm("host", labels),) if not near and self.maybe(0.2, extra="neighbours") else ()
         return PodShape(
             gpu=gpu,
             cpu_milli=rng.choice([0, 1000, 1000, 1000, 2000]),
@@ -314,7 +314,7 @@ class _Maker:
             else (Toleration("maintenance"),)
             if self.maybe(0.5, extra="taints")
             else (),
-            labels=kin,
+            labels=labels,
             near=near,
             apart=apart,
         )
@@ -371,7 +371,13 @@ class _Maker:
     def _add(self, made: tuple[PodGroup, list[Pod]], running: Sequence[Pod] | None) -> None:
         group, pods = made
         if self.maybe(0.5, extra="claims") and len(pods) == 1 and pods[0].shape.gpu.kind is GpuKind.NONE:
-            claim = Claim(id=ClaimId(f"claim-{group.id}"), devices=self.rng.choice([1, 1, 2]), queue=group.queue)
+            claim = Claim(
+                id=ClaimId(f"claim-{group.id}"),
+                devices=self.rng.choice([1, 1, 2]),
+                queue=self.variation.choice([group.queue, group.queue, group.queue, self.leaves[0].id]),
+                from_template=self.variation.random() < 0.2,
+                counts_as_gpu=self.variation.random() < 0.8,
+            )
             if running is None:
                 self.claims.append(claim)
                 pods = [replace(pods[0], claims=(claim.id,))]
@@ -398,7 +404,7 @@ class _Maker:
             self._start(group, pods, job)
 
     def _start(self, group: PodGroup, pods: list[Pod], job: _Job) -> None:
-        """Seat a group, an elastic one with as many pods as one likes."""
+        """Place a group, an elastic one with any number of pods from its minimum up."""
         least = {name: minimum for name, _, minimum in job.sets}
         want = {name: self.rng.randint(minimum, size) for name, size, minimum in job.sets}
         seated: list[Pod] = []
@@ -410,7 +416,7 @@ class _Maker:
             else:
                 seated.append(replace(pod, phase=PodPhase.RUNNING, node=place[0], devices=place[1]))
         running = {name: sum(1 for pod in seated if pod.pod_set == name and pod.node is not None) for name in least}
-        if all(running[name] >= least[name] for name in least) or self.maybe(0.1, extra="stale"):
+        if all(running[name] >= least[name] for name in least) or self.maybe(0.7, extra="stale"):
             stale_since = Instant(NOW - self.rng.choice([10, 100]) * SECOND_MS)
             is_stale = any(running[name] < least[name] for name in least)
             self._add((replace(group, stale_since=stale_since if is_stale else None), pods), seated)
@@ -475,9 +481,9 @@ class _Maker:
             use.pods += 1
             self._hold(pod.shape, use, pod.devices, -1)
 
-    # Sprinkles
+    # Pods that leave, and promises
 
-    def _sprinkle_leaving(self) -> None:
+    def _add_leaving(self) -> None:
         for group in self.groups:
             if self.maybe(0.3, extra="leaving"):
                 self.pods = [
@@ -487,7 +493,7 @@ class _Maker:
                     for pod in self.pods
                 ]
 
-    def _sprinkle_promises(self) -> None:
+    def _add_promises(self) -> None:
         """Promises of an earlier cycle: some still good, some on nodes that have filled up or gone."""
         for group in self.groups:
             waiting = [pod for pod in self.pods if pod.group == group.id and pod.phase is PodPhase.WAITING]

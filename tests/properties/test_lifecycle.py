@@ -1,4 +1,4 @@
-"""What holds for the lives of a workload whatever happens: to its pods, to its nodes, and in the heads of people.
+"""What holds for the pods of a workload whatever happens to its pods, its nodes and its declaration.
 
 A world has one workload, three nodes, an engine that does, puts off, refuses or loses what it is told, and a scheduler
 that places and evicts by dice. It is made from a seed, and every failure names it.
@@ -45,14 +45,14 @@ NODES = tuple(map(NodeName, ("n1", "n2", "n3")))
 
 
 @pytest.mark.parametrize("seeds", FEW, ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}")
-def test_every_life_keeps_the_laws(seeds: range) -> None:
+def test_pods_keep_the_laws(seeds: range) -> None:
     for seed in seeds:
         lived(seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", MANY, ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}")
-def test_every_one_of_many_lives_keeps_the_laws(seeds: range) -> None:
+def test_many_pods_keep_the_laws(seeds: range) -> None:
     for seed in seeds:
         lived(seed)
 
@@ -105,14 +105,14 @@ def lived(seed: int, steps: int = STEPS) -> World:
 
 
 def keeps_the_laws(before: tuple[PodRecord, ...], after: tuple[PodRecord, ...]) -> None:
-    """What holds from one moment to the next, for each life and each pod."""
+    """What holds from one moment to the next, for each pod and each index."""
     known = {each.id: each for each in after}
     for old in before:
         new = known[old.id]
         assert new.phase is old.phase or new.phase in NEXT[old.phase], f"{old.id}: {old.phase} to {new.phase}"
         assert new == old or not old.is_over, f"{old.id} changed after its end"
         assert new.started_at == old.started_at or old.started_at is None, f"{old.id} started twice"
-    assert len(known) == len(after), "two lives have one id"
+    assert len(known) == len(after), "two pods have one id"
     for index in {each.index for each in after}:
         pods = [each for each in after if each.index == index]
         numbers = [each.incarnation for each in sorted(pods, key=lambda each: each.incarnation)]
@@ -121,12 +121,12 @@ def keeps_the_laws(before: tuple[PodRecord, ...], after: tuple[PodRecord, ...]) 
 
 
 def keeps_to_itself(pods: list[PodRecord]) -> None:
-    """Of all lives of one pod only the last may be more than leaving, and it runs alone."""
+    """Of all pods of one index only the last may be more than releasing, and it runs alone."""
     *earlier, last = pods
     for each in earlier:
         assert each.is_over or each.phase is RELEASING, f"{each.id} is {each.phase} beside {last.id}"
     if last.phase is RUNNING:
-        assert all(each.is_over for each in earlier), f"{last.id} runs beside an earlier life"
+        assert all(each.is_over for each in earlier), f"{last.id} runs beside an earlier pod"
 
 
 def keeps_to_the_declaration(ours: WorkloadSpec | None, expansion: Expansion, now: Instant) -> None:
@@ -217,7 +217,7 @@ class World:
         self.calm_down()
 
     def calm_down(self) -> None:
-        """From now on everything answers, every order is obeyed, and every pod succeeds."""
+        """From now on the engine answers, every pod stops when it is told to, and every pod succeeds."""
         self.calm = True
         self.drained.clear()
         for name, observed in self.nodes.items():
@@ -340,7 +340,7 @@ class World:
         keeps_the_laws(before, self.pods)
 
     def decided(self, one: PodRecord, places: list[NodeName]) -> list[PodRecord]:
-        """What the dice say about one life."""
+        """What chance decides about one pod."""
         if one.phase in (WAITING, PROMISED) and one.not_before <= self.now and places and self.is_its_turn():
             node = self.dice.choice(places)
             return [one.move(BOUND, self.now, node=node, devices=(0,), boot_id=self.nodes[node].boot_id)]
@@ -453,7 +453,7 @@ def test_the_dice_reach_every_corner() -> None:
     for seed in range(42):
         world = lived(seed, steps=20)
         seen.update(f"{each.outcome} {each.cause}" for each in world.pods if each.is_over)
-        seen.update(["two lives at once"] if len(latest_pods(world.pods)) < len(holding(world.pods)) else [])
+        seen.update(["two pods of an index at once"] if len(latest_pods(world.pods)) < len(holding(world.pods)) else [])
         seen.update([world.state.halt.phase.value] if world.state.halt is not None else [])
     causes = {"ok exited", "error exited", "error refused", "lost node-lost", "lost vanished", "evicted preempted"}
     causes |= {"evicted moved", "evicted peer", "evicted node-drained", "stopped suspended", "stopped scaled-down"}

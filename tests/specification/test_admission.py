@@ -9,6 +9,7 @@ import pytest
 from fairpool.api import workload_spec as wire
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.organization import NodeTypes, ProjectRequest
+from fairpool.api.wire import compact
 from fairpool.control.admission import AdmissionContext, admit
 from fairpool.control.resource_request import bytes_of, quota_milli
 from fairpool.model.array import Array
@@ -209,6 +210,7 @@ def test_everything_about_a_program_reaches_its_pods() -> None:
         memory_limit_bytes=1 << 30,
         shm_bytes=64 << 30,
     )
+    assert compact(spec) == WorkloadWire.of(spec).to_json(), "it is stored as it is read"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ from fairpool.agent.images import FILE as IMAGES_FILE
 from fairpool.control.store import condition
 from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import upgrade
-from fairpool.platform import archive
+from fairpool.platform import backup as backup_module
+from fairpool.platform import backup_archive, restore, work_directory
 from fairpool.platform.data_directory import DataDirectory, PlatformError
 
 WAL = "-wal"
@@ -91,7 +92,7 @@ def data_directory(tmp_path: Path) -> DataDirectory:
 def backup(data_directory: DataDirectory, tmp_path: Path) -> Path:
     """One that knows of `kept`; then came `later`, a ledger and another table of images."""
     file = tmp_path / "backup"
-    archive.make_backup(data_directory, file)
+    backup_module.make_backup(data_directory, file)
     declare(data_directory.control, "later", keep_journal=True)
     data_directory.ledger.write_bytes(b"ledger")
     (data_directory.machine / IMAGES_FILE).write_text("# edited since\n")
@@ -116,7 +117,7 @@ def test_what_was_there_is_kept_with_its_journal(
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr(condition, "copy_database", full)
-    _, kept = archive.restore_backup(data_directory, backup)
+    _, kept = restore.restore_backup(data_directory, backup)
     assert declared(data_directory.control) == ["kept"]
     assert declared(kept[0]) == ["kept", "later"], "what was acknowledged last lay in the journal"
     assert all_asides(data_directory) == kept
@@ -133,10 +134,10 @@ def test_restores_of_one_second_keep_what_each_replaced(
         def now(cls, tz: Any = None) -> Any:
             return datetime(2026, 1, 1, tzinfo=UTC)
 
-    monkeypatch.setattr(archive, "datetime", Stopped)
-    _, first = archive.restore_backup(data_directory, backup)
+    monkeypatch.setattr(restore, "datetime", Stopped)
+    _, first = restore.restore_backup(data_directory, backup)
     declare(data_directory.control, "again")
-    _, second = archive.restore_backup(data_directory, backup)
+    _, second = restore.restore_backup(data_directory, backup)
     assert [declared(first[0]), declared(second[0])] == [["kept", "later"], ["kept", "again"]]
 
 
@@ -191,7 +192,7 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(
     with monkeypatch.context() as trouble:
         broken_disk(data_directory, trouble)
         with pytest.raises(PlatformError, match="is unchanged: input/output error"):
-            archive.restore_backup(data_directory, backup)
+            restore.restore_backup(data_directory, backup)
     assert is_as_it_was(data_directory)
 
 
@@ -202,10 +203,10 @@ def test_a_restore_that_is_killed_is_finished_by_the_next_start_or_never_was(
     with monkeypatch.context() as fate:
         dying_at(step, fate)
         with pytest.raises(Killed) if step < 10 else nullcontext():  # it takes ten
-            archive.restore_backup(data_directory, backup)
+            restore.restore_backup(data_directory, backup)
         was_begun = data_directory.restoring.exists() or step == 10
-    archive.finish_restore(data_directory)
-    assert archive.finish_restore(data_directory) == []
+    restore.finish_restore(data_directory)
+    assert restore.finish_restore(data_directory) == []
     if not was_begun:
         assert is_as_it_was(data_directory)
         return
@@ -231,10 +232,10 @@ def test_a_restore_that_ends_while_the_count_leaps_never_was(
     with monkeypatch.context() as fate:
         fate.setattr(condition, "leap_ahead", half)
         with pytest.raises((Killed, PlatformError)):
-            archive.restore_backup(data_directory, backup)
-    assert archive.finish_restore(data_directory) == []
+            restore.restore_backup(data_directory, backup)
+    assert restore.finish_restore(data_directory) == []
     assert is_as_it_was(data_directory)
-    archive.restore_backup(data_directory, backup)
+    restore.restore_backup(data_directory, backup)
     assert (declared(data_directory.control), leaps(data_directory.control)) == (["kept"], 1)
 
 
@@ -245,11 +246,11 @@ def test_what_was_cut_off_and_cannot_be_finished_is_undone_whole(
     with monkeypatch.context() as fate:
         dying_at(step, fate)
         with pytest.raises(Killed):
-            archive.restore_backup(data_directory, backup)
+            restore.restore_backup(data_directory, backup)
     with monkeypatch.context() as trouble:
         broken_disk(data_directory, trouble)
         with pytest.raises(PlatformError, match="is unchanged"):
-            archive.finish_restore(data_directory)
+            restore.finish_restore(data_directory)
     assert is_as_it_was(data_directory)
 
 
@@ -259,7 +260,7 @@ def test_nothing_is_backed_up_in_the_middle_of_a_restore(
     data_directory.restoring.mkdir()
     (data_directory.restoring / "control.sqlite").touch()
     with pytest.raises(PlatformError, match="was interrupted"):
-        archive.make_backup(data_directory, tmp_path / "other")
+        backup_module.make_backup(data_directory, tmp_path / "other")
 
 
 def test_what_the_killed_left_is_swept_out_and_what_is_in_use_is_not(data_directory: DataDirectory) -> None:
@@ -269,7 +270,7 @@ def test_what_the_killed_left_is_swept_out_and_what_is_in_use_is_not(data_direct
         (folder / "control.sqlite").write_bytes(b"x")
     handle = os.open(used, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    archive.sweep(data_directory.root, archive.RESTORE_PREFIX)
+    work_directory.remove_abandoned(data_directory.root, restore.RESTORE_PREFIX)
     os.close(handle)
     assert (left.exists(), used.exists()) == (False, True)
 
@@ -285,18 +286,18 @@ def test_a_backup_takes_no_room_in_the_data_folder(
 
     monkeypatch.setattr(condition, "copy_database", watched)
     (tmp_path / "elsewhere").mkdir()
-    archive.make_backup(data_directory, tmp_path / "elsewhere" / "file")
+    backup_module.make_backup(data_directory, tmp_path / "elsewhere" / "file")
     assert all((tmp_path / "elsewhere") in place.parents for place in places)
     assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["file"], "and leaves nothing beside it"
 
 
 def test_who_is_to_blame_for_a_backup_that_fails(data_directory: DataDirectory, tmp_path: Path) -> None:
     with pytest.raises(PlatformError, match="cannot write the backup to") as target:
-        archive.make_backup(data_directory, tmp_path / "none" / "file")
+        backup_module.make_backup(data_directory, tmp_path / "none" / "file")
     assert "with free space" in target.value.problem.fix
     data_directory.control.write_bytes(b"no database " * 1000)
     with pytest.raises(PlatformError, match=r"control\.sqlite cannot be copied"):
-        archive.make_backup(data_directory, tmp_path / "file")
+        backup_module.make_backup(data_directory, tmp_path / "file")
 
 
 def test_an_empty_database_is_neither_kept_nor_put_back(data_directory: DataDirectory, tmp_path: Path) -> None:
@@ -304,9 +305,9 @@ def test_an_empty_database_is_neither_kept_nor_put_back(data_directory: DataDire
     empty.prepare()
     empty.control.touch()
     with pytest.raises(PlatformError, match="there is nothing to back up"):
-        archive.make_backup(empty, tmp_path / "file")
+        backup_module.make_backup(empty, tmp_path / "file")
     with pytest.raises(PlatformError, match="is empty"):
-        archive.restore_backup(data_directory, packed(tmp_path / "file", about_json=ABOUT, control_sqlite=b""))
+        restore.restore_backup(data_directory, packed(tmp_path / "file", about_json=ABOUT, control_sqlite=b""))
     assert declared(data_directory.control) == ["kept"]
 
 
@@ -319,7 +320,7 @@ def packed(file: Path, **members: bytes) -> Path:
     return file
 
 
-ABOUT = json.dumps({"format": archive.FORMAT, "at": 0}).encode()
+ABOUT = json.dumps({"format": backup_archive.FORMAT, "at": 0}).encode()
 DEEP = b"[" * 30_000 + b"]" * 30_000
 
 
@@ -346,7 +347,7 @@ def test_what_is_no_backup_is_refused_in_words(
     data_directory: DataDirectory, tmp_path: Path, members: dict[str, bytes], words: str
 ) -> None:
     with pytest.raises(PlatformError, match=words):
-        archive.restore_backup(data_directory, packed(tmp_path / "file", **members))
+        restore.restore_backup(data_directory, packed(tmp_path / "file", **members))
     assert declared(data_directory.control) == ["kept"]
     assert not list(data_directory.root.glob(".restor*"))
 
@@ -369,7 +370,7 @@ def test_a_member_that_is_no_plain_file_is_refused(
         member.type, member.linkname = kind, "/etc/passwd"
         made.addfile(member)
     with pytest.raises(PlatformError, match=f"'{name}', which does not belong in a backup") as refused:
-        archive.restore_backup(data_directory, file)
+        restore.restore_backup(data_directory, file)
     assert refused.value.problem.code == "restore.foreign"
     assert declared(data_directory.control) == ["kept"]
 
@@ -377,17 +378,17 @@ def test_a_member_that_is_no_plain_file_is_refused(
 def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(
     data_directory: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "EXPANSION_FROM_BYTES", 1 << 20)
+    monkeypatch.setattr(backup_archive, "EXPANSION_FROM_BYTES", 1 << 20)
     bomb = packed(tmp_path / "file", about_json=ABOUT, control_sqlite=bytes(32 << 20))
     with pytest.raises(PlatformError, match="unpacks to more than 200 times its size"):
-        archive.restore_backup(data_directory, bomb)
+        restore.restore_backup(data_directory, bomb)
     header = tarfile.TarInfo("pax")
     header.type, header.size = tarfile.XHDTYPE, 4 << 30  # the library would read all of it into memory
     with gzip.open(bomb, "wb") as made:
         made.write(header.tobuf())
         made.write(bytes(1 << 20))
     with pytest.raises(PlatformError, match="it contains a file 'pax'"):
-        archive.restore_backup(data_directory, bomb)
+        restore.restore_backup(data_directory, bomb)
     assert declared(data_directory.control) == ["kept"]
 
 
@@ -395,7 +396,7 @@ def test_what_is_no_file_at_all_is_not_waited_for(data_directory: DataDirectory,
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero"), tmp_path / "none"):
         with pytest.raises(PlatformError, match="cannot restore"):
-            archive.restore_backup(data_directory, path)
+            restore.restore_backup(data_directory, path)
 
 
 def tampered(tmp_path: Path, *statements: str) -> Path:
@@ -441,14 +442,14 @@ def test_a_database_with_more_or_less_than_ours_is_refused(
     data_directory: DataDirectory, tmp_path: Path, statements: list[str], words: str
 ) -> None:
     with pytest.raises(PlatformError, match=words) as refused:
-        archive.restore_backup(data_directory, tampered(tmp_path, *statements))
+        restore.restore_backup(data_directory, tampered(tmp_path, *statements))
     assert refused.value.problem.code in ("restore.foreign", "restore.damaged")
     assert declared(data_directory.control) == ["kept"]
     assert all_asides(data_directory) == []
 
 
 def test_an_untouched_database_is_ours(data_directory: DataDirectory, tmp_path: Path) -> None:
-    archive.restore_backup(data_directory, tampered(tmp_path, "ANALYZE"))
+    restore.restore_backup(data_directory, tampered(tmp_path, "ANALYZE"))
     assert declared(data_directory.control) == []
 
 
@@ -456,7 +457,7 @@ def test_a_backup_with_nodes_that_cannot_be_read_is_refused(data_directory: Data
     for nodes in (b"{", b"[]", DEEP, b'{"chosen": ["x"], "names": [], "had_gpus": false}'):
         file = packed(tmp_path / "file", about_json=ABOUT, control_sqlite=new_database(), nodes_json=nodes)
         with pytest.raises(PlatformError, match=r"its nodes\.json cannot be read"):
-            archive.restore_backup(data_directory, file)
+            restore.restore_backup(data_directory, file)
     assert data_directory.nodes.read_text() == OF_THE_BACKUP
 
 
@@ -466,11 +467,11 @@ def test_the_users_of_projects_are_kept_and_come_back_where_they_are_lost(
 ) -> None:
     table = data_directory.machine / "users.json"
     table.write_text('{"first": 2000000000, "projects": {"a": 2000000000}}')
-    archive.make_backup(data_directory, tmp_path / "backup")
+    backup_module.make_backup(data_directory, tmp_path / "backup")
     table.unlink()
     if now is not None:
         table.write_text(now)
-    archive.restore_backup(data_directory, tmp_path / "backup")
+    restore.restore_backup(data_directory, tmp_path / "backup")
     found = json.loads(table.read_text())["projects"]
     assert found == ({"b": 5000} if now and len(now) > 1 else {"a": 2000000000}), "what files belong to stays"
     assert len(asides(data_directory, "users.json")) == (now == "{")
@@ -478,9 +479,9 @@ def test_the_users_of_projects_are_kept_and_come_back_where_they_are_lost(
 
 def test_a_backup_with_users_that_cannot_be_is_refused(data_directory: DataDirectory, tmp_path: Path) -> None:
     (data_directory.machine / "users.json").write_text('{"projects": {"a": 0}}')
-    archive.make_backup(data_directory, tmp_path / "backup")
+    backup_module.make_backup(data_directory, tmp_path / "backup")
     with pytest.raises(PlatformError, match=r"users\.json in it cannot be read"):
-        archive.restore_backup(data_directory, tmp_path / "backup")
+        restore.restore_backup(data_directory, tmp_path / "backup")
 
 
 def test_a_backup_that_was_cut_short_is_refused_in_words(data_directory: DataDirectory, backup: Path) -> None:
@@ -488,5 +489,5 @@ def test_a_backup_that_was_cut_short_is_refused_in_words(data_directory: DataDir
     for length in range(0, len(whole), max(1, len(whole) // 12)):
         backup.write_bytes(whole[:length])
         with pytest.raises(PlatformError):
-            archive.restore_backup(data_directory, backup)
+            restore.restore_backup(data_directory, backup)
     assert declared(data_directory.control) == ["kept", "later"]

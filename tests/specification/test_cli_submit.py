@@ -12,7 +12,7 @@ import pytest
 
 from fairpool.agent.unpacking import Contents, unpack
 from fairpool.api.wire import ValidationError
-from fairpool.cli.runai import job_file, mounts, submission, workdir
+from fairpool.cli.runai import field_flags, job_file, mounts, submission, workdir
 from fairpool.cli.runai.distributed import NOT_HERE, pytorch
 from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.cli.runai.submit import settle_command, submit
@@ -235,7 +235,7 @@ def test_what_the_api_does_not_take_is_told_by_its_flag() -> None:
     with pytest.raises(ValidationError) as refusal:
         job_file.in_order(body, "Training")
     items = validation_problems(refusal.value.errors())  # as the server does
-    told = [str(submission.refused_flag(each.problem(), each.field or "")) for each in items]
+    told = [str(field_flags.refused_flag(each.problem(), each.field or "")) for each in items]
     assert told == [
         "--gpu-memory: 'lots' is not valid: it must match ^[0-9]{1,15}(\\.[0-9]{1,6})?([kKMGTP]i?|m)?B?$",
         "--extended-resource: input should be a valid integer: correct the value",
@@ -359,9 +359,9 @@ def test_a_flag_that_nobody_knows_is_told_as_ever() -> None:
 
 def test_what_the_server_refuses_is_told_by_its_flag() -> None:
     problem = Problem("spec.not_supported", "security.hostIpc is not supported by the process runtime", "leave it out")
-    said = submission.refused_flag(problem, "spec.security.hostIpc")
+    said = field_flags.refused_flag(problem, "spec.security.hostIpc")
     assert said.what == "--host-ipc is not supported by the process runtime"
-    assert submission.refused_flag(problem, "spec.elsewhere") is problem
+    assert field_flags.refused_flag(problem, "spec.elsewhere") is problem
 
 
 def tree(folder: Path, *names: str) -> None:

@@ -1,6 +1,6 @@
 """Which pods should exist: the stories of workloads of every kind, from their declaration to their end.
 
-The language of a story is in `tests/lives.py`. After each line the workload is looked at twice: the second look must
+The language of a story is in `tests/pod_records.py`. After each line there are two cycles: the second must
 change nothing.
 """
 
@@ -293,7 +293,7 @@ TIME = {
         after 60s
         then Stopped: time-limit
     """,
-    "without a limit interactive work runs until somebody stops it": """
+    "without a limit interactive work runs until a user stops it": """
         build a
         a-0-0 runs on n1
         after 1000000s
@@ -384,7 +384,7 @@ TIME = {
         a-1-0 leaves
         then gone
     """,
-    "without a time it is kept until somebody deletes it": """
+    "without a time it is kept until a user deletes it": """
         train a
         a-0-0 runs on n1
         a-0-0 exits 0
@@ -654,7 +654,7 @@ def test_a_gang(story: str) -> None:
     tell(story)
 
 
-def test_a_gang_whose_pods_crash_one_look_after_the_other_has_failed_once() -> None:
+def test_a_gang_whose_pods_crash_in_successive_cycles_has_failed_once() -> None:
     """One of them drags the others down, and hardly ever within one look."""
     tell("""
         train a: 3 pods, retries 1
@@ -713,7 +713,7 @@ ELASTIC = {
         a-2-0 leaves
         then alive: a-0-0 a-1-0 a-3-0 a-2-1
     """,
-    "it is completed when as many as it needs have ended well and nobody is at work": """
+    "it is completed when as many as it needs have succeeded and no other is running": """
         train a: 3 pods, minimum 2
         a-0-0 a-1-0 a-2-0 run on n1
         a-0-0 a-1-0 exit 0
@@ -767,7 +767,7 @@ def test_elastic_training_that_was_scaled_down_is_completed_by_the_pods_it_has()
     """)
 
 
-def test_elastic_training_whose_last_pod_fails_is_seen_alike_by_every_look() -> None:
+def test_elastic_training_whose_last_pod_fails_is_the_same_in_every_cycle() -> None:
     tell("""
         train a: 3 pods, minimum 2
         a-0-0 a-1-0 a-2-0 run on n1
@@ -930,7 +930,7 @@ WANTS = {
         then Completed: finished
         then alive:
     """,
-    "deleted: everybody leaves, and when they have it is gone": """
+    "deleted: all pods stop, and then it is gone": """
         train a: sweep, 2 pods
         a-0-0 runs on n1
         delete
@@ -961,7 +961,7 @@ WANTS = {
         delete
         then gone
     """,
-    "no longer declared: everybody leaves": """
+    "no longer declared: all pods stop": """
         train a: sweep, 2 pods
         a-0-0 runs on n1
         undeclare
@@ -1038,13 +1038,13 @@ NODES = {
         a-0-1 runs on n2
         then a-0-1 runs
     """,
-    "whoever tolerates the drain stays": """
+    "pods that tolerate the drain stay": """
         train a: tolerant
         a-0-0 runs on n1
         n1 is drained
         then a-0-0 runs
     """,
-    "whoever is elsewhere stays": """
+    "pods on other nodes stay": """
         train a
         a-0-0 runs on n2
         n1 is drained
@@ -1120,7 +1120,7 @@ def test_nodes(story: str) -> None:
 # --- numbers -------------------------------------------------------------------------------------------------------
 
 NUMBERS = {
-    "after a lost ledger lives are counted from where no number can have been used": """
+    "after a lost ledger incarnations start where none can have been used": """
         train a: 2 pods, minimum 1, numbers from 103
         then alive: a-0-103 a-1-103
         a-0-103 runs on n1
@@ -1282,13 +1282,13 @@ def test_why_it_ended(story: str, words: str) -> None:
             "train a\na-0-0 runs on n1\nn1 is drained",
             "a-0-0",
             "n1 is being drained (runai=drain:NoExecute)",
-            id="whoever is driven away is told by which taint",
+            id="a drained pod names the taint",
         ),
         pytest.param(
             "inference a: 3 replicas\na-2-0 runs on n1\nchange 2 replicas",
             "a-2-0",
             "scaled down to 2 pods",
-            id="whoever is scaled away is told how many are wanted",
+            id="a pod that is scaled down names the declared number",
         ),
     ],
 )
@@ -1408,7 +1408,7 @@ def test_at_its_time_limit_it_says_so() -> None:
         pytest.param(SPEC, WorkloadPhase.COMPLETED, WorkloadOutcome.COMPLETED, id="completed"),
         pytest.param(SPEC, WorkloadPhase.FAILED, WorkloadOutcome.FAILED, id="failed"),
         pytest.param(
-            replace(SPEC, run=1), WorkloadPhase.FAILED, WorkloadOutcome.OPEN, id="resumed, which nobody noticed yet"
+            replace(SPEC, run=1), WorkloadPhase.FAILED, WorkloadOutcome.OPEN, id="resumed, and not reconciled yet"
         ),
         pytest.param(replace(SPEC, want=DesiredState.DELETE), None, WorkloadOutcome.GONE, id="deleted before its end"),
         pytest.param(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fairpool.engines.simulated.behaviour import Behaviour, always
+from fairpool.engines.simulated.behaviour import Behaviour, same_behaviour
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, QueueId, Token, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, NodePool
 from fairpool.model.observation import Observation, PodState
@@ -17,7 +17,7 @@ from tests.fault_injection.random_workloads import NEVER_S
 from tests.specification.test_loop import Cluster
 
 HOUR_S = 3600
-DEAF = always(Behaviour(stop_s=NEVER_S))
+DEAF = same_behaviour(Behaviour(stop_s=NEVER_S))
 """Does not listen: it leaves when it is killed."""
 OWNER, BORROWER = QueueId("owner"), QueueId("borrower")
 SLACK_S = 5
@@ -95,7 +95,7 @@ def test_one_that_leaves_in_its_own_time_has_less_of_it_once_its_gpus_are_owed(h
     cluster = borrowed(HOUR_S)
     getattr(cluster.control, how)(WorkloadId("borrower"))
     cluster.run(150)
-    assert cluster.alive() == ["borrower-0-0"], "nobody needs its GPUs, and it has its grace"
+    assert cluster.alive() == ["borrower-0-0"], "its GPUs are not needed, and it has its grace period"
     cluster.submit("mine", gpus=8, project=OWNER)
     assert cluster.seconds_until_running("mine", HOUR_S) <= 60 + SLACK_S
     told = [event.detail for event in cluster.control.events() if event.kind == "releasing"]
@@ -159,14 +159,14 @@ def test_a_grace_that_was_declared_before_there_was_a_bound_is_cut_when_it_is_us
 # --- nodes that are taken away -----------------------------------------------------------------------------------
 
 
-def test_a_pod_on_a_node_that_is_taken_away_is_stopped_before_its_next_life_starts() -> None:
+def test_a_pod_on_a_removed_node_is_stopped_before_its_replacement_starts() -> None:
     cluster = Cluster(DEAF, n1="", n2="")
     cluster.submit("a", gpus=8, grace_s=30)
     cluster.run(3)
     (timeline,) = [each for each in map(cluster.engine.timeline, cluster.engine.alive()) if each is not None]
     cluster.engine.withdraw_node(timeline.order.node)
     cluster.run(20)
-    assert cluster.alive() == ["a-0-0"], "it has its grace, and nobody starts beside it"
+    assert cluster.alive() == ["a-0-0"], "it has its grace period, and no pod starts beside it"
     cluster.run(20)
     assert cluster.alive() == ["a-0-1"]
     assert not cluster.engine.violations
@@ -203,7 +203,7 @@ def test_a_pod_that_is_not_seen_for_a_while_is_never_run_twice() -> None:
 
 
 def test_a_node_that_is_offered_again_takes_new_work() -> None:
-    cluster = Cluster(always(Behaviour()))
+    cluster = Cluster(same_behaviour(Behaviour()))
     cluster.submit("a", gpus=8)
     cluster.run(3)
     cluster.engine.withdraw_node(NodeName("n1"))
@@ -215,7 +215,7 @@ def test_a_node_that_is_offered_again_takes_new_work() -> None:
 
 
 def test_one_that_is_over_and_runs_all_the_same_keeps_its_gpus_until_it_has_left() -> None:
-    """An engine was deceived: it showed the exit of a pod whose process lives on."""
+    """An engine was deceived: it showed the exit of a pod whose process still runs."""
     cluster = Cluster(DEAF)
     cluster.submit("a", gpus=8, grace_s=30, restart=RestartPolicy.NEVER)
     cluster.run(3)
@@ -227,7 +227,7 @@ def test_one_that_is_over_and_runs_all_the_same_keeps_its_gpus_until_it_has_left
         return replace(seen, pods={pod: exited})
 
     cluster.engine.observe = deceived  # type: ignore[method-assign]
-    cluster.wire.cut = True  # what nobody was told is not forgotten
+    cluster.wire.cut = True  # what was not reported is not forgotten
     cluster.loop.run_cycle()
     assert cluster.loop.cache.pods[WorkloadId("a")][0].is_over
     cluster.engine.observe = honest  # type: ignore[method-assign]

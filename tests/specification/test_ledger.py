@@ -302,7 +302,7 @@ def anything(hint: Any, dice: random.Random) -> Any:
     return scalars[hint]()
 
 
-def test_lives_of_equal_shape_share_one_shape_when_loaded() -> None:
+def test_pods_of_equal_shape_share_one_shape_when_loaded() -> None:
     pods = tuple(record("w", index, shape=PodShape(cpu_milli=1000)) for index in range(3))
     first, second, third = recorded(LedgerEntry(pods=pods)).pods
     assert first.shape is second.shape is third.shape
@@ -335,14 +335,14 @@ def test_an_undesired_workload_loses_its_declaration_only() -> None:
     assert image.states == FULL_ENTRY.states
 
 
-def test_a_dropped_workload_is_gone_with_all_its_lives() -> None:
+def test_a_dropped_workload_is_gone_with_all_its_pods() -> None:
     image = recorded(FULL_ENTRY, LedgerEntry(dropped=(WorkloadId("train"),), pods=(record("train", 8),)))
     assert image.specs == (spec(),)
     assert image.pods == (record(),)
     assert image.states == (WorkloadState(workload=WorkloadId("frac05")),)
 
 
-def test_a_forgotten_life_is_gone_however_often_it_is_forgotten() -> None:
+def test_a_forgotten_pod_is_gone_however_often_it_is_forgotten() -> None:
     gone = (FULL_LIFE.id, PodId("never-0-0"))
     image = recorded(FULL_ENTRY, LedgerEntry(forgotten=gone), LedgerEntry(forgotten=gone))
     assert image.pods == (record(),)
@@ -364,7 +364,7 @@ def test_events_are_numbered_once_and_leave_when_delivered() -> None:
         assert ledger.load().events_through == 4
 
 
-def test_events_that_nobody_fetches_are_dropped_and_counted_the_oldest_first() -> None:
+def test_events_that_are_never_fetched_are_dropped_and_counted_the_oldest_first() -> None:
     with opened(None, events_max=3) as (ledger, token):
         for number in range(1, 6):
             ledger.record(LedgerEntry(events=(event(number),)), token, NOON)
@@ -435,9 +435,9 @@ def test_a_value_that_cannot_be_written_takes_the_whole_entry_back() -> None:
 @pytest.mark.parametrize(
     ("who", "after_ms", "outcome"),
     [
-        pytest.param("them", 0, "held", id="somebody else at once"),
-        pytest.param("them", LEASE_MS - 1, "held", id="somebody else just before it ends"),
-        pytest.param("them", LEASE_MS, "taken", id="somebody else when it has ended"),
+        pytest.param("them", 0, "held", id="another at once"),
+        pytest.param("them", LEASE_MS - 1, "held", id="another just before it ends"),
+        pytest.param("them", LEASE_MS, "taken", id="another when it has ended"),
         pytest.param("us", 0, "taken", id="the same holder at once"),
         pytest.param("them", -LEASE_MS, "held", id="a clock a little behind"),
         pytest.param("them", -10 * LEASE_MS, "taken", id="a clock that was set back"),
@@ -472,7 +472,7 @@ def test_a_renewed_lease_lasts_from_then_on_and_so_does_one_with_an_entry() -> N
             ledger.acquire("them", Instant(NOON + 20_000 + LEASE_MS - 1))
 
 
-def test_a_lease_that_ended_is_still_good_while_nobody_took_it() -> None:
+def test_an_expired_lease_is_valid_until_another_loop_acquires_it() -> None:
     with opened(None) as (ledger, token):
         ledger.record(LedgerEntry(cursor=Revision(1)), token, Instant(NOON + 10 * LEASE_MS))
         assert ledger.load().cursor == 1
@@ -568,10 +568,10 @@ def test_a_file_that_is_cut_off_is_refused(file: Path) -> None:
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        ("UPDATE lives SET phase = 'asleep'", "'asleep' is not one of: waiting"),
-        ("UPDATE lives SET shape = '{'", "is not JSON"),
-        ("""UPDATE lives SET shape = '{"gpus": 1}'""", "PodShape has no field 'gpus'; it has gpu, cpu_milli"),
-        ("""UPDATE lives SET shape = '{"gpu": {"devices": true}}'""", "PodShape.gpu: GpuRequest.devices: True is not"),
+        ("UPDATE pods SET phase = 'asleep'", "'asleep' is not one of: waiting"),
+        ("UPDATE pods SET shape = '{'", "is not JSON"),
+        ("""UPDATE pods SET shape = '{"gpus": 1}'""", "PodShape has no field 'gpus'; it has gpu, cpu_milli"),
+        ("""UPDATE pods SET shape = '{"gpu": {"devices": true}}'""", "PodShape.gpu: GpuRequest.devices: True is not"),
         ("UPDATE organization SET body = '[]'", "[] is not an object"),
         ("""UPDATE organization SET body = '{"topologies": [{}]}'""", "Topology lacks name"),
     ],
@@ -716,7 +716,7 @@ def test_a_commit_is_on_the_disk_when_it_returns_and_the_log_is_bounded(file: Pa
 
 @pytest.mark.slow
 def test_file_and_log_stop_growing(file: Path) -> None:
-    """The same number of lives and undelivered events, over and over, and a tenth more room than that needs."""
+    """The same number of pods and undelivered events, over and over, and a tenth more room than that needs."""
     with opened(file, events_max=500) as (ledger, token):
         ledger._connection.execute("PRAGMA synchronous = OFF")  # for the test's speed
         sizes = []
@@ -746,18 +746,18 @@ def version_1(path: Path) -> None:
         for statement in ledger_schema.MIGRATIONS[0]:
             connection.execute(statement)
         connection.execute("PRAGMA user_version = 1")
-        entries: list[tuple[ledger_rows.LedgerTable[Any], tuple[Any, ...]]] = [
-            (ledger_rows.SPECS, FULL_ENTRY.specs),
-            (ledger_rows.PODS, FULL_ENTRY.pods),
-            (ledger_rows.STATES, FULL_ENTRY.states),
+        entries: list[tuple[str, ledger_rows.LedgerTable[Any], tuple[Any, ...]]] = [
+            ("specs", ledger_rows.SPECS, FULL_ENTRY.specs),
+            ("lives", ledger_rows.PODS, FULL_ENTRY.pods),
+            ("standings", ledger_rows.STATES, FULL_ENTRY.states),
         ]
-        for table, values in entries:
+        for name_then, table, values in entries:
             for value in values:
                 cells = dict(zip(table.columns, table.row(value), strict=True))
-                kept = {name: cell for name, cell in cells.items() if name not in missing.get(table.name, ())}
+                kept = {name: cell for name, cell in cells.items() if name not in missing[name_then]}
                 names = ", ".join(f'"{name}"' for name in kept)
                 marks = ", ".join("?" * len(kept))
-                connection.execute(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", list(kept.values()))
+                connection.execute(f"INSERT INTO {name_then} ({names}) VALUES ({marks})", list(kept.values()))
         cells = dict(zip(ledger_rows.EVENTS.columns, ledger_rows.EVENTS.row(FULL_EVENT), strict=True))
         cells = {name: cell for name, cell in cells.items() if name not in missing["events"]}
         connection.execute(

@@ -206,7 +206,7 @@ def test_what_is_gone_is_said_until_it_is_known() -> None:
     assert answer.removed == (C,)
 
 
-def test_a_long_history_is_told_in_portions_without_waiting() -> None:
+def test_a_long_history_is_reported_in_portions_without_waiting() -> None:
     control, _, cluster = met()
     for number in range(2 * EVENTS_MAX):
         cluster.events.append(EventReport(number=number + 3, at=Instant(0), kind="born", workload=A))
@@ -394,10 +394,10 @@ def test_a_control_plane_put_back_to_a_copy_hears_everything_again(tmp_path: Pat
     assert answer is not None
     assert (answer.whole, ids_of(answer)) == (True, ["a"])
     cluster.push()
-    assert phase_of(control, A) is WorkloadPhase.RUNNING, "it was said before, to somebody who forgot it"
+    assert phase_of(control, A) is WorkloadPhase.RUNNING, "it was reported before, and lost there"
 
 
-def test_one_that_forgot_and_has_declared_as_much_since_is_noticed_by_what_was_told_it() -> None:
+def test_a_control_plane_that_lost_its_state_is_noticed_even_at_the_same_revision() -> None:
     """Its revision looks right, but the report that we hold to be answered is none of its own."""
     control, road, cluster = met()
     submitted(control, WorkloadId("d"))

@@ -1,4 +1,4 @@
-"""The loop asks and is answered at once; what is desired is waited for elsewhere, and nothing of it is lost."""
+"""Long poll: the loop pulls and is answered at once, a thread waits for changes, and none of them is lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SOON_S = 10.0
 
 
 class Plane:
-    """A control plane whose revision is turned by hand."""
+    """A control plane whose revision is set by the test."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -36,23 +36,23 @@ class Plane:
     def push(self, report: PushReport) -> PushAnswer:
         raise NotImplementedError
 
-    def turn(self, **to: object) -> None:
+    def change(self, **to: object) -> None:
         with self.changed:
             for name, value in to.items():
                 setattr(self, name, value)
             self.changed.notify_all()
 
 
-class AdminSocket:
-    """A mailbox, its plane, and whether it poked."""
+class Setting:
+    """A long poll, its control plane, and whether it has woken the loop."""
 
     def __init__(self) -> None:
         self.plane, self.poked = Plane(), threading.Event()
-        self.mailbox = LongPoll(self.plane, self.plane, self.poked.set, wait_s=SOON_S)
-        self.mailbox.open()
+        self.long_poll = LongPoll(self.plane, self.plane, self.poked.set, wait_s=SOON_S)
+        self.long_poll.open()
 
     def pull(self, after: int) -> PullAnswer:
-        return self.mailbox.pull(Revision(after), 0.0)
+        return self.long_poll.pull(Revision(after), 0.0)
 
     def wait_for_poke(self) -> None:
         assert self.poked.wait(SOON_S)
@@ -60,50 +60,50 @@ class AdminSocket:
 
 
 @pytest.fixture
-def admin_socket() -> Iterator[AdminSocket]:
-    admin_socket = AdminSocket()
-    yield admin_socket
-    admin_socket.plane.turn(is_closed=True)
-    assert admin_socket.mailbox.close(SOON_S)
+def setting() -> Iterator[Setting]:
+    setting = Setting()
+    yield setting
+    setting.plane.change(is_closed=True)
+    assert setting.long_poll.close(SOON_S)
 
 
-def test_who_has_read_nothing_is_told_everything_at_once(admin_socket: AdminSocket) -> None:
-    assert admin_socket.pull(0).whole
-    assert admin_socket.plane.asked == [(0, 0.0)]
+def test_revision_zero_is_answered_with_everything_at_once(setting: Setting) -> None:
+    assert setting.pull(0).whole
+    assert setting.plane.asked == [(0, 0.0)]
 
 
-def test_nothing_new_is_said_at_once_and_news_pokes(admin_socket: AdminSocket) -> None:
-    assert not admin_socket.pull(5).says_something
-    admin_socket.plane.turn(revision=6)
-    admin_socket.wait_for_poke()
-    assert admin_socket.pull(5).revision == 6
+def test_nothing_new_is_answered_at_once_and_a_change_wakes_the_loop(setting: Setting) -> None:
+    assert not setting.pull(5).says_something
+    setting.plane.change(revision=6)
+    setting.wait_for_poke()
+    assert setting.pull(5).revision == 6
 
 
-def test_an_answer_is_given_again_until_the_loop_has_moved_on(admin_socket: AdminSocket) -> None:
-    admin_socket.plane.turn(revision=6)
-    admin_socket.pull(5)
-    admin_socket.wait_for_poke()
-    assert [admin_socket.pull(5).revision, admin_socket.pull(5).revision] == [6, 6], "it came to grief over the first"
-    assert not admin_socket.pull(6).says_something
+def test_an_answer_is_given_again_until_the_loop_has_moved_on(setting: Setting) -> None:
+    setting.plane.change(revision=6)
+    setting.pull(5)
+    setting.wait_for_poke()
+    assert [setting.pull(5).revision, setting.pull(5).revision] == [6, 6], "it failed to record the first"
+    assert not setting.pull(6).says_something
 
 
-def test_absence_is_raised_until_somebody_answers_again(admin_socket: AdminSocket) -> None:
-    admin_socket.pull(5)
-    admin_socket.plane.turn(is_away=True)
-    admin_socket.wait_for_poke()
+def test_unreachable_is_raised_until_an_answer_arrives(setting: Setting) -> None:
+    setting.pull(5)
+    setting.plane.change(is_away=True)
+    setting.wait_for_poke()
     for _ in range(2):
         with pytest.raises(Unreachable):
-            admin_socket.pull(5)
-    admin_socket.plane.turn(is_away=False)
-    assert not admin_socket.pull(5).says_something
-    admin_socket.plane.turn(revision=6)
-    admin_socket.wait_for_poke()
-    assert admin_socket.pull(5).revision == 6
+            setting.pull(5)
+    setting.plane.change(is_away=False)
+    assert not setting.pull(5).says_something
+    setting.plane.change(revision=6)
+    setting.wait_for_poke()
+    assert setting.pull(5).revision == 6
 
 
-def test_a_late_answer_to_an_older_question_is_not_used(admin_socket: AdminSocket) -> None:
-    admin_socket.pull(5)
-    assert not admin_socket.pull(7).says_something, "the loop was told more by another way"
-    admin_socket.plane.turn(revision=8)
-    admin_socket.wait_for_poke()
-    assert admin_socket.pull(7).after == 7
+def test_a_late_answer_to_an_older_question_is_not_used(setting: Setting) -> None:
+    setting.pull(5)
+    assert not setting.pull(7).says_something, "the loop has pulled another way"
+    setting.plane.change(revision=8)
+    setting.wait_for_poke()
+    assert setting.pull(7).after == 7

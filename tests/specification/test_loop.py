@@ -9,7 +9,7 @@ from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachabl
 from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
-from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, always
+from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, same_behaviour
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
@@ -45,7 +45,7 @@ class Cluster:
     def __init__(self, behaviour_of: BehaviourOf | None = None, **pools: str) -> None:
         self.clock = SkewedClock(Instant(1_000_000))
         self.nodes = {name: _node(name, pool) for name, pool in (pools or {"n1": ""}).items()}
-        self.engine = SimulatedEngine(self.clock, self.nodes.values(), behaviour_of or always(Behaviour()))
+        self.engine = SimulatedEngine(self.clock, self.nodes.values(), behaviour_of or same_behaviour(Behaviour()))
         self.control = ControlDriver(self.clock.now)
         queue = Queue(id=QueueId("p"), gpu=gpu_entitlement(64_000))
         declared = (NodePool(), *(NodePool(name=OTHER, label_key="pool", label_value="other") for _ in [1] if pools))
@@ -94,11 +94,11 @@ def _node(name: str, pool: str) -> Node:
 
 
 def _runs(seconds: float, exit_code: int = 0) -> Callable[..., Behaviour]:
-    return always(Behaviour(run_s=seconds, exit_code=exit_code))
+    return same_behaviour(Behaviour(run_s=seconds, exit_code=exit_code))
 
 
 def test_what_was_resumed_in_time_is_not_cleared_away() -> None:
-    """It failed, its time to live ran out while nobody could be told, and somebody resumed it meanwhile."""
+    """It failed, its time to live ran out while it could not be reported, and a user resumed it meanwhile."""
     cluster = Cluster(_runs(5, exit_code=1))
     cluster.submit("a", retries=0, ttl_s=10)
     cluster.run(9)
@@ -113,7 +113,7 @@ def test_what_was_resumed_in_time_is_not_cleared_away() -> None:
     assert events.count("halted") == 2, "it failed, was resumed, and failed again, before it was cleared away"
 
 
-def test_the_end_of_a_pod_is_not_forgotten_before_it_is_told() -> None:
+def test_the_end_of_a_pod_is_not_forgotten_before_it_is_reported() -> None:
     """The ledger is lost just after: the work must not be done again."""
     cluster = Cluster(_runs(5))
     cluster.submit("a")
@@ -128,7 +128,7 @@ def test_the_end_of_a_pod_is_not_forgotten_before_it_is_told() -> None:
     assert [event.pod for event in cluster.control.events() if event.kind == "bound"] == ["a-0-0"]
 
 
-def test_what_could_not_be_told_and_is_as_it_was_again_lets_the_loop_rest() -> None:
+def test_a_change_that_was_undone_before_it_could_be_reported_lets_the_loop_rest() -> None:
     cluster = Cluster()
     cluster.submit("a")
     cluster.run(3)
@@ -213,7 +213,7 @@ def test_a_clock_that_is_set_back_delays_nothing() -> None:
     assert cluster.loop.cache.pods[WorkloadId("a")][-1].incarnation >= 2, "it was tried again, and has failed again"
 
 
-def test_reports_that_nobody_takes_are_known_as_trouble_until_they_are_taken() -> None:
+def test_reports_that_are_not_acknowledged_are_a_trouble_until_they_are() -> None:
     cluster = Cluster()
     cluster.wire.cut = True
     cluster.submit("a")
@@ -225,7 +225,7 @@ def test_reports_that_nobody_takes_are_known_as_trouble_until_they_are_taken() -
     assert cluster.loop.link_trouble == ""
 
 
-def test_what_nodes_have_in_use_follows_from_the_pods_that_are_told() -> None:
+def test_what_nodes_have_in_use_follows_from_the_reported_pods() -> None:
     cluster = Cluster()
     cluster.submit("a")
     cluster.run(2)

@@ -25,7 +25,7 @@ THE_TABLE = """
 | BOUND                             | –        | –       | –      | start   | –      | –    | –        | –       |
 | BOUND, to be asked now            | –        | –       | –      | start   | –      | –    | –        | –       |
 | BOUND, to be asked later          | –        | –       | –      | –       | –      | –    | –        | –       |
-| BOUND, an earlier life leaves     | –        | –       | –      | –       | –      | –    | –        | –       |
+| BOUND, an earlier pod is stopping | –        | –       | –      | –       | –      | –    | –        | –       |
 | BOUND, undeclared                 | –        | –       | –      | –       | –      | –    | –        | –       |
 | RUNNING                           | –        | –       | –      | –       | –      | –    | –        | –       |
 | RELEASING                         | stop     | stop    | –      | stop    | –      | –    | –        | stop    |
@@ -54,7 +54,7 @@ def test_the_table(ledger: str, engine: str, owed: str) -> None:
             stop_confirmed="stop confirmed" in ledger,
             confirmed_grace_s=known.grace_s + ("longer" in ledger),
         ),
-        alone="an earlier life leaves" not in ledger,
+        alone="an earlier pod is stopping" not in ledger,
         acknowledged="reported" in ledger,
         now=NOW,
     )
@@ -123,7 +123,7 @@ def test_the_leader_is_started_with_its_own_program() -> None:
     [
         pytest.param(Cause.PREEMPTED, "b is owed its GPUs", "b is owed its GPUs", id="in words, if there are any"),
         pytest.param(Cause.SUSPENDED, "", "suspended", id="else by its name"),
-        pytest.param(None, "", "", id="or not at all, if nobody knows it"),
+        pytest.param(None, "", "", id="or not at all, if it is unknown"),
     ],
 )
 def test_a_stop_gives_the_reason(cause: Cause | None, detail: str, reason: str) -> None:
@@ -132,7 +132,7 @@ def test_a_stop_gives_the_reason(cause: Cause | None, detail: str, reason: str) 
     assert owed(leaving) == expected
 
 
-def test_a_life_that_was_given_up_as_lost_is_stopped_when_its_node_is_back() -> None:
+def test_a_pod_that_was_lost_is_stopped_when_its_node_is_back() -> None:
     running = record("a-0-0", RUNNING, on="n1")
     lost = settle(running, Evidence(node=observed_node("n1", gone=True)), NOW)
     assert lost.phase is ENDED
@@ -170,12 +170,12 @@ def test_one_that_runs_where_no_node_is_any_more_is_stopped_until_it_is_gone() -
 # --- what a lost ledger is rebuilt from ----------------------------------------------------------------------------
 
 
-def test_a_life_can_be_read_back_from_the_order_that_started_it() -> None:
+def test_a_record_can_be_restored_from_the_start_order() -> None:
     bound = record("a-1-3", BOUND, on="n1", pod_set="worker", run=2, devices=(4,), grace_s=7, since=NOW)
     assert record_of_order(start_order(bound, spec()), NOW) == bound
 
 
-def test_a_life_that_was_read_back_runs_as_soon_as_it_is_looked_at() -> None:
+def test_an_adopted_pod_runs_as_soon_as_it_is_observed() -> None:
     observed = observed_pod(record("a-0-0", BOUND, on="n1"), PodState.RUNNING, running_since=at(10))
     after = settle(record_of_order(observed.order, NOW), Evidence(observed, observed_node()), NOW)
     assert (after.phase, after.started_at) == (RUNNING, at(10))

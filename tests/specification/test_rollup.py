@@ -141,7 +141,7 @@ STATUSES = {
         pods=(leaves("a-0-0", Cause.PREEMPTED, "for b"),),
         then="Pending, evicted: for b; it has at most 30 s to stop",
     ),
-    "one that moves is pending while the old life leaves": When(
+    "one that moves is pending while the old pod stops": When(
         pods=(leaves("a-0-0", Cause.MOVED, "to n2"), record("a-0-1", PROMISED, on="n2")),
         then="Pending, evicted: to n2; it has at most 30 s to stop",
     ),
@@ -328,8 +328,8 @@ def test_since_when(pods: tuple[PodRecord, ...], stand: WorkloadState, since: In
 @pytest.mark.parametrize(
     ("pods", "since"),
     [
-        pytest.param((runs("a-0-0"),), None, id="nobody waits"),
-        pytest.param((record("a-0-0", born_at=at(5)),), at(0), id="a first life: since the declaration"),
+        pytest.param((runs("a-0-0"),), None, id="none waits"),
+        pytest.param((record("a-0-0", born_at=at(5)),), at(0), id="a first pod: since the declaration"),
         pytest.param(
             (ended("a-0-0", Outcome.LOST), record("a-0-1", born_at=at(40))), at(40), id="a later one: its birth"
         ),
@@ -338,14 +338,14 @@ def test_since_when(pods: tuple[PodRecord, ...], stand: WorkloadState, since: In
         ),
     ],
 )
-def test_since_when_somebody_waits(pods: tuple[PodRecord, ...], since: Instant | None) -> None:
+def test_since_when_a_workload_waits(pods: tuple[PodRecord, ...], since: Instant | None) -> None:
     assert report(spec(pods=3), pods).waiting_since == since
 
 
 # --- what is shown -------------------------------------------------------------------------------------------------
 
 
-def test_of_each_pod_its_last_life_is_shown_and_every_one_that_is_not_over() -> None:
+def test_of_each_index_the_last_pod_is_shown_and_every_one_that_has_not_ended() -> None:
     pods = [
         ended("a-0-0", Outcome.ERROR),
         leaves("a-0-1", Cause.MOVED),
@@ -355,7 +355,7 @@ def test_of_each_pod_its_last_life_is_shown_and_every_one_that_is_not_over() -> 
     assert [pod.id for pod in report(GANG, pods).pods] == ["a-0-1", "a-0-2", "a-1-0"]
 
 
-def test_pods_are_told_in_the_order_of_their_places_and_an_eviction_with_its_first_cause() -> None:
+def test_pods_are_reported_by_index_and_an_eviction_with_its_first_cause() -> None:
     pods = [leaves("a-1-0", Cause.PEER), leaves("a-0-0", Cause.PEER), leaves("a-2-0", Cause.NODE_DRAINED)]
     level = report(GANG, [replace(each, detail=str(each.cause)) for each in pods])
     assert [pod.id for pod in level.pods] == ["a-0-0", "a-1-0", "a-2-0"]
@@ -371,7 +371,7 @@ def test_pods_are_told_in_the_order_of_their_places_and_an_eviction_with_its_fir
         pytest.param(record("a-0-0", RUNNING, on="n1"), 1000, id="who runs holds its GPU"),
         pytest.param(record("a-0-0", RELEASING, on="n1"), 1000, id="who leaves holds its GPU until it has left"),
         pytest.param(record("a-0-0", ENDED, on="n1"), 0, id="who has ended holds nothing"),
-        pytest.param(record("a-0-0", RUNNING, on="n1", devices=(8,)), 0, id="a GPU that is gone is held by nobody"),
+        pytest.param(record("a-0-0", RUNNING, on="n1", devices=(8,)), 0, id="a GPU that is gone is not held"),
     ],
 )
 def test_what_it_holds(one: PodRecord, gpus: int) -> None:

@@ -39,10 +39,10 @@ THE_TABLE = """
 | RELEASING, preempted | –        | –       | ok, exited | –              | –      | evicted, preempted |
 | ENDED                | –        | –       | –          | –              | –      | –                  |
 """
-"""In a cell: nothing happens, another phase, or the end of this life with its outcome and cause."""
+"""In a cell: nothing happens, another phase, or the end of this pod with its outcome and cause."""
 
 HOW_IT_EXITED = """
-| ledger               | exited with 1      | exited, nobody knows how | exited after notice |
+| ledger               | exited with 1      | exited, how is unknown   | exited after notice |
 |----------------------|--------------------|---------------------|---------------------|
 | BOUND                | error, exited      | error, exited       | lost, node-lost     |
 | RUNNING              | error, exited      | error, exited       | lost, node-lost     |
@@ -53,7 +53,7 @@ HOW_IT_EXITED = """
 | ENDED                | –                  | –                   | –                   |
 """
 """A failure on the way out counts as leaving: one pod of a gang drags the others down, and that is one failure.
-Whoever stops after a notice that the ledger knows nothing of was fenced: its node had lost touch."""
+A pod that was stopped without a stop in the ledger was fenced: its node had lost contact."""
 
 WHAT_BECAME_OF_THE_NODE = """
 | ledger               | rebooted           | removed   | removed, stop confirmed | running, silent | exited, gone |
@@ -158,7 +158,7 @@ def sight_of_pod(engine: str, of: PodRecord) -> ObservedPod | None:
         case ["exited", "after", "notice"]:
             return observed_pod(of, PodState.EXITED, exit_code=143, after_notice=True)
         case ["exited"]:
-            return observed_pod(of, PodState.EXITED, exit_code=None if "nobody" in engine else 0)
+            return observed_pod(of, PodState.EXITED, exit_code=None if "unknown" in engine else 0)
     return None
 
 
@@ -200,7 +200,7 @@ def test_it_runs_since_now_if_the_engine_does_not_say() -> None:
     assert settle(bound, Evidence(observed_pod(bound, PodState.RUNNING), observed_node()), NOW).started_at == NOW
 
 
-def test_one_that_was_over_before_anybody_saw_it_run_still_has_run() -> None:
+def test_a_pod_that_exited_before_it_was_observed_running_has_run() -> None:
     bound = record("a-0-0", BOUND, on="n1")
     exited = observed_pod(bound, PodState.EXITED, exit_code=0, running_since=at(50))
     assert settle(bound, Evidence(exited, observed_node()), NOW).started_at == at(50)
@@ -211,7 +211,7 @@ def test_one_that_was_over_before_anybody_saw_it_run_still_has_run() -> None:
     [
         pytest.param({"exit_code": 3}, "exit code 3", 3, id="the exit code, if the engine says no more"),
         pytest.param({"exit_code": 137, "message": "out of memory"}, "out of memory", 137, id="what the engine says"),
-        pytest.param({}, "exit code unknown", None, id="that nobody knows the exit code"),
+        pytest.param({}, "exit code unknown", None, id="that the exit code is unknown"),
     ],
 )
 def test_a_failure_keeps_the_words_of_the_engine(engine: dict[str, object], detail: str, exit_code: int | None) -> None:
@@ -220,7 +220,7 @@ def test_a_failure_keeps_the_words_of_the_engine(engine: dict[str, object], deta
     assert (after.detail, after.exit_code) == (detail, exit_code)
 
 
-def test_one_that_was_told_to_leave_keeps_the_reason_for_which_it_was_told() -> None:
+def test_a_stopped_pod_keeps_the_cause_of_its_stop() -> None:
     leaving = record("a-0-0", RELEASING, on="n1", cause=Cause.PREEMPTED, detail="for b")
     exited = observed_pod(leaving, PodState.EXITED, exit_code=143, after_notice=True, message="terminated")
     after = settle(leaving, Evidence(exited, observed_node()), NOW)
@@ -236,7 +236,7 @@ def test_trouble_with_the_start_is_written_down_once() -> None:
 
 
 @pytest.mark.parametrize("words", ["ErrImagePull: no such image", "ImagePullBackOff"])
-def test_one_whose_image_cannot_be_had_gives_its_devices_back(words: str) -> None:
+def test_a_pod_whose_image_cannot_be_pulled_gives_its_devices_back(words: str) -> None:
     bound = record("a-0-0", BOUND, on="n1")
     evidence = Evidence(observed_pod(bound, PodState.STARTING, message=words), observed_node())
     leaving = settle(bound, evidence, NOW)
@@ -274,7 +274,7 @@ def test_a_refusal_says_who_refused_and_why() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"gpus": 0}, {"gpus_withheld": (0,)}], ids=["the GPU is gone", "somebody else is busy on it"]
+    "changes", [{"gpus": 0}, {"gpus_withheld": (0,)}], ids=["the GPU is gone", "another process uses it"]
 )
 def test_a_start_that_is_owed_on_a_gpu_that_is_not_offered_any_more_is_called_off(changes: dict[str, Any]) -> None:
     observed = observed_node()

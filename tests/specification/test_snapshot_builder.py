@@ -1,4 +1,4 @@
-"""What the scheduler is told of workloads and nodes, and how its plan is written into the books."""
+"""The snapshot of workloads and nodes, and how a plan is written into the draft."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ LED = spec(pods=4, leader=PodTemplate())
             spec(pods=4, minimum=2),
             [done("a-0-0"), done("a-1-0"), record("a-2-0")],
             {"default": 1},
-            id="somebody is always needed",
+            id="at least one is always needed",
         ),
         pytest.param(
             LED, [record("a-0-0", pod_set="leader")], {"leader": 1, "worker": 3}, id="leader and workers apart"
@@ -152,7 +152,7 @@ def test_how_many_must_run_together(of: WorkloadSpec, pods: list[PodRecord], min
     assert {each.name: each.minimum for each in group.tree.all_pod_sets()} == minima
 
 
-def test_workers_without_whom_it_could_run_are_told_of_all_the_same() -> None:
+def test_workers_that_are_not_required_are_in_the_snapshot_too() -> None:
     """Elastic training with a leader: the workers are extra, and welcome."""
     elastic = spec(pods=3, minimum=1, leader=PodTemplate())
     pods = [record("a-0-0", pod_set="leader"), record("a-1-0", pod_set="worker"), record("a-2-0", pod_set="worker")]
@@ -202,7 +202,7 @@ def test_a_gang_one_of_whose_pods_has_ended_well_is_not_broken() -> None:
     assert [group.succeeded for group in rows(spec(pods=2), done("a-0-0"), record("a-1-0")).groups] == [True]
 
 
-def test_pods_that_nobody_declares_hold_their_place_at_nobodys_expense() -> None:
+def test_undeclared_pods_hold_their_place_and_are_charged_to_no_project() -> None:
     told = rows(None, record("a-0-0", RELEASING, on="n1", born_at=at(3)))
     assert [(group.id, group.queue, group.movable, group.created_at) for group in told.groups] == [
         ("a", NO_QUEUE, False, at(3))
@@ -210,7 +210,7 @@ def test_pods_that_nobody_declares_hold_their_place_at_nobodys_expense() -> None
     assert [pod.id for pod in told.pods] == ["a-0-0"]
 
 
-def test_a_workload_that_is_over_is_not_told_of() -> None:
+def test_a_workload_that_has_ended_is_not_in_the_snapshot() -> None:
     assert rows(spec(), done("a-0-0")) == SnapshotPart()
 
 
@@ -230,7 +230,7 @@ def labelled(name: str) -> ObservedNode:
     [
         pytest.param(observed_node(), NodeOverrides(), True, False, id="one that answers takes pods"),
         pytest.param(
-            observed_node(silent_since=at(30)), NodeOverrides(), False, False, id="one that is silent takes nobody new"
+            observed_node(silent_since=at(30)), NodeOverrides(), False, False, id="one that is silent gets no new pods"
         ),
         pytest.param(
             observed_node(), NodeOverrides(cordoned=True), True, True, id="one that is cordoned is told of as such"
@@ -255,16 +255,18 @@ def test_a_node_has_the_taints_and_labels_that_an_administrator_gave_it() -> Non
     assert land.nodes[A100.name][0].taints == (taint,)
 
 
-def surveyed(*told: SnapshotPart, pools: tuple[NodePool, ...] = POOLS) -> dict[PoolName, Snapshot]:
+def built(*told: SnapshotPart, pools: tuple[NodePool, ...] = POOLS) -> dict[PoolName, Snapshot]:
     queues = {PoolName("default"): (Queue(id=QueueId("vision"), gpu=Entitlement(quota=4000)),)}
     organization = Organization(pools=pools, queues=queues)
     land = pooled_nodes({N1: observed_node("n1"), N2: labelled("n2")}, organization)
-    survey = SnapshotBuilder(now=NOW, pooled_nodes=land, organization=organization, parts=told, policy=Policy.product())
-    return survey.snapshots()
+    builder = SnapshotBuilder(
+        now=NOW, pooled_nodes=land, organization=organization, parts=told, policy=Policy.product()
+    )
+    return builder.snapshots()
 
 
 def test_there_is_a_snapshot_for_each_pool_with_its_nodes() -> None:
-    assert {pool: [node.name for node in each.nodes] for pool, each in surveyed().items()} == {
+    assert {pool: [node.name for node in each.nodes] for pool, each in built().items()} == {
         "default": ["n1"],
         "a100": ["n2"],
     }
@@ -307,19 +309,19 @@ def test_there_is_a_snapshot_for_each_pool_with_its_nodes() -> None:
 def test_the_pool_of_a_pod(
     of: WorkloadSpec, stand: WorkloadState, pods: list[PodRecord], where: dict[str, list[str]]
 ) -> None:
-    snapshots = surveyed(rows(of, *pods, stand=stand))
+    snapshots = built(rows(of, *pods, stand=stand))
     assert {pool: [pod.id for pod in each.pods] for pool, each in snapshots.items()} == where
     for each in snapshots.values():
         assert {group.id for group in each.groups} == {pod.group for pod in each.pods}
 
 
 def test_with_a_single_pool_everything_is_in_it() -> None:
-    snapshots = surveyed(rows(spec(), record("a-0-0"), record("a-1-0", RUNNING, on="n2")), pools=(NodePool(),))
+    snapshots = built(rows(spec(), record("a-0-0"), record("a-1-0", RUNNING, on="n2")), pools=(NodePool(),))
     assert {pool: [pod.id for pod in each.pods] for pool, each in snapshots.items()} == {"default": ["a-0-0", "a-1-0"]}
 
 
-def test_in_a_pool_of_which_nothing_is_said_nobody_is_owed_anything() -> None:
-    quotas = {pool: [queue.gpu.quota for queue in each.queues] for pool, each in surveyed().items()}
+def test_in_a_pool_without_quotas_every_quota_is_zero() -> None:
+    quotas = {pool: [queue.gpu.quota for queue in each.queues] for pool, each in built().items()}
     assert quotas == {"default": [4000], "a100": [0]}
 
 
@@ -329,20 +331,20 @@ A = GroupId("a")
 A_0_0 = PodId("a-0-0")
 
 
-def enacted(decided: Plan, *pods: PodRecord, stand: WorkloadState | None = None) -> EntryDraft:
+def applied(decided: Plan, *pods: PodRecord, stand: WorkloadState | None = None) -> EntryDraft:
     """The draft after a plan for one workload."""
     ours, stand = spec(), stand or state()
-    books = LedgerCache(LedgerContents(specs=(ours,), pods=pods, states=(stand,)))
+    cache = LedgerCache(LedgerContents(specs=(ours,), pods=pods, states=(stand,)))
     nodes = {N1: observed_node("n1"), N2: observed_node("n2")}
-    draft = EntryDraft(books, NOW, Observation(at=NOW, nodes=nodes))
+    draft = EntryDraft(cache, NOW, Observation(at=NOW, nodes=nodes))
     told = snapshot_part(ours, stand, pods, NOW)
     apply_plan(draft, Snapshot(now=NOW, groups=told.groups, pods=told.pods), decided)
     return draft
 
 
 def after(decided: Plan, *pods: PodRecord, stand: WorkloadState | None = None) -> list[str]:
-    """Each life with its phase, its node, and why it leaves."""
-    draft = enacted(decided, *pods, stand=stand)
+    """Each pod with its phase, its node, and why it is stopped."""
+    draft = applied(decided, *pods, stand=stand)
     said = []
     for each in draft.pods_of(spec().id):
         where = f" {each.node}" if each.node is not None else ""
@@ -385,7 +387,7 @@ MOVE = Plan(evictions=(evict(Pass.CONSOLIDATE, N2),), promises=(PROMISE,))
             Plan(evictions=(evict(Pass.RECLAIM),)),
             record("a-0-0", RUNNING, on="n1"),
             ["a-0-0 releasing n1 (preempted)"],
-            id="an eviction for somebody else",
+            id="an eviction for another workload",
         ),
         pytest.param(
             Plan(evictions=(evict(Pass.STALE),)),
@@ -397,37 +399,37 @@ MOVE = Plan(evictions=(evict(Pass.CONSOLIDATE, N2),), promises=(PROMISE,))
             MOVE,
             record("a-0-0", RUNNING, on="n1"),
             ["a-0-0 releasing n1 (moved)", "a-0-1 promised n2"],
-            id="a move: the next life is born at once, with a promise",
+            id="a move: the replacement is created at once, with a promise",
         ),
     ],
 )
-def test_a_plan_in_the_books(decided: Plan, before: PodRecord, then: list[str]) -> None:
+def test_a_plan_in_the_draft(decided: Plan, before: PodRecord, then: list[str]) -> None:
     assert after(decided, before) == then
 
 
 def test_a_bind_remembers_devices_and_the_boot_of_the_node() -> None:
-    (bound,) = enacted(Plan(binds=(BIND,)), record("a-0-0", PROMISED, promised_at=at(30))).pods_of(spec().id)
+    (bound,) = applied(Plan(binds=(BIND,)), record("a-0-0", PROMISED, promised_at=at(30))).pods_of(spec().id)
     assert (bound.devices, bound.boot_id, bound.promised_at, bound.since) == ((3,), first_boot("n1"), None, NOW)
 
 
 def test_a_promise_that_is_as_it_was_is_not_written_again() -> None:
     kept = record("a-0-0", PROMISED, on="n2", devices=(5,), promised_at=at(60))
-    draft = enacted(Plan(promises=(PROMISE,)), kept)
+    draft = applied(Plan(promises=(PROMISE,)), kept)
     assert not draft.pods
     assert draft.pods_of(spec().id) == (kept,)
 
 
-def test_whoever_moves_keeps_what_it_was() -> None:
+def test_the_replacement_of_a_moved_pod_keeps_its_shape() -> None:
     running = record("a-0-4", RUNNING, on="n1", run=2, pod_set="worker", grace_s=7)
     move = Plan(
         evictions=(replace(evict(Pass.CONSOLIDATE, N2), pod=running.id),), promises=(replace(PROMISE, pod=running.id),)
     )
-    old, new = enacted(move, running).pods_of(spec().id)
+    old, new = applied(move, running).pods_of(spec().id)
     assert (new.id, new.run, new.pod_set, new.grace_s, new.shape) == ("a-0-5", 2, "worker", 7, old.shape)
     assert (new.devices, new.promised_at, new.born_at, new.boot_id) == ((5,), at(60), NOW, "")
 
 
-def test_after_a_lost_ledger_whoever_moves_gets_a_number_that_cannot_have_been_used() -> None:
+def test_after_a_lost_ledger_a_moved_pod_gets_an_unused_incarnation() -> None:
     lost = state(first_incarnation=103)
     assert after(MOVE, record("a-0-0", RUNNING, on="n1"), stand=lost)[1] == "a-0-104 promised n2"
 
@@ -445,12 +447,12 @@ def test_after_a_lost_ledger_whoever_moves_gets_a_number_that_cannot_have_been_u
 def test_the_dates_of_a_group(
     decided: Plan, before: tuple[Instant | None, Instant | None], dates: tuple[Instant | None, Instant | None]
 ) -> None:
-    draft = enacted(decided, record("a-0-0"), stand=state(groups=(GroupDates(A, *before),)))
+    draft = applied(decided, record("a-0-0"), stand=state(groups=(GroupDates(A, *before),)))
     remembered = draft.state(spec().id).dates(A)
     assert (remembered.started_at, remembered.stale_since) == dates
 
 
-def test_whoever_is_evicted_is_told_for_whom() -> None:
-    (leaving,) = enacted(Plan(evictions=(evict(Pass.PREEMPT),)), record("a-0-0", RUNNING, on="n1")).pods_of(spec().id)
+def test_an_evicted_pod_names_the_workload_that_gets_its_place() -> None:
+    (leaving,) = applied(Plan(evictions=(evict(Pass.PREEMPT),)), record("a-0-0", RUNNING, on="n1")).pods_of(spec().id)
     assert leaving.cause is Cause.PREEMPTED
     assert "b of the same project has a higher priority" in leaving.detail

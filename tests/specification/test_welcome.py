@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.applications import Starlette
 
 from fairpool.cli.runai.configuration import Configuration, listening_here
 from fairpool.cli.welcome import LocalUser, here, to_try
-from fairpool.control.settings import Retention
 from fairpool.model.problem import Problem
-from fairpool.platform.address import Address
-from fairpool.platform.assembly import Platform
 from fairpool.platform.data_directory import DataDirectory
-from fairpool.platform.node_set import NodeSet
+from fairpool.platform.owner_access import OwnerAccess
 
 TOKENS = {"access_token": "fpa_secret", "refresh_token": "fpr_secret", "expires_in": 60}
 ANSWER: dict[str, Any] = {
@@ -72,17 +67,11 @@ def test_a_configuration_that_cannot_be_written_is_said(config: Path, tmp_path: 
 
 
 def test_where_pods_are_not_isolated_the_socket_grants_nothing(config: Path, tmp_path: Path) -> None:
-    with socket.socket() as listener:
-        platform = Platform(DataDirectory(tmp_path), Address("127.0.0.1", 1), listener, NodeSet(()), Retention())
-        platform._app = Starlette()
-        platform._not_isolated = "user namespaces are disabled"
-        for answer in (
-            asyncio.run(platform._handle_welcome({"holding": []})),
-            asyncio.run(platform._handle_reset_password({"user": "test@run.ai"})),
-        ):
-            assert isinstance(answer, Problem)
-            assert answer.code == "access.not_isolated"
-    refused = asyncio.run(platform._handle_welcome({"holding": []}))
+    access = OwnerAccess(None, "user namespaces are disabled")
+    refused = asyncio.run(access.welcome({"holding": []}))
+    for answer in (refused, asyncio.run(access.reset_password({"user": "test@run.ai"}))):
+        assert isinstance(answer, Problem)
+        assert answer.code == "access.not_isolated"
     assert isinstance(refused, Problem)
     (line,) = LocalUser(DataDirectory(tmp_path), "http://127.0.0.1:1").lines(refused)
     assert "not isolated from your account on this machine (user namespaces are disabled)" in line

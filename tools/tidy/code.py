@@ -78,12 +78,22 @@ def empty_modules(tree: Tree) -> Iterator[Finding]:
 def unused_modules(tree: Tree) -> Iterator[Finding]:
     """Every module of the package is imported by something, be it a test, or started by a command."""
     imported = {name for module in tree.modules for name, _ in _imports(module)}
+    imported |= {name for module in tree.modules_in("src") for name in _named(module)}
     commands = tree.text("pyproject.toml") or ""
     for module in tree.modules_in("src"):
         alive = module.name in imported or f'"{module.name}:' in commands or module.stem in STARTED_BY_NAME
         alive |= ".migrations." in module.name  # Alembic finds its steps in their folder
         if not alive and not module.is_package:
             yield Finding(module.path, 0, "is imported by nothing; delete it, or use it")
+
+
+def _named(module: Module) -> Iterator[str]:
+    """Modules that are imported by name when a command is called: `lazy("...", "fairpool.cli.plan:plan")`."""
+    for node in ast.walk(module.syntax):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            name = node.value.partition(":")[0]
+            if name.startswith("fairpool.") and name.replace(".", "").replace("_", "").isalnum():
+                yield name
 
 
 def foreign_imports(tree: Tree) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Who is calling: sign-in, tokens, users, applications, roles and access rules."""
+"""Sign-in, tokens, users, applications, roles and access rules, as requests and answers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The older API on the wire: jobs as `runai submit` knows them, projects, users and the audit log in older words.
+"""Legacy API: jobs, projects, users and audit entries with their older field names.
 
-Programs written for it find their paths and field names here. What it cannot say is said by the API beside it, which is
-the one that grows.
+Programs written for it find their paths and fields here; new features are only in the current API.
 """
 
 from __future__ import annotations

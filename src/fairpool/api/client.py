@@ -422,11 +422,6 @@ class Client:
         params = {"limit": limit, "offset": offset}
         return self._get("/api/v1/audit/log", params).entries
 
-    def audit_file(self) -> Iterator[bytes]:
-        """All of the audit log as comma separated values."""
-        with self._stream("GET", "/api/v1/audit/log/file") as pieces:
-            yield from pieces
-
     # --- changes ---------------------------------------------------------------------------------------------
 
     def changes(self, after: int | None = None) -> Iterator[Change]:

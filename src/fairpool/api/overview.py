@@ -1,4 +1,4 @@
-"""Nodes, projects and running work in one answer, on the wire."""
+"""Nodes, projects and running workloads in one answer."""
 
 from __future__ import annotations
 

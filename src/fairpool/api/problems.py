@@ -1,4 +1,4 @@
-"""Errors as they travel: one document with every problem of the request, and `code` and `message` for older clients."""
+"""Problem documents (RFC 9457): every problem of a request, and `code` and `message` for older clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the whole installation on the wire: what an administrator may choose while it runs."""
+"""Settings that administrators change while the platform runs, as requests and answers."""
 
 from __future__ import annotations
 

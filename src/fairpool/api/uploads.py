@@ -1,4 +1,4 @@
-"""Uploaded folders on the wire: announced, sent in pieces, unpacked, then named by a submit."""
+"""Uploads of directories for jobs, as requests and answers."""
 
 from __future__ import annotations
 

@@ -24,15 +24,15 @@ ARGUMENTS_MAX = 10_000
 
 PODS_MAX = 5_000
 
-"""Pods of one workload. Where it stands is told as a whole, so that more would hold up everybody else."""
+"""Pods of one workload. It is reported as a whole, so that more pods would delay other reports."""
 
 Argument = Annotated[str, StringConstraints(max_length=ENVIRONMENT_VALUE_MAX, pattern=r"^[^\x00]*$")]
 
 VariableName = Annotated[str, StringConstraints(pattern=r"^[^=\x00-\x1f\x7f]{1,1024}$"), Field(examples=["EPOCHS"])]
 
-Quantity = Annotated[
-    str, StringConstraints(pattern=r"^[0-9]{1,15}(\.[0-9]{1,6})?([kKMGTP]i?|m)?B?$"), Field(examples=["4Gi", "500M"])
-]
+QUANTITY_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,6})?)([kKMGTP]i?|m)?B?$"
+"""A number and a suffix."""
+Quantity = Annotated[str, StringConstraints(pattern=QUANTITY_PATTERN), Field(examples=["4Gi", "500M"])]
 
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
 
@@ -391,7 +391,7 @@ WorkloadSpecWire = WorkspaceSpec | TrainingSpec | DistributedSpec | InferenceSpe
 
 
 class Submit(Request):
-    """What every submit says."""
+    """Fields of every submit."""
 
     name: Annotated[str, StringConstraints(max_length=256)] | None = Field(
         default=None, description="Default: generated, `job-0` and so on", examples=["train-1"]

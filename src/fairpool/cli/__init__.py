@@ -1,1 +1,1 @@
-"""The commands, and the only room that joins others: reads files and flags, asks the rooms below, draws answers."""
+"""The commands `fairpool`, `runai` and `runai-adm`: flags, help, output and errors."""

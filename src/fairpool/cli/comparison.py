@@ -1,4 +1,4 @@
-"""Two plans side by side: the snapshot as it was saved, and as it would be with some changes."""
+"""`fairpool plan` with changes: the plans before and after them, side by side."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def draw(screen: Screen, before: Replay, after: Replay, changes: Sequence[str], 
 
 
 def differing_outcomes(before: Replay, after: Replay) -> list[tuple[GroupId, GroupOutcome | None, GroupOutcome | None]]:
-    """Groups that start, leave, stay or wait otherwise; None for a group that is not there."""
+    """Groups with another outcome; None for a group that is not in a plan."""
     old, new = group_outcomes(before), group_outcomes(after)
     return [
         (group, old.get(group), new.get(group))

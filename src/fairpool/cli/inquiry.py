@@ -1,4 +1,4 @@
-"""All about one group: what it asks for, how its queues stand, where it goes or why it waits, who pays for it."""
+"""`fairpool plan --explain`: one pod group, its queues, and where it starts or why it waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairpool.scheduler.snapshot import Snapshot
 
 
 def draw(screen: Screen, replayed: Replay, name: GroupId) -> None:
-    """All that is known about a group that is there."""
+    """Everything about one group of the snapshot."""
     group = replayed.groups[name]
     snapshot, plan = replayed.snapshot, only(replayed.plan, name)
     pods = [pod for pod in snapshot.pods if pod.group == name]

@@ -29,7 +29,7 @@ class Fairpool(Program):
     """The whole command."""
 
     def describe_bug(self, error: Exception, arguments: Sequence[str]) -> list[str]:
-        """With its stack and its words: of the server's own, where values from the wire are hidden in errors."""
+        """With its stack and its message, in which values from the wire are hidden."""
         return [*f"error: {unexpected(error, with_stack=True)}".splitlines(), f"  {str(error)[:500]}"]
 
 

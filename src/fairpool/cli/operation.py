@@ -1,4 +1,4 @@
-"""Looking after a platform that is up, or was: `down`, `status`, `logs`, `reset-password`, `backup`, `restore`."""
+"""`fairpool down`, `status`, `logs`, `reset-password`, `backup` and `restore`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import click
 
 from fairpool.cli.failure import ERROR, exit_code_of, fail
 from fairpool.cli.screen import Screen
-from fairpool.cli.up import DATA, PRIVATE, complaining, data_directory_at
+from fairpool.cli.up import DATA, PRIVATE, data_directory_at, failing
 from fairpool.model.problem import Problem
 from fairpool.platform import background
 from fairpool.platform.admin_socket import NoAnswer, ask
@@ -50,7 +50,7 @@ def down(data: Path | None, stop_pods: bool, grace: int | None) -> None:
     if grace is not None and not stop_pods:
         raise click.UsageError("--grace needs --stop-pods: without it, pods keep running.")
     data_directory = data_directory_at(data)
-    with complaining():
+    with failing():
         holder = lock_holder(data_directory)
         if holder is None:
             click.echo(f"Fairpool is not up (data in {data_directory.root}).")
@@ -176,7 +176,7 @@ def logs(data: Path | None, follow: bool, tail: int) -> None:
     """Show the server's own log. `runai logs` shows the output of jobs."""
     data_directory = data_directory_at(data)
     if not data_directory.log.exists():
-        with complaining():
+        with failing():
             data_directory.require()
         what = f"there is no server log in {data_directory.log.parent}"
         fail([Problem("logs.none", what, "start the server: fairpool up")], ERROR)
@@ -198,7 +198,7 @@ def _coloured(line: str) -> str:
 
 
 def _more(path: Path, file: TextIO) -> Iterator[str]:
-    """What is added to a log from here on, without end; also after it was rotated, when what we have open is old."""
+    """Lines that are added to a log, without end; also after the log was rotated."""
     while True:
         yield from iter(file.read, "")
         time.sleep(LOOK_S)
@@ -219,7 +219,7 @@ def reset_password(data: Path | None, user: str) -> None:
     USER must change it at the next sign-in.
     """
     data_directory = data_directory_at(data)
-    with complaining():
+    with failing():
         holder = lock_holder(data_directory)
         if holder is None:
             data_directory.require()
@@ -243,15 +243,15 @@ def reset_password(data: Path | None, user: str) -> None:
 def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
     from fairpool.control.settings import FIRST_USER
     from fairpool.control.store.condition import problem_with
-    from fairpool.platform.archive import finish_restore
-    from fairpool.platform.assembly import new_password_offline
+    from fairpool.platform.owner_access import reset_password_offline
+    from fairpool.platform.restore import finish_restore
 
     data_directory.prepare()
     os.umask(PRIVATE)
     with locked(data_directory, "reset-password"):
         finish_restore(data_directory)
         problem = problem_with(data_directory.control)
-        return problem or new_password_offline(data_directory, user or FIRST_USER)
+        return problem or reset_password_offline(data_directory, user or FIRST_USER)
 
 
 @click.command()
@@ -265,9 +265,9 @@ def backup(data: Path | None, force: bool, file: Path) -> None:
     included: logs, checkpoints and claims of pods, the server's log, and the ledger, which is rebuilt. A backup
     contains secrets: only its owner can read the file.
     """
-    from fairpool.platform.archive import make_backup
+    from fairpool.platform.backup import make_backup
 
-    with complaining():
+    with failing():
         if file.exists() and not (force and file.is_file()):
             raise PlatformError(
                 Problem("backup.exists", f"{file} already exists", "choose another file, or pass --force")
@@ -289,10 +289,10 @@ def restore(data: Path | None, file: Path) -> None:
     are started. The nodes are those described in FILE. The replaced files are kept. Restore only files you trust: a
     backup determines which programs run as you.
     """
-    from fairpool.platform.archive import restore_backup
+    from fairpool.platform.restore import restore_backup
 
     data_directory = data_directory_at(data)
-    with complaining():
+    with failing():
         holder = lock_holder(data_directory)
         if holder is not None:
             what = in_use(data_directory, holder).what

@@ -1,4 +1,4 @@
-"""Plans for programs. The names of fields are a promise: docs/reference/plan-json.md lists them."""
+"""`fairpool plan --json`. The field names are stable: docs/reference/plan-json.md lists them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def planned(replayed: Replay) -> Document:
 
 
 def explained(replayed: Replay, name: GroupId) -> Document | None:
-    """What the plan says about one group; None if it is not there."""
+    """The part of the plan about one group; None if there is no such group."""
     group = replayed.groups.get(name)
     if group is None:
         return None
@@ -60,7 +60,7 @@ def explained(replayed: Replay, name: GroupId) -> Document | None:
 
 
 def compared(before: Replay, after: Replay, changes: Sequence[str]) -> Document:
-    """Both plans, and who fares differently."""
+    """Both plans, and the groups with another outcome."""
     return {
         "changes": list(changes),
         "original": planned(before),

@@ -1,4 +1,4 @@
-"""The outermost layer of a command: whatever went wrong becomes lines on standard error and an exit code."""
+"""Error handling of all commands: every exception becomes lines on standard error and an exit code."""
 
 from __future__ import annotations
 

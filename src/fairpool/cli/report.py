@@ -1,4 +1,4 @@
-"""One plan as tables: who starts where, who is taken and why, who waits and why, and what queues hold."""
+"""`fairpool plan`: one plan as tables: what starts where, what is evicted or waits and why, and what queues hold."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def head(screen: Screen, snapshot: Snapshot, title: str) -> None:
 
 
 def summary(plan: Plan) -> str:
-    """`2 groups start, 1 gets a place, 3 pods are taken, 4 groups wait.`, or why there is nothing to do."""
+    """The plan in one sentence, or why there is nothing to do."""
     number = counts(plan)
     if plan.is_empty:
         if number.waiting:
@@ -97,7 +97,7 @@ def _groups(number: int, verb: str, rest: str = "") -> str:
 
 
 def moment_text(moment: Instant) -> str:
-    """A moment in the reader's zone."""
+    """A time in the user's time zone."""
     try:
         at = datetime.fromtimestamp(moment / 1000, UTC).astimezone()
     except (OverflowError, ValueError, OSError):

@@ -59,7 +59,7 @@ class Column(Generic[RowT]):
 
 @dataclass
 class Screen:
-    """Collects lines, and knows where they will be shown."""
+    """Collects lines for standard output."""
 
     width: int | None = None
     """None: as wide as it takes."""
@@ -143,14 +143,14 @@ class Screen:
 
 
 def printable(text: str) -> str:
-    """Names come from elsewhere: a line break in one must not break a table, nor an escape a terminal."""
+    """A text with control characters escaped: names come from users, and must break neither a table nor a terminal."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
 
 
 def _for_encoding(text: str, encoding: str) -> str:
-    """What an older terminal can show of a text."""
+    """A text in the encoding of the terminal."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
@@ -167,7 +167,7 @@ def _wrapped(text: str, width: int | None, indent: str, further: str | None = No
 
 
 def width_of(text: str) -> int:
-    """Places on a terminal."""
+    """Width in terminal cells."""
     if text.isascii():
         return len(text)
     return sum(

@@ -1,4 +1,4 @@
-"""`fairpool simulate`: run a whole cluster in virtual time, and say what came out.
+"""`fairpool simulate`: run a whole cluster in virtual time and print the outcome.
 
 Only flags and texts are here: what runs, counts and draws is in `simulation/`, and is imported once it is needed.
 """

@@ -1,4 +1,4 @@
-"""Step lines over time as an SVG text: readable on white and on black, on screen and in print, without a script."""
+"""SVG charts of a simulation: step lines over time, readable on light and dark backgrounds, without scripts."""
 
 from __future__ import annotations
 

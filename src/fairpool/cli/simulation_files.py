@@ -1,4 +1,4 @@
-"""What a simulation leaves behind on disk: the outcome as JSON, charts, snapshots. Looked at before anything runs."""
+"""Output files of a simulation: the outcome as JSON, charts, snapshots. Checked before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A line on the terminal that says how far a simulation has come. In a pipe there is none."""
+"""Progress line of a simulation, on a terminal only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Progress:
         self._width = len(line)
 
     def clear(self) -> None:
-        """Leave an empty line for what comes next."""
+        """Clear the line."""
         if self._is_shown and self._width:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()

@@ -1,4 +1,4 @@
-"""The outcome of a simulation as tables for people: figures, projects, expectations, and pass or fail."""
+"""Summary of a simulation: figures, projects, expectations, and pass or fail."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def draw(screen: Screen, outcome: Outcome) -> None:
 
 
 def draw_checks(screen: Screen, outcome: Outcome) -> None:
-    """What was expected and reached, and the line that says pass or fail."""
+    """What was expected and reached, and a line with pass or fail."""
     checks = outcome.position.checks
     if checks:
         screen.title("Expected and actual")
@@ -84,7 +84,7 @@ def draw_events(screen: Screen, outcome: Outcome, workload: str | None = None) -
 
 
 def draw_why(screen: Screen, outcome: Outcome, workload: str) -> None:
-    """One workload: how it stands, why, and how it came to that."""
+    """One workload: its state, the reason, and its history."""
     name = WorkloadId(workload)
     job = outcome.tally.jobs[name]
     phase = outcome.phase_of(name) or "not submitted yet"

@@ -1,4 +1,4 @@
-"""`fairpool snapshot`: commands that make snapshot files."""
+"""`fairpool snapshot`: create snapshot files."""
 
 from __future__ import annotations
 

@@ -40,13 +40,13 @@ DATA = click.option(
 
 
 def data_directory_at(data: Path | None) -> DataDirectory:
-    """The folder that was named, or the user's own."""
+    """The given data directory, or the user's default."""
     return DataDirectory((data.expanduser() if data is not None else default_data()).absolute())
 
 
 @contextmanager
-def complaining() -> Iterator[None]:
-    """What cannot be done is said, and the command ends."""
+def failing() -> Iterator[None]:
+    """A platform error ends the command with its exit code."""
     try:
         yield
     except PlatformError as error:
@@ -154,26 +154,26 @@ def up(
     address = read_address(listen)
     if isinstance(address, Problem):
         fail([address], UNUSABLE)
-    wishes = Wishes(nodes, node, keep_history, keep_audit, host_names, disk_reserve, log_level)
-    wishes.check_names()
-    wishes.disk_reserve_bytes()
-    retention = wishes.retention()  # said here, before anything is started elsewhere
+    options = ServerOptions(nodes, node, keep_history, keep_audit, host_names, disk_reserve, log_level)
+    options.check_names()
+    options.disk_reserve_bytes()
+    retention = options.retention()  # wrong values are reported here, before a process is started
     first_password = _first_password(first_password_file)
     data_directory = data_directory_at(data)
-    with complaining():
+    with failing():
         warning = data_directory.prepare()
         if warning:
             click.echo(f"warning: {warning}", err=True)
         if detach:
-            _up_in_background(data_directory, address, wishes, first_password)
+            _up_in_background(data_directory, address, options, first_password)
         else:
-            start = Start(data_directory, address, wishes, retention, first_password, with_welcome=not in_background)
+            start = Start(data_directory, address, options, retention, first_password, with_welcome=not in_background)
             _up_here(start)
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What was typed, as far as it concerns the platform and not where it is."""
+class ServerOptions:
+    """Options of `fairpool up` that the server gets, without address and data directory."""
 
     nodes: Sequence[str]
     singles: Sequence[str]
@@ -184,7 +184,7 @@ class Wishes:
     log_level: str = "info"
 
     def words(self) -> list[str]:
-        """The same, to be typed for another process."""
+        """The same as command-line arguments."""
         return [
             *(word for each in self.nodes for word in ("--nodes", each)),
             *(word for each in self.singles for word in ("--node", each)),
@@ -194,7 +194,7 @@ class Wishes:
         ]
 
     def check_names(self) -> None:
-        """Go no further with what is no name."""
+        """End the command if a name is not valid."""
         wrong = [each for each in self.host_names if HOST_NAME.fullmatch(each) is None]
         fix = "pass only the name, without http:// and port, e.g. fairpool.example.com"
         if wrong:
@@ -260,11 +260,11 @@ def _first_password(file: Path | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Everything that a start in this process needs."""
+    """Everything needed to start in this process."""
 
     data_directory: DataDirectory
     address: Address
-    wishes: Wishes
+    options: ServerOptions
     retention: Retention
     first_password: str = field(repr=False)
     with_welcome: bool = True
@@ -277,7 +277,7 @@ def _up_here(start: Start) -> None:
     from fairpool.platform.node_set import summary
     from fairpool.platform.server_log import open_log
 
-    data_directory, wishes = start.data_directory, start.wishes
+    data_directory, options = start.data_directory, start.options
     os.umask(PRIVATE)
     with locked(data_directory, "up", __version__) as reachable_at:
         _clear_up(data_directory)
@@ -286,8 +286,8 @@ def _up_here(start: Start) -> None:
         problem = problem_with(data_directory.control, may_be_new=not data_directory.ledger.exists())
         if problem is not None:
             raise PlatformError(problem)
-        node_set = _node_set(data_directory, wishes.nodes, wishes.singles)
-        open_log(data_directory.log, level=wishes.log_level)
+        node_set = _node_set(data_directory, options.nodes, options.singles)
+        open_log(data_directory.log, level=options.log_level)
         for line in shown(address, data_directory):
             click.echo(line)
         click.echo(f"Nodes    {summary(node_set.nodes)}")
@@ -299,8 +299,8 @@ def _up_here(start: Start) -> None:
             listener,
             node_set,
             start.retention,
-            wishes.host_names,
-            disk_reserve_bytes=wishes.disk_reserve_bytes(),
+            options.host_names,
+            disk_reserve_bytes=options.disk_reserve_bytes(),
             first_password=start.first_password,
         )
         user = LocalUser(data_directory, address.url)
@@ -329,11 +329,13 @@ def _welcome(
 
 
 def _clear_up(data_directory: DataDirectory) -> None:
-    """Remove what an earlier process left behind that was killed."""
-    from fairpool.platform import archive
+    """Remove work directories of killed processes, and complete an interrupted restore."""
+    from fairpool.platform import backup, restore
+    from fairpool.platform.work_directory import remove_abandoned
 
-    archive.sweep(data_directory.root, archive.OLD_BACKUP_PREFIX, archive.BACKUP_PREFIX, archive.RESTORE_PREFIX)
-    for path in archive.finish_restore(data_directory):
+    prefixes = (backup.OLD_BACKUP_PREFIX, backup.BACKUP_PREFIX, restore.RESTORE_PREFIX)
+    remove_abandoned(data_directory.root, *prefixes)
+    for path in restore.finish_restore(data_directory):
         click.echo(f"warning: an interrupted restore was completed; the previous version is kept in {path}", err=True)
 
 
@@ -352,7 +354,9 @@ def _node_set(data_directory: DataDirectory, groups: Sequence[str], singles: Seq
     return node_set
 
 
-def _up_in_background(data_directory: DataDirectory, address: Address, wishes: Wishes, first_password: str) -> None:
+def _up_in_background(
+    data_directory: DataDirectory, address: Address, options: ServerOptions, first_password: str
+) -> None:
     from fairpool.cli.welcome import here
     from fairpool.platform import background
 
@@ -360,7 +364,7 @@ def _up_in_background(data_directory: DataDirectory, address: Address, wishes: W
     if holder is not None:
         # `make up` typed twice asks for a running platform, and it is running.
         problem = in_use(data_directory, holder)
-        if holder.command != "up" or wishes.nodes or wishes.singles:
+        if holder.command != "up" or options.nodes or options.singles:
             raise PlatformError(problem)
         click.echo(f"{problem.what}.")
         if first_password:
@@ -374,7 +378,7 @@ def _up_in_background(data_directory: DataDirectory, address: Address, wishes: W
         arguments += ["--first-password-file", "-"]
     try:
         stdin = f"{first_password}\n".encode() if first_password else None
-        status = background.start(data_directory, arguments + wishes.words(), stdin)
+        status = background.start(data_directory, arguments + options.words(), stdin)
     except background.ServerExited as error:
         click.echo(error.said.rstrip() or f"error: the server exited with code {error.code}", err=True)
         raise click.exceptions.Exit(error.code or ERROR) from error

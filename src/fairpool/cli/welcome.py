@@ -1,4 +1,4 @@
-"""What `fairpool up` leaves behind for the person who typed it: `runai` signed in, and a link for the browser.
+"""What `fairpool up` does for the user who typed it: signs `runai` in, and prints a link for the browser.
 
 The token comes over the admin socket, which only the owner can open, and goes into the configuration of `runai`, which
 only the owner can read. The link is printed and not stored.
@@ -25,7 +25,7 @@ HELLO = "submit hello -i python -g 0.5 -- python -c 'print(\"hello\")'"
 
 @dataclass(frozen=True, slots=True)
 class LocalUser:
-    """The person at the terminal: their configuration of `runai`, and how they reach this platform."""
+    """The user at the terminal: their configuration of `runai`, and the address of this platform."""
 
     data_directory: DataDirectory
     address: str
@@ -38,7 +38,7 @@ class LocalUser:
         return f"{scheme}://127.0.0.1:{port}" if host in ANY_ADDRESS else self.address
 
     def question(self) -> dict[str, Any]:
-        """What the platform is asked, with what `runai` has already."""
+        """The question to the platform, with the tokens that `runai` has."""
         configuration = Configuration(default_config())
         try:
             login = configuration.login(self.server)
@@ -49,7 +49,7 @@ class LocalUser:
         return {"holding": holding, "project": project or ""}
 
     def keep(self, answer: Mapping[str, Any], now_s: float) -> str:
-        """Sign `runai` in; why it could not be, or nothing."""
+        """Sign `runai` in; returns why that failed, or an empty text."""
         configuration, tokens = Configuration(default_config()), answer["tokens"]
         try:
             if tokens is not None:
@@ -67,7 +67,7 @@ class LocalUser:
         return ""
 
     def lines(self, answer: Mapping[str, Any] | Problem, trouble: str = "", *, with_link: bool = True) -> Iterator[str]:
-        """What the person is told."""
+        """What is printed."""
         if isinstance(answer, Problem) or trouble:
             said = f"{answer.what}: {answer.fix}" if isinstance(answer, Problem) else trouble
             yield f"Login    runai is not signed in: {said}"
@@ -75,7 +75,8 @@ class LocalUser:
         project = f", project {answer['project']}" if answer["project"] else ""
         yield f"Login    runai is signed in as {answer['user']}{project}"
         if answer["must_change_password"]:
-            yield f"         Its password was set by an administrator. Change it first: {here('runai')} password"
+            change = f"{here('runai')} password"
+            yield f"         Its password was set by an administrator and must be changed first: {change}"
         if answer["first_password_ignored"]:
             yield f"warning: {answer['user']} already has a password, so --first-password-file was ignored"
         if with_link:
@@ -85,14 +86,14 @@ class LocalUser:
 
 
 def to_try() -> Iterator[str]:
-    """One submit and one look."""
+    """Two commands to try."""
     yield "Try it:"
     yield f"  {here('runai')} {HELLO}"
     yield f"  {here('runai')} list"
 
 
 def here(program: str) -> str:
-    """How a command of ours is typed here: by its name if the shell finds it, else by its path."""
+    """How to call a command: by its name if the shell finds it, else by its path."""
     own = Path(sys.executable).parent / program
     found = shutil.which(program)
     if found is not None and Path(found).resolve() == own.resolve():

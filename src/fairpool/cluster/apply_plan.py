@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fairpool.cluster.ledger_cache import EntryDraft
-from fairpool.cluster.pod_slots import is_rigid, latest_pods, workload_of
+from fairpool.cluster.pod_slots import is_rigid, latest_pods, stop_peers, workload_of
 from fairpool.cluster.snapshot_builder import snapshot_part
 from fairpool.cluster.workload_state import GroupDates, WorkloadState
 from fairpool.model.ids import GroupId, Instant, PodId, QueueId, WorkloadId, pod_id
@@ -73,10 +73,7 @@ def _whole_gang(draft: EntryDraft, workload: WorkloadId, pods: tuple[PodRecord, 
     if spec is None or not is_rigid(spec):
         return pods
     words = "other pods of its gang must stop, and all of them restart together"
-    return tuple(
-        pod.release(draft.now, Cause.PEER, words) if pod.phase in (PodPhase.BOUND, PodPhase.RUNNING) else pod
-        for pod in pods
-    )
+    return stop_peers(pods, draft.now, words)
 
 
 def _next(draft: EntryDraft, pod: PodRecord, decided: PodDecisions) -> list[PodRecord]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fairpool.api.clusters import DesiredWorkload, PullAnswer
 from fairpool.cluster.ledger_cache import EntryDraft
-from fairpool.cluster.pod_slots import group_of, pod_set_of
+from fairpool.cluster.pod_slots import new_pod
 from fairpool.cluster.workload_state import Halt, WorkloadState
-from fairpool.model.ids import Instant, WorkloadId, pod_id
+from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import WorkloadSpec
@@ -60,19 +62,9 @@ def _first_state(
 
 def _succeeded_pod(spec: WorkloadSpec, wanted: DesiredWorkload, index: int, now: Instant) -> PodRecord:
     """A pod that had succeeded before the ledger was lost, as the control plane remembers it."""
-    incarnation = wanted.incarnations.get(index, 0)
-    return PodRecord(
-        id=pod_id(spec.id, index, incarnation),
-        workload=spec.id,
-        index=index,
-        incarnation=incarnation,
-        group=group_of(spec, index),
-        pod_set=pod_set_of(spec, index),
-        shape=spec.template_of(index).shape,
-        run=spec.run,
+    return replace(
+        new_pod(spec, index, wanted.incarnations.get(index, 0), now),
         phase=PodPhase.ENDED,
-        since=now,
-        born_at=now,
         outcome=Outcome.OK,
         cause=Cause.EXITED,
         detail="it completed before the ledger was lost",

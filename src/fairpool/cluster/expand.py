@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from fairpool.cluster.dependencies import OutcomeOf, WorkloadOutcome, with_met_dependencies
 from fairpool.cluster.failures import back_off_until, pod_label, with_failures
 from fairpool.cluster.gates import may_have_pods, should_run
-from fairpool.cluster.pod_slots import counted_pods, group_of, is_rigid, latest_pods, pod_set_of
+from fairpool.cluster.pod_slots import counted_pods, is_rigid, latest_pods, new_pod, stop_peers
 from fairpool.cluster.workload_end import UNPLACED, end_of_workload, expires_at, time_limits
 from fairpool.cluster.workload_state import WorkloadState
-from fairpool.model.ids import Instant, NodeName, pod_id
+from fairpool.model.ids import Instant, NodeName
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint
 from fairpool.model.organization import ProjectRules
@@ -170,9 +170,7 @@ def _stop_broken_gang(
         return pods
     verb = "ended" if broken.is_over else "is stopping"
     words = f"{pod_label(spec, state, broken)} {verb}; all pods of {spec.name} restart together"
-    return tuple(
-        pod.release(now, Cause.PEER, words) if pod.phase in (PodPhase.BOUND, PodPhase.RUNNING) else pod for pod in pods
-    )
+    return stop_peers(pods, now, words)
 
 
 def _breaks_gang(pod: PodRecord) -> bool:
@@ -189,26 +187,15 @@ def _create_pods(
 ) -> tuple[PodRecord, ...]:
     latest = latest_pods(pods)
     missing = _missing(spec, latest | counted_pods(spec, pods))
-    return tuple(_new_pod(spec, state, index, latest.get(index), now) for index in missing)
+    return tuple(_next_pod(spec, state, index, latest.get(index), now) for index in missing)
 
 
-def _new_pod(spec: WorkloadSpec, state: WorkloadState, index: int, last: PodRecord | None, now: Instant) -> PodRecord:
+def _next_pod(spec: WorkloadSpec, state: WorkloadState, index: int, last: PodRecord | None, now: Instant) -> PodRecord:
     """The next pod of an index, after `last` if there was one."""
-    incarnation = state.next_incarnation(last)
-    return PodRecord(
-        id=pod_id(spec.id, index, incarnation),
-        workload=spec.id,
-        index=index,
-        incarnation=incarnation,
-        group=group_of(spec, index),
-        pod_set=pod_set_of(spec, index),
-        shape=spec.template_of(index).shape,
-        run=spec.run,
-        since=now,
-        born_at=now,
+    return replace(
+        new_pod(spec, index, state.next_incarnation(last), now),
         not_before=back_off_until(state, last, now),
         nominated=_preferred_node(spec, state, last),
-        grace_s=spec.grace_s,
     )
 
 

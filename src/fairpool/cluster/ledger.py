@@ -125,7 +125,7 @@ class Ledger:
         """Remove everything but the lease and the event counter: the content is older than the pods that run."""
         with self._transaction() as connection:
             self._hold(connection, token, now)
-            for table in ("specs", "lives", "standings", "organization", "events"):
+            for table in ("specs", "pods", "workload_states", "organization", "events"):
                 connection.execute(f"DELETE FROM {table}")
             connection.execute("UPDATE progress SET cursor = NULL")
 
@@ -212,13 +212,13 @@ def _remove(connection: sqlite3.Connection, entry: LedgerEntry) -> None:
     connection.executemany(SPECS.delete, [(workload,) for workload in entry.undesired])
     connection.executemany(SPECS.delete, gone)
     connection.executemany(STATES.delete, gone)
-    connection.executemany("DELETE FROM lives WHERE workload = ?", gone)
+    connection.executemany("DELETE FROM pods WHERE workload = ?", gone)
     _forget(connection, entry.forgotten)
 
 
 def _forget(connection: sqlite3.Connection, forgotten: tuple[PodId, ...]) -> None:
     for pod in forgotten:
-        row = connection.execute("SELECT phase FROM lives WHERE id = ?", (pod,)).fetchone()
+        row = connection.execute("SELECT phase FROM pods WHERE id = ?", (pod,)).fetchone()
         # None: forgotten before, or dropped with its workload.
         assert row in (None, (PodPhase.ENDED,)), f"{pod} is {row[0]}: only what has ended can be forgotten"
     connection.executemany(PODS.delete, [(pod,) for pod in forgotten])

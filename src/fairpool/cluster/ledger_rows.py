@@ -133,8 +133,8 @@ def _upsert(name: str, columns: tuple[str, ...], *fixed: str) -> str:
 
 
 SPECS = LedgerTable("specs", WorkloadSpec, "id")
-PODS = LedgerTable("lives", PodRecord, "id", "workload")  # an index on it need not be updated then
-STATES = LedgerTable("standings", WorkloadState, "workload")
+PODS = LedgerTable("pods", PodRecord, "id", "workload")  # an index on it need not be updated then
+STATES = LedgerTable("workload_states", WorkloadState, "workload")
 EVENTS = LedgerTable("events", Event, "number")
 """The key is not a field: the ledger numbers events, and puts the number first."""
 

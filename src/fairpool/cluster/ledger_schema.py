@@ -3,8 +3,7 @@
 A released migration is never edited: files made by it exist. A new field of a value that has columns needs a new
 migration, with a default for existing rows.
 
-Times are milliseconds since the epoch, lists and records are JSON text (`plain`), enums are their values. Table and
-column names are older than the code: `lives` are pods, `standings` are workload states.
+Times are milliseconds since the epoch, lists and records are JSON text (`plain`), enums are their values.
 """
 
 from __future__ import annotations
@@ -124,7 +123,14 @@ DEPENDENCIES: Step = (
     "ALTER TABLE standings ADD COLUMN met TEXT NOT NULL DEFAULT '[]'",
 )
 
-MIGRATIONS: tuple[Step, ...] = (FIRST, TROUBLES, LAST_FAILURE, DEPENDENCIES)
+TABLE_NAMES: Step = (
+    "ALTER TABLE lives RENAME TO pods",
+    "DROP INDEX lives_by_workload",
+    "CREATE INDEX pods_by_workload ON pods (workload)",
+    "ALTER TABLE standings RENAME TO workload_states",
+)
+
+MIGRATIONS: tuple[Step, ...] = (FIRST, TROUBLES, LAST_FAILURE, DEPENDENCIES, TABLE_NAMES)
 """Migration n leads from version n to version n + 1; an empty file has version 0."""
 
 VERSION = len(MIGRATIONS)

@@ -87,7 +87,7 @@ class Loop:
         self._pending = PendingReports()
         self._answers: dict[PodId, OrderResult] = {}
         self._run_again = True
-        self._act_again_at: Instant | None = None
+        self._retry_at: Instant | None = None
         self._renewed_at = now
         self._last_now = now
         self._acknowledged: int | None = None
@@ -118,7 +118,7 @@ class Loop:
                 self._on_step("reported")
         except (EngineUnreachable, DiskTrouble) as error:
             self.trouble = str(error)
-            self._act_again_at = Instant(now + RETRY_S * SECOND_MS)
+            self._retry_at = Instant(now + RETRY_S * SECOND_MS)
             return True
         except (LeaseLost, Fenced) as error:
             raise LeadershipLost(str(error)) from error
@@ -136,7 +136,7 @@ class Loop:
         moments = [
             self.cache.next_wake(),
             self._link.retry_at,
-            self._act_again_at,
+            self._retry_at,
             self._report_at,
         ]
         return min((each for each in moments if each is not None), default=None)
@@ -226,7 +226,7 @@ class Loop:
                 self._on_event(event, draft.spec(event.workload))
         self.cache.apply(draft)
         self._pending.note(draft)
-        self._answers, self._run_again, self._act_again_at, self._acknowledged = {}, False, None, None
+        self._answers, self._run_again, self._retry_at, self._acknowledged = {}, False, None, None
         return draft.orders
 
     def _had_ledger_before(self, observation: Observation, pulled: PullAnswer | None) -> bool:
@@ -245,7 +245,7 @@ class Loop:
                 answers = self._engine.carry_out(batch, self.token)
             except EngineUnreachable as error:
                 self.trouble = str(error)
-                self._act_again_at = Instant(now + RETRY_S * SECOND_MS)
+                self._retry_at = Instant(now + RETRY_S * SECOND_MS)
                 return
             for order, answer in zip(batch, answers, strict=True):
                 self._note_answer(now, order, answer)
@@ -256,7 +256,7 @@ class Loop:
             if isinstance(order, StartOrder):
                 self._answers[order.pod] = answer
             else:
-                self._act_again_at = Instant(now + RETRY_S * SECOND_MS)
+                self._retry_at = Instant(now + RETRY_S * SECOND_MS)
         elif isinstance(order, StopOrder):
             confirmed = self.cache.stops_confirmed
             confirmed[order.pod] = min(confirmed.get(order.pod, order.grace_s), order.grace_s)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairpool.model.ids import GroupId, WorkloadId
-from fairpool.model.pod_record import Outcome, PodRecord
+from fairpool.model.ids import GroupId, Instant, WorkloadId, pod_id
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import Arrangement, RestartPolicy, WorkloadSpec
 
 
@@ -33,6 +34,23 @@ def counted_pods(spec: WorkloadSpec, pods: Sequence[PodRecord]) -> dict[int, Pod
     return counted
 
 
+def new_pod(spec: WorkloadSpec, index: int, incarnation: int, now: Instant) -> PodRecord:
+    """A pod that waits, as the declaration describes it."""
+    return PodRecord(
+        id=pod_id(spec.id, index, incarnation),
+        workload=spec.id,
+        index=index,
+        incarnation=incarnation,
+        group=group_of(spec, index),
+        pod_set=pod_set_of(spec, index),
+        shape=spec.template_of(index).shape,
+        run=spec.run,
+        since=now,
+        born_at=now,
+        grace_s=spec.grace_s,
+    )
+
+
 def group_of(spec: WorkloadSpec, index: int) -> GroupId:
     """The pod group of a pod: each replica is a group of its own, named `workload/index`."""
     return GroupId(f"{spec.id}/{index}" if spec.arrangement is Arrangement.REPLICAS else spec.id)
@@ -53,3 +71,9 @@ def pod_set_of(spec: WorkloadSpec, index: int) -> str:
 def is_rigid(spec: WorkloadSpec) -> bool:
     """Whether all its pods are required, so that one that ends stops the others."""
     return spec.arrangement is Arrangement.TOGETHER and spec.pods > 1 and not spec.is_elastic
+
+
+def stop_peers(pods: Sequence[PodRecord], now: Instant, why: str) -> tuple[PodRecord, ...]:
+    """The pods of a gang that lost one of them: those that are placed are stopped, and all restart together."""
+    placed = (PodPhase.BOUND, PodPhase.RUNNING)
+    return tuple(pod.release(now, Cause.PEER, why) if pod.phase in placed else pod for pod in pods)

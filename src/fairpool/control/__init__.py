@@ -1,1 +1,1 @@
-"""What people talk to: it declares, clusters decide and act."""
+"""Control plane: the HTTP API, its database, and what it declares to clusters."""

@@ -1,4 +1,4 @@
-"""Roles, and who has which of them where."""
+"""HTTP routes for roles and access rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairpool.api.wire import Count
 from fairpool.control import rbac
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
-from fairpool.control.plane import Caller, Done, Plane
+from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.routes import Parameter, Routes
@@ -143,7 +143,7 @@ async def create_access_rule(request: Request, plane: Plane, caller: Caller, bod
 async def create_access_rules(
     request: Request, plane: Plane, caller: Caller, body: wire.AccessRuleBatchCreate
 ) -> Response:
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         return _each((str(at), partial(_given, plane, connection, caller, one)) for at, one in enumerate(body.payload))
 
     answer = await plane.perform(request, caller, unit)
@@ -158,7 +158,7 @@ async def create_access_rules(
     summary="Delete several access rules; each succeeds or fails on its own",
 )
 async def delete_access_rules(request: Request, plane: Plane, caller: Caller, body: wire.AccessRuleBatch) -> Response:
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         return _each((rule_id, partial(_taken_away, connection, rule_id)) for rule_id in dict.fromkeys(body.ids))
 
     answer = await plane.perform(request, caller, unit)
@@ -178,20 +178,20 @@ async def delete_access_rule(rule_id: str, request: Request, plane: Plane, calle
     return answer
 
 
-def _each(deeds: Iterable[tuple[str, Callable[[], Done]]]) -> Done:
-    """Do what can be done; whatever is refused has changed nothing."""
-    done: list[Done] = []
+def _each(actions: Iterable[tuple[str, Callable[[], ActionResult]]]) -> ActionResult:
+    """Run each action; one that is refused changes nothing and does not stop the others."""
+    done: list[ActionResult] = []
     failed = []
-    for name, deed in deeds:
+    for name, action in actions:
         try:
-            done.append(deed())
+            done.append(action())
         except Refused as refusal:
             failed.append(wire.AccessRuleBatchFailure(id=name, code=refusal.status, message=refusal.message))
     answer = wire.AccessRuleBatchAnswer(succeeded=[each.entity_id for each in done], failed=failed)
-    return Done(body=answer, also=tuple(done))
+    return ActionResult(body=answer, also=tuple(done))
 
 
-def _given(plane: Plane, connection: Connection, caller: Caller, body: wire.AccessRuleRequest) -> Done:
+def _given(plane: Plane, connection: Connection, caller: Caller, body: wire.AccessRuleRequest) -> ActionResult:
     subject_id = _subject(connection, body)
     problems = _scope_problems(connection, body)
     if subject_id is None:
@@ -203,11 +203,11 @@ def _given(plane: Plane, connection: Connection, caller: Caller, body: wire.Acce
     grant = rbac.Grant(body.role_id, body.scope_type, scope_id)
     name = f"{body.subject_id} has the role {body.role_id} in {scope_id or 'all projects'}"
     if grant in store.grants(connection, subject_id, body.subject_type):
-        # Twice the same rule would survive that one of them is taken away.
+        # A duplicate would keep the permission when the other rule is deleted.
         raise refused(409, "access.rule_exists", f"{name} already", "nothing to do")
     rule_id = str(uuid.uuid4())
     store.add_rule(connection, rule_id, subject_id, body.subject_type, grant, plane.now(), caller.name)
-    return Done(
+    return ActionResult(
         body=rule_answer(store.rule(connection, rule_id)),
         status=201,
         action="create",
@@ -218,7 +218,7 @@ def _given(plane: Plane, connection: Connection, caller: Caller, body: wire.Acce
 
 
 def _subject(connection: Connection, body: wire.AccessRuleRequest) -> str | None:
-    """Whom it is about: people by id or address, applications by id or name."""
+    """The subject of a rule: a user by id or email address, an application by id or name."""
     if body.subject_type is wire.SubjectType.USER:
         user = store.user(connection, body.subject_id) or store.user_by_email(connection, body.subject_id)
         return user.id if user is not None else None
@@ -235,17 +235,17 @@ def _scope_problems(connection: Connection, body: wire.AccessRuleRequest) -> lis
     return problems
 
 
-def _taken_away(connection: Connection, rule_id: str) -> Done:
+def _taken_away(connection: Connection, rule_id: str) -> ActionResult:
     if store.rule(connection, rule_id) is None:
         raise unknown("access rule", rule_id)
     if not store.has_other_administrator(connection, rule_id=rule_id):
         raise last_administrator()
     store.delete_rule(connection, rule_id)
-    return Done(action="delete", entity_type="access-rule", entity_id=rule_id)
+    return ActionResult(action="delete", entity_type="access-rule", entity_id=rule_id)
 
 
 def rule_answer(row: Any) -> wire.AccessRule:
-    """A rule as it is shown."""
+    """A rule as the API shows it."""
     return wire.AccessRule(
         id=row.id,
         subject_id=row.subject_id,
@@ -269,7 +269,7 @@ def _role(name: wire.RoleName) -> wire.Role:
 
 
 def last_administrator() -> Refused:
-    """Somebody must be left who can give roles."""
+    """At least one administrator must remain."""
     what = "this would remove the last administrator"
     return refused(409, "access.last_administrator", what, "make another user an administrator first")
 

@@ -69,28 +69,28 @@ BAD_NAME = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionContext:
-    """What a submit meets."""
+    """What a submit is checked against."""
 
     project: ProjectRequest
     pools: frozenset[str]
-    """Names of the node pools there are; none where none is asked for."""
+    """Names of all node pools; empty if the submit names none."""
     images: tuple[str, ...] | None = None
-    """Patterns of the images that the cluster can run; None: whatever can be pulled."""
+    """Patterns of the images that the cluster can run; None: any image that can be pulled."""
     claims: frozenset[str] = frozenset()
-    """Names of the project's volume claims; none where none is asked for."""
+    """Names of the project's volume claims; empty if the submit names none."""
     work: Mapping[str, WorkloadId] = field(default_factory=dict)
-    """The workloads that it names to start after, by what it calls them."""
+    """Workloads named in `after`, by the name or id used there."""
     has_upload: bool = False
-    """The folder that it names was uploaded, by the same person, for this project, and no other workload has it."""
+    """The upload it names is complete, the caller's own, for this project, and not used by another workload."""
     grace_most_s: int = DEFAULT_GRACES.most_s
-    """The longest grace period that may be asked for."""
+    """The longest grace period that may be requested."""
     submitter_uid: int | None = None
-    """Who submits, as a user of the machine the server runs on, where the call says so."""
+    """User id of the caller on the server's machine, if it connected over the Unix socket."""
 
 
 WORDS_MAX_BYTES = 1024 * 1024
 
-"""Arguments and environment of one pod together: a little below what Linux takes when a program is started."""
+"""Arguments and environment of one pod together: slightly below the limit of Linux."""
 
 
 def _check_words(spec: wire.CommonSpec, problems: ProblemList) -> None:
@@ -113,7 +113,7 @@ def _check_grace(spec: wire.CommonSpec, context: AdmissionContext, problems: Pro
 def admit(
     submit: wire.SubmitAny, context: AdmissionContext, *, workload_id: WorkloadId, name: str, now: Instant
 ) -> WorkloadSpec | list[ProblemItem]:
-    """The declaration, or all that is wrong."""
+    """The declared workload, or everything that is wrong with the request."""
     problems = ProblemList()
     kind = KIND_OF_SUBMIT[type(submit)]
     spec: wire.CommonSpec = submit.spec
@@ -174,7 +174,7 @@ def admit(
 
 
 def _check_images(submit: wire.SubmitAny, context: AdmissionContext, problems: ProblemList) -> None:
-    """An image that the cluster is known not to have would never start, unless somebody puts it there meanwhile."""
+    """An image that the cluster does not have would never start, unless it is added meanwhile."""
     if context.images is None or submit.wait_anyway:
         return
     asked = {"spec.image": submit.spec.image}
@@ -253,7 +253,7 @@ def _sweep(spec: wire.TrainingSpec, problems: ProblemList) -> _Size:
 
 
 def _array_size(spec: wire.TrainingSpec, asked: wire.JobArray, problems: ProblemList) -> _Size:
-    """A sweep whose runs differ: all of them at once, unless it says how many."""
+    """A sweep whose runs differ; all run at once unless `parallelism` is set."""
     numbers = parse_numbers(asked.indices) if asked.indices is not None else ()
     if isinstance(numbers, Problem):
         problems.add_problem(numbers, "spec.array.indices")
@@ -288,18 +288,11 @@ def _gang(spec: wire.DistributedSpec, problems: ProblemList) -> _Size:
 
 
 def _replicas(spec: wire.InferenceSpec, problems: ProblemList) -> _Size:
-    scaling = spec.autoscaling
-    least = scaling.min_replicas
-    most = or_else(scaling.max_replicas, max(least, 1))
-    if most < least:
-        what = f"minReplicas ({least}) is greater than maxReplicas ({most})"
-        problems.add(
-            "spec.replica_range", what, "lower minReplicas or raise maxReplicas", "spec.autoscaling.maxReplicas"
-        )
+    """A fixed number: `unsupported.py` refuses a maximum or an initial number that differs from the minimum."""
     if spec.serving_port is None and not spec.ports:
         fix = "set the port that the model listens on, e.g. 8000"
         problems.add("spec.no_serving_port", "inference needs a serving port", fix, "spec.servingPort")
-    return _Size(Arrangement.REPLICAS, or_else(scaling.initial_replicas, max(least, 1)))
+    return _Size(Arrangement.REPLICAS, max(spec.autoscaling.min_replicas, 1))
 
 
 def _pools(spec: wire.CommonSpec, context: AdmissionContext, problems: ProblemList) -> tuple[PoolName, ...]:

@@ -1,4 +1,4 @@
-"""The application: its routes, its guard, and how problems become answers. `create_app` is where to begin.
+"""The ASGI application: routes, middleware, exception handlers, start-up. `create_app` is the entry point.
 
 app = create_app(Settings(data=Path("data")))
 uvicorn.run(app, host="127.0.0.1", port=8080)
@@ -79,7 +79,7 @@ def create_app(
     """The control plane. Opens its database when it starts and closes it when it stops."""
     database = Database(settings.data / "control.sqlite")
     plane = Plane(settings=settings, database=database, pod_access=pod_access or NoPodAccess())
-    database.after_commit = plane.notifier.ring
+    database.after_commit = plane.notifier.notify
     router = Router(ROUTES, Endpoint, _lifespan)
     app = Starlette(
         middleware=[
@@ -131,7 +131,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 
 
 class NotReady(Exception):
-    """The control plane must not start like this."""
+    """The control plane refuses to start."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -139,9 +139,9 @@ class NotReady(Exception):
 
 
 async def prepare(plane: Plane, passwords: Passwords) -> bool:
-    """What is there from the start: one administrator, one department, one pool, one cluster; perhaps a project.
+    """Create what every installation has: an administrator, a department, a pool, a cluster, perhaps a project.
 
-    Whether a first password that was configured is ignored.
+    True: a first password was configured but is ignored, because the account has one already.
     """
     is_ignored = await users.make_first_user(plane, passwords)
 
@@ -158,7 +158,7 @@ async def prepare(plane: Plane, passwords: Passwords) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ClusterIdentity:
-    """How a cluster calls itself, and proves it."""
+    """Name and credentials of a cluster."""
 
     id: str
     name: str
@@ -166,7 +166,7 @@ class ClusterIdentity:
 
 
 async def cluster_identity(app: Starlette, name: str | None = None) -> ClusterIdentity:
-    """A fresh identity for a cluster that runs beside us: its earlier tokens end."""
+    """New credentials for the cluster in this process; earlier tokens are revoked."""
     plane: Plane = app.state.plane
 
     def unit(connection: Connection) -> ClusterIdentity:

@@ -1,4 +1,4 @@
-"""Applications: callers that are programs, each with a secret."""
+"""HTTP routes for applications: callers that are programs, each with a secret."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairpool.control import rbac
 from fairpool.control.guard import digest_of
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
-from fairpool.control.plane import Caller, Done, Plane
+from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.routes import Routes
@@ -55,7 +55,7 @@ async def application(app_id: str, plane: Plane, caller: Caller) -> wire.Applica
 async def create_application(request: Request, plane: Plane, caller: Caller, body: wire.ApplicationRequest) -> Response:
     secret = "fps_" + secrets.token_urlsafe(32)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         if store.application_by_name(connection, body.name) is not None:
             what = f"application {body.name!r} already exists"
             raise refused(409, "application.exists", what, "choose another name", "name")
@@ -65,7 +65,7 @@ async def create_application(request: Request, plane: Plane, caller: Caller, bod
             grant = rbac.Grant(name, wire.ScopeType.TENANT)
             store.add_rule(connection, str(uuid.uuid4()), app_id, wire.SubjectType.APP, grant, now, caller.name)
         made = _application(connection, store.application(connection, app_id))
-        return Done(
+        return ActionResult(
             body=wire.NewApplication(**made.model_dump(), secret=secret),
             kept=made,
             status=201,
@@ -87,12 +87,12 @@ async def create_application(request: Request, plane: Plane, caller: Caller, bod
 async def renew_secret(app_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     secret = "fps_" + secrets.token_urlsafe(32)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = _known_application(connection, app_id)
         store.set_secret(connection, app_id, digest_of(secret))
         store.revoke_subject(connection, app_id)
         made = _application(connection, row)
-        return Done(
+        return ActionResult(
             body=wire.NewApplication(**made.model_dump(), secret=secret),
             kept=made,
             action="update",
@@ -113,10 +113,10 @@ async def renew_secret(app_id: str, request: Request, plane: Plane, caller: Call
     summary="Delete an application and revoke its tokens",
 )
 async def delete_application(app_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = _known_application(connection, app_id)
         store.delete_application(connection, app_id)
-        return Done(action="delete", entity_type="application", entity_id=app_id, entity_name=row.name)
+        return ActionResult(action="delete", entity_type="application", entity_id=app_id, entity_name=row.name)
 
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()

@@ -1,11 +1,11 @@
-"""Wrong passwords cost time, and never keep a person out who has the right one. No clock in here.
+"""Rate limits for sign-in attempts. Pure: the clock is an argument.
 
 Each failure counts under three names: the user at this address, the user anywhere, and the address. After a few, each
-further one doubles the wait before the next attempt is looked at. That alone would let a stranger lock anybody out, by
-failing in their name often enough. So an address from which a user has signed in before is *known*: what is tried from
-there is always looked at, and a wrong password costs the delay of its answer instead. How fast one can guess from a
-known address is bounded by the thread that hashes for them (`passwords.py`), some ten a second for the whole server.
-Every address of this machine counts as one, because one process can have sixteen million of them.
+further failure doubles the wait before the next attempt is accepted. That alone would let an attacker lock a user out
+by failing under their name. So an address from which a user has signed in before is *known*: attempts from there are
+always accepted, and a wrong password delays its own answer instead. The rate of guesses from a known address is
+bounded by the thread that hashes for them (`passwords.py`), about ten a second for the whole server. All loopback
+addresses count as one, because one process can use sixteen million of them.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ from fairpool.model.ids import SECOND_MS, Instant
 
 FORGOTTEN_MS = 15 * 60 * SECOND_MS
 REMEMBERED_MAX = 10_000
-"""Names and addresses; beyond that the oldest are forgotten, so that strangers cannot fill our memory."""
+"""Names and addresses; beyond that the oldest are forgotten, so that attackers cannot fill the memory."""
 LOOPBACK = "loopback"
 IPV6_NETWORK = 64
-"""Whoever has one address of a network of this size has all of them."""
+"""A host usually controls a whole network of this size."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """So many slips are anybody's; after that each doubles the wait, up to the longest."""
+class FailureLimit:
+    """Failures that cost nothing; after that each doubles the wait, up to the longest."""
 
     free: int
     longest_s: int
 
 
-SOMEBODY_SOMEWHERE = Patience(3, 60)
-"""One name at one address."""
-ADDRESS = Patience(20, 60)
-"""Many people may sit behind one address, or on one machine."""
-SOMEBODY = Patience(30, 5)
-"""One name, wherever: guesses from many addresses are slowed, and strangers cannot keep a person out for long."""
+USER_AT_ADDRESS = FailureLimit(3, 60)
+"""One user at one address."""
+ADDRESS = FailureLimit(20, 60)
+"""Many users may share one address."""
+USER_ANYWHERE = FailureLimit(30, 5)
+"""One user from any address: guesses are slowed, but attackers cannot lock a user out for long."""
 KNOWN_LONGEST_S = 5
 
-Names = dict[str, Patience]
+Names = dict[str, FailureLimit]
 
 
 def names_of(kind: str, name: str, address: str) -> Names:
     """What an attempt is counted under."""
-    place = network_of(address)
+    network = network_of(address)
     return {
-        f"{kind} {name} from {place}": SOMEBODY_SOMEWHERE,
-        f"{kind} {name}": SOMEBODY,
-        f"from {place}": ADDRESS,
+        f"{kind} {name} from {network}": USER_AT_ADDRESS,
+        f"{kind} {name}": USER_ANYWHERE,
+        f"from {network}": ADDRESS,
     }
 
 
 def network_of(address: str) -> str:
-    """An address as it is counted: those that one attacker has at once are one."""
+    """The network that an address counts for: addresses that one attacker can use at once."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -68,7 +68,7 @@ def network_of(address: str) -> str:
 
 
 class Attempts:
-    """Failures by name and by address, in memory: a restart forgives, which costs an attacker more than it gives."""
+    """Failures by user and by address, in memory. A restart forgets them, which helps an attacker little."""
 
     def __init__(self) -> None:
         self._failures: dict[str, tuple[int, Instant]] = {}
@@ -86,13 +86,13 @@ class Attempts:
             self._known.pop(next(iter(self._known)))
 
     def wait_s(self, names: Names, now: Instant) -> int:
-        """How long until another attempt under these names is looked at; 0: now."""
+        """How long until another attempt is accepted; 0: now."""
         if self.is_known(names):
             return 0
         return max((self._wait_s(name, patience, now) for name, patience in names.items()), default=0)
 
     def begin(self, names: Names, now: Instant) -> int:
-        """The same; and if it is looked at now, it counts as failed until it turns out otherwise."""
+        """The same; an attempt that is accepted now counts as failed until it succeeds."""
         wait_s = self.wait_s(names, now)
         if wait_s == 0:
             for name in names:
@@ -103,15 +103,15 @@ class Attempts:
         return wait_s
 
     def delay_s(self, names: Names) -> float:
-        """How long the answer to a wrong password is held back, where the next attempt is not."""
+        """How long the answer to a wrong password from a known address is delayed."""
         if not self.is_known(names):
             return 0.0
         count, _ = self._failures.get(_pair(names), (0, Instant(0)))
-        over = count - SOMEBODY_SOMEWHERE.free
+        over = count - USER_AT_ADDRESS.free
         return 0.0 if over <= 0 else min(0.25 * (1 << min(over, 10)), float(KNOWN_LONGEST_S))
 
     def undo(self, names: Names) -> None:
-        """It was begun and could not be looked at: it counts for nothing."""
+        """The password could not be checked: the attempt does not count."""
         for name in names:
             count, since = self._failures.get(name, (0, Instant(0)))
             if count > 1:
@@ -120,14 +120,14 @@ class Attempts:
                 self._failures.pop(name, None)
 
     def succeeded(self, names: Names) -> None:
-        """It was right. An address is not forgiven what others did there: whoever has one password could guess on."""
+        """The password was right. Failures of the address remain: its user could otherwise guess other passwords."""
         self.know(names)
         for name, patience in names.items():
             count, since = self._failures.pop(name, (0, Instant(0)))
             if patience is ADDRESS and count > 1:
                 self._failures[name] = (count - 1, since)
 
-    def _wait_s(self, name: str, patience: Patience, now: Instant) -> int:
+    def _wait_s(self, name: str, patience: FailureLimit, now: Instant) -> int:
         count, last = self._failures.get(name, (0, now))
         if count < patience.free:
             return 0

@@ -1,4 +1,4 @@
-"""The audit log: who did what, and whether it went through. A page of it, or all of it as a file."""
+"""HTTP routes for the audit log: a page of it, or all of it as CSV."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ routes = Routes("audit")
 
 PIECE = 500
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""With one of these a spreadsheet takes a cell for a formula; and anybody can put their name into this log."""
+"""A spreadsheet takes a cell that starts with one of these for a formula, and names in the log are user input."""
 
 Word = Annotated[str | None, Parameter(max_length=256)]
 Moment = Annotated[str | None, Parameter(max_length=64, examples=["2026-11-15T12:00:00Z"])]
@@ -57,7 +57,7 @@ class AuditQuery(Query):
 
 
 def choice(said: dict[str, str], start: str | None, end: str | None) -> store.Choice:
-    """Which lines are wanted, unless one of the two moments is none."""
+    """Which entries are wanted; refuses a date that is not valid."""
     moments = {name: (text, instant(text)) for name, text in (("start", start), ("end", end)) if text is not None}
     problems = [
         ProblemItem(
@@ -95,7 +95,7 @@ async def log_file(plane: Plane, caller: Caller, query: AuditQuery) -> Response:
 
 
 async def _lines(plane: Plane, chosen: store.Choice) -> AsyncIterator[str]:
-    """Piece by piece, so that nobody else waits; what is added meanwhile is newer and stays out."""
+    """In pieces, so that other requests do not wait; entries added meanwhile are newer and are left out."""
     yield _csv([list(wire.AuditEntry.model_fields)])
     before: int | None = None
     while rows := await plane.read(partial(store.entries, chosen=chosen, offset=0, limit=PIECE, before=before)):

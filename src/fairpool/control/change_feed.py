@@ -54,16 +54,16 @@ class ChangeFeedCache:
         self._told: list[FeedEntry] = []
         self._begins_after: int | None = None
         self._reaches = 0
-        self._rings = -1
+        self._notifications = -1
 
-    async def after(self, read: Read, rings: int, revision: int, most: int) -> Sequence[FeedEntry] | None:
+    async def after(self, read: Read, notifications: int, revision: int, most: int) -> Sequence[FeedEntry] | None:
         """What came after a revision, so many at most; None: that was too long ago to be cached.
 
-        `rings` says how often something was written: while it stays the same there is nothing new to ask for.
+        `notifications` counts the commits: while it stays the same there is nothing new to read.
         """
-        if rings != self._rings:
+        if notifications != self._notifications:
             await self._catch_up(read)
-            self._rings = rings
+            self._notifications = notifications
         if self._begins_after is None or revision < self._begins_after:
             return None
         first = bisect_right(self._told, revision, key=lambda told: told.revision)
@@ -71,7 +71,7 @@ class ChangeFeedCache:
 
     def forget(self) -> None:
         """Empty it: something belongs to another project now, so that other callers may see it."""
-        self._told, self._begins_after, self._rings = [], None, -1
+        self._told, self._begins_after, self._notifications = [], None, -1
 
     async def _catch_up(self, read: Read) -> None:
         """To what is written now; from there, where that would be more than is kept."""

@@ -1,4 +1,4 @@
-"""Volume claims of projects: made by the submit that asks for a new one, listed for those who may submit there."""
+"""Volume claims of projects: listed, and created by the submit that asks for a new one."""
 
 from __future__ import annotations
 
@@ -49,8 +49,7 @@ def _claim(row: Any) -> wire.ClaimItem:
 def named(
     connection: Connection, body: workload_spec.SubmitAny, workload: str, project: str
 ) -> workload_spec.SubmitAny:
-    """The same, with a name for every new claim that has none: one that the project does not have yet. Claims stay when
-    their workload is deleted."""
+    """The same request with a free name for every new claim that has none. Claims outlive their workload."""
     wanted = body.spec.storage.pvc
     if all(each.claim_name or each.existing_pvc for each in wanted):
         return body
@@ -66,7 +65,7 @@ def _named(claim: workload_spec.Pvc, name: str) -> workload_spec.Pvc:
 
 
 def as_existing(spec: dict[str, Any]) -> dict[str, Any]:
-    """A specification that was admitted, as it would be said again: the claims it asked for exist by now."""
+    """An admitted specification, to be submitted again: its new claims exist by now."""
     storage = spec.get("storage") or {}
     made = [
         {key: value for key, value in each.items() if key != "claimInfo"} | {"existingPvc": True}
@@ -76,7 +75,7 @@ def as_existing(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def make(connection: Connection, body: workload_spec.SubmitAny, project: str, by: str, now: int) -> None:
-    """Write down the new claims of a request that was admitted."""
+    """Store the new claims of an admitted request."""
     new = [each for each in body.spec.storage.pvc if not each.existing_pvc]
     made = [(each.claim_name or "", each.claim_info.size if each.claim_info else "") for each in new]
     store.note(connection, project, made, by, now)

@@ -1,4 +1,4 @@
-"""The older API for researchers: jobs and projects, in older words. Every deed is done by the newer handlers."""
+"""HTTP routes of the legacy researcher API: jobs and projects, translated to and from the current API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError
 from fairpool.control import workloads
 from fairpool.control.filters import Filter, Operator
-from fairpool.control.plane import Caller, Done, Plane
+from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.projects import known_project, visible_projects
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, unknown, validation_problems
@@ -50,7 +50,7 @@ FIELDS = {
     "spec.security.hostIpc": "hostIpc",
     "spec.security.hostNetwork": "hostNetwork",
 }
-"""Where a problem lies, by its newer name: the rest only lose their `spec.`."""
+"""Legacy names of fields, by their current ones; others only lose their `spec.`."""
 
 Named = Annotated[list[wire.ClassicJobName], Parameter(min_length=1, max_length=1000)]
 
@@ -122,8 +122,8 @@ async def _operate(
     *,
     force: bool = False,
 ) -> Response:
-    def unit(connection: Connection) -> Done:
-        done: list[Done] = []
+    def unit(connection: Connection) -> ActionResult:
+        done: list[ActionResult] = []
         outcomes = []
         for each in named:
             try:
@@ -139,14 +139,14 @@ async def _operate(
                 done.append(workloads.operated(plane, connection, row, action, caller.name, force=force))
                 outcomes.append(wire.ClassicOutcome(name=each.name, ok=True))
         text = ",".join(each.model_dump_json(by_alias=True, exclude_none=True) for each in outcomes)
-        return Done(body=f"[{text}]", also=tuple(done))
+        return ActionResult(body=f"[{text}]", also=tuple(done))
 
     return await plane.perform(request, caller, unit)
 
 
-def _tried(named: wire.ClassicJobName, action: work.BatchAction) -> Done:
-    """The line in the audit log of what somebody may not do."""
-    return Done(
+def _tried(named: wire.ClassicJobName, action: work.BatchAction) -> ActionResult:
+    """The audit entry of a denied action."""
+    return ActionResult(
         action="delete" if action is work.BatchAction.DELETE else "update",
         entity_type="workload",
         entity_id=f"{named.project}/{named.name}",
@@ -155,9 +155,9 @@ def _tried(named: wire.ClassicJobName, action: work.BatchAction) -> Done:
 
 
 def _operable(connection: Connection, caller: Caller, named: wire.ClassicJobName, *, force: bool) -> Any:
-    """A job by its name. One that the caller may not see is answered as one that does not exist, in the same words."""
+    """A job by its name; refuses as unknown if the caller may not see it."""
     found = store.named(connection, named.project, named.name)
-    if found is None and force:  # one that is being deleted has given its name up
+    if found is None and force:  # one that is being deleted no longer owns its name
         found = store.leaving(connection, named.project, named.name)
     row = store.one(connection, found) if found is not None else None
     if row is None or not caller.may(Action.WORKLOAD_READ, row.project, row.department):
@@ -177,7 +177,7 @@ async def projects(plane: Plane, caller: Caller) -> list[wire.ClassicProject]:
 
 
 def classic_project(project: org.Project) -> wire.ClassicProject:
-    """A project in older words."""
+    """A project with its legacy fields."""
     return wire.ClassicProject(
         name=project.name,
         department_name=project.parent_id,
@@ -189,7 +189,7 @@ def classic_project(project: org.Project) -> wire.ClassicProject:
 
 
 def job(item: dict[str, Any]) -> wire.ClassicJob:
-    """A workload in older words."""
+    """A workload with its legacy fields."""
     return wire.ClassicJob(
         id=item["id"],
         name=item["name"],
@@ -211,7 +211,7 @@ def job(item: dict[str, Any]) -> wire.ClassicJob:
 
 
 def _newer(body: wire.ClassicSubmit) -> workload_spec.SubmitAny:
-    """The same in newer words, or everything that cannot be said in them."""
+    """The request of the current API, or everything that is wrong with it."""
     problems: list[ProblemItem] = []
     if body.name is not None and body.job_name_prefix is not None:
         what, fix = "name and jobNamePrefix cannot be used together", "remove one of them"

@@ -71,7 +71,7 @@ async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float) -> 
         if current != after or left_s <= 0:
             listening.cancel()
             break
-        await plane.notifier.hear(listening, left_s)
+        await plane.notifier.wait(listening, left_s)
     answer, is_noted = await plane.read(lambda connection: _pull(plane, connection, cluster, after))
     if is_noted:
         await plane.write(lambda connection: store.heard_at(connection, cluster, plane.now()))

@@ -1,4 +1,4 @@
-"""Clusters, for people: which there are, and how each proves who it is."""
+"""HTTP routes for clusters and their tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.control.guard import digest_of
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.paging import Limit, Offset
-from fairpool.control.plane import Caller, Done, Plane, answered, check_match
+from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.routes import Routes
@@ -41,7 +41,7 @@ async def clusters(plane: Plane, caller: Caller, offset: Offset = 0, limit: Limi
 )
 async def cluster(cluster_id: str, plane: Plane, caller: Caller) -> Response:
     found = _cluster(plane, await plane.read(lambda connection: known_cluster(connection, cluster_id)))
-    return answered(Done(body=found, revision=found.revision))
+    return answered(ActionResult(body=found, revision=found.revision))
 
 
 @routes.post(
@@ -54,13 +54,13 @@ async def cluster(cluster_id: str, plane: Plane, caller: Caller) -> Response:
 async def create_cluster(request: Request, plane: Plane, caller: Caller, body: wire.ClusterRequest) -> Response:
     caller.require(Action.CLUSTER_WRITE)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         if store.cluster_by_name(connection, body.name) is not None:
             what = f"cluster {body.name} already exists"
             raise refused(409, "cluster.exists", what, "choose another name", "name")
         cluster_id, token = add_cluster(plane, connection, body)
         made = _cluster(plane, store.cluster(connection, cluster_id))
-        return Done(
+        return ActionResult(
             body=wire.NewCluster(**made.model_dump(), token=token),
             kept=made,
             status=201,
@@ -81,7 +81,7 @@ async def replace_cluster(
 ) -> Response:
     caller.require(Action.CLUSTER_WRITE)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = known_cluster(connection, cluster_id)
         check_match(request, row.revision)
         other = store.cluster_by_name(connection, body.name)
@@ -92,7 +92,7 @@ async def replace_cluster(
         values = {"name": body.name, "domain": body.domain, "version": body.version, "revision": revision}
         store.change_cluster(connection, row.id, **values)
         made = _cluster(plane, store.cluster(connection, row.id))
-        return Done(body=made, action="update", entity_type="cluster", entity_id=row.id, revision=revision)
+        return ActionResult(body=made, action="update", entity_type="cluster", entity_id=row.id, revision=revision)
 
     return await plane.perform(request, caller, unit)
 
@@ -106,7 +106,7 @@ async def replace_cluster(
 async def delete_cluster(cluster_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     caller.require(Action.CLUSTER_WRITE)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = known_cluster(connection, cluster_id)
         check_match(request, row.revision)
         if row.id == plane.cluster_beside:
@@ -123,7 +123,7 @@ async def delete_cluster(cluster_id: str, request: Request, plane: Plane, caller
         store.delete_cluster(connection, row.id)
         access_store.revoke_subject(connection, row.id)
         _cluster_changed(plane, connection, row.id, "deleted")
-        return Done(action="delete", entity_type="cluster", entity_id=row.id, entity_name=row.name)
+        return ActionResult(action="delete", entity_type="cluster", entity_id=row.id, entity_name=row.name)
 
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()
@@ -131,14 +131,14 @@ async def delete_cluster(cluster_id: str, request: Request, plane: Plane, caller
 
 
 async def cluster_beside(plane: Plane) -> wire.ClusterAnswer:
-    """The cluster whose loop runs in this process: the first that there was, whatever it is called by now."""
+    """The cluster whose loop runs in this process: the oldest one, whatever its name."""
     own = _cluster(plane, (await plane.read(lambda connection: store.all_clusters(connection, 0, 1)))[0])
     plane.cluster_beside = own.uuid
     return own
 
 
 def add_cluster(plane: Plane, connection: Connection, body: wire.ClusterRequest) -> tuple[str, str]:
-    """A new cluster: its id, and its token, which is nowhere else from now on."""
+    """A new cluster: its id and its token, of which only a hash is stored."""
     cluster_id = str(uuid.uuid4())
     revision = _cluster_changed(plane, connection, cluster_id, "created")
     store.add_cluster(
@@ -154,7 +154,7 @@ def add_cluster(plane: Plane, connection: Connection, body: wire.ClusterRequest)
 
 
 def new_cluster_token(plane: Plane, connection: Connection, cluster_id: str) -> str:
-    """Another token for a cluster; earlier ones end."""
+    """A new token for a cluster; earlier ones are revoked."""
     access_store.revoke_subject(connection, cluster_id)
     token = "fpc_" + secrets.token_urlsafe(32)
     access_store.add_token(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairpool.api.clusters import Over, WorkloadReport
 from fairpool.api.declarations import WorkloadWire
+from fairpool.api.wire import compact
 from fairpool.control import items
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.resource_request import requested_gpus_milli
@@ -43,7 +44,7 @@ def declare(
         "requested_gpus_milli": requested_gpus_milli(spec),
         "want": spec.want.value,
         "run": spec.run,
-        "declaration": WorkloadWire.of(spec).to_json(),
+        "declaration": compact(spec),  # as `WorkloadWire` reads it; admission has checked the values
         "phase": "Creating",
         "allocated_gpus_milli": 0,
         "running_pods": 0,

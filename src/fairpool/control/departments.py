@@ -1,4 +1,4 @@
-"""Departments: handler and transaction."""
+"""HTTP routes for departments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fairpool.control.organization import (
     organization_tree,
 )
 from fairpool.control.paging import Field, FilterBy, ListQuery, Search, chosen, counting, gpus, moment, page, text
-from fairpool.control.plane import Caller, Done, Plane, answered, check_match
+from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.routes import Routes
@@ -70,7 +70,7 @@ async def department(department_id: str, plane: Plane, caller: Caller) -> Respon
         return _department(connection, _known_department(connection, department_id), caller)
 
     found = await plane.read(unit)
-    return answered(Done(body=found, revision=found.revision))
+    return answered(ActionResult(body=found, revision=found.revision))
 
 
 @routes.post(
@@ -79,10 +79,10 @@ async def department(department_id: str, plane: Plane, caller: Caller) -> Respon
 async def create_department(request: Request, plane: Plane, caller: Caller, body: wire.DepartmentRequest) -> Response:
     caller.require(Action.DEPARTMENT_WRITE)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         revision = add_department(plane, connection, body)
         made = _department(connection, store.department(connection, body.name), caller)
-        return Done(
+        return ActionResult(
             body=made, status=201, action="create", entity_type="department", entity_id=body.name, revision=revision
         )
 
@@ -151,13 +151,15 @@ async def _change_department(
 ) -> Response:
     caller.require(Action.DEPARTMENT_WRITE)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = _known_department(connection, department_id)
         check_match(request, row.revision)
         body = change(wire.DepartmentRequest.model_validate_json(row.document))
         revision = change_department(plane, connection, body)
         made = _department(connection, store.department(connection, department_id), caller)
-        return Done(body=made, action="update", entity_type="department", entity_id=department_id, revision=revision)
+        return ActionResult(
+            body=made, action="update", entity_type="department", entity_id=department_id, revision=revision
+        )
 
     return await plane.perform(request, caller, unit)
 
@@ -171,7 +173,7 @@ async def _change_department(
 async def delete_department(department_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     caller.require(Action.DEPARTMENT_WRITE)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = _known_department(connection, department_id)
         check_match(request, row.revision)
         if department_id == DEFAULT_DEPARTMENT:
@@ -188,7 +190,7 @@ async def delete_department(department_id: str, request: Request, plane: Plane, 
         revision = changed(plane, connection, "department", department_id, "deleted", plane.now())
         plane.database.when_committed(plane.change_feed.forget)
         workload_store.bury(connection, workloads_table.c.department, department_id, revision)
-        return Done(action="delete", entity_type="department", entity_id=department_id)
+        return ActionResult(action="delete", entity_type="department", entity_id=department_id)
 
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()

@@ -56,7 +56,7 @@ async def page(request: Request) -> Response:
 
 
 def reference(document: Document) -> str:
-    """Every route: what it does, and who may."""
+    """Markdown: every route with its summary and permission."""
     groups: dict[str, list[tuple[str, str, str, str]]] = {}
     for path, item in document["paths"].items():
         for method, operation in item.items():
@@ -73,7 +73,7 @@ def reference(document: Document) -> str:
 
 
 def reference_page(document: Document) -> str:
-    """The same for a browser: every operation, with its parameters, an example of what is sent and of the answer."""
+    """HTML: every operation with its parameters and examples of body and answer."""
     groups: dict[str, list[str]] = {}
     for path, item in sorted(document["paths"].items()):
         for method, operation in item.items():

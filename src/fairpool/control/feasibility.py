@@ -1,8 +1,8 @@
-"""What can never start as things are, told at submit: larger than any node, than the pool, than a limit or quota. Pure.
+"""Feasibility check at submit: workloads that could never start with the current nodes, limits and quotas. Pure.
 
-A pool is looked at as it would be with nothing in it: drained, cordoned and silent nodes count as there, and what the
-control plane is not told of (MIG instances, extended resources, taints) is left to the scheduler. A workload is refused
-when no pool that it names could ever take it.
+A pool is considered empty: drained, cordoned and silent nodes count as available, and what clusters do not report (MIG
+instances, extended resources, taints) is left to the scheduler. A workload is refused if none of its pools could ever
+run it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Shapes = Counter[PodShape]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolView:
-    """One node pool, as a workload of one project meets it."""
+    """A node pool, with the queues that a workload of one project is charged to there."""
 
     pool: PoolName
     nodes: tuple[Node, ...] | None
@@ -40,7 +40,7 @@ class PoolView:
 
 
 def never_starts(spec: WorkloadSpec, views: Sequence[PoolView]) -> list[Problem]:
-    """Why it can never start, for each pool it may go to; none where one of them could take it."""
+    """Why it can never start, for each of its pools; empty if one of them could run it."""
     found = []
     for view in views:
         problem = _objection(spec, view)
@@ -62,8 +62,7 @@ def _objection(spec: WorkloadSpec, view: PoolView) -> Problem | None:
 
 
 def together(spec: WorkloadSpec) -> Shapes:
-    """Shapes of the pods that start together or not at all, and how many of each, as far as the control plane knows
-    what nodes have."""
+    """Shapes of the pods that start together, and how many of each, without resources that clusters do not report."""
     count = spec.needed if spec.arrangement is Arrangement.TOGETHER else 1
     leaders = 1 if spec.leader is not None and count else 0
     shapes = Counter({_known(spec.template_of(0).shape): leaders})
@@ -124,7 +123,7 @@ def _no_such_node(shape: PodShape, pool: PoolName) -> Problem:
 
 
 def _too_large_for_node(shape: PodShape, pool: PoolName, nodes: Sequence[Node]) -> Problem:
-    """Which of its amounts no node has; of several, GPUs first."""
+    """Which resource no node has enough of; GPUs first."""
     gpu = shape.gpu
     most = max(node.gpus for node in nodes)
     checks: list[tuple[bool, str, str]] = [
@@ -165,7 +164,7 @@ def _too_many(pods: int, asked: Amounts, room: int, pool: PoolName, nodes: Seque
 
 
 def _over(owner: Queue, view: PoolView, asked: Amounts, non_preemptible: bool) -> Problem | None:
-    """The first limit, or quota for what may not be preempted, that it exceeds by itself."""
+    """The first limit that it exceeds by itself, or quota if it is non-preemptible."""
     noun = "department" if name_of_queue(owner.id) != owner.id else "project"
     name = f"{noun} {name_of_queue(owner.id)}"
     for amount, owed, text in (

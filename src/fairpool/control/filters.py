@@ -1,4 +1,4 @@
-"""`filterBy` and `sortBy`: from what was written to what is meant, or every problem with it. Pure.
+"""Parser for `filterBy` and `sortBy`: conditions, or everything that is wrong with them. Pure.
 
 `phase==Running,allocatedGPU>=2` is a list of conditions that must all hold.
 """
@@ -45,7 +45,7 @@ class Sort(StrEnum):
     MOMENT = "moment"
     GPUS = "gpus"
     LABELS = "labels"
-    """Texts by name: `labels.team==vision`. One that is not there is empty. Lists are not sorted by them."""
+    """Strings by name: `labels.team==vision`. A missing label is empty. Not sortable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Filter:
 def parse(
     text: str, fields: Mapping[str, Sort], moments: Mapping[str, int | None], words: Mapping[str, Mapping[str, str]]
 ) -> tuple[list[Filter], list[Problem]]:
-    """Conditions, and what is wrong. `moments` are the dates in the text as milliseconds, read by whoever has a
+    """Conditions, and what is wrong. `moments` are the dates in the text as milliseconds, read by a caller that has a
     calendar; `words` are fields whose values are called otherwise inside."""
     filters: list[Filter] = []
     problems: list[Problem] = []
@@ -79,7 +79,7 @@ def parse(
 
 
 def holds(condition: Filter, value: str | int | None) -> bool:
-    """Whether it holds for a value; what is not known differs from everything and fulfils nothing else."""
+    """Whether a value satisfies the condition; None satisfies only `!=`."""
     wanted = condition.value
     if value is None:
         return condition.operator in (Operator.DIFFERS, Operator.LACKS)
@@ -109,7 +109,7 @@ def split(text: str) -> list[str]:
 
 
 def moments_in(text: str, fields: Mapping[str, Sort]) -> list[str]:
-    """The dates that somebody with a calendar must read."""
+    """The dates in a filter; the caller parses them, since this module has no calendar."""
     found = [CONDITION.fullmatch(piece) for piece in split(text)]
     return [each["value"] for each in found if each and fields.get(each["field"]) is Sort.MOMENT]
 

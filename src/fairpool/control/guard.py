@@ -39,13 +39,13 @@ async def guard(connection: HTTPConnection, route: Route) -> None:
             raise denied()
         return
     if caller.must_change_password and not route.with_initial_password:
-        what = f"the password of {caller.name} was set by someone else and must be changed first"
+        what = f"the password of {caller.name} was set by an administrator and must be changed first"
         raise refused(403, "access.password_must_change", what, "run `runai password` (API: POST /api/v1/me/password)")
     caller.require_somewhere(action)
 
 
 async def identify(plane: Plane, authorization: str | None) -> Caller:
-    """Whose token this is."""
+    """The caller of an Authorization header."""
     scheme, _, token = (authorization or "").partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise unauthenticated("no token was sent")
@@ -53,7 +53,7 @@ async def identify(plane: Plane, authorization: str | None) -> Caller:
 
 
 async def known(plane: Plane, digest: str) -> Caller:
-    """Whose token it is that has this hash."""
+    """The caller whose token has this hash."""
     caller = plane.callers.get(digest)
     if caller is None:
         caller = await plane.read(lambda connection: _caller(connection, digest))
@@ -67,7 +67,7 @@ async def known(plane: Plane, digest: str) -> Caller:
 
 
 def digest_of(token: str) -> str:
-    """Tokens are random and long: a fast hash is enough, and a stolen database holds none."""
+    """Tokens are random and long, so a fast hash is enough; the database stores no token."""
     return hashlib.sha256(token.encode("utf-8", "backslashreplace")).hexdigest()
 
 

@@ -1,8 +1,8 @@
-"""What nobody needs any more is let go of: a server that runs for years must not need more disk every day.
+"""Retention: deletes old history, so that a server can run for years on the same disk.
 
-What is wanted stays however old it is. Deleted work with its lives and events, changes, answers kept for repeated
-calls and lines of the audit log go when they are older than `Retention` says. A little at a time, in units like any
-other, so that no person waits for a large clearance. The file does not shrink; its free pages are used again.
+Live objects stay however old they are. Deleted workloads with their pods and events, changes, answers kept for repeated
+calls and audit entries go when they are older than `Retention` says, a few rows in each transaction, so that requests
+do not wait. The file does not shrink; its free pages are reused.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ EVERY_S = 60.0
 
 
 async def keep_tidy(plane: Plane) -> None:
-    """Until it is cancelled."""
-    # Someone who keeps little wants it gone soon after.
+    """Delete old rows until cancelled."""
+    # A short retention needs shorter pauses.
     rest_s = min(EVERY_S, plane.settings.retention.shortest_s / 10)
     while True:
         await asyncio.sleep(rest_s)
         try:
             while await plane.write(lambda connection: clear(connection, plane.settings, plane.now())):
                 pass
-        except Unavailable:  # the database has said so in the log
+        except Unavailable:  # already logged by the database
             continue
-        except Exception:  # a disk that does not take it now: nothing is lost, and the next time comes
+        except Exception:  # e.g. a full disk: nothing is lost, the next round tries again
             log.exception("could not delete old history; retrying in %g s", rest_s)
 
 
 def clear(connection: Connection, settings: Settings, now: Instant) -> bool:
-    """Let go of some of what is too old; says whether there may be more."""
+    """Delete some rows that are too old; True: there may be more."""
     kept = settings.retention
     old = now - kept.history_s * SECOND_MS
     repeatable = now - min(settings.idempotency_s, kept.history_s) * SECOND_MS

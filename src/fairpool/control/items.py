@@ -1,4 +1,4 @@
-"""What people are shown of a workload: what was declared and what was last reported, in one item. Pure."""
+"""Workloads and pods as the API shows them: the declaration and the last report in one item. Pure."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ DESIRED = {
 UNSHOWN = frozenset({"modelKind", "addresses", "retries", "suspensions"})
 """Facts that an item is made from and that are not in it."""
 REPORTS_MAX, REPORT_LENGTH_MAX = 64, 200
-"""Reported values that are shown, and letters of each; a job may write what it likes."""
+"""Reported values that are shown, and characters of each; a job may report anything."""
 NOTHING: Mapping[str, Any] = {}
 SUSPENSIONS_KEPT = 20
 CLOCKS_DIFFER_MS = 5_000
-"""How far the clocks of a cluster and of the control plane may differ without a wrong name beside an event."""
+"""Assumed clock skew between a cluster and the control plane, for names beside events."""
 FINISHED = frozenset({WorkloadPhase.COMPLETED, WorkloadPhase.FAILED})
 
 
@@ -46,7 +46,7 @@ def facts(
     submitted_by: str,
     pod_host: str = "",
 ) -> dict[str, Any]:
-    """What does not change as long as nobody changes the declaration."""
+    """Fields that change only with the declaration."""
     stated = facts_of_spec(
         spec,
         admission.KIND_OF_SUBMIT[type(submit)],
@@ -72,7 +72,7 @@ def facts_of_spec(
     source: workload_spec.Source,
     labels: Mapping[str, str],
 ) -> dict[str, Any]:
-    """Those that follow from the declaration itself."""
+    """Fields that follow from the declaration alone."""
     gpu = spec.template.shape.gpu
     rule = precedence(spec.kind, spec.priority, spec.preemptible)
     requested = {
@@ -108,7 +108,7 @@ def facts_of_spec(
 
 
 def asked_ports(submit: workload_spec.SubmitAny) -> list[int]:
-    """Ports of its pods that it wants an address for, each once."""
+    """Ports of its pods that need an address, each once."""
     asked = [
         each.container for each in submit.spec.ports if each.service_type is not workload_spec.ServiceType.CLUSTER_IP
     ]
@@ -127,7 +127,7 @@ def state(
     gone: bool = False,
     held: WorkloadReport | None = None,
 ) -> dict[str, Any]:
-    """An item: the facts, and where it stands. `held` says what its pods hold where there is no report of this run."""
+    """An item: its facts and its state. `held`: what its pods hold, if this run has no report yet."""
     held = report or held
     kind = WorkloadKind(known["modelKind"])
     phase = report.phase if report is not None else WorkloadPhase.CREATING
@@ -166,7 +166,7 @@ def state(
 
 
 def without_taken(item: dict[str, Any], taken: Collection[str]) -> dict[str, Any]:
-    """An item without addresses that another workload has: on one machine a port leads to one of them."""
+    """An item without addresses that another workload has: on one machine a port belongs to one of them."""
     shared = [url for url in item["urls"] if url in taken]
     if not shared:
         return item
@@ -194,9 +194,9 @@ def suspended(known: dict[str, Any], by: str, at: int) -> dict[str, Any]:
 
 
 def suspended_by(known: Mapping[str, Any], at: int | None = None) -> str | None:
-    """Who suspended it last, or last before a moment in the cluster's time; None: nobody knows any more."""
-    told = [by for when, by in known.get("suspensions", []) if at is None or when <= at + CLOCKS_DIFFER_MS]
-    return str(told[-1]) if told else None
+    """The user who suspended it last, or last before an instant of the cluster; None: not recorded any more."""
+    earlier = [by for when, by in known.get("suspensions", []) if at is None or when <= at + CLOCKS_DIFFER_MS]
+    return str(earlier[-1]) if earlier else None
 
 
 def _held(report: WorkloadReport) -> dict[str, float]:
@@ -208,12 +208,12 @@ def _held(report: WorkloadReport) -> dict[str, float]:
 
 
 def text(item: Mapping[str, Any]) -> str:
-    """As it is kept and sent."""
+    """As JSON, as it is stored and sent."""
     return compact(item)
 
 
 def detail(item: str, request: str) -> str:
-    """One workload with everything that was declared: made of texts, because this is asked most often."""
+    """Item and details of a workload; concatenated as JSON, because this is requested most often."""
     phase = item.partition('"phase":"')[2].partition('"')[0]
     return f'{item[:-1]},"actualPhase":"{phase}",{request[1:]}'
 
@@ -225,7 +225,7 @@ def details(submit: workload_spec.SubmitAny, spec: WorkloadSpec, submitted_by: s
 
 
 def details_of(workload: str, submitted_by: str, command_line: str, asked: str) -> str:
-    """The same of what was asked for as JSON text."""
+    """The same, with the specification as JSON."""
     shown = {"workloadId": workload, "createdBy": submitted_by, "commandLine": command_line}
     return f'{compact(shown)[:-1]},"spec":{asked}}}'
 
@@ -263,7 +263,7 @@ def _who(known: Mapping[str, Any], cause: str, at: int) -> str:
 
 
 def pod_name(workload_name: str, index: int, incarnation: int) -> str:
-    """What people call one life of one pod: `hello-0-2`."""
+    """The name of a pod: `hello-0-2`."""
     return f"{workload_name}-{index}-{incarnation}"
 
 
@@ -275,7 +275,7 @@ def pod_item(
     current: bool,
     known: Mapping[str, Any] = NOTHING,
 ) -> wire.PodItem:
-    """One life of one pod."""
+    """A pod as the API shows it."""
     return wire.PodItem(
         id=report.id,
         name=pod_name(workload_name, report.index, report.incarnation),
@@ -297,7 +297,7 @@ def pod_item(
 
 
 def with_reports(item: wire.PodItem, reports: Mapping[str, Any]) -> wire.PodItem:
-    """A life with what its job says about itself. Nothing of it is trusted: what makes no sense is left out."""
+    """A pod with the metrics and parameters that its job reported; invalid values are left out."""
     metrics = {name: float(value) for name, value in _reported(reports, "metrics") if _is_number(value)}
     shown = {
         "metrics": metrics,

@@ -1,4 +1,4 @@
-"""Milliseconds since 1970 as people and programs read them, and back."""
+"""Conversion between instants (milliseconds since 1970) and ISO 8601."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def moment_or_ago(text: str, now: Instant) -> Instant | None:
-    """A moment, or how long ago: `90s`, `10m`, `2h`, `1d`; None: it is neither."""
+    """Parse ISO 8601 or a duration before now (`90s`, `10m`, `2h`, `1d`); None: not valid."""
     ago = _AGO.fullmatch(text.strip())
     return instant(text) if ago is None else Instant(max(0, now - int(ago[1]) * _UNITS_MS[ago[2]]))
 
 
 def instant(text: str) -> Instant | None:
-    """The moment that somebody wrote, in UTC unless they say otherwise; None: it is none."""
+    """Parse ISO 8601, in UTC unless an offset is given; None: not valid."""
     try:
         moment = datetime.fromisoformat(text.strip().replace(" ", "+"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Nodes, the marks administrators put on them, and node pools: handler and transaction."""
+"""HTTP routes for nodes, node overrides and node pools."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fairpool.control.paging import (
     page,
     text,
 )
-from fairpool.control.plane import Caller, Done, Plane, answered, check_match
+from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.routes import Routes
@@ -95,26 +95,26 @@ async def node(node: str, plane: Plane, caller: Caller) -> Response:
         return wire.NodeDetail(**{name: getattr(known, name) for name in type(known).model_fields}, pods_there=there)
 
     found = await plane.read(unit)
-    return answered(Done(body=found, revision=found.revision))
+    return answered(ActionResult(body=found, revision=found.revision))
 
 
 @routes.put(
     "/api/v1/nodes/{node}/marks",
-    action=Action.NODE_MARK,
+    action=Action.NODE_OVERRIDE,
     answer=wire.NodeAnswer,
     summary="Set the cordon, taints and labels of a node; replaces all of them",
 )
 async def override_node(
     node: str, request: Request, plane: Plane, caller: Caller, body: wire.NodeOverridesRequest
 ) -> Response:
-    caller.require(Action.NODE_MARK)
+    caller.require(Action.NODE_OVERRIDE)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         before = _known_node(connection, node)
         check_match(request, before.revision)
         revision = declare_overrides(plane, connection, before.cluster_uuid, node, body)
         made = _known_node(connection, node)
-        return Done(body=made, action="update", entity_type="node", entity_id=node, revision=revision)
+        return ActionResult(body=made, action="update", entity_type="node", entity_id=node, revision=revision)
 
     return await plane.perform(request, caller, unit)
 
@@ -138,7 +138,7 @@ async def pool_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", sea
 )
 async def pool(pool_id: str, plane: Plane, caller: Caller) -> Response:
     found = await plane.read(lambda connection: _pool(connection, _known_pool(connection, pool_id)))
-    return answered(Done(body=found, revision=found.revision))
+    return answered(ActionResult(body=found, revision=found.revision))
 
 
 @routes.post(
@@ -147,10 +147,10 @@ async def pool(pool_id: str, plane: Plane, caller: Caller) -> Response:
 async def create_pool(request: Request, plane: Plane, caller: Caller, body: wire.NodePoolRequest) -> Response:
     caller.require(Action.POOL_WRITE)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         revision = add_pool(plane, connection, body)
         made = _pool(connection, store.node_pool(connection, body.name))
-        return Done(
+        return ActionResult(
             body=made, status=201, action="create", entity_type="node-pool", entity_id=body.name, revision=revision
         )
 
@@ -180,7 +180,7 @@ async def update_pool(
 async def _change_pool(request: Request, plane: Plane, caller: Caller, pool_id: str, said: dict[str, Any]) -> Response:
     caller.require(Action.POOL_WRITE)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = _known_pool(connection, pool_id)
         check_match(request, row.revision)
         before = wire.NodePoolRequest.model_validate_json(row.document)
@@ -193,7 +193,7 @@ async def _change_pool(request: Request, plane: Plane, caller: Caller, pool_id: 
         document = after.model_dump_json(by_alias=True)
         store.change(connection, node_pools, pool_id, plane.now(), document=document, revision=revision)
         made = _pool(connection, _known_pool(connection, pool_id))
-        return Done(body=made, action="update", entity_type="node-pool", entity_id=pool_id, revision=revision)
+        return ActionResult(body=made, action="update", entity_type="node-pool", entity_id=pool_id, revision=revision)
 
     return await plane.perform(request, caller, unit)
 
@@ -207,7 +207,7 @@ async def _change_pool(request: Request, plane: Plane, caller: Caller, pool_id: 
 async def delete_pool(pool_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     caller.require(Action.POOL_WRITE)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = _known_pool(connection, pool_id)
         check_match(request, row.revision)
         if pool_id == DEFAULT_POOL:
@@ -223,7 +223,7 @@ async def delete_pool(pool_id: str, request: Request, plane: Plane, caller: Call
             raise refused(412, "pool.in_use", what, "remove it from their quotas and default node pools first")
         store.remove(connection, node_pools, pool_id)
         _changed(plane, connection, pool_id, "deleted")
-        return Done(action="delete", entity_type="node-pool", entity_id=pool_id)
+        return ActionResult(action="delete", entity_type="node-pool", entity_id=pool_id)
 
     return await plane.perform(request, caller, unit)
 
@@ -284,10 +284,10 @@ def _pool_of(row: Any, there: list[wire.NodeAnswer]) -> wire.NodePoolAnswer:
 
 def all_nodes(connection: Connection) -> list[wire.NodeAnswer]:
     """Every node, with what the pods on it hold."""
-    marks = {(row.cluster, row.node): row for row in store.marks(connection)}
+    overrides = {(row.cluster, row.node): row for row in store.node_overrides(connection)}
     in_use = holdings.by_node(connection)
     return [
-        _node(row, marks.get((row.cluster, row.name)), in_use.get((row.cluster, row.name), holdings.Use()))
+        _node(row, overrides.get((row.cluster, row.name)), in_use.get((row.cluster, row.name), holdings.Use()))
         for row in cluster_store.all_nodes(connection)
     ]
 
@@ -300,7 +300,7 @@ def _known_node(connection: Connection, name: str) -> wire.NodeAnswer:
 
 
 def _pods_there(connection: Connection, caller: Caller, node: wire.NodeAnswer) -> list[wire.NodePod]:
-    """Who holds what on a node. Work that the caller may not see is counted, and not named."""
+    """Pods on a node. Workloads that the caller may not see are counted, not named."""
     rows = holdings.on_node(connection, node.cluster_uuid, node.name)
     return [_node_pod(row, caller.may(Action.WORKLOAD_READ, row.project, row.department)) for row in rows]
 
@@ -322,11 +322,11 @@ def _node_pod(row: Any, is_visible: bool) -> wire.NodePod:
     )
 
 
-def _node(row: Any, mark: Any, use: holdings.Use) -> wire.NodeAnswer:
+def _node(row: Any, overrides_row: Any, use: holdings.Use) -> wire.NodeAnswer:
     report = NodeReport.from_json(row.document)
-    marks = (
-        wire.NodeOverridesRequest.model_validate_json(mark.document)
-        if mark is not None
+    overrides = (
+        wire.NodeOverridesRequest.model_validate_json(overrides_row.document)
+        if overrides_row is not None
         else wire.NodeOverridesRequest()
     )
     status = "Unknown" if report.silent_since is not None else "Ready" if report.ready else "NotReady"
@@ -352,9 +352,9 @@ def _node(row: Any, mark: Any, use: holdings.Use) -> wire.NodeAnswer:
         memory_bytes=report.memory_bytes or None,
         cpu_allocated_milli=use.cpu_milli,
         memory_allocated_bytes=use.memory_bytes,
-        labels={**report.labels, **marks.labels},
-        taints=marks.taints,
-        cordoned=report.cordoned or marks.cordoned,
-        marks=marks,
-        revision=mark.revision if mark is not None else 0,
+        labels={**report.labels, **overrides.labels},
+        taints=overrides.taints,
+        cordoned=report.cordoned or overrides.cordoned,
+        marks=overrides,
+        revision=overrides_row.revision if overrides_row is not None else 0,
     )

@@ -60,7 +60,7 @@ def pool_names(connection: Connection) -> frozenset[str]:
 
 def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organization:
     """Everything that is declared for a cluster except its workloads."""
-    marks = {row.node: row.document for row in store.marks(connection) if row.cluster == cluster}
+    marks = {row.node: row.document for row in store.node_overrides(connection) if row.cluster == cluster}
     return declared.organization(
         [project_unit(row) for row in store.all_projects(connection) if row.cluster == cluster],
         [department_unit(row) for row in store.all_departments(connection)],
@@ -102,7 +102,7 @@ def _nodes_in(plane: Plane, connection: Connection, cluster: str, pool: str) -> 
 
 
 def _nodes_by_pool(connection: Connection, cluster: str) -> dict[str, tuple[Node, ...]]:
-    marks = {row.node: row.document for row in store.marks(connection) if row.cluster == cluster}
+    marks = {row.node: row.document for row in store.node_overrides(connection) if row.cluster == cluster}
     nodes: dict[str, list[Node]] = {}
     for row in cluster_store.all_nodes(connection):
         if row.cluster == cluster:

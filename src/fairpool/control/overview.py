@@ -1,4 +1,4 @@
-"""Nodes, projects and jobs in one answer, from one read of the database: the figures add up."""
+"""HTTP route for the overview: nodes, projects and jobs from one read of the database, so that figures add up."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the user who runs the platform gets without a password: a session for `runai`, and one-time sign-in links.
+"""Sign-in of the platform's owner without a password: a session for `runai`, and one-time links for a browser.
 
-Both are asked for over the admin socket in the data directory, which only that user can open. A link is valid once and
-for ten minutes. Links are kept in memory as hashes, and are never written anywhere.
+Both are requested over the admin socket in the data directory, which only that user can open. A link works once, for
+ten minutes. Links are kept in memory as hashes and never written to disk.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class OwnerSession:
     user: str
     must_change_password: bool
     tokens: TokenAnswer | None
-    """None: what the caller holds is still good."""
+    """None: the caller's tokens are still valid."""
 
 
 async def owner_session(plane: Plane, holding: Sequence[str] = ()) -> OwnerSession | Problem:
-    """Tokens for the owner's `runai`. `holding` are the tokens that it has: if they are still good, it keeps them."""
+    """Tokens for the owner's `runai`. `holding` are the tokens that it has: if they are still valid, it keeps them."""
 
     def unit(connection: Connection) -> OwnerSession | Problem:
         now = plane.now()
@@ -86,7 +86,7 @@ def signed_in_here(user: store.UserRow, now: Instant) -> dict[str, object]:
 
 
 class SignInLinks:
-    """Codes that sign one person in, once, within ten minutes."""
+    """One-time codes for sign-in links, valid for ten minutes."""
 
     def __init__(self) -> None:
         self._codes: dict[str, tuple[str, Instant]] = {}
@@ -99,7 +99,7 @@ class SignInLinks:
         return code
 
     def take(self, code: str, now: Instant) -> str | None:
-        """Whom it signs in; None: it was never valid, was used, or is too old. It is used up."""
+        """Redeem a code: the user it signs in; None: unknown, already used, or expired."""
         user_id, until = self._codes.pop(digest_of(code), ("", Instant(0)))
         return user_id if user_id and now < until else None
 

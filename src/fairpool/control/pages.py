@@ -1,7 +1,7 @@
-"""Pages for a browser until the web UI is there, sign-in by a one-time link, and health checks.
+"""HTML pages until there is a web UI, sign-in by one-time link, and health checks.
 
-Everything is in the page itself: no scripts, no fonts, nothing from elsewhere, so that it also works offline. Nothing
-of the installation is shown to a browser that is not signed in.
+Pages are self-contained (no scripts, fonts or external resources), so that they also work offline. Without a session
+they show nothing about the installation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fairpool.control.store.database import Connection
 routes = Routes(in_document=False)
 
 COOKIE = "fairpool_session"
-"""Tells these pages who looks at them. The API does not take it, so no page from elsewhere can act with it."""
+"""Session of the HTML pages. The API does not accept it, so no foreign page can act with it."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'",
@@ -86,11 +86,11 @@ async def healthz() -> Response:
     action=Action.OPEN,
 )
 async def readyz(request: Request) -> Response:
-    """The database can be read, and what runs beside the API is well."""
+    """The database can be read, and the other parts of the platform are ready."""
     try:
         await plane_of(request).read(store.user_count)
         is_ready = bool(request.app.state.is_ready())
-    except Exception:  # whatever it is, we are not ready; details are for the log, not for strangers
+    except Exception:  # not ready, whatever the reason; details are not for unauthenticated callers
         is_ready = False
     status = {"status": "ready" if is_ready else "not ready"}
     return JSONResponse(status, 200 if is_ready else 503, {"Cache-Control": "no-store"})
@@ -144,7 +144,7 @@ async def _signed_in(request: Request) -> Caller | None:
     action=Action.OPEN,
 )
 async def sign_in_by_link(request: Request, code: Annotated[str, Parameter(max_length=128)] = "") -> Response:
-    """Open a one-time link. The answer leads on to the front page, so that the code does not stay in the address."""
+    """Open a one-time link; redirects to the front page, so that the code does not stay in the address bar."""
     plane = plane_of(request)
     links: SignInLinks = request.app.state.links
     user_id = links.take(code, plane.now())
@@ -178,7 +178,7 @@ async def _browser_token(plane: Plane, user_id: str) -> str | None:
     action=Action.OPEN,
 )
 async def sign_out(request: Request) -> Response:
-    """End the browser's session. The cookie is not sent by pages from elsewhere, so they cannot call this."""
+    """End the browser's session. The cookie is same-site, so that foreign pages cannot call this."""
     plane, caller = plane_of(request), await _signed_in(request)
     if caller is not None:
         await plane.write(lambda connection: store.revoke_family(connection, caller.family))

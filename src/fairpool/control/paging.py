@@ -1,7 +1,7 @@
-"""What every list can be asked for, and lists that are short enough to be filtered and sorted here.
+"""Query parameters of lists, and filtering, sorting and paging of short lists in memory.
 
-Workloads and the audit log are many, so they are filtered in the database. Projects, departments, pools and nodes are
-few, and half of what people filter them by is worked out and in no column.
+Workloads and audit entries are many and are filtered in the database. Projects, departments, pools and nodes are few,
+and many of their fields are computed and not in a column.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def counting(filter_by: str, search: str) -> ListQuery:
 
 @dataclass(frozen=True, slots=True)
 class Field(Generic[T]):
-    """Something that a list can be filtered and sorted by."""
+    """A field that a list can be filtered and sorted by."""
 
     sort: filters.Sort
     value: Callable[[T], str | int | None]
@@ -76,7 +76,7 @@ def moment(value: Callable[[T], str]) -> Field[T]:
 
 
 def chosen(everything: Sequence[T], fields: Mapping[str, Field[T]], query: ListQuery) -> list[T]:
-    """All that fulfil the conditions, in order; every field of a list has a `name`."""
+    """All items that satisfy the conditions, in order; every list has a field `name`."""
     sorts = {name: each.sort for name, each in fields.items()}
     conditions = parsed(query.filter_by, query.sort_by, sorts, {})
     name = fields["name"].value
@@ -102,7 +102,7 @@ def page(found: Sequence[T], query: ListQuery) -> tuple[list[T], int | None]:
 def parsed(
     filter_by: str, sort_by: str, fields: Mapping[str, filters.Sort], words: Mapping[str, Mapping[str, str]]
 ) -> list[filters.Filter]:
-    """The conditions that were written, unless something is wrong with them or with the order."""
+    """Parse `filterBy` and check `sortBy`; refuses with everything that is wrong."""
     moments = {each: instant(each) for each in filters.moments_in(filter_by, fields)}
     conditions, problems = filters.parse(filter_by, fields, moments, words)
     wrong = [problem_item(each, "filterBy") for each in problems]

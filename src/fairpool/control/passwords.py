@@ -1,9 +1,8 @@
-"""Passwords as slow hashes, in threads of their own.
+"""Password hashing, in threads of its own.
 
-A hash takes 64 MiB and a core for a tenth of a second, on purpose. So they have three threads that nothing else uses,
-each with a short queue: who comes when it is full is told to come back, and no memory is filled. One is for sign-ins
-from anywhere, one for sign-ins from an address that has signed in before, so that strangers cannot keep those out, and
-one for callers who are signed in and set a password.
+A hash takes 64 MiB and a core for a tenth of a second, on purpose. Three threads hash, each with a short queue; when it
+is full, callers are refused and memory stays bounded. One thread is for sign-ins from any address, one for sign-ins
+from known addresses, so that attackers cannot block those, and one for signed-in callers who set a password.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from fairpool.control.refusal import Refused, refused
 T = TypeVar("T")
 
 WAITING_MAX = 32
-"""For one thread. The last of them waits some three seconds."""
+"""For one thread. The last caller waits about three seconds."""
 RETRY_S = 2
 PASSWORD_LETTERS = string.ascii_letters + string.digits
 PASSWORD_LENGTH = 16
@@ -36,15 +35,15 @@ def new_password() -> str:
 
 
 class Unchecked(Exception):
-    """It could not be found out whether a password is right."""
+    """A password could not be hashed or verified."""
 
 
 class Passwords:
-    """Slow hashes, a few at a time, off the event loop and off everybody else's threads."""
+    """Hashes and verifies passwords, a few at a time, off the event loop."""
 
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
         self._hasher = hasher or PasswordHasher()
-        self._nobody = self._hasher.hash(secrets.token_urlsafe())
+        self._no_password = self._hasher.hash(secrets.token_urlsafe())
         self._unknown, self._known, self._new = (_Queue(f"passwords-{name}") for name in ("any", "known", "new"))
 
     async def hash(self, password: str) -> str:
@@ -54,12 +53,12 @@ class Passwords:
     async def fits(
         self, password_hash: str | None, password: str, begin: Callable[[], None], *, is_known: bool = False
     ) -> bool:
-        """Takes as long for a user who does not exist. `begin` is called when its turn has come, and may refuse.
+        """Whether a password is right; takes as long for an unknown user. `begin` is called when its turn comes.
 
-        Raises `Refused` (503) when it cannot be found out now: that is not a wrong password.
+        Raises what `begin` raises, and `Refused` (503) if it cannot be verified now: that is not a wrong password.
         """
         queue = self._known if is_known else self._unknown
-        fits = await queue.run(lambda: self._verify(password_hash or self._nobody, password), begin)
+        fits = await queue.run(lambda: self._verify(password_hash or self._no_password, password), begin)
         return fits and bool(password_hash)
 
     def close(self) -> None:
@@ -98,7 +97,7 @@ class _Queue:
                 begin()
                 try:
                     return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-                except (Unchecked, RuntimeError) as error:  # the thread itself may not be had
+                except (Unchecked, RuntimeError) as error:  # the thread may not start
                     raise busy() from error
         finally:
             self._waiting -= 1
@@ -108,7 +107,7 @@ class _Queue:
 
 
 def busy() -> Refused:
-    """Not now."""
+    """Too many sign-ins at once."""
     what = "the server cannot check passwords right now: too many sign-ins at once, or it is short of memory"
     refusal = refused(503, "access.busy", what, f"try again in {RETRY_S} s")
     refusal.headers["Retry-After"] = str(RETRY_S)

@@ -1,6 +1,6 @@
-"""What all handlers share: the database, the clock, the notifier, the callers that are known, and how a deed is done.
+"""State shared by all handlers (`Plane`), the caller of a request, and audited actions.
 
-A deed is one transaction: what was asked for, its line in the audit log, and the answer kept for a repeated call.
+An audited action is one transaction: the change, its line in the audit log, and the answer kept for a repeated call.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ KEY_MAX = 256
 CALLERS_MAX = 10_000
 MINUTE_MS = 60 * SECOND_MS
 DENIALS_A_MINUTE = 60
-"""So many of one caller have a line each."""
+"""Denied requests of one caller that are logged one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Somebody who showed a token."""
+    """The user, application or cluster that a token belongs to."""
 
     id: str
     name: str
@@ -53,26 +53,26 @@ class Caller:
     token_hash: str = ""
     family: str = ""
     must_change_password: bool = False
-    """The password was set by someone else: nothing but changing it is permitted."""
+    """The password was set by an administrator: the caller may do nothing but change it."""
     expires_at: int | None = None
     uid: int | None = None
-    """The user id of the calling process, where the kernel vouches for it: over the Unix socket."""
+    """User id of the calling process, as the kernel reports it for the Unix socket."""
 
     def may(self, action: rbac.Action, project: str = "", department: str = "") -> bool:
         return rbac.allowed(self.grants, action, rbac.Scope(project, department))
 
     def require(self, action: rbac.Action, project: str = "", department: str = "") -> None:
-        """Go no further without it."""
+        """Refuse a caller without this permission."""
         if not self.may(action, project, department):
             raise denied()
 
     def require_somewhere(self, action: rbac.Action) -> None:
-        """Go no further without it in any place."""
+        """Refuse a caller who has this permission in no project or department."""
         if not rbac.allowed_somewhere(self.grants, action):
             raise denied()
 
     def places(self, action: rbac.Action) -> Places | None:
-        """Where they may; None: everywhere."""
+        """Where the caller has this permission; None: everywhere."""
         if self.may(action):
             return None
         fitting = [grant for grant in self.grants if rbac.permits(grant, action)]
@@ -84,7 +84,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Projects and departments in which somebody may do something."""
+    """Projects and departments in which a caller has a permission."""
 
     projects: tuple[str, ...]
     departments: tuple[str, ...]
@@ -94,30 +94,30 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """What a deed came to."""
+class ActionResult:
+    """The outcome of an action: the answer, and its entry in the audit log."""
 
     body: Answer | str | None = None
-    """A text is JSON already."""
+    """A string is JSON already."""
     status: int = 200
     action: str = ""
-    """For the audit log; empty: nothing happened that anybody should read about."""
+    """For the audit log; empty: no entry."""
     entity_type: str = ""
     entity_id: str = ""
     entity_name: str = ""
     revision: int | None = None
     kept: Answer | None = None
-    """What a repeated call is told, where the first answer held a secret."""
+    """The answer to a repeated call, if the first one contains a secret."""
     result: str = "Succeeded"
-    also: tuple[Done, ...] = ()
-    """Deeds that were done with it, each with a line of its own in the audit log."""
+    also: tuple[ActionResult, ...] = ()
+    """Actions done with it, each with its own entry in the audit log."""
 
     def text(self) -> str:
         return _text(self.body)
 
 
 class Callers(dict[str, Caller]):
-    """By the hash of their token. Emptied when there are many: who comes again is read from the database again."""
+    """Cache of callers by the hash of their token; emptied when it is full."""
 
     def __setitem__(self, digest: str, caller: Caller) -> None:
         if len(self) >= CALLERS_MAX:
@@ -127,7 +127,7 @@ class Callers(dict[str, Caller]):
 
 @dataclass(slots=True)
 class Plane:
-    """The control plane, as its handlers see it."""
+    """The control plane: what all handlers share."""
 
     settings: Settings
     database: Database
@@ -135,7 +135,7 @@ class Plane:
     change_feed: ChangeFeedCache = field(default_factory=ChangeFeedCache)
     pod_access: PodAccess = field(default_factory=NoPodAccess)
     callers: Callers = field(default_factory=Callers)
-    """Emptied whenever users, rules or tokens change."""
+    """Cache; emptied whenever users, rules or tokens change."""
     denials: Denials = field(default_factory=lambda: Denials())
     cluster_beside: str = ""
     """The cluster whose loop runs in this process, if one does."""
@@ -156,11 +156,11 @@ class Plane:
         self.callers.clear()
 
     def forget_callers_when_committed(self) -> None:
-        """From within a unit. Earlier would be too early: who calls before the commit is read from what was."""
+        """From within a transaction: emptied earlier, it could be filled again with the state before the commit."""
         self.database.when_committed(self.callers.clear)
 
-    async def perform(self, request: Request, caller: Caller, unit: Callable[[Connection], Done]) -> Response:
-        """Do a deed, once however often it is asked for under one `Idempotency-Key`, and answer."""
+    async def perform(self, request: Request, caller: Caller, unit: Callable[[Connection], ActionResult]) -> Response:
+        """Run an audited action, only once for each `Idempotency-Key`, and answer."""
         key = request.headers.get("idempotency-key")
         if key is not None and not 0 < len(key) <= KEY_MAX:
             raise refused(
@@ -172,7 +172,7 @@ class Plane:
         fingerprint = _fingerprint(request, body, caller) if key is not None else ""
         repeatable_from = now - self.settings.idempotency_s * SECOND_MS
 
-        def whole(connection: Connection) -> Done:
+        def whole(connection: Connection) -> ActionResult:
             _check_unchanged(connection, caller)
             if key is not None:
                 before = audit_store.kept(connection, caller.id, key, repeatable_from)
@@ -194,14 +194,14 @@ class Plane:
                 log.info(f"{each.entity_type} {each.action}", extra={"fields": fields})
         return answered(done)
 
-    async def note(self, connection: HTTPConnection, caller: Caller, deed: Done) -> None:
-        """A line of the audit log for what is no transaction of its own."""
-        line = entry(connection, caller, deed, self.now())
+    async def note(self, connection: HTTPConnection, caller: Caller, action: ActionResult) -> None:
+        """Add an audit entry for something that is not a transaction."""
+        line = entry(connection, caller, action, self.now())
         await self.write(lambda writing: audit_store.add(writing, line))
 
 
 class Denials:
-    """How often somebody was refused in this minute: who knocks all day must not fill the audit log."""
+    """Denied requests of each caller in this minute: repeated attempts must not fill the audit log."""
 
     def __init__(self) -> None:
         self._minute = 0
@@ -217,18 +217,18 @@ class Denials:
 
 
 async def on_denied(connection: HTTPConnection, refusal: Exception) -> Response:
-    """Problems of a handler. Somebody tried what they may not: an administrator wants to see that."""
+    """Answer a refusal; a denied request gets an entry in the audit log."""
     assert isinstance(refusal, Refused)
     plane, caller = plane_of(connection), getattr(connection.state, "caller", None)
     if isinstance(caller, Caller) and refusal.is_denial and plane.denials.is_worth_a_line(caller.id, plane.now()):
         method = connection.scope.get("method", "")
-        denial = Done(action=_VERBS.get(method, "read"), entity_type=_entity_type(connection), result="Failed")
+        denial = ActionResult(action=_VERBS.get(method, "read"), entity_type=_entity_type(connection), result="Failed")
         await plane.note(connection, caller, denial)
     return refusal.response()
 
 
-def answered(done: Done) -> Response:
-    """The answer to a deed."""
+def answered(done: ActionResult) -> Response:
+    """The HTTP answer to an action."""
     headers = {} if done.revision is None else {"ETag": f'"{done.revision}"'}
     text = done.text()
     if not text:
@@ -237,7 +237,7 @@ def answered(done: Done) -> Response:
 
 
 def check_match(request: Request, revision: int) -> None:
-    """Nobody overwrites what somebody else changed meanwhile."""
+    """Refuse a change if the object was changed since the caller read it (If-Match)."""
     match = request.headers.get("if-match")
     if match is None or match.strip() == "*":
         return
@@ -246,8 +246,8 @@ def check_match(request: Request, revision: int) -> None:
         raise refused(412, "request.changed_meanwhile", "this was changed after you read it", fix)
 
 
-def entry(connection: HTTPConnection, caller: Caller, done: Done, now: Instant) -> dict[str, object]:
-    """A line of the audit log."""
+def entry(connection: HTTPConnection, caller: Caller, done: ActionResult, now: Instant) -> dict[str, object]:
+    """An entry of the audit log."""
     return {
         "at": now,
         "subject": caller.name[:256],
@@ -273,7 +273,7 @@ def plane_of(connection: HTTPConnection) -> Plane:
 
 
 def _check_unchanged(connection: Connection, caller: Caller) -> None:
-    """Go no further when somebody took away meanwhile what the guard has seen: a password is hashed in a long time."""
+    """Refuse if the caller's permissions changed since the guard checked them: hashing a password takes long."""
     grants = access_store.grants_by_token(connection, caller.token_hash)
     if grants is None:
         raise refused(401, "access.not_signed_in", "this token was revoked", "sign in with `runai login`")
@@ -281,15 +281,15 @@ def _check_unchanged(connection: Connection, caller: Caller) -> None:
         raise refused(409, "access.changed_meanwhile", "your permissions changed during this request", "try again")
 
 
-def _repeated(before: audit_store.Kept, fingerprint: str) -> Done:
+def _repeated(before: audit_store.Kept, fingerprint: str) -> ActionResult:
     if before.fingerprint != fingerprint:
         what = "this Idempotency-Key was already used for another request, or before your permissions changed"
         raise refused(422, "request.key_reused", what, "use a new key for a new request")
-    return Done(body=before.answer, status=before.status)
+    return ActionResult(body=before.answer, status=before.status)
 
 
 def _fingerprint(request: Request, body: bytes, caller: Caller) -> str:
-    """With what the caller may do: who lost a role is not told again what it once let them see."""
+    """Includes the caller's grants: a kept answer is not repeated to a caller who has lost a role since."""
     query = request.scope["query_string"].decode("latin-1")
     digest = hashlib.sha256(f"{request.method} {_path(request)}?{query}\n".encode("utf-8", "backslashreplace"))
     digest.update(_words_of(caller.grants))
@@ -303,7 +303,7 @@ def _words_of(grants: tuple[rbac.Grant, ...]) -> bytes:
 
 
 def _path(connection: HTTPConnection) -> str:
-    """As it was asked for. `url` would be put together from all its parts, and taken apart again."""
+    """The path as requested. `connection.url` would assemble and parse it again."""
     raw: bytes | None = connection.scope.get("raw_path")
     return raw.decode("latin-1") if raw is not None else str(connection.scope["path"])
 

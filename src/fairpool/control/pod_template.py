@@ -107,7 +107,7 @@ def program_of(spec: wire.PodSpecWire, common: wire.CommonSpec, submitter_uid: i
 
 
 def _working_dir(wanted: str, workdir: wire.Workdir | None) -> str:
-    """Where it starts: in the folder that came with it, unless it says otherwise."""
+    """The working directory: by default that of the upload."""
     if workdir is None or wanted.startswith("/"):
         return wanted
     return f"{workdir.path.rstrip('/')}/{wanted}".rstrip("/")
@@ -131,10 +131,10 @@ def _words(text: Sequence[str] | str | None) -> tuple[str, ...]:
     if not isinstance(text, str):
         return tuple(text)
     if PLAIN_WORDS.fullmatch(text):
-        return tuple(text.split())  # the same, without going through it letter by letter
+        return tuple(text.split())  # the same result, faster
     try:
         return tuple(shlex.split(text))
-    except ValueError:  # a quote that is not closed: then it was none
+    except ValueError:  # an unclosed quote is taken literally
         return tuple(text.split())
 
 

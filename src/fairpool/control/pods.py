@@ -33,8 +33,10 @@ routes = Routes("workloads")
 async def pods(
     workload_id: str, plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.PodPage:
-    lives = await plane.read(lambda connection: pod_items_of(connection, caller, workload_id, Action.WORKLOAD_READ))
-    current = [life for life in lives if life.current]
+    everything = await plane.read(
+        lambda connection: pod_items_of(connection, caller, workload_id, Action.WORKLOAD_READ)
+    )
+    current = [each for each in everything if each.current]
     following = offset + limit if len(current) > offset + limit else None
     shown = await _with_reports(plane, workload_id, current[offset : offset + limit])
     return wire.PodPage(pods=shown, next=following)
@@ -49,38 +51,40 @@ async def pods(
 async def history(
     workload_id: str, plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.HistoryPage:
-    lives = await plane.read(lambda connection: pod_items_of(connection, caller, workload_id, Action.WORKLOAD_READ))
-    following = offset + limit if len(lives) > offset + limit else None
-    shown = await _with_reports(plane, workload_id, lives[offset : offset + limit])
+    everything = await plane.read(
+        lambda connection: pod_items_of(connection, caller, workload_id, Action.WORKLOAD_READ)
+    )
+    following = offset + limit if len(everything) > offset + limit else None
+    shown = await _with_reports(plane, workload_id, everything[offset : offset + limit])
     return wire.HistoryPage(history=shown, next=following)
 
 
-async def _with_reports(plane: Plane, workload_id: str, lives: list[wire.PodItem]) -> list[wire.PodItem]:
-    """With what the jobs of the current lives say about themselves; asked where they are, and kept nowhere."""
-    told = [life for life in lives if life.current and has_log(life)]
-    if not told:
-        return lives
+async def _with_reports(plane: Plane, workload_id: str, found: list[wire.PodItem]) -> list[wire.PodItem]:
+    """With the metrics and parameters of current pods, read where the pods run and stored nowhere."""
+    current = [each for each in found if each.current and has_log(each)]
+    if not current:
+        return found
     row = await plane.read(lambda connection: store.one(connection, workload_id))
     if row is None:
-        return lives
-    addresses = [PodAddress(row.cluster, life.id, life.node, workload_id) for life in told]
+        return found
+    addresses = [PodAddress(row.cluster, each.id, each.node, workload_id) for each in current]
     reports = await asyncio.gather(*map(plane.pod_access.reports, addresses))
-    reported = {life.id: items.with_reports(life, each) for life, each in zip(told, reports, strict=True)}
-    return [reported.get(life.id, life) for life in lives]
+    reported = {pod.id: items.with_reports(pod, each) for pod, each in zip(current, reports, strict=True)}
+    return [reported.get(each.id, each) for each in found]
 
 
 def pod_items_of(connection: Connection, caller: Caller, workload_id: str, action: Action) -> list[wire.PodItem]:
-    """Every life that was reported, by pod; the latest life of each pod is current."""
+    """Every reported pod of a workload, by index; the latest of each index is current."""
     row = readable(connection, caller, workload_id)
     caller.require(action, row.project, row.department)
     name, known = json.loads(row.item)["name"], json.loads(row.facts)
     rows = store.pods_of(connection, workload_id)
-    lives = []
+    found = []
     for each, following in zip_longest(rows, rows[1:]):
         report, since = PodReport.from_json(each.document), each.since
         current = following is None or following.place != each.place
         if following is not None and not current and report.phase is not PodPhase.ENDED:
-            # Its end was not told, or not yet; but it is over since there is the next.
+            # Its end was not reported, or not yet; but it has ended, because its replacement exists.
             report, since = report.model_copy(update={"phase": PodPhase.ENDED, "trouble": ""}), following.seen_at
-        lives.append(items.pod_item(name, report, each.seen_at, since, current, known))
-    return lives
+        found.append(items.pod_item(name, report, each.seen_at, since, current, known))
+    return found

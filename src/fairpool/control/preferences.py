@@ -1,6 +1,6 @@
-"""What an administrator may choose while the platform runs, and what is chosen: a table of settings.
+"""HTTP routes for settings that administrators change while the platform runs, and their values.
 
-`settings.py` beside is what whoever starts the platform chooses; a preference begins there and is kept in the database.
+Their defaults come from `settings.py`, which is fixed when the platform starts; changed values are in the database.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from fairpool.api import settings as wire
 from fairpool.control.moments import iso_or_none
-from fairpool.control.plane import Caller, Done, Plane, answered, check_match
+from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.routes import Routes
@@ -33,7 +33,7 @@ DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """One setting: what it is about, and what it may be."""
+    """One setting: its description and the values it may have."""
 
     category: str
     label: str
@@ -41,7 +41,7 @@ class Preference:
     least: int | None = None
     most: int | None = None
     declared: bool = False
-    """Clusters must hear of it."""
+    """Part of what is declared to clusters."""
 
     @property
     def type(self) -> str:
@@ -131,7 +131,7 @@ def _defaults(settings: Settings) -> dict[str, bool | int]:
 
 
 def chosen(settings: Settings, connection: Connection, key: str) -> int:
-    """What holds now; a switch is 0 or 1."""
+    """The current value; of a switch, 0 or 1."""
     row = store.one(connection, key)
     return int(json.loads(row.value)) if row is not None else int(_defaults(settings)[key])
 
@@ -144,7 +144,7 @@ def graces(settings: Settings, connection: Connection) -> GraceRules:
 
 
 def check_password(settings: Settings, connection: Connection, password: str, field: str) -> None:
-    """Go no further with a password that is too short here."""
+    """Refuse a password that is too short."""
     least = chosen(settings, connection, PASSWORD_LENGTH)
     if len(password) < least:
         what = f"this password has {len(password)} characters"
@@ -174,7 +174,7 @@ async def setting(key: str, plane: Plane, caller: Caller, request: Request) -> R
     caller.require(Action.SETTING_READ)
     _check_key(request, key)
     found = await plane.read(lambda connection: _one(plane, connection, key))
-    return answered(Done(body=found, revision=found.revision))
+    return answered(ActionResult(body=found, revision=found.revision))
 
 
 @routes.put(
@@ -199,14 +199,14 @@ async def _choose(request: Request, plane: Plane, caller: Caller, key: str, valu
     caller.require(Action.SETTING_WRITE)
     preference = _check_key(request, key)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         before = _one(plane, connection, key)
         check_match(request, before.revision)
         _check_value(key, preference, value)
         revision = choose_value(plane, connection, key, value, caller.name)
         made = _one(plane, connection, key)
         name = f"{key} = {json.dumps(value)}"
-        return Done(
+        return ActionResult(
             body=made, action="update", entity_type="setting", entity_id=key, entity_name=name, revision=revision
         )
 

@@ -1,4 +1,4 @@
-"""Projects: handler and transaction."""
+"""HTTP routes for projects."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from fairpool.control.paging import (
     page,
     text,
 )
-from fairpool.control.plane import Caller, Done, Plane, answered, check_match
+from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.pod_access import PodAccessError
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
-from fairpool.control.removal import Fate, delete_project_with_work
+from fairpool.control.removal import RemainingWorkloads, delete_project_with_work
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
@@ -76,7 +76,7 @@ async def project(project_id: str, plane: Plane, caller: Caller) -> Response:
         return _project(row, store.use_by_project(connection), _warnings(connection, caller))
 
     found = await plane.read(unit)
-    return answered(Done(body=found, revision=found.revision))
+    return answered(ActionResult(body=found, revision=found.revision))
 
 
 @routes.post(PROJECTS, action=Action.PROJECT_WRITE, answer=wire.Project, status=201, summary="Create a project")
@@ -84,10 +84,10 @@ async def create_project(request: Request, plane: Plane, caller: Caller, body: w
     caller.require(Action.PROJECT_WRITE, department=body.parent_id)
     await _set_aside_claims(plane, body.name)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         revision = add_project(plane, connection, body, caller.name)
         made = _project(store.project(connection, body.name), {}, _warnings(connection, caller))
-        return Done(
+        return ActionResult(
             body=made, status=201, action="create", entity_type="project", entity_id=body.name, revision=revision
         )
 
@@ -95,7 +95,7 @@ async def create_project(request: Request, plane: Plane, caller: Caller, body: w
 
 
 async def _set_aside_claims(plane: Plane, name: str) -> None:
-    """Before a project begins, so that it never sees the data of one that had its name."""
+    """A new project must not see the data of an earlier one of the same name."""
     if await plane.read(lambda connection: store.project(connection, name)) is not None:
         return
     try:
@@ -113,7 +113,7 @@ FIRST_PROJECT_GPUS = 2
 
 
 def make_first_project(plane: Plane, connection: Connection) -> None:
-    """On an empty installation: a project to submit to at once."""
+    """Create the project of an empty installation."""
     owed = {"name": plane.settings.first_project, "resources": [{"gpu": {"deserved": FIRST_PROJECT_GPUS}}]}
     add_project(plane, connection, wire.ProjectRequest.model_validate(owed), by="")
 
@@ -174,13 +174,13 @@ async def delete_project(
     plane: Plane,
     caller: Caller,
     workloads: Annotated[
-        Fate | None, Parameter(description="What to do with workloads that are still in the project")
+        RemainingWorkloads | None, Parameter(description="What to do with workloads that are still in the project")
     ] = None,
     to: Annotated[str | None, Parameter(description="With `move`: the target project", max_length=64)] = None,
 ) -> Response:
     """Returns 409 with the possible `choices` if the project has workloads and `workloads` is not set."""
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = known_project(connection, caller, project_id, Action.PROJECT_WRITE)
         check_match(request, row.revision)
         if to is not None:
@@ -199,7 +199,7 @@ async def _change_project(
     project_id: str,
     change: Callable[[wire.ProjectRequest], wire.ProjectRequest],
 ) -> Response:
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = known_project(connection, caller, project_id, Action.PROJECT_WRITE)
         check_match(request, row.revision)
         before = wire.ProjectRequest.model_validate_json(row.document)
@@ -207,24 +207,24 @@ async def _change_project(
         if body.resources != before.resources:
             _require_quota(caller, row.department)
         if body.parent_id != row.department:
-            caller.require(Action.PROJECT_WRITE, department=body.parent_id)  # what it is owed comes out of there
+            caller.require(Action.PROJECT_WRITE, department=body.parent_id)  # its quota comes out of that department
         revision = change_project(plane, connection, row, body)
         use = store.use_by_project(connection)
         made = _project(store.project(connection, project_id), use, _warnings(connection, caller))
-        return Done(body=made, action="update", entity_type="project", entity_id=project_id, revision=revision)
+        return ActionResult(body=made, action="update", entity_type="project", entity_id=project_id, revision=revision)
 
     return await plane.perform(request, caller, unit)
 
 
 def _require_quota(caller: Caller, department: str) -> None:
-    """A quota is taken from others: only who administers the department above, or everything, sets it."""
+    """Only administrators of the department, or of everything, set quotas: they are taken from other projects."""
     if not caller.may(Action.PROJECT_WRITE, department=department):
         what = "an administrator of a project cannot change its quota"
         raise denied(what, f"ask an administrator of department {department}")
 
 
 def known_project(connection: Connection, caller: Caller, name: str, action: Action) -> Any:
-    """The project, unless the caller may not know of it, or may not do this in it."""
+    """The project's row; refuses if the caller may not see it or lacks the permission there."""
     row = store.project(connection, name)
     if row is None or not caller.may(Action.PROJECT_READ, row.name, row.department):
         raise unknown("project", name, is_hidden=row is not None)
@@ -233,7 +233,7 @@ def known_project(connection: Connection, caller: Caller, name: str, action: Act
 
 
 def visible_projects(connection: Connection, caller: Caller) -> list[wire.Project]:
-    """Those that the caller may know of, by name."""
+    """Projects that the caller may see, by name."""
     places = caller.places(Action.PROJECT_READ)
     rows = store.all_projects(
         connection,
@@ -245,7 +245,7 @@ def visible_projects(connection: Connection, caller: Caller) -> list[wire.Projec
 
 
 def _warnings(connection: Connection, caller: Caller) -> Mapping[str, list[str]]:
-    """Quotas that add up to more than there is, by department: for those who may see all of them."""
+    """Oversubscribed quotas by department, for callers who may see all projects."""
     return organization_tree(connection).warnings() if caller.places(Action.PROJECT_READ) is None else {}
 
 

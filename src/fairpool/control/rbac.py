@@ -14,12 +14,12 @@ from fairpool.api.access import RoleName, ScopeType
 
 
 class Action(StrEnum):
-    """What can be permitted."""
+    """An action that a role can permit."""
 
     OPEN = "open"
-    """Needs no caller: health, sign-in, and pages that show nothing of the installation."""
+    """No caller needed: health, sign-in, and pages that show nothing about the installation."""
     SELF = "self"
-    """Everybody who is signed in, about themselves or about what is no secret."""
+    """Any signed-in caller: their own account, and what is not secret."""
     LINK = "cluster.link"
     """Only a cluster, about itself."""
     WORKLOAD_READ = "workload.read"
@@ -31,7 +31,7 @@ class Action(StrEnum):
     DEPARTMENT_READ = "department.read"
     DEPARTMENT_WRITE = "department.write"
     NODE_READ = "node.read"
-    NODE_MARK = "node.mark"
+    NODE_OVERRIDE = "node.mark"
     POOL_WRITE = "node-pool.write"
     CLUSTER_READ = "cluster.read"
     CLUSTER_WRITE = "cluster.write"
@@ -70,12 +70,12 @@ DESCRIPTIONS: Mapping[RoleName, str] = MappingProxyType(
 )
 
 ANYWHERE = frozenset({Action.NODE_READ, Action.CLUSTER_READ, Action.DEPARTMENT_READ})
-"""What is no project's secret: a role in any scope permits it."""
+"""Actions on what is not specific to a project: a role in any scope permits them."""
 
 EVERYBODYS = frozenset(
     {
         Action.DEPARTMENT_WRITE,
-        Action.NODE_MARK,
+        Action.NODE_OVERRIDE,
         Action.POOL_WRITE,
         Action.CLUSTER_WRITE,
         Action.ACCESS_READ,
@@ -85,12 +85,12 @@ EVERYBODYS = frozenset(
         Action.SETTING_WRITE,
     }
 )
-"""What concerns everybody: only a role over everything permits it, whatever that role permits in one project."""
+"""Actions on the whole installation: only a tenant-wide role permits them, never a role in one project."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """This role, in this scope."""
+    """A role in a scope."""
 
     role: RoleName
     scope_type: ScopeType
@@ -99,7 +99,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where something is done; empty: not in any project."""
+    """Project and department of an action; empty: none."""
 
     project: str = ""
     department: str = ""
@@ -109,22 +109,22 @@ NOWHERE = Scope()
 
 
 def allowed(grants: Iterable[Grant], action: Action, scope: Scope = NOWHERE) -> bool:
-    """Whether these grants permit it there."""
+    """Whether these grants permit an action in a scope."""
     return any(permits(grant, action) and _covers(grant, action, scope) for grant in grants)
 
 
 def allowed_somewhere(grants: Iterable[Grant], action: Action) -> bool:
-    """Whether there is any place where these grants permit it."""
+    """Whether these grants permit an action in any scope."""
     return action in (Action.OPEN, Action.SELF) or any(permits(grant, action) for grant in grants)
 
 
 def permissions(grants: Iterable[Grant]) -> list[str]:
-    """Everything that is permitted somewhere, sorted."""
+    """All actions that are permitted in some scope, sorted."""
     return sorted({action.value for grant in grants for action in ROLES[grant.role] if permits(grant, action)})
 
 
 def permits(grant: Grant, action: Action) -> bool:
-    """Whether it permits this anywhere."""
+    """Whether the role of a grant permits an action."""
     return action in ROLES[grant.role] and (grant.scope_type is ScopeType.TENANT or action not in EVERYBODYS)
 
 

@@ -1,4 +1,4 @@
-"""No, and why: how problems become answers."""
+"""Refusals: problems as HTTP answers (problem+json), and exception handlers that make them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairpool.model.problem import Problem
 
 
 class Refused(Exception):
-    """What a handler raises to say no. Inside a transaction it undoes what the handler had begun."""
+    """Raised by a handler to refuse a request. Inside a transaction it rolls back."""
 
     def __init__(
         self,
@@ -35,14 +35,14 @@ class Refused(Exception):
         self.choices = choices
         self.headers = dict(headers or {})
         self.is_denial = is_denial
-        """The caller may not, even if the answer says that there is no such thing."""
+        """The caller lacks a permission, even if the answer is 404."""
 
     @property
     def message(self) -> str:
         return self.problems[0].what if self.problems else HTTPStatus(self.status).phrase
 
     def response(self) -> Response:
-        """The answer that says so."""
+        """The HTTP answer."""
         body = document(self.status, HTTPStatus(self.status).phrase, self.problems, self.choices)
         text = body.model_dump_json(by_alias=True, exclude_none=True)
         return Response(text, self.status, {**self.headers}, media_type=MEDIA_TYPE)
@@ -54,7 +54,7 @@ def refused(status: int, code: str, what: str, fix: str = "", field: str | None 
 
 
 def unknown(noun: str, name: str, *, is_hidden: bool = False) -> Refused:
-    """There is no such thing, or none that the caller may know of."""
+    """404: there is no such object, or the caller may not know of it."""
     refusal = refused(404, f"{noun}.unknown", f"there is no {noun} {name[:128]!r}", f"look at the list of {noun}s")
     refusal.is_denial = is_hidden
     return refusal
@@ -64,14 +64,14 @@ def denied(
     what: str = "Access denied. You are not authorized to perform this action.",
     fix: str = "ask an administrator for a role in this project",
 ) -> Refused:
-    """The caller may not."""
+    """403: the caller lacks a permission."""
     refusal = refused(403, "access.denied", what, fix)
     refusal.is_denial = True
     return refusal
 
 
 def validation_problems(errors: Sequence[Mapping[str, Any]]) -> list[ProblemItem]:
-    """What is wrong with the form of something, each once."""
+    """Validation errors of pydantic as problems, each once."""
     return list(dict.fromkeys(_item(each) for each in errors))
 
 
@@ -84,7 +84,7 @@ CODES = {
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:
-    """What the framework refuses by itself: no such path, no such method."""
+    """What Starlette and the router refuse: no such path, no such method."""
     assert isinstance(error, HTTPException)
     status = error.status_code
     code = CODES.get(status, "request.refused")
@@ -99,7 +99,7 @@ async def on_http_error(request: Request, error: Exception) -> Response:
 
 
 def refusal_of(error: Unavailable) -> Refused:
-    """The database or its disk is in trouble: no bug, and the administrator can fix it."""
+    """The database or its disk is unavailable: not a bug, and an administrator can fix it."""
     refusal = Refused(error.status, [item(error.problem)])
     if error.code == BUSY:
         refusal.headers["Retry-After"] = "1"
@@ -107,13 +107,13 @@ def refusal_of(error: Unavailable) -> Refused:
 
 
 async def on_unavailable(_: Request, error: Exception) -> Response:
-    """The same as the answer of a handler."""
+    """Answer a failure of the database in a handler."""
     assert isinstance(error, Unavailable)
     return refusal_of(error).response()
 
 
 async def on_bug(request: Request, error: Exception) -> Response:
-    """Ours. The log has the rest."""
+    """Answer an unexpected exception; the traceback is in the log."""
     if isinstance(error, Unavailable):  # while another refusal was written to the audit log
         return await on_unavailable(request, error)
     what = f"internal server error ({type(error).__name__})"
@@ -149,7 +149,7 @@ _ONE_OF = re.compile(r"\^\(([\w|-]+)\)\$")
 
 
 def _mismatch(place: str, pattern: str, given: str) -> tuple[str, str]:
-    """A pattern is for machines: what it asks for, in words."""
+    """What a pattern asks for, in words."""
     what = f"{place}: {given[:64]!r} is not valid"
     choices = _ONE_OF.fullmatch(pattern)
     if choices is not None:

@@ -1,4 +1,4 @@
-"""What becomes of the work in a project that is deleted. Nobody loses work without having said so."""
+"""Deletion of projects: their workloads are deleted or moved only if the caller says so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fairpool.api.access import ScopeType
 from fairpool.api.problems import ProblemItem
 from fairpool.control import declarations
-from fairpool.control.plane import Done
+from fairpool.control.plane import ActionResult
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import access as access_store
 from fairpool.control.store import changes
@@ -22,21 +22,23 @@ if TYPE_CHECKING:
     from fairpool.control.plane import Plane
 
 
-class Fate(StrEnum):
+class RemainingWorkloads(StrEnum):
     """What to do with the workloads of a deleted project."""
 
     DELETE = "delete"
     MOVE = "move"
 
 
-def delete_project_with_work(plane: Plane, connection: Connection, row: Any, fate: Fate | None, to: str | None) -> Done:
-    """Delete it, or say what must be decided first."""
+def delete_project_with_work(
+    plane: Plane, connection: Connection, row: Any, remaining: RemainingWorkloads | None, to: str | None
+) -> ActionResult:
+    """Delete it, or refuse with the choices if it has workloads."""
     work = [each for each in store.work_in(connection, row.name) if each.want != DesiredState.DELETE]
-    if work and fate is None:
+    if work and remaining is None:
         raise _undecided(row.name, [each.name for each in work])
-    if work and fate is Fate.MOVE:
+    if work and remaining is RemainingWorkloads.MOVE:
         _move(plane, connection, row, to, work)
-    if work and fate is Fate.DELETE:
+    if work and remaining is RemainingWorkloads.DELETE:
         for each in work:
             declarations.set_want(plane, connection, workload_store.one(connection, each.id), DesiredState.DELETE)
     now = plane.now()
@@ -46,15 +48,15 @@ def delete_project_with_work(plane: Plane, connection: Connection, row: Any, fat
         connection, "project", row.name, verb, now, project=row.name, kept=plane.settings.changes_kept
     )
     if left:
-        # Its pods are still leaving; the queue they are charged to stays until the cluster says that all are gone.
+        # Its pods are still stopping; their queue stays until the cluster reports that all are gone.
         store.change(connection, projects, row.name, now, phase="Deleting", revision=revision)
     else:
         remove_project(plane, connection, row.name, revision)
-    return Done(body="{}", status=202, action="delete", entity_type="project", entity_id=row.name)
+    return ActionResult(body="{}", status=202, action="delete", entity_type="project", entity_id=row.name)
 
 
 def remove_project(plane: Plane, connection: Connection, name: str, revision: int) -> None:
-    """The project is no more, nor is what anybody was given over it. Its history stays, under a name of its own."""
+    """Remove the project and the access rules on it. Its history stays, under a name that is not reused."""
     store.remove(connection, projects, name)
     plane.database.when_committed(plane.change_feed.forget)
     workload_store.bury(connection, workloads.c.project, name, revision)
@@ -102,7 +104,7 @@ def _move(plane: Plane, connection: Connection, row: Any, to: str | None, work: 
 
 
 def _with_claims(connection: Connection, work: list[Any]) -> list[tuple[str, str]]:
-    """Work that mounts claims, with their names: claims are a project's own, and in another it would find none."""
+    """Workloads that mount claims, with their names: claims belong to a project and do not move."""
     found = []
     for each in work:
         spec = declarations.declaration_of(workload_store.one(connection, each.id))

@@ -1,4 +1,4 @@
-"""Requests that failed on our side or took long, in the server's log. Wraps the application; knows no route."""
+"""Middleware that logs requests that failed with a server error or were slow."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ log = logging.getLogger("fairpool.requests")
 
 SLOW_S = 1.0
 HELD = ("/api/v1/cluster/",)
-"""Answered when something happens: to wait there is not to be slow."""
+"""Long polls: waiting there is not slow."""
 
 
 class RequestLog:
-    """One line for each answer of 500 and above, and for each that was begun late."""
+    """Logs answers of 500 and above, and answers that took long."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -39,7 +39,7 @@ class RequestLog:
 
 
 def _fields(scope: Scope, status: int, took_s: float) -> dict[str, object]:
-    """Without the query, in which anything may be."""
+    """Without the query string, which may contain secrets."""
     client = scope.get("client")
     return {
         "method": scope["method"],

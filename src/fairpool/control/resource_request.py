@@ -41,13 +41,13 @@ SUFFIXES: Mapping[str, int] = MappingProxyType(
     }
 )
 
-QUANTITY = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?)(?P<suffix>[kKMGTP]i?|m)?B?")
+QUANTITY = re.compile(wire.QUANTITY_PATTERN)
 
 MIG_PROFILE = re.compile(r"[1-7]g\.[0-9]{1,3}gb(\+me)?")
 
 
 def gpu_request(compute: wire.Compute, problems: list[ProblemItem], place: str = "spec.compute") -> GpuRequest:
-    """The GPUs that were asked for, in whichever of the ways; no GPU where it is wrong, and then a complaint."""
+    """The requested GPUs, from whichever field has them; none if they are not valid, with a problem added."""
     ways = {
         "gpu": compute.gpu,
         "gpuPortionRequest": compute.gpu_portion_request,
@@ -99,12 +99,12 @@ def _gpu_request(compute: wire.Compute) -> GpuRequest | Problem:
 
 
 def gpu_text(amount: int | float | str) -> str:
-    """A number of GPUs as it was written."""
+    """An amount of GPUs as text."""
     return amount if isinstance(amount, str) else repr(amount)
 
 
 def requested_gpus_milli(spec: WorkloadSpec, device_memory_mib: int = 0) -> int:
-    """GPUs of all pods together; of a request by memory, the devices where their size is not known."""
+    """GPUs of all pods together; a request by memory counts whole devices if their size is not known."""
     shapes = [spec.template_of(index).shape for index in range(min(spec.pods, 2))]
     charged = [gpus_charged_milli(shape.gpu, device_memory_mib) for shape in shapes]
     return sum(charged) + max(spec.pods - 2, 0) * (charged[-1] if charged else 0)
@@ -147,9 +147,9 @@ def bytes_of(text: str) -> int | None:
     match = QUANTITY.fullmatch(text)
     if match is None:
         return None
-    suffix = match["suffix"] or ""
+    number, suffix = match[1], match[2] or ""
     factor = Decimal("0.001") if suffix == "m" else Decimal(SUFFIXES[suffix])
-    return int((Decimal(match["number"]) * factor).to_integral_value(ROUND_CEILING))
+    return int((Decimal(number) * factor).to_integral_value(ROUND_CEILING))
 
 
 def or_else(value: int | None, default: int) -> int:

@@ -1,4 +1,4 @@
-"""What an operator may choose about the control plane. Handed over by whoever builds the application."""
+"""Settings of the control plane that are fixed when it starts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ BODY_MAX_BYTES = 10 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long what is over can still be looked at."""
+    """How long history is kept."""
 
     history_s: int = 30 * 86_400
-    """Deleted workloads with their lives and events; events and changes of any."""
+    """Deleted workloads with their pods and events; events and changes of all workloads."""
     audit_s: int = 365 * 86_400
 
     def __post_init__(self) -> None:
@@ -33,42 +33,42 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Where the data is, and how patient we are."""
+    """Settings of the control plane."""
 
     data: Path
-    """A folder of its own; made if it is not there."""
+    """Its directory; created if missing."""
     host: str = "127.0.0.1"
     pod_host: str = ""
-    """Where ports of pods are reached from outside; empty: nobody can say, and no address is shown."""
+    """Host name under which ports of pods are reached from outside; empty: not known, no address is shown."""
     host_names: tuple[str, ...] = ()
-    """Names that lead to us, beside this machine's own; a request for any other is refused."""
+    """Names of this server besides the machine's own; requests with another Host header are refused."""
     first_user: str = FIRST_USER
     first_password: str = field(default="", repr=False)
     """For the first account if it has no password yet; must be changed before anything else. Empty: it gets none."""
     first_project: str = ""
-    """Made on an empty installation; empty: none."""
+    """Created on an empty installation; empty: none."""
     access_token_s: int = 36_000
     refresh_token_s: int = 30 * 86_400
     pull_wait_s: float = 20.0
-    """How long a pull with nothing to say is held."""
+    """How long a pull waits for something to change."""
     cluster_away_s: float = 60.0
-    """A cluster that was not heard of for so long shows as disconnected."""
+    """A cluster that has not called for this long is shown as disconnected."""
     keep_alive_s: float = 15.0
-    """Between two signs of life on a stream on which nothing happens."""
+    """Interval of keep-alive messages on an idle stream."""
     body_max_bytes: int = BODY_MAX_BYTES
     changes_kept: int = 100_000
-    """How far back a stream of changes can be taken up again."""
+    """Changes kept for clients of the stream that reconnect."""
     idempotency_s: int = 86_400
-    """How long a call that created something may be repeated under its key."""
+    """How long the answer to a call is kept for its Idempotency-Key."""
     retention: Retention = Retention()
     cluster_name: str = "local"
-    """The cluster that is there from the start."""
+    """The cluster of a new installation."""
     now: Callable[[], Instant] | None = None
     """The clock; None: this machine's."""
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach us."""
+        """Whether the server is only reachable from this machine."""
         return is_loopback(self.host)
 
 

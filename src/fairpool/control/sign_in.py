@@ -1,4 +1,4 @@
-"""Sign-in with a password or a secret, the tokens that come of it, and what somebody asks about themselves."""
+"""HTTP routes for sign-in, tokens, and the current user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fairpool.control.access_rules import rule_answer
 from fairpool.control.attempts import Attempts, names_of
 from fairpool.control.guard import PEER_UID, digest_of, unauthenticated
 from fairpool.control.passwords import Passwords
-from fairpool.control.plane import Caller, Done, Plane, entry
+from fairpool.control.plane import ActionResult, Caller, Plane, entry
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.routes import Routes
@@ -38,7 +38,7 @@ TOO_MANY = 429
 UNAVAILABLE = 503
 REFRESH = ("refresh", store.SPENT)
 RACE_MS = 30 * SECOND_MS
-"""Two commands of one person may renew at the same time; the second is refused, and nobody's session ends."""
+"""Two commands of one user may renew at the same time: the second is refused without ending the session."""
 
 
 OAUTH_FIELDS = ("grant_type", "username", "password", "client_id", "client_secret", "refresh_token")
@@ -132,23 +132,23 @@ def _address(request: Request) -> str:
 async def _by_password(request: Request, plane: Plane, username: str | None, password: str | None) -> wire.TokenAnswer:
     if not username or not password:
         raise refused(422, "access.incomplete", "a password grant needs username and password", "set both")
-    nobody = Caller(id="", name=username, kind="user")
-    trial = Trial(request, plane, "user", normal_email(username))
+    unknown_caller = Caller(id="", name=username, kind="user")
+    attempt = SignInAttempt(request, plane, "user", normal_email(username))
     user = await plane.read(lambda connection: store.user_by_email(connection, username))
     passwords: Passwords = request.app.state.passwords
-    trial.check()
-    fits = await trial.fits(passwords, user.password_hash if user else None, password)
+    attempt.check()
+    fits = await attempt.fits(passwords, user.password_hash if user else None, password)
     answer = await plane.write(lambda connection: _session(connection, request, plane, user)) if fits and user else None
     if answer is None:
-        await _note(request, plane, nobody, "Failed")
-        await trial.failed()
+        await _note(request, plane, unknown_caller, "Failed")
+        await attempt.failed()
         raise refused(401, "access.wrong_password", "wrong user name or password", "try again")
-    trial.succeeded()
+    attempt.succeeded()
     return answer
 
 
 def _session(connection: Connection, request: Request, plane: Plane, user: store.UserRow) -> wire.TokenAnswer | None:
-    """Tokens for somebody whose password was right, unless it was changed, or they were deleted, meanwhile."""
+    """Tokens after a right password, unless it was changed or the user was deleted meanwhile."""
     now_is = store.user(connection, user.id)
     if now_is is None or now_is.password_hash != user.password_hash:
         return None
@@ -160,9 +160,9 @@ def _session(connection: Connection, request: Request, plane: Plane, user: store
 async def _by_secret(request: Request, plane: Plane, client_id: str | None, secret: str | None) -> wire.TokenAnswer:
     if not client_id or not secret:
         raise refused(422, "access.incomplete", "this grant needs clientId and clientSecret", "set both")
-    nobody = Caller(id="", name=client_id, kind="app")
-    trial = Trial(request, plane, "app", client_id)
-    trial.begin()
+    unknown_caller = Caller(id="", name=client_id, kind="app")
+    attempt = SignInAttempt(request, plane, "app", client_id)
+    attempt.begin()
 
     def unit(connection: Connection) -> wire.TokenAnswer | None:
         app = store.application(connection, client_id) or store.application_by_name(connection, client_id)
@@ -173,11 +173,11 @@ async def _by_secret(request: Request, plane: Plane, client_id: str | None, secr
 
     answer = await plane.write(unit)
     if answer is None:
-        await _note(request, plane, nobody, "Failed")
+        await _note(request, plane, unknown_caller, "Failed")
         raise refused(
             401, "access.wrong_secret", "wrong client ID or secret", "if the secret is lost, create a new one"
         )
-    trial.succeeded()
+    attempt.succeeded()
     return answer
 
 
@@ -193,7 +193,7 @@ async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire
         caller = Caller(id=row.subject_id, name=store.name_of(connection, row), kind=row.subject_type.value)
         if row.kind == store.SPENT:
             if now - row.created_at > RACE_MS:
-                # Two have it, and one of them stole it: neither goes on without the password.
+                # The token was used twice, so it was stolen: both sessions end.
                 store.revoke_family(connection, row.family)
                 plane.forget_callers_when_committed()
                 audit_store.add(connection, _line(request, plane, caller, "Failed", "renew"))
@@ -207,28 +207,28 @@ async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire
     return answer
 
 
-class Trial:
-    """One attempt to sign in. Counted as failed before the password is looked at, so that many at once count too."""
+class SignInAttempt:
+    """One attempt to sign in. It counts as failed before the password is checked, so that concurrent attempts count."""
 
     def __init__(self, request: Request, plane: Plane, kind: str, name: str) -> None:
         self._plane = plane
         self._attempts: Attempts = request.app.state.attempts
         self._names = names_of(kind, name, _address(request))
         self._has_begun = False
-        if PEER_UID in request.scope:  # the machine's own user is never kept waiting for what strangers did
+        if PEER_UID in request.scope:  # attempts of others never delay the machine's own user
             self._attempts.know(self._names)
 
     def check(self) -> None:
-        """Go no further if it comes too soon."""
+        """Refuse an attempt that comes too soon."""
         self._refuse_if(self._attempts.wait_s(self._names, self._plane.now()))
 
     def begin(self) -> None:
-        """When its turn has come: others may have failed while it waited."""
+        """Count it, when its turn has come: others may have failed while it waited."""
         self._refuse_if(self._attempts.begin(self._names, self._plane.now()))
         self._has_begun = True
 
     async def fits(self, passwords: Passwords, password_hash: str | None, password: str) -> bool:
-        """Whether it is the right password. What could not be found out is no failure."""
+        """Whether the password is right; one that could not be checked is not a failure."""
         try:
             is_known = self._attempts.is_known(self._names)
             return await passwords.fits(password_hash, password, self.begin, is_known=is_known)
@@ -238,7 +238,7 @@ class Trial:
             raise
 
     async def failed(self) -> None:
-        """A wrong password from a known address keeps nobody out; it costs its sender time."""
+        """Delay the answer to a wrong password from a known address, where later attempts are not refused."""
         await asyncio.sleep(self._attempts.delay_s(self._names))
 
     def succeeded(self) -> None:
@@ -256,13 +256,13 @@ class Trial:
 def _issued(
     connection: Connection, request: Request, plane: Plane, caller: Caller, family: str, action: str = "sign-in"
 ) -> wire.TokenAnswer:
-    """New tokens, in the transaction that has seen that they are due; with their line in the audit log."""
+    """New tokens with their audit entry, in the transaction that checked the credentials."""
     audit_store.add(connection, _line(request, plane, caller, "Succeeded", action))
     return new_tokens(connection, plane, caller, family)
 
 
 def new_tokens(connection: Connection, plane: Plane, caller: Caller, family: str) -> wire.TokenAnswer:
-    """A token and one to renew it with, for whoever has proved who they are."""
+    """An access token and a refresh token for an authenticated caller."""
     token, refresh = "fpa_" + secrets.token_urlsafe(32), "fpr_" + secrets.token_urlsafe(32)
     now = plane.now()
     store.drop_expired(connection, now)
@@ -283,7 +283,7 @@ def new_tokens(connection: Connection, plane: Plane, caller: Caller, family: str
 
 def _line(request: Request, plane: Plane, caller: Caller, result: str, action: str = "sign-in") -> dict[str, object]:
     noun = "application" if caller.kind == "app" else "user"
-    done = Done(action=action, entity_type=noun, entity_id=caller.id, entity_name=caller.name, result=result)
+    done = ActionResult(action=action, entity_type=noun, entity_id=caller.id, entity_name=caller.name, result=result)
     return entry(request, caller, done, plane.now())
 
 
@@ -328,17 +328,17 @@ async def me(plane: Plane, caller: Caller) -> wire.Me:
 )
 async def change_password(request: Request, plane: Plane, caller: Caller, body: wire.PasswordChange) -> Response:
     passwords: Passwords = request.app.state.passwords
-    trial = Trial(request, plane, caller.kind, normal_email(caller.name))
-    trial.check()
+    attempt = SignInAttempt(request, plane, caller.kind, normal_email(caller.name))
+    attempt.check()
     user = await plane.read(lambda connection: store.user(connection, caller.id))
     if user is not None and user.password_hash == NO_PASSWORD:
         _check_owner(caller)
-    elif user is None or not await trial.fits(passwords, user.password_hash, body.current_password):
-        await trial.failed()
+    elif user is None or not await attempt.fits(passwords, user.password_hash, body.current_password):
+        await attempt.failed()
         wrong = refused(403, "access.wrong_password", "the current password is wrong", "try again", "currentPassword")
         wrong.is_denial = True
         raise wrong
-    trial.succeeded()
+    attempt.succeeded()
     if body.new_password in (body.current_password, FIRST_PASSWORD):
         what = "the new password is the same as the current one, or is the default of earlier releases"
         raise refused(422, "access.same_password", what, "choose another password", "newPassword")
@@ -347,7 +347,7 @@ async def change_password(request: Request, plane: Plane, caller: Caller, body: 
     )
     hashed = await passwords.hash(body.new_password)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         keep, now_is = store.token(connection, caller.token_hash), store.user(connection, caller.id)
         if keep is None or now_is is None or now_is.password_hash != user.password_hash:
             raise unauthenticated("the session ended or the password changed during this request")
@@ -363,7 +363,7 @@ async def change_password(request: Request, plane: Plane, caller: Caller, body: 
             now=plane.now(),
             expires_at=keep.expires_at,
         )
-        return Done(action="reset-password", entity_type="user", entity_id=caller.id, entity_name=caller.name)
+        return ActionResult(action="reset-password", entity_type="user", entity_id=caller.id, entity_name=caller.name)
 
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()
@@ -371,7 +371,7 @@ async def change_password(request: Request, plane: Plane, caller: Caller, body: 
 
 
 def _check_owner(caller: Caller) -> None:
-    """An account without a password gets its first one from the machine's own user only: a token may be stolen."""
+    """Only the machine's own user may set the first password of an account: a token may be stolen."""
     if caller.uid is None:
         what = f"{caller.name} has no password, so it can only be set on the server's machine"
         fix = "run `runai password` there as the user who started the platform, or `fairpool reset-password`"
@@ -386,9 +386,9 @@ def _check_owner(caller: Caller) -> None:
     summary="Sign out and revoke the tokens of this session",
 )
 async def sign_out(request: Request, plane: Plane, caller: Caller) -> Response:
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         store.revoke_family(connection, caller.family)
-        return Done(action="sign-out", entity_type="user", entity_id=caller.id, entity_name=caller.name)
+        return ActionResult(action="sign-out", entity_type="user", entity_id=caller.id, entity_name=caller.name)
 
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()
@@ -401,7 +401,7 @@ RECALLED_MAX = 500
 
 
 async def recall_addresses(plane: Plane, attempts: Attempts) -> None:
-    """From where people have signed in lately, by the audit log: a restart must not make them strangers."""
+    """Restore known addresses from recent sign-ins in the audit log, so that a restart does not forget them."""
     chosen = audit_store.Choice({"action": "sign-in", "result": "Succeeded", "subject_type": "User"})
     lines = await plane.read(lambda connection: audit_store.entries(connection, chosen, 0, RECALLED_MAX))
     for line in reversed(lines):

@@ -1,8 +1,7 @@
-"""What goes on: the stream of changes, logs as they are written, shells.
+"""HTTP routes for streams: changes (server-sent events), logs, and shells (WebSockets).
 
-The stream of changes is server-sent events. Each carries its revision as id, so that a reader who comes back with
-`Last-Event-ID` misses nothing; one who was away for too long, or whose revision is of what was there before a restore,
-is told to look at everything anew (`reset`).
+Each change carries its revision as event id, so that a client that reconnects with `Last-Event-ID` misses nothing. A
+client that was away for too long, or whose revision is from before a restore, gets a `reset` and reads everything anew.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from fairpool.control.change_feed import FeedEntry, entries_after
 from fairpool.control.discretion import told_to
 from fairpool.control.guard import identify
 from fairpool.control.moments import moment_or_ago
-from fairpool.control.plane import Caller, Done, Places, Plane
+from fairpool.control.plane import ActionResult, Caller, Places, Plane
 from fairpool.control.pod_access import LogRange, PodAccessError, PodAddress, ShellSession
 from fairpool.control.pods import pod_items_of
 from fairpool.control.rbac import Action
@@ -47,9 +46,9 @@ NOT_A_PROJECTS = frozenset({"node", "node-pool", "cluster", "department"})
 COMMAND_MAX = 256
 FIRST_MESSAGE_S = 10.0
 POLICY = 1008
-"""How a WebSocket says that it was ended because somebody may not."""
+"""Close code of a WebSocket whose caller lost the permission."""
 LOOK_AGAIN_S = 5.0
-"""How long somebody can still read or type after what they did it by is gone without anything having been written."""
+"""How long a stream can outlast a permission that expires without a commit."""
 REVOKED = "you were signed out or no longer have permission"
 
 CHANGES_EXAMPLE = {
@@ -100,36 +99,36 @@ def _revision(text: str) -> int:
 async def _events(plane: Plane, authorization: str | None, read: int | None) -> AsyncIterator[str | bytes]:
     now = await plane.read(changes.current)
     if read is None or read > now:
-        # A revision we have not reached is one of another database: start anew from here.
+        # A revision from the future is from another database: start anew from here.
         if read is not None:
             yield _event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"})
         else:
             yield f"id: {now}\nretry: 1000\n\n"
         read = now
-    heard: int = read
+    sent_through: int = read
     while True:
         listening = plane.notifier.listen()
         try:
-            caller = await identify(plane, authorization)  # who was signed out hears nothing more
-            caller.require_somewhere(Action.WORKLOAD_READ)  # nor does whoever lost every role
+            caller = await identify(plane, authorization)  # the token may be revoked
+            caller.require_somewhere(Action.WORKLOAD_READ)  # or the role
         except Refused:
             listening.cancel()
             return
-        found = await plane.change_feed.after(plane.read, plane.notifier.rings, heard, AT_ONCE)
+        found = await plane.change_feed.after(plane.read, plane.notifier.notifications, sent_through, AT_ONCE)
         if found is not None:
-            text, heard = _text_of(caller, found, heard)
+            text, sent_through = _text_of(caller, found, sent_through)
         else:
-            text, heard = await plane.read(_text_after(caller, heard))
+            text, sent_through = await plane.read(_text_after(caller, sent_through))
         if text:
             listening.cancel()
             yield await told_to(plane, caller, text)
             continue
-        if not await plane.notifier.hear(listening, plane.settings.keep_alive_s):
+        if not await plane.notifier.wait(listening, plane.settings.keep_alive_s):
             yield ": still here\n\n"
 
 
 def _text_after(caller: Caller, read: int) -> Callable[[Connection], tuple[bytes, int]]:
-    """For a reader who was away for longer than we remember."""
+    """For a client that was away for longer than the cache reaches."""
 
     def unit(connection: Connection) -> tuple[bytes, int]:
         if changes.is_forgotten(connection, read):
@@ -141,24 +140,24 @@ def _text_after(caller: Caller, read: int) -> Callable[[Connection], tuple[bytes
 
 
 def _text_of(caller: Caller, found: Sequence[FeedEntry], read: int) -> tuple[bytes, int]:
-    """What of this a caller may hear, and up to where they have heard everything then."""
+    """The part of these changes that a caller may see, and the revision it reaches."""
     if not found:
         return b"", read
     places = caller.places(Action.WORKLOAD_READ)
-    lines = [_heard(places, each) for each in found]
+    lines = [_visible(places, each) for each in found]
     last = found[-1].revision
     if not lines[-1]:
-        lines.append(f"id: {last}\n\n".encode())  # so that a reader need not hear again what was not for them
+        lines.append(f"id: {last}\n\n".encode())  # so that a client does not read them again after a reconnect
     return b"".join(lines), last
 
 
-def _heard(places: Places | None, told: FeedEntry) -> bytes:
-    """What somebody is told: where it was theirs then, that it changed; how it stands only if it is theirs now."""
-    if places is None or told.change.noun in NOT_A_PROJECTS:
-        return told.line
-    if not places.covers(told.change.project, told.department):
+def _visible(places: Places | None, entry: FeedEntry) -> bytes:
+    """What a caller may see of a change: that it happened, if its project was visible; the object, if it still is."""
+    if places is None or entry.change.noun in NOT_A_PROJECTS:
+        return entry.line
+    if not places.covers(entry.change.project, entry.department):
         return b""
-    return told.line if places.covers(told.project_now, told.department_now) else told.without_object
+    return entry.line if places.covers(entry.project_now, entry.department_now) else entry.without_object
 
 
 def _event(revision: int, name: str, data: dict[str, Any]) -> str:
@@ -222,7 +221,7 @@ def _excerpt(now: Instant, offset: int, tail: int | None, since: str | None, tim
 async def _rest(
     first: bytes, chunks: AsyncIterator[bytes], allowed: Coroutine[Any, Any, None]
 ) -> AsyncGenerator[bytes]:
-    """What follows, as long as its reader may read it."""
+    """The rest of the log, as long as the caller may read it."""
     revoked = asyncio.create_task(allowed)
     chunk: bytes | None = first
     coming: asyncio.Task[bytes | None] | None = None
@@ -249,10 +248,10 @@ async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
 
 
 async def _while_allowed(plane: Plane, authorization: str | None, workload_id: str, action: Action) -> None:
-    """Returns when whoever has this token may no longer do this to the workload.
+    """Returns when the caller of this token may no longer do this to the workload.
 
-    Who is known is forgotten whenever anything about people changes, so that a ring that brings the same caller again
-    says that nothing did. Only moved work and the end of a token's time come without that.
+    The cache of callers is emptied whenever users, rules or tokens change: if a commit brings the same caller again,
+    none of them did. Only moved workloads and expired tokens go unnoticed, so they are checked from time to time.
     """
     known: Caller | None = None
     looked_at = 0.0
@@ -266,7 +265,7 @@ async def _while_allowed(plane: Plane, authorization: str | None, workload_id: s
         except Refused:
             listening.cancel()
             return
-        await plane.notifier.hear(listening, LOOK_AGAIN_S)
+        await plane.notifier.wait(listening, LOOK_AGAIN_S)
 
 
 def _check_allowed(connection: Connection, caller: Caller, workload_id: str, action: Action) -> None:
@@ -279,18 +278,18 @@ def _check_allowed(connection: Connection, caller: Caller, workload_id: str, act
 async def _address(
     plane: Plane, caller: Caller, workload_id: str, pod: str | None, action: Action, *, running: bool
 ) -> PodAddress:
-    """Which life of which pod is meant."""
+    """The pod that is meant."""
 
     def unit(connection: Connection) -> tuple[list[PodItem], str]:
-        lives = pod_items_of(connection, caller, workload_id, action)
+        pods = pod_items_of(connection, caller, workload_id, action)
         row = workload_store.one(connection, workload_id)
         assert row is not None
-        return lives, row.cluster
+        return pods, row.cluster
 
-    lives, cluster = await plane.read(unit)
-    chosen = pod_called(lives, pod) if pod is not None else pod_to_read(lives)
-    if chosen is None and pod is not None and lives:
-        raise refused(404, "pod.unknown", f"there is no pod {pod!r}", pods_there(lives), "pod")
+    pods, cluster = await plane.read(unit)
+    chosen = pod_called(pods, pod) if pod is not None else pod_to_read(pods)
+    if chosen is None and pod is not None and pods:
+        raise refused(404, "pod.unknown", f"there is no pod {pod!r}", pods_there(pods), "pod")
     if chosen is None:
         raise refused(404, "pod.unknown", "the job has no pods yet", "see what it is waiting for with `runai why JOB`")
     if running and chosen.phase != "running":
@@ -318,7 +317,7 @@ async def run_command(
     tty: bool = False,
     follows: Annotated[bool, Parameter(alias="commandFollows")] = False,
 ) -> None:
-    """A process beside the pod's own. Frames as `fairpool.api.shell` says."""
+    """A command in the pod; frames are described in `fairpool.api.shell`."""
     if follows and not command:
         await _converse(socket, plane, caller, workload_id, pod, None, tty)
         return
@@ -339,7 +338,7 @@ async def attach(
     pod: Annotated[str | None, Parameter(max_length=256)] = None,
     tty: bool = False,
 ) -> None:
-    """The pod's own process."""
+    """The pod's main process."""
     await _converse(socket, plane, caller, workload_id, pod, (), tty)
 
 
@@ -352,31 +351,31 @@ async def _converse(
     command: tuple[str, ...] | None,
     tty: bool,
 ) -> None:
-    """`command`: none at all for the pod's own process, None for one that comes with the first message."""
+    """`command`: empty for the main process, None if it comes with the first message."""
     address = await _address(plane, caller, workload_id, pod, Action.WORKLOAD_OPERATE, running=True)
     try:
         words = await _first_message(socket) if command is None else command
         end = await plane.pod_access.open_shell(address, words, tty)
     except PodAccessError as error:
         if command is None:
-            await _turn_out(socket, str(error.problem))
+            await _close_with(socket, str(error.problem))
             return
         raise refused(503, error.problem.code, error.problem.what, error.problem.fix) from error
     except (WebSocketDisconnect, KeyError, RuntimeError):
-        return  # the person has left, or speaks no bytes
-    visit = Done(entity_type="workload", entity_id=workload_id, entity_name=address.pod)
+        return  # the user disconnected, or sent text
+    shell_action = ActionResult(entity_type="workload", entity_id=workload_id, entity_name=address.pod)
     try:
-        await plane.note(socket, caller, replace(visit, action="open-shell"))
+        await plane.note(socket, caller, replace(shell_action, action="open-shell"))
         if command is not None:
             await socket.accept()
         await _talk(socket, plane, workload_id, end)
     finally:
         await end.close()
-        await plane.note(socket, caller, replace(visit, action="close-shell"))
+        await plane.note(socket, caller, replace(shell_action, action="close-shell"))
 
 
 async def _first_message(socket: WebSocket) -> tuple[str, ...]:
-    """The command that did not fit into the address; raises `PodAccessError`."""
+    """The command, if it is too long for the URL; raises `PodAccessError`."""
     await socket.accept()
     try:
         async with asyncio.timeout(FIRST_MESSAGE_S):
@@ -390,10 +389,10 @@ async def _first_message(socket: WebSocket) -> tuple[str, ...]:
 
 
 async def _talk(socket: WebSocket, plane: Plane, workload_id: str, end: ShellSession) -> None:
-    """Until one side leaves, or the person may no longer be there."""
+    """Until one side disconnects, or the caller loses the permission."""
     authorization = socket.headers.get("authorization")
     there = asyncio.create_task(_to_pod(socket, end))
-    back = asyncio.create_task(_to_person(socket, end))
+    back = asyncio.create_task(_to_user(socket, end))
     revoked = asyncio.create_task(_while_allowed(plane, authorization, workload_id, Action.WORKLOAD_OPERATE))
     tasks = (there, back, revoked)
     try:
@@ -404,11 +403,11 @@ async def _talk(socket: WebSocket, plane: Plane, workload_id: str, end: ShellSes
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     if is_revoked:
-        await _turn_out(socket, REVOKED)
+        await _close_with(socket, REVOKED)
 
 
-async def _turn_out(socket: WebSocket, words: str) -> None:
-    with suppress(WebSocketDisconnect, RuntimeError):  # they have left by themselves
+async def _close_with(socket: WebSocket, words: str) -> None:
+    with suppress(WebSocketDisconnect, RuntimeError):  # already disconnected
         await socket.send_bytes(shell.ended(None, words).encode())
         await socket.close(POLICY, REVOKED if words == REVOKED else "")
 
@@ -418,13 +417,13 @@ async def _to_pod(socket: WebSocket, end: ShellSession) -> None:
         try:
             frame = shell.decode(await socket.receive_bytes())
         except (WebSocketDisconnect, KeyError, RuntimeError):
-            return  # the person has left, or speaks no bytes
+            return  # the user disconnected, or sent text
         if isinstance(frame, Problem):
             return
         await end.send(frame)
 
 
-async def _to_person(socket: WebSocket, end: ShellSession) -> None:
+async def _to_user(socket: WebSocket, end: ShellSession) -> None:
     while (frame := await end.receive()) is not None:
         await socket.send_bytes(frame.encode())
     await socket.close()

@@ -20,7 +20,7 @@ from fairpool.api.problems import item as problem_item
 from fairpool.control import admission, claims, declarations, items, preferences
 from fairpool.control.feasibility import never_starts
 from fairpool.control.organization import cluster_of, pool_names, pool_view
-from fairpool.control.plane import Caller, Done, Plane, answered, check_match
+from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.resource_request import requested_gpus_milli
@@ -99,11 +99,11 @@ async def submit_inference(
 async def submit(
     request: Request, plane: Plane, caller: Caller, body: workload_spec.SubmitAny, *, dry_run: bool = False
 ) -> Response:
-    """Declare it. When this answers, the declaration survives a power cut. A dry run answers alike and does nothing."""
+    """Declare a workload; the answer means it is on disk. A dry run gives the same answer and changes nothing."""
     workdir = body.spec.workdir
     upload = await plane.pod_access.claim_upload(workdir.upload) if workdir is not None else None
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         project = organization_store.project(connection, body.project_id)
         if project is None or not caller.may(Action.WORKLOAD_SUBMIT, project.name, project.department):
             raise _no_project(caller, body.project_id)
@@ -127,7 +127,7 @@ def _declared(
     *,
     upload: Upload | None = None,
     dry_run: bool = False,
-) -> Done:
+) -> ActionResult:
     name = _name(connection, body, project.name)
     body = claims.named(connection, body, name, project.name)
     spec = _admitted(plane, connection, caller, body, name, project, upload)
@@ -146,10 +146,12 @@ def _declared(
         facts = items.suspended(facts, caller.name, spec.created_at)
     details = items.details(body, spec, caller.name)
     if dry_run:
-        return Done(body=items.detail(items.text(items.state({**facts, "id": ""}, spec.want, None, 0)), details))
+        return ActionResult(
+            body=items.detail(items.text(items.state({**facts, "id": ""}, spec.want, None, 0)), details)
+        )
     item, revision = declarations.declare(plane, connection, spec, facts, details)
     claims.make(connection, body, project.name, caller.name, spec.created_at)
-    return Done(
+    return ActionResult(
         body=items.detail(item, details),
         status=202,
         action="create",
@@ -169,11 +171,11 @@ def _admitted(
     project: Any,
     upload: Upload | None,
 ) -> WorkloadSpec:
-    """What is declared, or everything that is wrong with it."""
+    """The declared workload; refuses with everything that is wrong."""
     now = plane.now()
     has_upload = _is_own_upload(connection, caller, project.name, upload)
     context = replace(_context(plane, connection, body, project, has_upload=has_upload), submitter_uid=caller.uid)
-    # A folder that was uploaded lies under the id of the workload that it is for.
+    # An upload is stored under the id of its workload.
     workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
     spec = admission.admit(body, context, workload_id=workload_id, name=name, now=now)
     taken = declarations.name_taken(name) if store.is_taken(connection, f"{project.name}/{name}") else None
@@ -220,7 +222,7 @@ def _named(connection: Connection, project: str, name: str) -> WorkloadId | None
 
 
 def _is_own_upload(connection: Connection, caller: Caller, project: str, upload: Upload | None) -> bool:
-    """Whether this folder is complete, the caller's, meant for this project, and no other job's."""
+    """Whether the upload is complete, the caller's own, for this project, and not used by another workload."""
     return (
         upload is not None
         and upload.is_complete
@@ -231,7 +233,7 @@ def _is_own_upload(connection: Connection, caller: Caller, project: str, upload:
 
 
 def _cluster(connection: Connection, body: workload_spec.SubmitAny, project: Any) -> str:
-    """The project's: no other knows its queue."""
+    """The project's cluster: only that one has its queue."""
     if body.cluster_id and cluster_of(connection, body.cluster_id) != project.cluster:
         what = f"project {project.name} is in another cluster"
         raise refused(
@@ -242,19 +244,19 @@ def _cluster(connection: Connection, body: workload_spec.SubmitAny, project: Any
 
 @lru_cache(maxsize=4096)
 def project_of(document: str) -> ProjectRequest:
-    """A project as it was declared; the same text is the same value, which nobody can change."""
+    """A project as declared; cached, since the value is immutable."""
     return ProjectRequest.model_validate_json(document)
 
 
 def new_id(now: Instant) -> WorkloadId:
-    """A UUID of version 7: it begins with the moment, so that rows lie on the disk in the order they came."""
+    """A UUID of version 7: it starts with the time, so that rows are stored in order of creation."""
     number = (now & (1 << 48) - 1) << 80 | int.from_bytes(os.urandom(10))
     number = number & ~(0xF << 76) | 0x7 << 76
     return WorkloadId(str(uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62)))
 
 
 def _name(connection: Connection, body: workload_spec.Submit, project: str) -> str:
-    """The name that was given, or the first that is free: `job-0`, `sweep-1`."""
+    """The given name, or the first free one: `job-0`, `sweep-1`."""
     if body.name is not None and not body.use_given_name_as_prefix:
         return body.name
     prefix = f"{body.name or 'job'}-"
@@ -267,7 +269,7 @@ def _no_project(caller: Caller, name: str) -> Refused:
     if caller.may(Action.PROJECT_READ):
         what = f"project {name} was not found. Please run 'runai list project' to view all available projects"
         return refused(404, "project.unknown", what, "use an existing project", "projectId")
-    # Whether there is such a project is nothing to tell to somebody who is not in it.
+    # A caller without access must not learn whether the project exists.
     return denied()
 
 
@@ -283,7 +285,7 @@ async def update_inference(
 ) -> Response:
     """Replaces the fields in `spec`; the others stay as they are."""
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = operable(connection, caller, workload_id, workload_spec.Kind.INFERENCE)
         check_match(request, row.revision)
         before = json.loads(row.request)
@@ -303,8 +305,8 @@ async def update_inference(
         assert isinstance(again, workload_spec.SubmitInference)
         project = organization_store.project(connection, row.project)
         assert project is not None, "a project stays as long as it has work"
-        # What it waited for at first and the folder that came with it are its own, whatever became of them.
-        # What a user of the machine may mount is theirs alone: a change by anybody else is judged as a stranger's.
+        # Its dependencies and its upload were admitted before; they may be gone by now.
+        # Host paths depend on the submitting user: a change by another user is admitted without that user's rights.
         own_uid = spec_before.template.program.submitter_uid
         context = replace(
             _context(plane, connection, again, project),
@@ -323,7 +325,7 @@ async def update_inference(
 
 def _redeclared(
     plane: Plane, connection: Connection, row: Any, again: workload_spec.SubmitInference, spec: Any, before: Any
-) -> Done:
+) -> ActionResult:
     spec = replace(spec, want=before.want, run=before.run)
     facts = items.facts(
         again,
@@ -347,7 +349,7 @@ def _redeclared(
     )
     now_is = store.shown(connection, row.id)
     assert now_is is not None
-    return Done(
+    return ActionResult(
         body=items.detail(now_is.item, now_is.request),
         status=202,
         action="update",

@@ -1,7 +1,7 @@
-"""What a request may say and nothing here can carry out: refused by name, with what to do instead. Pure.
+"""Fields of a submit that nothing here can carry out: refused by name, with what to do instead. Pure.
 
-A field that is accepted and then ignored would be a promise broken. `tests/specification/test_every_field.py` walks
-through every field of every request and holds this against it.
+A field that is accepted and then ignored would be a broken promise; `tests/specification/test_every_field.py` checks
+every field of every request.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Asked = Iterator[tuple[str, str]]
 
 
 def _asked(submit: wire.SubmitAny) -> Asked:
-    """Field and remedy of each."""
+    """Each unsupported field, and what to do instead."""
     spec = submit.spec
     if submit.template_id is not None:
         yield "templateId", LEAVE_OUT
@@ -163,6 +163,6 @@ def _of_model(model: wire.InferenceSpec) -> Asked:
 
 
 def _given(part: wire.Security) -> list[str]:
-    """What somebody asks for in it; what is spelled out as it would be anyway is no wish."""
+    """Fields that are set to something else than their default."""
     said = part.model_dump(by_alias=True, exclude_defaults=True)
     return [name for name, value in said.items() if value is not None]

@@ -1,7 +1,7 @@
-"""Uploading a folder for a job: announce it, send it in pieces, have it unpacked, then submit with its id.
+"""HTTP routes for uploads: a directory for a job is announced, sent in pieces, unpacked, and named by a submit.
 
-The control plane keeps nothing of it. Where the pods will run, the upload lies under the id that the workload will
-have; so what is still needed follows from the workloads there are, and the rest is removed.
+The control plane stores none of it. An upload is kept where pods run, under the id that the workload will have; whether
+it is still needed follows from the workloads, and the rest is removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairpool.api import uploads as wire
 from fairpool.api.limits import PIECE_MAX_BYTES
 from fairpool.api.problems import item
 from fairpool.control import preferences
-from fairpool.control.plane import Caller, Done, Plane, answered
+from fairpool.control.plane import ActionResult, Caller, Plane, answered
 from fairpool.control.pod_access import PodAccessError
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
@@ -35,9 +35,9 @@ routes = Routes("uploads")
 
 MIB = 1 << 20
 LEFT_OVER_S = 3600
-"""An upload with which no job was submitted is removed after so long."""
+"""An upload that no job uses is removed after this time."""
 UNUSED_MAX = 8
-"""Uploads of one person that no job was submitted with, finished or not."""
+"""Uploads of one user that no job uses, finished or not."""
 SWEEP_EVERY_S = 15.0
 STATUS = {
     "upload.unknown": 404,
@@ -81,8 +81,8 @@ async def begin(request: Request, plane: Plane, caller: Caller, body: wire.Uploa
         await plane.pod_access.begin_upload(upload, bounds.total_bytes)
     except PodAccessError as error:
         raise _refusal(error) from error
-    await plane.note(request, caller, _deed("create", upload))
-    return answered(Done(body=_answer(upload), status=201))
+    await plane.note(request, caller, _audited("create", upload))
+    return answered(ActionResult(body=_answer(upload), status=201))
 
 
 @routes.put(
@@ -139,12 +139,12 @@ async def remove(upload_id: str, request: Request, plane: Plane, caller: Caller)
     if await plane.read(lambda connection: workload_store.one(connection, upload_id)) is not None:
         raise refused(409, "upload.in_use", "a job uses this upload", "delete the job; the upload is deleted with it")
     await plane.pod_access.remove_upload(upload_id)
-    await plane.note(request, caller, _deed("delete", upload))
+    await plane.note(request, caller, _audited("delete", upload))
     return Response(None, 204)
 
 
 async def _refuse_too_many(plane: Plane, caller: Caller) -> None:
-    """One person cannot take up all the room with folders that no job was submitted with."""
+    """One user cannot fill the disk with uploads that no job uses."""
     mine = [each.id for each in await plane.pod_access.uploads() if each.owner == caller.id]
 
     def unit(connection: Connection) -> int:
@@ -157,7 +157,7 @@ async def _refuse_too_many(plane: Plane, caller: Caller) -> None:
 
 
 async def _mine(plane: Plane, caller: Caller, upload_id: str) -> Upload:
-    """Of somebody else's it is not even said that there is one."""
+    """The caller's own upload; another user's is reported as unknown."""
     upload = await plane.pod_access.claim_upload(upload_id)
     if upload is None or upload.owner != caller.id:
         raise unknown("upload", upload_id, is_hidden=upload is not None)
@@ -181,8 +181,8 @@ def _answer(upload: Upload, received: int = 0) -> wire.UploadAnswer:
     )
 
 
-def _deed(action: str, upload: Upload) -> Done:
-    return Done(action=action, entity_type="upload", entity_id=upload.id, entity_name=upload.project)
+def _audited(action: str, upload: Upload) -> ActionResult:
+    return ActionResult(action=action, entity_type="upload", entity_id=upload.id, entity_name=upload.project)
 
 
 def _refusal(error: PodAccessError) -> Refused:
@@ -193,17 +193,17 @@ def _refusal(error: PodAccessError) -> Refused:
 
 
 async def keep_tidy(plane: Plane) -> None:
-    """Until it is cancelled."""
+    """Remove unused uploads until cancelled."""
     while True:
         await asyncio.sleep(SWEEP_EVERY_S)
         try:
             await sweep(plane)
-        except Exception:  # nothing is lost: the next time comes
+        except Exception:  # nothing is lost, the next round tries again
             log.exception("could not clean up uploaded folders; retrying in %g s", SWEEP_EVERY_S)
 
 
 async def sweep(plane: Plane) -> None:
-    """Remove the folders of workloads that are gone for good, and those with which no job was ever submitted."""
+    """Remove uploads of workloads that are gone, and uploads that no job used in time."""
     for upload in await plane.pod_access.uploads():
         row = await plane.read(partial(workload_store.one, workload_id=upload.id))
         is_over = upload.age_s > LEFT_OVER_S if row is None else row.gone_at is not None

@@ -1,4 +1,4 @@
-"""Users: people with a sign-in, the first of them, and passwords that were lost."""
+"""HTTP routes for users; the first user, and lost passwords."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairpool.control.access_rules import last_administrator
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.passwords import Passwords, new_password
-from fairpool.control.plane import Caller, Done, Plane
+from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.preferences import check_password
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
@@ -53,7 +53,7 @@ async def create_user(request: Request, plane: Plane, caller: Caller, body: wire
     hashed = await request.app.state.passwords.hash(password)
     must_change = body.need_to_change_password or body.password is None
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         if body.password is not None:
             check_password(plane.settings, connection, body.password, "password")
         if store.user_by_email(connection, body.email) is not None:
@@ -67,7 +67,7 @@ async def create_user(request: Request, plane: Plane, caller: Caller, body: wire
             store.add_rule(connection, str(uuid.uuid4()), row.id, wire.SubjectType.USER, grant, now, caller.name)
         made = _user(connection, row)
         shown = wire.NewUser(**made.model_dump(), temp_password=password if body.password is None else None)
-        return Done(
+        return ActionResult(
             body=shown,
             kept=made,
             status=201,
@@ -84,12 +84,12 @@ async def create_user(request: Request, plane: Plane, caller: Caller, body: wire
     "/api/v1/users/{user_id}", action=Action.ACCESS_WRITE, status=204, summary="Delete a user and end their sessions"
 )
 async def delete_user(user_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = _known_user(connection, user_id)
         if not store.has_other_administrator(connection, subject=row.id):
             raise last_administrator()
         store.delete_user(connection, row.id)
-        return Done(action="delete", entity_type="user", entity_id=row.id, entity_name=row.email)
+        return ActionResult(action="delete", entity_type="user", entity_id=row.id, entity_name=row.email)
 
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()
@@ -106,11 +106,11 @@ async def reset_password(user_id: str, request: Request, plane: Plane, caller: C
     password = new_password()
     hashed = await request.app.state.passwords.hash(password)
 
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = _known_user(connection, user_id)
         store.set_password(connection, row.id, hashed, must_change=True)
         store.revoke_subject(connection, row.id)
-        return Done(
+        return ActionResult(
             body=wire.PasswordAnswer(temp_password=password),
             kept=wire.PasswordAnswer(temp_password=""),
             action="reset-password",
@@ -128,10 +128,10 @@ async def reset_password(user_id: str, request: Request, plane: Plane, caller: C
     "/api/v1/users/{user_id}/logout", action=Action.ACCESS_WRITE, status=204, summary="End all sessions of a user"
 )
 async def end_sessions(user_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = _known_user(connection, user_id)
         store.revoke_subject(connection, row.id)
-        return Done(action="sign-out", entity_type="user", entity_id=row.id, entity_name=row.email)
+        return ActionResult(action="sign-out", entity_type="user", entity_id=row.id, entity_name=row.email)
 
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()
@@ -161,13 +161,13 @@ def _known_user(connection: Connection, user_id: str) -> store.UserRow:
 
 
 NO_PASSWORD = ""
-"""In place of a hash: no password fits. Such an account is used over the Unix socket in the data directory only."""
+"""In place of a hash: no password fits. Such an account can only be used over the Unix socket."""
 
 
 async def make_first_user(plane: Plane, passwords: Passwords) -> bool:
-    """On a fresh database: one administrator, without a password unless a first one was configured.
+    """Create the administrator of a new installation, without a password unless one is configured.
 
-    Whether the configured one was ignored, because the account has another one already.
+    True: the configured password is ignored, because the account has another one already.
     """
     settings, email = plane.settings, normal_email(plane.settings.first_user)
     hashed = await passwords.hash(settings.first_password) if settings.first_password else NO_PASSWORD
@@ -189,7 +189,7 @@ async def make_first_user(plane: Plane, passwords: Passwords) -> bool:
 
 
 def owner(connection: Connection, first_user: str) -> store.UserRow | None:
-    """The account of whoever runs the platform: the first one while it exists, else the oldest administrator."""
+    """The account of the platform's owner: the first user while it exists, else the oldest administrator."""
     first = store.user_by_email(connection, first_user)
     if first is not None and not store.is_administrator(connection, first.id):
         first = None
@@ -197,7 +197,7 @@ def owner(connection: Connection, first_user: str) -> store.UserRow | None:
 
 
 async def give_new_password(plane: Plane, passwords: Passwords, email: str) -> str | Problem:
-    """For whoever sits at the machine and has lost theirs: a password that must be changed at the next sign-in."""
+    """Reset a lost password from the server's machine; the new one must be changed at the next sign-in."""
     password = new_password()
     hashed = await passwords.hash(password)
 
@@ -233,7 +233,7 @@ def _at_the_machine(user: store.UserRow, now: Instant) -> dict[str, object]:
 
 
 async def listening_problem(plane: Plane, host_is_local: bool) -> Problem | None:
-    """Why we must not listen at an address that others can reach, if so."""
+    """Why the server must not listen on a public address, if so."""
     if host_is_local or not await plane.read(store.first_password_stands):
         return None
     user = plane.settings.first_user

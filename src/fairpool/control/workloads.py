@@ -14,7 +14,7 @@ from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.wire import Count
 from fairpool.control import declarations, filters, items
 from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
-from fairpool.control.plane import Caller, Done, Plane, answered, check_match
+from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, unknown
 from fairpool.control.routes import Parameter, Routes
@@ -124,7 +124,7 @@ async def events(
 
 
 def readable(connection: Connection, caller: Caller, workload_id: str) -> Any:
-    """What is shown of it, unless the caller may not know of it."""
+    """The workload's row; refuses as unknown if the caller may not see it."""
     row = store.shown(connection, workload_id)
     if row is None or not caller.may(Action.WORKLOAD_READ, row.project, row.department):
         raise unknown("workload", workload_id, is_hidden=row is not None)
@@ -135,15 +135,15 @@ def readable(connection: Connection, caller: Caller, workload_id: str) -> Any:
 
 
 def _declare(kind: workload_spec.Kind | None, base: str) -> None:
-    """One workload, under the path of its kind and under the path of all."""
+    """Routes of one workload, under the path of its kind or of all kinds."""
     suffix = f" ({kind.value.lower()})" if kind is not None else ""
 
     async def workload(workload_id: str, plane: Plane, caller: Caller) -> Response:
-        def unit(connection: Connection) -> Done:
+        def unit(connection: Connection) -> ActionResult:
             row = readable(connection, caller, workload_id)
             if kind is not None and row.kind != kind.value:
                 raise unknown(kind.value.lower(), workload_id)
-            return Done(body=items.detail(row.item, row.request), revision=row.revision)
+            return ActionResult(body=items.detail(row.item, row.request), revision=row.revision)
 
         return answered(await plane.read(unit))
 
@@ -179,7 +179,7 @@ async def _operate(
     *,
     force: bool = False,
 ) -> Response:
-    def unit(connection: Connection) -> Done:
+    def unit(connection: Connection) -> ActionResult:
         row = operable(connection, caller, workload_id, kind)
         check_match(request, row.revision)
         return operated(plane, connection, row, action, caller.name, force=force)
@@ -196,12 +196,12 @@ WANTS = {
 
 def operated(
     plane: Plane, connection: Connection, row: Any, action: wire.BatchAction, by: str, *, force: bool = False
-) -> Done:
-    """Declare what is to become of it, and at whose query."""
+) -> ActionResult:
+    """Change the desired state of a workload."""
     changed = declarations.set_want(plane, connection, row, WANTS[action], by, force=force)
     now_is = store.shown(connection, row.id)
     assert now_is is not None
-    return Done(
+    return ActionResult(
         body=items.detail(now_is.item, now_is.request),
         status=202,
         action=_verb(action) if changed else "",
@@ -218,7 +218,7 @@ def _verb(action: wire.BatchAction) -> str:
 
 
 def operable(connection: Connection, caller: Caller, workload_id: str, kind: workload_spec.Kind | None) -> Any:
-    """The workload, unless the caller may not know of it, or may not do anything to it."""
+    """The workload's row; refuses if the caller may not see it or not operate it."""
     row = store.one(connection, workload_id)
     if row is None or row.gone_at is not None or not caller.may(Action.WORKLOAD_READ, row.project, row.department):
         raise unknown("workload", workload_id, is_hidden=row is not None and row.gone_at is None)
@@ -235,10 +235,10 @@ def operable(connection: Connection, caller: Caller, workload_id: str, kind: wor
     summary="Suspend, resume or delete several workloads; each succeeds or fails on its own",
 )
 async def batch(request: Request, plane: Plane, caller: Caller, body: wire.BatchRequest) -> Response:
-    def unit(connection: Connection) -> Done:
-        done: list[Done] = []
+    def unit(connection: Connection) -> ActionResult:
+        done: list[ActionResult] = []
         failed: list[wire.BatchFailure] = []
-        refused_ones: list[Done] = []
+        refused_ones: list[ActionResult] = []
         for workload_id in dict.fromkeys(body.ids):
             try:
                 row = operable(connection, caller, workload_id, None)
@@ -247,10 +247,12 @@ async def batch(request: Request, plane: Plane, caller: Caller, body: wire.Batch
                 failed.append(wire.BatchFailure(id=workload_id, code=refusal.status, message=refusal.message))
                 if refusal.is_denial:
                     refused_ones.append(
-                        Done(action=_verb(body.action), entity_type="workload", entity_id=workload_id, result="Failed")
+                        ActionResult(
+                            action=_verb(body.action), entity_type="workload", entity_id=workload_id, result="Failed"
+                        )
                     )
         answer = wire.BatchAnswer(succeeded=[each.entity_id for each in done], failed=failed)
-        return Done(body=answer, also=(*done, *refused_ones))
+        return ActionResult(body=answer, also=(*done, *refused_ones))
 
     return await plane.perform(request, caller, unit)
 

@@ -231,8 +231,8 @@ class ControlDriver:
             row = organization_store.project(connection, project)
             if row is None:
                 raise unknown("project", project)
-            fate = removal.Fate.DELETE if move_to is None else removal.Fate.MOVE
-            removal.delete_project_with_work(self._plane, connection, row, fate, move_to)
+            remaining = removal.RemainingWorkloads.DELETE if move_to is None else removal.RemainingWorkloads.MOVE
+            removal.delete_project_with_work(self._plane, connection, row, remaining, move_to)
 
         return self._write(unit)
 

@@ -1,1 +1,1 @@
-"""`runai-adm`: the administrator's command. Made of the same parts as `runai`."""
+"""`runai-adm`, the command of administrators. It shares flags, output and session with `runai`."""

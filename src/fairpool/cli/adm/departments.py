@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.api.client import Client
 from fairpool.api.limits import PROJECT_NAME_MAX
 from fairpool.api.record import document
 from fairpool.cli.adm.names import check_name
@@ -14,10 +15,10 @@ from fairpool.cli.failure import failure, meant
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.projects import pool_line, pool_text, quota_text
+from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import Column, printable
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client
     from fairpool.api.organization import Department
 
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 @click.pass_obj
 def list_departments(options: GlobalOptions, output: str | None) -> None:
     """List departments with their quota and projects."""
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         found = sorted(client.departments(), key=lambda each: each.name)
     columns: list[Column[Department]] = [
@@ -53,8 +52,6 @@ def list_departments(options: GlobalOptions, output: str | None) -> None:
 @click.pass_obj
 def get_department(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a department."""
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         found = _department(client, name)
     pairs = [
@@ -90,8 +87,6 @@ def create_department(
 
     With `--gpu-quota unlimited`, nothing that its projects use counts as over the department's quota.
     """
-    from fairpool.cli.runai.session import Session
-
     check_name(name, PROJECT_NAME_MAX)
     resources = changed([], node_pool, asked, may_be_unset=True)
     with Session(options).connected() as client:
@@ -120,8 +115,6 @@ def update_department(
 
     With `--gpu-quota unset`, its quota is the sum of its projects' quotas again.
     """
-    from fairpool.cli.runai.session import Session
-
     if not is_given(asked) and description is None:
         raise failure("command.no_change", "nothing to change", "see `runai-adm department update --help`")
     with Session(options).connected() as client:
@@ -147,8 +140,6 @@ def update_department(
 @click.pass_obj
 def delete_department(options: GlobalOptions, name: str) -> None:
     """Delete a department. It must have no projects."""
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         _department(client, name)
         client.delete_department(name)
@@ -156,7 +147,7 @@ def delete_department(options: GlobalOptions, name: str) -> None:
 
 
 def department_quota_text(found: Department) -> str:
-    """What a department is owed; where that was never set, what follows from its projects."""
+    """The GPU quota of a department; where it is not set, the sum of its projects' quotas."""
     owed = quota_text(found.total_resources.gpu_quota)
     return owed if found.quota_is_set else f"not set (follows its projects: {owed})"
 

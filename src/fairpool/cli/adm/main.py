@@ -7,46 +7,42 @@ import click
 from fairpool.cli.lazy_group import LazyCommand, lazy
 from fairpool.cli.runai.flags import Group, RunaiProgram
 
-VERBS = {
+TEXTS = {
     "list": "List {noun}s.",
     "get": "Show a {noun}.",
     "create": "Create a {noun}.",
     "update": "Change a {noun}.",
     "delete": "Delete a {noun}.",
-}
-NODE_VERBS = {
-    "list": "List nodes.",
-    "get": "Show a node.",
-    "update": "Change the labels and taints of a node.",
     "drain": "Drain a node for maintenance.",
     "undrain": "Return a drained node to service.",
     "cordon": "Stop scheduling new pods on a node.",
     "uncordon": "Schedule pods on a cordoned node again.",
+    "reset-password": "Reset the password of a user.",
 }
 COMPLETION = "fairpool.cli.runai.completion:completion_for"
-REFUSED = ("create", "delete")
 
 
-def _noun(name: str, text: str, module: str, example: str, verbs: dict[str, str]) -> LazyCommand:
-    """`list`, `get` and so on of one noun: each is the function VERB_NOUN of the module, or a verb of its own."""
-
-    def group() -> click.Command:
-        noun = name.replace("-", " ")
-        members = {
-            verb: lazy(words.format(noun=noun), f"{module}:{_function(verb, name)}") for verb, words in verbs.items()
-        }
-        if name == "node":
-            members |= {verb: lazy("Not supported.", f"{module}:refused_verb", verb, hidden=True) for verb in REFUSED}
-        return Group(name, help=text, example=example, members=members)
-
-    return LazyCommand(text, group)
+def _noun(name: str, text: str, example: str, verbs: dict[str, LazyCommand]) -> LazyCommand:
+    return LazyCommand(text, lambda: Group(name, help=text, example=example, members=verbs))
 
 
-def _function(verb: str, name: str) -> str:
-    if verb not in VERBS:
-        return verb.replace("-", "_")
-    noun = name.rpartition("-")[2]
-    return f"{verb}_{noun}s" if verb == "list" else f"{verb}_{noun}"
+def _verbs(noun: str, module: str, functions: str) -> dict[str, LazyCommand]:
+    """`list_pools get_pool`: each function is the command of its first word."""
+    found = {}
+    for function in functions.split():
+        verb = "reset-password" if function == "reset_password" else function.partition("_")[0]
+        found[verb] = lazy(TEXTS[verb].format(noun=noun), f"{module}:{function}")
+    return found
+
+
+NODE_VERBS = {
+    **_verbs("node", "fairpool.cli.adm.nodes", "list_nodes get_node update_node drain undrain cordon uncordon"),
+    "update": lazy("Change the labels and taints of a node.", "fairpool.cli.adm.nodes:update_node"),
+    **{
+        verb: lazy("Not supported.", "fairpool.cli.adm.nodes:refused_verb", verb, hidden=True)
+        for verb in ("create", "delete")
+    },
+}
 
 
 def _unsupported(name: str) -> LazyCommand:
@@ -67,37 +63,37 @@ MEMBERS = {
     "project": _noun(
         "project",
         "Manage projects and their quotas.",
-        "fairpool.cli.adm.projects",
         "runai-adm project create team-a --gpu-quota 4",
-        VERBS,
+        _verbs(
+            "project",
+            "fairpool.cli.adm.projects",
+            "list_projects get_project create_project update_project delete_project",
+        ),
     ),
     "department": _noun(
         "department",
         "Manage departments and their quotas.",
-        "fairpool.cli.adm.departments",
         "runai-adm department list",
-        VERBS,
+        _verbs(
+            "department",
+            "fairpool.cli.adm.departments",
+            "list_departments get_department create_department update_department delete_department",
+        ),
     ),
     "node-pool": _noun(
         "node-pool",
         "Manage node pools.",
-        "fairpool.cli.adm.node_pools",
         "runai-adm node-pool create a100 --label run.ai/type=a100",
-        VERBS,
+        _verbs("node pool", "fairpool.cli.adm.node_pools", "list_pools get_pool create_pool update_pool delete_pool"),
     ),
-    "node": _noun(
-        "node",
-        "Manage nodes: labels, taints, drain and cordon.",
-        "fairpool.cli.adm.nodes",
-        "runai-adm node drain dgx1-1",
-        NODE_VERBS,
-    ),
+    "node": _noun("node", "Manage nodes: labels, taints, drain and cordon.", "runai-adm node drain dgx1-1", NODE_VERBS),
     "user": _noun(
         "user",
         "Manage users and their projects.",
-        "fairpool.cli.adm.users",
         "runai-adm user create ann@example.com --project team-a",
-        {**VERBS, "reset-password": "Reset the password of a user."},
+        _verbs(
+            "user", "fairpool.cli.adm.users", "list_users get_user create_user update_user delete_user reset_password"
+        ),
     ),
     "set": _verb("set", "Set the role of a node."),
     "remove": _verb("remove", "Remove a role from a node."),

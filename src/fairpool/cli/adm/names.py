@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
-from fairpool.api.limits import NAME_PATTERN
 from fairpool.cli.failure import failure
-
-NAME = re.compile(NAME_PATTERN)
+from fairpool.cli.runai.session import NAME
 
 
 def check_name(name: str, longest: int) -> None:
-    """Raises a failure that says what a name looks like."""
+    """Raises a failure with the rule for names."""
     if not NAME.fullmatch(name) or len(name) > longest:
         fix = f"use up to {longest} characters: a-z, 0-9 and -, starting with a letter, such as team-a"
         raise failure("flag.name", f"{name!r} is not a valid name", fix)

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.api.client import Client
 from fairpool.api.limits import LABEL_NAME_MAX
 from fairpool.api.record import document
 from fairpool.cli.adm.names import check_name
 from fairpool.cli.failure import failure, meant
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.listing import output_flag, show, show_one
+from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import Column, printable
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client
     from fairpool.api.nodes import NodePoolAnswer
 
 STRATEGIES = ("binpack", "spread", "fragmentation")
@@ -28,8 +29,6 @@ STRATEGIES = ("binpack", "spread", "fragmentation")
 @click.pass_obj
 def list_pools(options: GlobalOptions, output: str | None) -> None:
     """List node pools with their nodes."""
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         found = sorted(client.node_pools(), key=lambda each: each.name)
     documents = document(found)
@@ -55,8 +54,6 @@ def pool_columns() -> list[Column[NodePoolAnswer]]:
 @click.pass_obj
 def get_pool(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a node pool."""
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         found = _pool(client, name)
     show_one(output, found, [(column.heading, column.cell(found)) for column in pool_columns()])
@@ -86,8 +83,6 @@ def create_pool(
     options: GlobalOptions, name: str, label: str, gpu_placement: str | None, cpu_placement: str | None
 ) -> None:
     """Create a node pool from the nodes that have a label."""
-    from fairpool.cli.runai.session import Session
-
     check_name(name, LABEL_NAME_MAX)
     key, value = _label(label)
     strategy = {"gpu": gpu_placement or "binpack", "cpu": cpu_placement or "binpack"}
@@ -112,8 +107,6 @@ def update_pool(
     options: GlobalOptions, name: str, label: str | None, gpu_placement: str | None, cpu_placement: str | None
 ) -> None:
     """Change a node pool. Settings that you do not name keep their values."""
-    from fairpool.cli.runai.session import Session
-
     said: dict[str, Any] = {}
     if label is not None:
         said["labelKey"], said["labelValue"] = _label(label)
@@ -139,8 +132,6 @@ def update_pool(
 @click.pass_obj
 def delete_pool(options: GlobalOptions, name: str) -> None:
     """Delete a node pool in which no project or department has a quota. Its nodes move to the default pool."""
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         _pool(client, name)
         client.delete_node_pool(name)

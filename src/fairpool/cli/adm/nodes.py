@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.api.client import Client
 from fairpool.api.record import document
 from fairpool.cli.failure import failure
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.listing import output_flag, screen_here, show, show_document
 from fairpool.cli.runai.nodes import columns, draw_gpus, node_facts, unknown_node
+from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client
     from fairpool.api.nodes import NodeAnswer
 
 DRAIN_KEY, DRAIN_VALUE, DRAIN_EFFECT = "runai", "drain", "NoExecute"
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
 
 Overrides = dict[str, Any]
-"""The cordon, taints and labels that administrators set on a node, as they travel: always all of them."""
+"""The cordon, taints and labels that administrators set on a node; always sent as a whole."""
 Change = Callable[[Overrides], Overrides]
 
 
@@ -35,8 +36,6 @@ Change = Callable[[Overrides], Overrides]
 @click.pass_obj
 def list_nodes(options: GlobalOptions, output: str | None) -> None:
     """List nodes with their free resources."""
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         found = sorted(client.nodes(), key=lambda each: each.name)
     documents = document(found)
@@ -49,8 +48,6 @@ def list_nodes(options: GlobalOptions, output: str | None) -> None:
 @click.pass_obj
 def get_node(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a node with its labels, taints and GPUs."""
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         found = known_node(client, name)
     if output in ("json", "yaml"):
@@ -189,8 +186,6 @@ def known_node(client: Client, name: str) -> NodeAnswer:
 
 
 def _mark(options: GlobalOptions, name: str, change: Change, done: str) -> None:
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         before = known_node(client, name)
         client.override_node(name, change(overrides_of(before)), before.revision)

@@ -1,4 +1,4 @@
-"""Projects and departments, by the administrator: list, get, create, update, delete."""
+"""`runai-adm project`: list, get, create, update, delete."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.api.client import Client, Refused
 from fairpool.api.limits import PROJECT_NAME_MAX
 from fairpool.api.record import document
 from fairpool.cli.adm.names import check_name
@@ -15,11 +16,11 @@ from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag, project_names
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.projects import pool_line, project_facts, quota_text
+from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import Column, printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client
     from fairpool.api.organization import Project
 
 RULES = "Scheduling"
@@ -34,7 +35,7 @@ LIMITS = {
 
 
 def project_flags(command: Any) -> Any:
-    """What can be said of a project beside its quota."""
+    """Flags of a project besides its quota."""
     for decorate in reversed(
         (
             flag("--department", metavar="NAME", help="Department of the project."),
@@ -85,8 +86,6 @@ def project_flags(command: Any) -> Any:
 @click.pass_obj
 def list_projects(options: GlobalOptions, output: str | None) -> None:
     """List projects with their quota and usage."""
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         found = sorted(client.projects(), key=lambda each: each.name)
     columns: list[Column[Project]] = [
@@ -112,8 +111,6 @@ def list_projects(options: GlobalOptions, output: str | None) -> None:
 @click.pass_obj
 def get_project(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a project."""
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         found = _project(client, name)
     show_one(output, found, project_facts(found))
@@ -136,8 +133,6 @@ def create_project(options: GlobalOptions, /, name: str, node_pool: str, cluster
 
     If there is more than one cluster, choose one with --cluster or `runai config cluster`.
     """
-    from fairpool.cli.runai.session import Session
-
     session = Session(options)
     check_name(name, PROJECT_NAME_MAX)
     said = _said(asked, None)
@@ -168,8 +163,6 @@ def update_project(options: GlobalOptions, /, name: str, node_pool: str, **asked
 
     If the project is changed by another request at the same time, the update is refused.
     """
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         before = _project(client, name)
         said = _said(asked, before)
@@ -196,8 +189,6 @@ def update_project(options: GlobalOptions, /, name: str, node_pool: str, **asked
 @click.pass_obj
 def delete_project(options: GlobalOptions, name: str, delete_jobs: bool, move_jobs_to: str | None) -> None:
     """Delete a project. If it still has jobs, add --delete-jobs or --move-jobs-to."""
-    from fairpool.cli.runai.session import Session
-
     if delete_jobs and move_jobs_to:
         raise failure("flag.both", "--delete-jobs and --move-jobs-to cannot be used together", "leave one out")
     with Session(options).connected() as client:
@@ -211,9 +202,7 @@ def delete_project(options: GlobalOptions, name: str, delete_jobs: bool, move_jo
 
 
 def _undecided(error: Exception) -> Exception:
-    """What has to be decided first, in the words of this command."""
-    from fairpool.api.client import Refused
-
+    """A refusal that asks for a decision, with the flags that make it."""
     if not isinstance(error, Refused) or not any(each.code == "project.has_work" for each in error.problems):
         return error
     fix = "add --delete-jobs or --move-jobs-to PROJECT"
@@ -228,7 +217,7 @@ def _project(client: Client, name: str) -> Project:
 
 
 def _said(asked: dict[str, Any], before: Project | None) -> dict[str, Any]:
-    """What was said beside the quota, as fields of the API."""
+    """The flags besides the quota, as fields of the API."""
     said: dict[str, Any] = {}
     if asked["department"] is not None:
         said["parentId"] = asked["department"]
@@ -248,7 +237,7 @@ def _said(asked: dict[str, Any], before: Project | None) -> dict[str, Any]:
 
 
 def _limits(asked: dict[str, Any]) -> dict[str, int | None]:
-    """Limits that were named, as fields of the API; 0 takes one away."""
+    """The limits that were given, as fields of the API; 0 removes one."""
     read = {LIMITS[name]: ages.seconds(asked[name]) for name in LIMITS if asked[name] is not None}
     wrong = [limit for limit in read.values() if isinstance(limit, Problem)]
     if wrong:

@@ -59,8 +59,8 @@ def quota_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 def changed(
     before: Sequence[PoolTerms], pool: str, asked: dict[str, Any], *, may_be_unset: bool = False
 ) -> list[dict[str, Any]]:
-    """The quotas in every pool, as they travel, after the flags have changed those of one. `may_be_unset`: of a
-    department, whose quotas may follow its projects."""
+    """The quotas in every pool, as sent to the server, after the flags have changed those of one. `may_be_unset`: for
+    a department, whose quotas may follow its projects."""
     resources: list[dict[str, Any]] = document(before)
     known = next((each for each in resources if _pool(each) == pool), None)
     if known is None:

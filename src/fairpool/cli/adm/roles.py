@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from fairpool.api.client import Client
 from fairpool.cli.adm.nodes import known_node, overrides_of
 from fairpool.cli.failure import Failure, failure, not_yet
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import printable
-
-if TYPE_CHECKING:
-    from fairpool.api.client import Client
 
 PREFIX = "node-role.kubernetes.io/"
 SYSTEM, GPU, CPU = f"{PREFIX}runai-system", f"{PREFIX}runai-gpu-worker", f"{PREFIX}runai-cpu-worker"
@@ -67,8 +64,6 @@ def node_role(verb: str) -> click.Command:
 
 
 def _apply(options: GlobalOptions, verb: str, roles: list[str], names: tuple[str, ...], everywhere: bool) -> None:
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         nodes = _workers(client) if everywhere else list(names)
         for name in nodes:

@@ -1,4 +1,4 @@
-"""Users, by the administrator: list, get, create, delete, reset-password; and what they may do, where."""
+"""`runai-adm user`: list, get, create, update, delete, reset-password; roles in projects."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.client import Client
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag, project_names
 from fairpool.cli.runai.listing import output_flag, screen_here, show, show_document
+from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.screen import Column, printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     from fairpool.api.access import AccessRule, User
-    from fairpool.api.client import Client
 
 ROLES = ("administrator", "researcher")
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
@@ -28,8 +29,6 @@ EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 @click.pass_obj
 def list_users(options: GlobalOptions, output: str | None) -> None:
     """List users with their system-wide roles."""
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         found = sorted(client.users(), key=lambda each: each.email)
     columns: list[Column[User]] = [
@@ -50,8 +49,6 @@ def list_users(options: GlobalOptions, output: str | None) -> None:
 @click.pass_obj
 def get_user(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a user with their roles and the projects in which they apply."""
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         found = _user(client, name)
         rules = [rule for rule in client.access_rules() if rule.subject_id == found.id]
@@ -92,8 +89,6 @@ def _rule_text(rule: AccessRule) -> str:
 @click.pass_obj
 def create_user(options: GlobalOptions, email: str, role: str | None, projects: tuple[str, ...]) -> None:
     """Create a user. The password is shown once and must be changed at the first login."""
-    from fairpool.cli.runai.session import Session, check_project
-
     if not EMAIL.fullmatch(email):
         raise failure("user.email", f"{email!r} is not a valid email address", "write NAME@HOST")
     with Session(options).connected() as client:
@@ -131,8 +126,6 @@ def update_user(
     options: GlobalOptions, name: str, add_project: tuple[str, ...], remove_project: tuple[str, ...]
 ) -> None:
     """Add a user to projects, or remove them from projects."""
-    from fairpool.cli.runai.session import Session, check_project
-
     if not add_project and not remove_project:
         raise failure("command.no_change", "nothing to change", "see `runai-adm user update --help`")
     with Session(options).connected() as client:
@@ -162,8 +155,6 @@ def update_user(
 @click.pass_obj
 def delete_user(options: GlobalOptions, name: str) -> None:
     """Delete a user. Their sessions end; their jobs are kept."""
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         client.delete_user(_user(client, name).id)
     click.echo(f"User {printable(name)} deleted successfully.")
@@ -180,8 +171,6 @@ def delete_user(options: GlobalOptions, name: str) -> None:
 @click.pass_obj
 def reset_password(options: GlobalOptions, name: str) -> None:
     """Set a new password. It is shown once and must be changed at the next login. All sessions of the user end."""
-    from fairpool.cli.runai.session import Session
-
     with Session(options).connected() as client:
         password = client.reset_password(_user(client, name).id)
     click.echo(f"Temporary password of {printable(name)}, shown only once: {password}")

@@ -1,1 +1,1 @@
-"""`runai`: the researcher's command. Speaks to the control plane and knows no other room but the API and the model."""
+"""`runai`, the command of researchers. It talks to the control plane; it imports only the API client and the model."""

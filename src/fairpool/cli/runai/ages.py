@@ -1,4 +1,4 @@
-"""Moments and lengths of time, as people write and read them: `2m`, `1h30m`, `00:11:40`."""
+"""Times and durations as users write and read them: `2m`, `1h30m`, `00:11:40`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def now() -> datetime:
 
 
 def moment(text: str) -> datetime:
-    """A moment as the API writes it."""
+    """A time as the API writes it."""
     return datetime.fromisoformat(text)
 
 
@@ -42,17 +42,17 @@ def clock(seconds: float) -> str:
 
 
 def exact(seconds: int) -> str:
-    """`8h`, `1h30m`: every unit that is not nought."""
+    """`8h`, `1h30m`: every unit that is not 0."""
     return length_text(seconds)
 
 
 def local(text: str) -> str:
-    """A moment in the reader's zone."""
+    """A time in the user's time zone."""
     return moment(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def ahead(text: str, at: datetime | None = None) -> str:
-    """A moment that is yet to come: `14:02:10 (in 20s)`, with the day where it is another."""
+    """A time in the future: `14:02:10 (in 20s)`, with the date unless it is today."""
     there, options = moment(text).astimezone(), (at or now()).astimezone()
     day = "" if there.date() == options.date() else "%Y-%m-%d "
     left = (there - options).total_seconds()

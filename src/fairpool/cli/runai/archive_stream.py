@@ -1,8 +1,8 @@
-"""A tar stream from a pod, unpacked below one folder and nowhere else.
+"""Safe unpacking of a tar stream that comes from a pod.
 
-Whatever runs in a pod can answer in place of its `tar`, so the stream is hostile: only regular files and folders are
-taken, names must stay below the target, no link is ever followed (also none that was there before), and headers are
-bounded before they are read.
+Whatever runs in a pod can answer in place of its `tar`, so the stream is hostile: it is unpacked below one folder, only
+regular files and folders are taken, no link is ever followed (also none that was there before), and headers are bounded
+before they are read.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _parts(name: str, asked: str | None, called: str | None) -> list[str]:
 
 @contextmanager
 def _folder_at(top: int, parts: list[str]) -> Iterator[int]:
-    """The folder of these names below `top`, made where it is missing; through a link, never."""
+    """The folder of these names below `top`, created where missing, without following links."""
     at = os.dup(top)
     try:
         for part in parts:

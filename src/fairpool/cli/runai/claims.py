@@ -1,4 +1,4 @@
-"""Volume claims of a project: `runai list pvc`."""
+"""`runai list pvc`: volume claims of a project."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, GlobalOptions
 from fairpool.cli.runai.listing import output_flag, show
+from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.screen import Column
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 @click.pass_obj
 def list_claims(options: GlobalOptions, output: str | None) -> None:
     """List the volume claims of a project. Create one with `runai submit --new-pvc`."""
-    from fairpool.cli.runai.session import Session, check_project
-
     session = Session(options)
     project = session.project()
     with session.connected() as client:

@@ -1,4 +1,4 @@
-"""What the command remembers between two calls: the server, the default project of each, and the login to each.
+"""Configuration files of `runai`: the server, and for each server the default project and the login.
 
 Two files in one folder: `config.json` to read and edit, `credentials.json` readable by its owner alone. A token is kept
 under the address of its server and is never sent to another.
@@ -27,7 +27,7 @@ SECRET_MODE = 0o600
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who is signed in to a server, and until when without asking again."""
+    """The login to one server."""
 
     user: str
     access_token: str
@@ -44,7 +44,7 @@ def folder(told: str | None = None) -> Path:
 
 
 def address(text: str) -> str:
-    """An address as it is kept and compared: with a scheme, without a slash at the end."""
+    """A normalized address: with a scheme, without a slash at the end."""
     full = text.strip() if "://" in text else f"http://{text.strip()}"
     try:
         parts = urlsplit(full)
@@ -133,7 +133,7 @@ class Configuration:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One command at a time: a token that renews another is worth something only once."""
+        """A lock between commands: a refresh token can be used only once."""
         self._make_folder()
         descriptor = os.open(self.place / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, SECRET_MODE)
         try:

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.api.client import Client
 from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai.archive_stream import Unsafe, unpack
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.session import Session, job
 from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client
     from fairpool.api.shell import Shell
 
 CHUNK = 32_768
@@ -57,8 +58,6 @@ def cp(options: GlobalOptions, source: str, target: str, pod: str | None, quiet:
     the source is copied into it; otherwise the copy gets the target's name. Only files and folders are copied out
     of a job: links and special files are skipped and listed.
     """
-    from fairpool.cli.runai.session import Session, job
-
     origin, goal = place(source), place(target)
     if (origin.job is None) == (goal.job is None):
         what = "neither path is in a job" if origin.job is None else "both paths are in a job"
@@ -129,7 +128,7 @@ def _send_archive(shell: Shell, source: str, name: str, ended: Ended, progress: 
 
 
 class ToShell(io.RawIOBase):
-    """What is written goes to the command in the pod."""
+    """A writable file whose data goes to the command in the pod."""
 
     def __init__(self, shell: Shell, ended: Ended, progress: Progress) -> None:
         self._shell, self._ended, self._progress = shell, ended, progress
@@ -149,7 +148,7 @@ class ToShell(io.RawIOBase):
 
 
 class Ended:
-    """How a command in a pod ends while something is sent to it: its exit code and what it complained about."""
+    """The end of a command in a pod while data is sent to it: its exit code and its errors."""
 
     def __init__(self, shell: Shell) -> None:
         self.code: int | None = None
@@ -162,7 +161,7 @@ class Ended:
         return not self._thread.is_alive()
 
     def wait(self) -> None:
-        while self._thread.is_alive():  # in pieces, so that Ctrl-C is heard
+        while self._thread.is_alive():  # in pieces, so that Ctrl-C is noticed
             self._thread.join(0.2)
 
     def _listen(self, shell: Shell) -> None:
@@ -235,7 +234,7 @@ class FromShell(io.RawIOBase):
         return taken
 
     def drain(self) -> None:
-        """Whatever comes after the archive's end, which is padding, is thrown away."""
+        """Discard the padding after the end of the archive."""
         while not self._is_over:
             self._receive()
             self._rest = b""

@@ -1,4 +1,4 @@
-"""Everything about one job: `runai describe job`, and its older spelling `runai get`."""
+"""`runai describe job`, and its older spelling `runai get`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.jobs import gpus, gpus_asked, node, running_seconds, type_word
 from fairpool.cli.runai.listing import FORMATS, PROSE, screen_here, show_document
+from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import Column, Screen, printable
 
@@ -33,8 +34,6 @@ WARNINGS = frozenset({"error", "lost", "evicted"})
 
 
 def _describe(options: GlobalOptions, name: str, output: str | None) -> None:
-    from fairpool.cli.runai.session import Session, job
-
     session = Session(options)
     project = session.project()
     with session.connected() as client:
@@ -116,7 +115,7 @@ def summary(found: Workload, pods: Sequence[PodItem]) -> list[tuple[str, str]]:
 
 
 def tries(found: WorkloadItem) -> list[tuple[str, str]]:
-    """How often it failed, and when it is tried again; nothing where nothing failed."""
+    """How often it failed, and when it is tried again; empty if it never failed."""
     if not found.failed_tries and found.next_try_at is None:
         return []
     left = "" if found.retries_left is None else f" (retries left: {found.retries_left})"
@@ -125,7 +124,7 @@ def tries(found: WorkloadItem) -> list[tuple[str, str]]:
 
 
 def asked_of_time(spec: dict[str, Any]) -> list[tuple[str, str]]:
-    """When it may start and how long it may run, where it says so."""
+    """When it may start and how long it may run, if that is limited."""
     limit, after = spec.get("deadlineSeconds"), spec.get("after")
     return [
         *([("TIME LIMIT", ages.exact(limit))] if limit else []),
@@ -134,7 +133,7 @@ def asked_of_time(spec: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def reported(pods: Sequence[PodItem]) -> list[tuple[str, str]]:
-    """What the job says about itself, if it says anything: of the pod whose log is meant by the job's log."""
+    """Progress, metrics and parameters that the job reports, of the pod that `runai logs` would show."""
     pod = pod_to_read(pods)
     if pod is None:
         return []
@@ -149,7 +148,7 @@ def reported(pods: Sequence[PodItem]) -> list[tuple[str, str]]:
 
 
 def classic_document(found: Workload, pods: Sequence[PodItem]) -> dict[str, Any]:
-    """A job for programs: the keys that older scripts know, then everything else."""
+    """A job as JSON: the keys of the older command, then the workload."""
     current = [pod for pod in pods if pod.current]
     return {
         "name": found.name,
@@ -176,7 +175,7 @@ def classic_document(found: Workload, pods: Sequence[PodItem]) -> dict[str, Any]
 
 
 def pod_word(pod: PodItem) -> str:
-    """How a pod stands, in the classic words."""
+    """The status of a pod, as the older command names it."""
     if pod.phase == "ended":
         return OUTCOME_WORDS.get(pod.outcome or "", "Unknown")
     if pod.trouble:
@@ -185,7 +184,7 @@ def pod_word(pod: PodItem) -> str:
 
 
 def mounts(spec: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """From, to, and how: what a job sees of other places."""
+    """The mounts of a job: source, path and mode."""
     storage = spec.get("storage") or {}
     found = [(each["path"], each["mountPath"], _mode(each)) for each in storage.get("hostPath", [])]
     found += [(f"pvc {each.get('claimName') or '(new)'}", each["path"], _mode(each)) for each in storage.get("pvc", [])]
@@ -201,7 +200,7 @@ def _mode(mount: dict[str, Any]) -> str:
 
 
 def draw_mounts(screen: Screen, found: list[tuple[str, str, str]]) -> None:
-    """What it sees of other places, if anything."""
+    """The mounts, if there are any."""
     if not found:
         return
     screen.title("Mounts:")

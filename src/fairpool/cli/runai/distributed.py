@@ -7,7 +7,6 @@ workers, of the same kind unless flags say otherwise; it is pod 0. What needs mo
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 import click
@@ -52,7 +51,7 @@ def submit_dist() -> click.Command:
 
 
 def _refused(framework: str) -> LazyCommand:
-    """A framework whose pods need more than they would find."""
+    """A framework that is not supported yet."""
     return LazyCommand("Not supported yet.", lambda: unsupported("runai submit-dist", framework), hidden=True)
 
 
@@ -113,17 +112,3 @@ def _submit_pytorch(ctx: click.Context, /, **asked: Any) -> None:
     if any(uncarried.values()):
         raise Failure([not_yet(name) for name, is_asked in uncarried.items() if is_asked])
     perform(ctx, {**NOT_HERE, **asked, "framework": "PyTorch"})
-
-
-def master_spec(asked: dict[str, Any], worker: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """The master: as a worker, but for what was said of it (`own`: its variables and resources)."""
-    kept = ("image", "imagePullPolicy", "command", "args", "workingDir", "pythonEnv")
-    spec: dict[str, Any] = {name: worker[name] for name in kept if name in worker}
-    if asked["master_args"] is not None:
-        spec["args"] = shlex.split(asked["master_args"])
-    compute = {**worker.get("compute", {}), **own.get("compute", {})}
-    if asked["master_gpu"] is not None:
-        compute = {name: value for name, value in compute.items() if name not in ("gpuMemoryRequest", "migProfile")}
-        compute["gpu"] = asked["master_gpu"]
-    variables = [*worker.get("environmentVariables", []), *own.get("environmentVariables", [])]
-    return {**spec, "compute": compute, "environmentVariables": variables}

@@ -36,7 +36,7 @@ COMPLETE_SENTENCES = frozenset(
 
 @dataclass
 class GlobalOptions:
-    """What the flags that every command takes have said."""
+    """Flags that every command takes, and messages at the level that they set."""
 
     server: str | None = None
     project: str | None = None
@@ -44,7 +44,7 @@ class GlobalOptions:
     loglevel: str = "info"
 
     def notice(self, text: str) -> None:
-        """Something worth knowing that is no answer; silent where only warnings are wanted."""
+        """A message at level info."""
         if self.loglevel in ("debug", "info"):
             click.echo(printable(text), err=True)
 
@@ -59,13 +59,13 @@ class GlobalOptions:
 
 
 class Flag(click.Option):
-    """An option with its place in the help."""
+    """An option with its section in the help."""
 
     def __init__(self, *args: Any, section: str = "Options", taken_for: Sequence[str] = (), **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self.section = section
         self.taken_for = taken_for
-        """What people type who know another tool's name for it: refused, and told this one."""
+        """Names of the same flag in other tools: refused, with a hint at this one."""
 
 
 def flag(*names: str, section: str = "Options", **attributes: Any) -> Callable[[Any], Any]:
@@ -91,7 +91,7 @@ def project_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> li
 
 
 def everywhere(*, with_project: bool = True) -> list[click.Parameter]:
-    """The flags that every command takes, at the end or before its name."""
+    """The flags that every command takes, before or after its name."""
     section = EVERYWHERE
     flags: list[click.Parameter] = [
         Flag(
@@ -167,7 +167,7 @@ def _write_sections(command: click.Command, ctx: click.Context, formatter: click
 
 
 def _check_dashes(ctx: click.Context, args: Sequence[str]) -> None:
-    """A flag that was copied from a typeset page begins with a dash that only looks like one."""
+    """Refuse typographic dashes, which flags copied from a document begin with."""
     for arg in args:
         if arg == "--":
             return

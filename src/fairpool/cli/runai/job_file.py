@@ -1,7 +1,8 @@
 """Job files: `runai submit -f job.yaml`. The format is what `--dry-run` prints; YAML or JSON, one job or several.
 
 Strict: what is not known is refused with its line and what may have been meant. Anchors and aliases are refused too: a
-few lines of them can stand for more than fits into memory.
+few lines of them can stand for more than fits into memory. It loads YAML and the models of the API, so it is imported
+only for a job file or a dry run.
 """
 
 from __future__ import annotations
@@ -9,16 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import Any, get_args, get_origin
 
+import yaml
+from yaml import Node
+
+from fairpool.api import workload_spec as wire
+from fairpool.api.wire import Request, ValidationError
+from fairpool.api.workload_spec import SubmitAny
 from fairpool.model.problem import Problem
 from fairpool.model.spelling import did_you_mean
-
-if TYPE_CHECKING:
-    from yaml import Node
-
-    from fairpool.api.wire import Request
-    from fairpool.api.workload_spec import SubmitAny
 
 TEXT_MAX = 1 << 20
 JOBS_MAX = 100
@@ -35,7 +36,7 @@ Place = tuple[int | str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job of a file, as it stands there."""
+    """One job of a file."""
 
     body: dict[str, Any]
     """What the server is sent, in its words."""
@@ -46,7 +47,7 @@ class Job:
     lines: Mapping[Place, int] = field(default_factory=dict)
 
     def where(self, place: Place) -> str:
-        """`job.yaml, line 7`: the nearest that is known of a place."""
+        """`job.yaml, line 7`, of the nearest known place."""
         for length in range(len(place), -1, -1):
             if place[:length] in self.lines:
                 return f"{self.source}, line {self.lines[place[:length]]}"
@@ -54,9 +55,7 @@ class Job:
 
 
 def read(text: str, source: str) -> list[Job] | list[Problem]:
-    """Every job in a file, or all that is wrong with its form."""
-    import yaml
-
+    """Every job in a file, or all syntax errors."""
     if len(text) > TEXT_MAX:
         return [Problem("file.too_large", f"{source} is larger than {TEXT_MAX >> 20} MiB", "split it")]
     if text.lstrip()[:1] in ("{", "["):
@@ -80,8 +79,6 @@ def read(text: str, source: str) -> list[Job] | list[Problem]:
 
 def checked(job: Job) -> dict[str, Any] | list[Problem]:
     """What is sent for a job, or all that is wrong with it, each with its line."""
-    from fairpool.api.wire import ValidationError  # the models take 100 ms to load, and only job files need them
-
     model = _model(job.kind)
     try:
         return in_order(job.body, job.kind)
@@ -95,8 +92,6 @@ def in_order(body: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _model(kind: str) -> type[SubmitAny]:
-    from fairpool.api import workload_spec as wire
-
     models: dict[str, type[SubmitAny]] = {
         "Workspace": wire.SubmitWorkspace,
         "Training": wire.SubmitTraining,
@@ -110,10 +105,8 @@ def _model(kind: str) -> type[SubmitAny]:
 
 
 def _loader() -> Any:
-    import yaml
-
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML carries no types
-        """Without what a job file does not need."""
+        """A YAML loader without anchors, aliases and tags."""
 
         depth = 0
 
@@ -145,8 +138,6 @@ def _not_yaml(error: Exception, source: str) -> Problem:
 
 def _jobs(node: Node, source: str, problems: list[Problem]) -> Iterator[Job]:
     """The job of one document, or those of a list."""
-    import yaml
-
     if isinstance(node, yaml.SequenceNode):
         for inner in node.value:
             yield from _jobs(inner, source, problems)
@@ -184,8 +175,6 @@ def _job(body: dict[str, Any], source: str, lines: Mapping[Place, int], problems
 
 
 def _value(node: Node, place: Place, source: str, lines: dict[Place, int], problems: list[Problem]) -> Any:
-    import yaml
-
     lines[place] = node.start_mark.line + 1
     if isinstance(node, yaml.ScalarNode):
         return _scalar(node)
@@ -206,7 +195,7 @@ def _value(node: Node, place: Place, source: str, lines: dict[Place, int], probl
 
 
 def _scalar(node: Any) -> Any:
-    """A text, unless it is written like a number, `true`, `false` or nothing: `no` and `1:30` are texts here."""
+    """A string, unless it is a number, `true`, `false` or null: `no` and `1:30` are strings here."""
     text: str = node.value
     if node.style is not None:
         return _whole(text)
@@ -224,7 +213,7 @@ def _scalar(node: Any) -> Any:
 
 
 def _whole(text: str) -> str:
-    """JSON writes what is beyond 16 bits as two halves."""
+    """Surrogate pairs, as JSON writes them, joined."""
     if not any("\ud800" <= each <= "\udfff" for each in text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -258,7 +247,7 @@ HIDDEN = ("source", "commandLine", "templateId")
 
 
 def _deepest(job: Job, place: Place) -> Place:
-    """As much of a place as stands in the file: of a union, the names of its kinds come after it."""
+    """The longest prefix of a place that is in the file: the names of union members are not."""
     for length in range(len(place), 0, -1):
         if place[:length] in job.lines:
             return place[:length]
@@ -266,7 +255,7 @@ def _deepest(job: Job, place: Place) -> Place:
 
 
 def _keys_at(model: type[Request], place: Sequence[int | str]) -> list[str]:
-    """The keys that are known at a place."""
+    """The valid keys at a place."""
     options: type[Request] | None = model
     for part in place:
         if options is None:
@@ -280,8 +269,6 @@ def _keys_at(model: type[Request], place: Sequence[int | str]) -> list[str]:
 
 def _model_in(hint: Any) -> type[Request] | None:
     """The model in `Model | None` or `list[Model]`."""
-    from fairpool.api.wire import Request
-
     if isinstance(hint, type) and get_origin(hint) is None:
         return hint if issubclass(hint, Request) else None
     return next((found for each in get_args(hint) if (found := _model_in(each)) is not None), None)

@@ -1,4 +1,4 @@
-"""Jobs in lists: what each column says, and `runai list jobs`."""
+"""`runai list jobs`, and the columns of job lists."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.listing import natural, output_flag, show
+from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.runai.watching import redraw, watch_flags
 from fairpool.cli.screen import Column, Screen
 from fairpool.model.problem import Problem
@@ -47,8 +48,6 @@ def list_jobs(
     output: str | None,
 ) -> None:
     """List jobs, sorted by name."""
-    from fairpool.cli.runai.session import Session, check_project
-
     if watch and output not in (None, "wide"):
         raise failure("list.watch", f"--watch shows a table and cannot print {output}", "leave out -o or --watch")
     chosen = Chosen(statuses=_statuses(statuses), labels=_labels(labels))
@@ -88,13 +87,13 @@ def _say_none(options: GlobalOptions, project: str | None, *, is_filtered: bool)
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which jobs are wanted, by status and label; statuses are lower-case words, classic ones or phases."""
+    """A filter of jobs by status and label; statuses are in lower case, those of the older command or phases."""
 
     statuses: frozenset[str] = frozenset()
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, jobs: Sequence[WorkloadItem]) -> list[WorkloadItem]:
-        """By project and name, numbers in names by value: v2 before v10."""
+        """Those that match, by project and name; numbers in names by value: v2 before v10."""
         chosen = [each for each in jobs if self._holds(each)]
         return sorted(chosen, key=lambda each: (natural(each.project_name), natural(each.name)))
 
@@ -106,7 +105,7 @@ class Chosen:
 
 
 def _statuses(words: Sequence[str]) -> frozenset[str]:
-    """As they were written, several in one word or one after the other; a word that no job can have is refused."""
+    """The statuses of `--status`, separated by commas or repeated; an unknown one is refused."""
     if not words:
         return frozenset()
     from fairpool.model.status import CLASSIC_WORDS  # takes 15 ms
@@ -133,7 +132,7 @@ def _labels(texts: Sequence[str]) -> dict[str, str]:
 
 
 def columns(at: datetime, *, one_project: bool) -> list[Column[WorkloadItem]]:
-    """The eleven that people know, and more where there is room without end."""
+    """The eleven columns of the older command, and more with `-o wide`."""
     return [
         Column("NAME", lambda each: each.name),
         Column("STATUS", lambda each: each.classic_status or each.phase),
@@ -154,7 +153,7 @@ def columns(at: datetime, *, one_project: bool) -> list[Column[WorkloadItem]]:
 
 
 def type_word(each: WorkloadItem) -> str:
-    """What kind of work, in the classic words."""
+    """The type, as the older command names it."""
     match each.type:
         case "Workspace":
             return "Interactive-Preemptible" if each.preemptible else "Interactive"
@@ -169,13 +168,13 @@ def node(each: WorkloadItem) -> str:
 
 
 def gpus(each: WorkloadItem) -> str:
-    """`0.30 (0.30)`; of what is over, `- (0.30)`; of a request by memory, `0.13 (4096MiB)`."""
+    """`0.30 (0.30)`; of a finished job, `- (0.30)`; of a request by memory, `0.13 (4096MiB)`."""
     held = each.allocated_resources.gpu
     return f"{'-' if each.phase in FINISHED and not held else f'{held:.2f}'} ({gpus_asked(each)})"
 
 
 def gpus_asked(each: WorkloadItem, parts: int = 1) -> str:
-    """What all its pods ask for, or one of so many: GPUs, or memory of a GPU that is not chosen yet."""
+    """What all its pods request, divided by `parts`: GPUs, or GPU memory."""
     asked = each.workload_requested_resources
     if asked.gpu_memory_mib is not None:
         return f"{asked.gpu_memory_mib // parts}MiB"
@@ -183,13 +182,13 @@ def gpus_asked(each: WorkloadItem, parts: int = 1) -> str:
 
 
 def pods(each: WorkloadItem) -> str:
-    """`1 (0)`: those that run, and those that are to."""
+    """`1 (0)`: running and waiting pods."""
     waiting = each.requested_pods if each.phase == "Creating" else each.pending_pods
     return f"{each.running_pods} ({waiting})"
 
 
 def running_seconds(each: WorkloadItem) -> int:
-    """Since it began, or as long as it lasted."""
+    """How long it has run, or ran."""
     if each.started_at is None:
         return 0
     end = ages.moment(each.completed_at) if each.completed_at else ages.now()

@@ -1,4 +1,4 @@
-"""Answers in the form that was asked for: columns within the terminal or whole in a pipe, JSON, YAML, names.
+"""Output formats of lists and single objects: table, wide table, JSON, YAML, names.
 
 A table in a terminal that is too narrow leaves out what matters least and says so. In a pipe nothing is left out, and
 nothing is coloured. What comes from elsewhere never reaches a terminal as an escape.
@@ -34,7 +34,7 @@ PROSE = 30
 def show(
     output: str | None, columns: Sequence[Column[RowT]], rows: Sequence[RowT], *, documents: Any, title: str = ""
 ) -> None:
-    """A list, in the form that was asked for. `documents` is what programs get; the first column is the name."""
+    """A list in the requested format. `documents` is printed as JSON or YAML; the first column is the name."""
     if output == "name":
         for row in rows:
             click.echo(printable(columns[0].cell(row)))
@@ -50,7 +50,7 @@ def show(
 
 
 def show_one(output: str | None, found: Any, pairs: Sequence[tuple[str, str]]) -> None:
-    """One thing that has a name, in the form that was asked for; `pairs` is what people read."""
+    """One object in the requested format; `pairs` is its text form."""
     if output in ("json", "yaml"):
         show_document(output, document(found))
     elif output == "name":
@@ -62,7 +62,7 @@ def show_one(output: str | None, found: Any, pairs: Sequence[tuple[str, str]]) -
 
 
 def screen_here() -> Screen:
-    """Where standard output goes. A pipe has no width, whatever a variable says: there nothing may be left out."""
+    """Standard output. A pipe has no width, whatever COLUMNS is: nothing may be left out there."""
     screen = Screen.here(every_row=True)
     if not sys.stdout.isatty():
         screen.width = None
@@ -70,7 +70,7 @@ def screen_here() -> Screen:
 
 
 def show_document(output: str, document: Any) -> None:
-    """For programs."""
+    """As JSON or YAML."""
     if output == "yaml":
         click.echo(yaml_text(document), nl=False)
         return
@@ -79,7 +79,7 @@ def show_document(output: str, document: Any) -> None:
 
 
 def yaml_text(document: Any) -> str:
-    """As YAML, in the order it was made."""
+    """As YAML, with keys in their order."""
     import yaml
 
     text: str = yaml.dump(document, Dumper=yaml.SafeDumper, sort_keys=False, allow_unicode=True, width=110)
@@ -91,7 +91,7 @@ def yaml_text(document: Any) -> str:
 
 
 def natural(text: str) -> tuple[tuple[int, str], ...]:
-    """For sorting as people count: v1, v2, v10."""
+    """A key for natural sorting: v1, v2, v10."""
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in NUMBERS.split(text) if part)
 
 

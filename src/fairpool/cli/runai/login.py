@@ -1,20 +1,18 @@
-"""Who is calling: `runai login`, `logout`, `whoami`, `password`."""
+"""`runai login`, `logout`, `whoami` and `password`."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.client import Client
+from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
 from fairpool.cli.failure import Failure, complain, failure, not_yet
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
-
-if TYPE_CHECKING:
-    from fairpool.api.client import Client
-    from fairpool.cli.runai.session import Session
 
 ASKED_MAX = 3
 SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_scope")
@@ -44,8 +42,6 @@ def login(
     **single_sign_on: str | None,
 ) -> None:
     """Sign in to a server with a user name and password."""
-    from fairpool.cli.runai.session import Session
-
     asked = [name for name in SINGLE_SIGN_ON if single_sign_on[name]]
     if asked:
         flags = [f"--{name.replace('_', '-')}" for name in asked]
@@ -76,7 +72,7 @@ def _password(word: str, from_stdin: bool) -> str:
 
 
 def _new_password() -> str:
-    """Asked for twice, until it will do."""
+    """Prompted for twice, until it is acceptable."""
     for _ in range(ASKED_MAX):
         new = str(click.prompt("New password", hide_input=True, err=True))
         problem = _problem_with(new)
@@ -89,8 +85,6 @@ def _new_password() -> str:
 
 
 def _problem_with(new: str) -> Problem | None:
-    from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
-
     if len(new) < PASSWORD_MIN:
         what = "the new password is too short"
         return Problem("password.short", what, f"use at least {PASSWORD_MIN} characters")
@@ -100,7 +94,7 @@ def _problem_with(new: str) -> Problem | None:
 
 
 def _change(session: Session, client: Client, name: str, current: str, new: str) -> None:
-    """Every session ends with a password, so we sign in again."""
+    """Changing a password ends all sessions, so sign in again."""
     client.change_password(current, new)
     answer = client.sign_in(name, new)
     session.keep(name, client, answer.refresh_token, answer.expires_in)
@@ -120,8 +114,6 @@ def _change(session: Session, client: Client, name: str, current: str, new: str)
 @click.pass_obj
 def password(options: GlobalOptions, from_stdin: bool) -> None:
     """Change your own password. Your other sessions end."""
-    from fairpool.cli.runai.session import Session
-
     session = Session(options)
     with session.connected() as client:
         me = client.me()
@@ -141,8 +133,6 @@ def password(options: GlobalOptions, from_stdin: bool) -> None:
 @click.pass_obj
 def logout(options: GlobalOptions) -> None:
     """Sign out. The token is revoked on the server and removed from this machine."""
-    from fairpool.cli.runai.session import Session
-
     session = Session(options)
     if session.configuration.login(session.server) is None:
         click.echo(f"You were not logged in to {session.server}")
@@ -163,8 +153,6 @@ def logout(options: GlobalOptions) -> None:
 @click.pass_obj
 def whoami(options: GlobalOptions) -> None:
     """Show the signed-in user, their roles and the server."""
-    from fairpool.cli.runai.session import Session
-
     session = Session(options)
     with session.connected() as client:
         me = client.me()

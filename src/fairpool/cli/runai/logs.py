@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.client import Client
 from fairpool.api.pod_choice import has_log, pod_called, pod_to_read, pods_there
 from fairpool.cli.failure import ERROR, Failure, failure
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.runai.terminal_text import Harmless
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client
     from fairpool.api.workloads import PodItem, WorkloadItem
-    from fairpool.cli.runai.session import Session
 
 LOOK_AGAIN_S = 1.0
 PODS_NAMED = 20
@@ -76,8 +76,6 @@ def logs(
     raw: bool,
 ) -> None:
     """Show the output of a job: of its running pod, of the pod that failed last, or of the pod you name."""
-    from fairpool.cli.runai.session import Session, job
-
     pod = pod or instance
     _refuse_contradictions(follow=follow, pod=pod, all_pods=all_pods, previous=previous, since=since, at=since_time)
     wanted = Wanted(None if tail < 0 else tail, _since(since) or since_time, timestamps, follow)
@@ -131,7 +129,7 @@ def _since(text: str | None) -> str | None:
 
 
 def _named(client: Client, found: WorkloadItem, pod: str) -> PodItem:
-    """By the id or name of one of its tries, or by the number of the pod (its latest try with output)."""
+    """The pod with this id, name or index."""
     pods = client.history(found.id)
     chosen = pod_called(pods, pod)
     if chosen is None:
@@ -140,7 +138,7 @@ def _named(client: Client, found: WorkloadItem, pod: str) -> PodItem:
 
 
 def _choice(options: GlobalOptions, client: Client, found: WorkloadItem) -> PodItem:
-    """Whose log is shown where no pod was named; where others could be meant, the reader is told."""
+    """The pod that is shown if none was named, with a notice if there are others."""
     pods = client.history(found.id)
     chosen = pod_to_read(pods)
     if chosen is None or not has_log(chosen):
@@ -151,7 +149,7 @@ def _choice(options: GlobalOptions, client: Client, found: WorkloadItem) -> PodI
 
 
 def notices(found: WorkloadItem, pods: Sequence[PodItem], chosen: PodItem) -> list[str]:
-    """What a reader should know who named no pod: which one this is, and which there are."""
+    """If no pod was named: which one is shown, and which others there are."""
     said = []
     current = [pod for pod in pods if pod.current]
     if len(current) > 1:
@@ -168,7 +166,7 @@ def notices(found: WorkloadItem, pods: Sequence[PodItem], chosen: PodItem) -> li
 
 
 def silence(pods: Sequence[PodItem], which: str) -> list[str]:
-    """What is said of a pod without any output: whether it may still come, and where an earlier try's is."""
+    """Notices for a pod without output: whether it may still come, and which earlier pod has some."""
     pod = pod_called(pods, which)
     if pod is None:
         return []
@@ -204,7 +202,7 @@ def no_output(found: WorkloadItem, pods: Sequence[PodItem]) -> tuple[str, str]:
 
 
 def _previous(client: Client, found: WorkloadItem, chosen: PodItem) -> PodItem:
-    """The try before the newest one of this pod that has output."""
+    """The latest earlier pod of the same index that has output."""
     tries = [pod for pod in client.history(found.id) if pod.index == chosen.index]
     newest = max(tries, key=lambda pod: pod.incarnation)
     earlier = [pod for pod in tries if pod.incarnation < newest.incarnation and has_log(pod)]
@@ -215,7 +213,7 @@ def _previous(client: Client, found: WorkloadItem, chosen: PodItem) -> PodItem:
 
 
 def _wait_for_a_pod(options: GlobalOptions, client: Client, found: WorkloadItem, pod: str | None) -> WorkloadItem:
-    """Who follows a job that is still waiting wants to see its first line, and not that there is none."""
+    """With `--follow`, wait until a pod has started."""
     told = ""
     while pod is None and not any(each.started_at or each.phase == "ended" for each in client.pods(found.id)):
         found = client.workload(found.id)
@@ -233,7 +231,7 @@ def _wait_for_a_pod(options: GlobalOptions, client: Client, found: WorkloadItem,
 
 
 def write(chunks: Iterator[bytes], *, raw: bool) -> int:
-    """To a pipe as it is; to a terminal without what could harm it, unless that was asked for. Says how many bytes."""
+    """To a pipe as it is; to a terminal without harmful escape sequences, unless `raw`. Returns the number of bytes."""
     out = sys.stdout.buffer
     count = 0
     if raw or not sys.stdout.isatty():
@@ -305,7 +303,7 @@ def show_all(
 
 
 def _with_output(pods: Sequence[PodItem], *, previous: bool) -> list[PodItem]:
-    """Of each pod its newest try with output, or the one before."""
+    """For each index, the latest pod with output, or the one before."""
     tries: dict[int, list[PodItem]] = {}
     for pod in pods:
         if has_log(pod) and not (previous and pod.current):

@@ -1,4 +1,4 @@
-"""What a job sees of other places, from flags: `-v`, `--pvc`, `--new-pvc`, `--git-sync`, `--configmap-volume`. Pure."""
+"""Storage flags of `runai submit`: `-v`, `--pvc`, `--new-pvc`, `--git-sync`, `--configmap-volume`. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def storage(asked: Mapping[str, Any], problems: list[Problem]) -> Storage:
 
 
 def on_this_machine(text: str, folder: str | None) -> str | Problem:
-    """`-v .:/w` with the caller's folder put in, where the job runs on this machine; `folder` is None where not."""
+    """`-v .:/w` with the current folder, if the job runs on this machine; `folder` is None if not."""
     host, colon, rest = text.partition(":")
     if not colon or not host or host.startswith("/"):
         return text

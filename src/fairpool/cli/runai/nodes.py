@@ -1,4 +1,4 @@
-"""Nodes and clusters, as a researcher sees them: `runai list nodes`, `describe node`, `list clusters`."""
+"""`runai list nodes`, `describe node`, `list clusters` and `config cluster`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai.flags import Command, GlobalOptions
 from fairpool.cli.runai.listing import natural, output_flag, screen_here, show, show_document
+from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import Column, Screen, printable
 
@@ -41,7 +42,7 @@ def list_nodes(options: GlobalOptions, names: tuple[str, ...], output: str | Non
 
 
 def columns() -> list[Column[NodeAnswer]]:
-    """What is known of a node."""
+    """Columns of node lists."""
     return [
         Column("NAME", lambda each: each.name),
         Column("STATUS", status),
@@ -63,13 +64,13 @@ def columns() -> list[Column[NodeAnswer]]:
 
 
 def gpu_type(each: NodeAnswer) -> str:
-    """The model; of devices that do not exist, that they do not."""
+    """The model, marked if it is simulated."""
     mark = "simulated " if each.gpu_info.simulated else ""
     return f"{mark}{each.gpu_info.gpu_type}".strip() or "-"
 
 
 def usable(each: NodeAnswer) -> int:
-    """GPUs that pods may have."""
+    """GPUs that are scheduled."""
     return max(0, each.gpu_info.gpu_count - len(each.gpu_info.withheld))
 
 
@@ -129,7 +130,7 @@ def describe_node(options: GlobalOptions, names: tuple[str, ...], output: str | 
 
 
 def draw_gpus(screen: Screen, each: NodeAnswer) -> None:
-    """Its GPUs one by one, and how much of each is given away."""
+    """Its GPUs, and how much of each is allocated."""
     if not each.gpu_info.gpu_count:
         return
     screen.title("NODE GPUs INFO:")
@@ -141,7 +142,7 @@ def draw_gpus(screen: Screen, each: NodeAnswer) -> None:
 
 
 def draw_pods(screen: Screen, each: NodeDetail) -> None:
-    """The pods that hold something on it."""
+    """The pods on it."""
     screen.title("NODE PODS:")
     if not each.pods_there:
         screen.text("No pods")
@@ -164,7 +165,7 @@ def _device_text(each: NodeAnswer, index: int) -> str:
 
 
 def node_facts(each: NodeAnswer) -> list[tuple[str, str]]:
-    """What is known of one node, line by line."""
+    """The facts of one node."""
     pairs = [(column.heading.upper(), column.cell(each)) for column in columns()]
     return [
         *pairs,
@@ -178,8 +179,6 @@ def node_facts(each: NodeAnswer) -> list[tuple[str, str]]:
 
 
 def _asked_for(options: GlobalOptions, names: Sequence[str]) -> list[NodeAnswer]:
-    from fairpool.cli.runai.session import Session
-
     session = Session(options)
     with session.connected() as client:
         found = sorted(client.nodes(), key=lambda each: each.name)
@@ -190,16 +189,14 @@ def _asked_for(options: GlobalOptions, names: Sequence[str]) -> list[NodeAnswer]
 
 
 def _in_detail(options: GlobalOptions, names: Sequence[str]) -> list[NodeDetail]:
-    """Each with the pods on it, as they were at one moment."""
-    from fairpool.cli.runai.session import Session
-
+    """Each with the pods on it."""
     listed = _asked_for(options, names)
     with Session(options).connected() as client:
         return [client.node(each.name) for each in listed]
 
 
 def unknown_node(unknown: Sequence[str], known: Sequence[str]) -> Failure:
-    """None of that name, and which there are."""
+    """There is no node of that name; with the known names."""
     shown = "\n".join(f"  {printable(name)}" for name in known[:50]) or "  (none)"
     near = meant(unknown[0], known)
     click.echo(f"No match found for node(s) {printable(', '.join(unknown))}", err=True)
@@ -218,8 +215,6 @@ def unknown_node(unknown: Sequence[str], known: Sequence[str]) -> Failure:
 @click.pass_obj
 def list_clusters(options: GlobalOptions, output: str | None) -> None:
     """List the clusters of this server and show the current one."""
-    from fairpool.cli.runai.session import Session
-
     session = Session(options)
     with session.connected() as client:
         found = client.clusters()
@@ -250,8 +245,6 @@ def _marked(each: ClusterAnswer, current: str | None, output: str | None) -> boo
 @click.pass_obj
 def config_cluster(options: GlobalOptions, name: str) -> None:
     """Set the cluster in which new projects are created. A job runs in the cluster of its project."""
-    from fairpool.cli.runai.session import Session
-
     session = Session(options)
     with session.connected() as client:
         names = [each.name for each in client.clusters()]

@@ -1,19 +1,17 @@
-"""What is done to jobs, several at a time: `runai suspend`, `resume`, `delete`."""
+"""`runai suspend`, `resume` and `delete`, for several jobs at a time."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.client import Client
 from fairpool.cli.failure import ERROR, failure, meant
 from fairpool.cli.runai.flags import Command, flag
+from fairpool.cli.runai.session import NAME, Session, check_project
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
-
-if TYPE_CHECKING:
-    from fairpool.api.client import Client
 
 NOUNS = frozenset({"job", "jobs"})
 AT_ONCE = 1000
@@ -72,8 +70,6 @@ def _operate(
     ask: bool = False,
     force: bool = False,
 ) -> None:
-    from fairpool.cli.runai.session import Session
-
     if len(names) > 1 and names[0] in NOUNS:
         names = names[1:]  # `delete job x`, the later spelling
     if bool(names) == everything:
@@ -100,9 +96,7 @@ Found = dict[str, list[str]]
 
 
 def _named(client: Client, project: str, names: tuple[str, ...], *, leaving: bool) -> Found:
-    """Names to ids; of those that there are not, a line each, and the rest goes on."""
-    from fairpool.cli.runai.session import NAME, check_project
-
+    """Ids by name. A name that does not exist is reported, and the others are still processed."""
     check_project(client, project)
     found: Found = {}
     for name in dict.fromkeys(names):
@@ -123,8 +117,6 @@ def _named(client: Client, project: str, names: tuple[str, ...], *, leaving: boo
 
 
 def _everything(client: Client, project: str, *, leaving: bool) -> Found:
-    from fairpool.cli.runai.session import check_project
-
     check_project(client, project)
     filters = [f"projectName=={project}"] if leaving else [f"projectName=={project}", "desiredPhase!=Deleted"]
     found: Found = {}
@@ -134,7 +126,7 @@ def _everything(client: Client, project: str, *, leaving: bool) -> Found:
 
 
 def _done(client: Client, action: str, done: str, found: Found, force: bool) -> bool:
-    """Whether one of them could not be done."""
+    """Whether any of them failed."""
     listed = [workload for ids in found.values() for workload in ids]
     failures: dict[str, str] = {}
     for start in range(0, len(listed), AT_ONCE):

@@ -1,4 +1,4 @@
-"""Projects, as a researcher sees them: `runai list projects`, `describe project`, `config project`."""
+"""`runai list projects`, `describe project` and `config project`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fairpool.cli.failure import failure
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, GlobalOptions, project_names
 from fairpool.cli.runai.listing import output_flag, show, show_one
+from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.screen import Column, printable
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ CAPITAL = re.compile(r"([A-Z])")
 @click.pass_obj
 def list_projects(options: GlobalOptions, output: str | None) -> None:
     """List the projects that you can use, with their quotas."""
-    from fairpool.cli.runai.session import Session
-
     session = Session(options)
     default = session.default_project
     with session.connected() as client:
@@ -77,8 +76,6 @@ def _interactive_limit(each: Project) -> str:
 @click.pass_obj
 def describe_project(options: GlobalOptions, name: str | None, output: str | None) -> None:
     """Show a project with its quota, usage and rules. Without a name: the default project."""
-    from fairpool.cli.runai.session import Session, check_project
-
     session = Session(options)
     chosen = name or session.project()
     with session.connected() as client:
@@ -88,7 +85,7 @@ def describe_project(options: GlobalOptions, name: str | None, output: str | Non
 
 
 def project_facts(found: Project) -> list[tuple[str, str]]:
-    """What is said of a project, and how it stands."""
+    """The facts of a project."""
     rules: dict[str, int] = document(found.scheduling_rules)
     return [
         ("NAME", found.name),
@@ -119,7 +116,7 @@ def pool_line(owed: PoolResources | DepartmentResources) -> str:
 
 
 def pool_text(owed: PoolResources | DepartmentResources) -> str:
-    """What is owed in one pool, in a line."""
+    """The quota in one pool, in a line."""
     quota = owed.gpu.deserved
     parts = ["GPU quota not set (follows its projects)" if quota is None else f"{quota_text(quota)} GPUs"]
     if owed.gpu.limit is not None:
@@ -145,8 +142,6 @@ def pool_text(owed: PoolResources | DepartmentResources) -> str:
 @click.pass_context
 def config_project(ctx: click.Context, name: str, rest: tuple[str, ...]) -> None:
     """Set the default project, which is used when -p is not given."""
-    from fairpool.cli.runai.session import Session, check_project
-
     if rest and rest[0] != "runai":
         raise failure("command.too_much", f"unexpected arguments: {' '.join(rest)}", "give one project name")
     session = Session(ctx.obj)

@@ -1,4 +1,4 @@
-"""Why a job is as it is, and how it came to be so: `runai why` and `runai history`."""
+"""`runai why` and `runai history`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fairpool.cli.runai.details import event_text, pod_word
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.listing import PROSE, output_flag, screen_here, show
 from fairpool.cli.runai.projects import quota_text
+from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import Column, Screen
 
@@ -35,8 +36,6 @@ NEXT_STEP = {
 @click.pass_obj
 def why(options: GlobalOptions, name: str) -> None:
     """Explain why a job is waiting, stopped or failed: the scheduler's reason, the project's quota, the last events."""
-    from fairpool.cli.runai.session import Session, job
-
     session = Session(options)
     project = session.project()
     with session.connected() as client:
@@ -58,7 +57,7 @@ def why(options: GlobalOptions, name: str) -> None:
 
 
 def sentences(found: Workload, owner: Project, pods: Sequence[PodItem] = ()) -> list[str]:
-    """What there is to say, from the verdict to the quota."""
+    """The explanation, from the verdict to the quota."""
     status, since = found.classic_status or found.phase, found.phase_since
     said = [f"Job {found.name} is {status}" + (f", for {ages.age(since)}." if since else ".")]
     if found.phase == "Stopped" and found.reason == "suspended":
@@ -103,8 +102,6 @@ def _last_end(found: Workload, pods: Sequence[PodItem]) -> list[str]:
 @click.pass_obj
 def history(options: GlobalOptions, name: str, with_events: bool, output: str | None) -> None:
     """Show every try of a job's pods: its node, how long it ran, how it ended and why."""
-    from fairpool.cli.runai.session import Session, job
-
     session = Session(options)
     project = session.project()
     with session.connected() as client:

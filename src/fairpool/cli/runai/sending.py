@@ -1,6 +1,6 @@
-"""What `runai submit` does once its flags are read: from flags or a job file to jobs that are checked, printed or sent.
+"""Submits the jobs of `runai submit`: from flags or a job file, checked, printed or sent.
 
-Everything that is wrong is said before anything is sent. Of several jobs, all are checked by the server first.
+Everything that is wrong is reported before anything is sent. Of several jobs, all are checked by the server first.
 """
 
 from __future__ import annotations
@@ -14,17 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.api.client import Client, Refused, Submission, Unreachable, new_key
+from fairpool.api.loopback import is_here
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure
-from fairpool.cli.runai import job_file, mounts, submission, workdir
+from fairpool.cli.runai import field_flags, mounts, submission, workdir
 from fairpool.cli.runai.flags import GlobalOptions
+from fairpool.cli.runai.listing import show_document, yaml_text
 from fairpool.cli.runai.session import Session
+from fairpool.cli.runai.shells import attach_to
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client, Refused
     from fairpool.api.workloads import Workload
+    from fairpool.cli.runai.job_file import Job
 
 NO_INGRESS = (
     "Note: ports are not routed yet. The job listens on the ports of its node. While it runs, `runai list -o wide` "
@@ -44,11 +48,13 @@ class Planned:
     """What is uploaded for it, and to where in its pods."""
     path: str = workdir.PATH
     exclude: tuple[str, ...] = ()
-    job: job_file.Job | None = None
+    job: Job | None = None
     """The job of a file that it comes from."""
 
     def document(self) -> dict[str, Any]:
         """As a job file."""
+        from fairpool.cli.runai import job_file  # loads YAML and the models of the API
+
         said = job_file.in_order(self.body, self.kind)
         own = {name: value for name, value in said.items() if name not in ("source", "commandLine", "spec")}
         if self.folder is not None:
@@ -58,7 +64,7 @@ class Planned:
 
 
 def send(options: GlobalOptions, asked: dict[str, Any], line: str) -> int:
-    """Do what was asked for; the answer is the exit code."""
+    """Check, print or submit the jobs; returns the exit code."""
     session = Session(options)
     wrong = _with_own_folders(asked, session.server)
     wrong += submission.problems(asked)
@@ -75,9 +81,7 @@ def send(options: GlobalOptions, asked: dict[str, Any], line: str) -> int:
 
 
 def _with_own_folders(asked: dict[str, Any], server: str) -> list[Problem]:
-    """`-v .:/w` with the folder in which it was typed."""
-    from fairpool.api.loopback import is_here
-
+    """`-v .:/w` with the current folder."""
     folder = os.getcwd() if is_here(server) else None
     found = [mounts.on_this_machine(text, folder) for text in asked["volume"]]
     asked["volume"] = tuple(each for each in found if isinstance(each, str))
@@ -88,7 +92,7 @@ def _with_own_folders(asked: dict[str, Any], server: str) -> list[Problem]:
 
 
 def planned(asked: Mapping[str, Any], session: Session, line: str) -> Iterator[Planned]:
-    """Every job that was asked for; raises a failure with all that is wrong with any of them."""
+    """Every job of the flags or the file; raises a failure with all that is wrong with any of them."""
     if asked["exclude"] and asked["workdir"] is None and not asked["file"]:
         raise failure("flag.exclude", "--exclude needs --workdir", "add --workdir ., or leave out --exclude")
     if not asked["file"]:
@@ -112,7 +116,9 @@ def planned(asked: Mapping[str, Any], session: Session, line: str) -> Iterator[P
         raise Failure(problems)
 
 
-def _jobs_in(file: str) -> list[job_file.Job]:
+def _jobs_in(file: str) -> list[Job]:
+    from fairpool.cli.runai import job_file  # loads YAML and the models of the API
+
     source = "standard input" if file == "-" else file
     try:
         with click.open_file(file, "rb") as opened:
@@ -128,7 +134,9 @@ def _jobs_in(file: str) -> list[job_file.Job]:
     return [each for each in jobs if isinstance(each, job_file.Job)]
 
 
-def _from_file(job: job_file.Job, asked: Mapping[str, Any], session: Session, line: str) -> Planned | list[Problem]:
+def _from_file(job: Job, asked: Mapping[str, Any], session: Session, line: str) -> Planned | list[Problem]:
+    from fairpool.cli.runai import job_file  # loads YAML and the models of the API
+
     project = session.options.project or job.body.get("projectId") or session.project()
     said = submission.document(asked, project=project, cluster=None, command_line=line)
     kind = submission.kind_of(asked, job.kind)
@@ -157,7 +165,7 @@ def _with_folder(made: Planned, text: str | None, exclude: Sequence[str], beside
 
 
 def _try(session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> None:
-    """Let the server look at all of them, and print them."""
+    """Let the server check all of them, and print them."""
     for each in jobs:
         if each.folder is not None:
             workdir.look_through(each.folder, each.exclude)
@@ -170,8 +178,6 @@ def _try(session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) ->
 
 def _check(client: Client, session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> list[str]:
     """The names that they would have; raises a failure with everything that is wrong with any of them."""
-    from fairpool.api.client import Refused, Submission
-
     problems: list[Problem] = []
     names: list[str] = []
     coming: set[tuple[str, str]] = set()
@@ -194,7 +200,7 @@ def _check(client: Client, session: Session, asked: Mapping[str, Any], jobs: Seq
 
 
 def _without_those_to_come(body: Mapping[str, Any], coming: set[tuple[str, str]]) -> Mapping[str, Any]:
-    """Jobs that come before it in the same file are not there yet when it is checked."""
+    """Earlier jobs of the same file do not exist yet when a later one is checked."""
     spec = body["spec"]
     kept = [each for each in spec.get("after", []) if (body["projectId"], each.partition(":")[0]) not in coming]
     return {**body, "spec": {**spec, "after": kept}} if "after" in spec else body
@@ -210,8 +216,6 @@ def _submit_all(options: GlobalOptions, session: Session, asked: Mapping[str, An
         if asked["service_type"]:
             options.warn(NO_INGRESS)
         if asked["attach"]:
-            from fairpool.cli.runai.visits import attach_to
-
             return attach_to(client, made[0].project_name, made[0].name)
     return 0
 
@@ -229,8 +233,6 @@ def _submit_one(client: Client, session: Session, asked: Mapping[str, Any], plan
 
 def _with_files(client: Client, session: Session, planned: Planned, folder: str) -> Mapping[str, Any]:
     """With its folder: mounted where that is possible, otherwise uploaded."""
-    from fairpool.api.client import Refused, Submission
-
     body, options = planned.body, session.options
     own = session.configuration
     if workdir.is_shared(folder, planned.exclude, own.socket(session.server), [str(own.place)]):
@@ -247,8 +249,6 @@ def _with_files(client: Client, session: Session, planned: Planned, folder: str)
 
 @contextmanager
 def _in_flags(planned: Planned) -> Iterator[None]:
-    from fairpool.api.client import Refused
-
     try:
         yield
     except Refused as refusal:
@@ -258,11 +258,11 @@ def _in_flags(planned: Planned) -> Iterator[None]:
 
 
 def _in_words(refusal: Refused, planned: Planned) -> list[Problem]:
-    """What the server refuses, by its flag, or by its line in the file."""
+    """Refusals of the server, by flag or by line of the file."""
     found = []
     for item in refusal.items:
         problem = item.problem
-        said = submission.refused_flag(problem, item.field or "")
+        said = field_flags.refused_flag(problem, item.field or "")
         if planned.job is not None and item.field:
             place = tuple(item.field.split("."))
             said = Problem(problem.code, f"{planned.job.where(place)}: {problem.what}", problem.fix)
@@ -272,8 +272,6 @@ def _in_words(refusal: Refused, planned: Planned) -> list[Problem]:
 
 def _submitted(client: Client, kind: str, body: Mapping[str, Any]) -> Workload:
     """Created once: if the answer is lost on the way, the request is repeated under the same key."""
-    from fairpool.api.client import Submission, Unreachable, new_key
-
     key = new_key()
     try:
         return client.submit(Submission(kind, body), key)
@@ -284,7 +282,7 @@ def _submitted(client: Client, kind: str, body: Mapping[str, Any]) -> Workload:
 
 
 def _hint(options: GlobalOptions, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> None:
-    """Who runs a script of the folder they are in, and brings no folder, is told how to."""
+    """A hint at `--workdir` where the command names a script of the current folder."""
     if asked["file"] or asked["workdir"] is not None or asked["working_dir"]:
         return
     words = [*asked["command"], *asked["args"]]
@@ -296,7 +294,7 @@ def _hint(options: GlobalOptions, asked: Mapping[str, Any], jobs: Sequence[Plann
 
 
 def size_text(made: Workload, *, with_master: bool) -> str:
-    """How many pods a distributed job comes to, and GPUs in all: the master is one more than --workers says."""
+    """Number of pods and GPUs of a distributed job; the master is not counted in --workers."""
     pods, gpus = made.requested_pods, made.workload_requested_resources.gpu
     workers = pods - 1 if with_master else pods
     parts = [*(["1 master"] if with_master else []), f"{workers} worker{'' if workers == 1 else 's'}"]
@@ -312,8 +310,6 @@ def _say(made: Workload, size: str) -> None:
 
 
 def _print(documents: Sequence[dict[str, Any]], output: str) -> None:
-    from fairpool.cli.runai.listing import show_document, yaml_text
-
     if output == "json":
         show_document("json", documents[0] if len(documents) == 1 else list(documents))
         return

@@ -1,7 +1,4 @@
-"""One call of the command: whom it talks to, as whom, about which project; and refusals as failures.
-
-The client is imported when a connection is made, because help and wrong flags need none.
-"""
+"""Session of one command: server, login, default project; refusals of the server as failures."""
 
 from __future__ import annotations
 
@@ -11,22 +8,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from fairpool.api.client import Client, Refused, Unreachable
+from fairpool.api.limits import NAME_PATTERN
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai.configuration import Configuration, Login, folder
+from fairpool.cli.runai.field_flags import refused_flag
 from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client, Refused, Unreachable
     from fairpool.api.workloads import WorkloadItem
 
 RENEW_BEFORE_S = 60
-NAME = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
+NAME = re.compile(NAME_PATTERN)
 NOT_SIGNED_IN = "User not authenticated, run the 'runai login' command."
 
 
 class Session:
-    """What one call of the command needs."""
+    """Configuration, server and client of one command."""
 
     def __init__(self, options: GlobalOptions) -> None:
         self.options = options
@@ -38,7 +37,7 @@ class Session:
         return self.configuration.default("project", self.server)
 
     def project(self) -> str:
-        """By flag or by default; none is an error."""
+        """By flag or by default; raises a failure if there is neither."""
         name = self.options.project or self.default_project
         if name:
             return name
@@ -50,7 +49,7 @@ class Session:
 
     @contextmanager
     def connected(self) -> Iterator[Client]:
-        """A client that is signed in, and what it is refused as a failure."""
+        """A client that is signed in; refusals become failures."""
         login = self.configuration.login(self.server)
         if login is None:
             raise failure("access.not_signed_in", NOT_SIGNED_IN)
@@ -66,8 +65,6 @@ class Session:
     @contextmanager
     def unsigned(self) -> Iterator[Client]:
         """A client that is not signed in."""
-        from fairpool.api.client import Client, Refused, Unreachable
-
         if self.options.loglevel == "debug":
             import logging
 
@@ -86,8 +83,6 @@ class Session:
         self.configuration.set_login(self.server, login)
 
     def _renewed(self, client: Client) -> Login:
-        from fairpool.api.client import Refused
-
         with self.configuration.locked():
             login = self.configuration.login(self.server)  # another command may have renewed it meanwhile
             if login is None:
@@ -114,9 +109,7 @@ class Session:
         return failure("access.not_signed_in", what)
 
     def _hint(self, client: Client, refusal: Refused) -> str:
-        """Of a project that is not there: which may have been meant."""
-        from fairpool.api.client import Refused, Unreachable
-
+        """For an unknown project: which may have been meant."""
         login = self.configuration.login(self.server)
         if login is None or not any(each.code == "project.unknown" for each in refusal.problems):
             return ""
@@ -127,8 +120,6 @@ class Session:
             return ""
 
     def _problems(self, refusal: Refused) -> list[Problem]:
-        from fairpool.cli.runai.submission import refused_flag
-
         said = [refused_flag(each.problem, each.field or "") for each in refusal.items]
         return [self._problem(each) for each in dict.fromkeys(said)]
 
@@ -153,7 +144,7 @@ class Session:
 
 
 def job(client: Client, project: str, name: str) -> WorkloadItem:
-    """The job that has this name now, or had it and is being deleted; who mistyped it is told what there is."""
+    """The job of this name, also one that is being deleted; a failure with a hint if there is none."""
     found = find_job(client, project, name)
     if found is None:
         raise unknown_job(client, project, name)
@@ -161,7 +152,7 @@ def job(client: Client, project: str, name: str) -> WorkloadItem:
 
 
 def find_job(client: Client, project: str, name: str) -> WorkloadItem | None:
-    """The same; None: there is no such job, or not any more."""
+    """The same; None if there is none."""
     if not NAME.fullmatch(name) or not NAME.fullmatch(project):
         return None
     found = client.find_workload(project, name)
@@ -171,7 +162,7 @@ def find_job(client: Client, project: str, name: str) -> WorkloadItem | None:
 
 
 def unknown_job(client: Client, project: str, name: str) -> Failure:
-    """Why there is no such job."""
+    """The failure for a job that does not exist."""
     check_project(client, project)
     what = (
         f"The job {name} does not exist in project {project}. "
@@ -183,7 +174,7 @@ def unknown_job(client: Client, project: str, name: str) -> Failure:
 
 
 def check_project(client: Client, project: str) -> None:
-    """Whether there is such a project for this caller; if not, a failure that says what there is."""
+    """Raises a failure, with a hint, if the caller can see no such project."""
     names = [each.name for each in client.projects()]
     if project not in names:
         what = f"project {project} was not found. Please run 'runai list project' to view all available projects"
@@ -191,7 +182,7 @@ def check_project(client: Client, project: str) -> None:
 
 
 def project_hint(project: str, names: list[str]) -> str:
-    """Which project may have been meant; where there is none at all, how one comes to be."""
+    """Which project may have been meant; if there is none at all, how to create one."""
     if not names:
         return f"You have no access to any project. An administrator can create one: {new_project(project)}"
     return meant(project, names)

@@ -1,6 +1,6 @@
-"""From the flags of `runai submit` to what is sent, or to everything that is wrong with them. Pure.
+"""The request for the flags of `runai submit`, or everything that is wrong with them. Pure.
 
-What the API cannot carry is refused here by name; what it can carry and the control plane refuses is told by that.
+Flags that the API has no field for are refused here by name; what the control plane refuses is reported by its flag.
 No flag is ignored.
 """
 
@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairpool.cli.failure import not_yet
-from fairpool.cli.runai import ages, mounts
+from fairpool.cli.runai import ages, array_flags, mounts
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import parse_gpus
 
 COMMAND_LINE_MAX = 4096
-ARRAY_FILE_MAX = 1 << 20
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 SERVICE_TYPES = {
     "loadbalancer": "LoadBalancer",
@@ -43,7 +42,7 @@ NOT_YET = {
 
 
 def document(asked: Mapping[str, Any], *, project: str, cluster: str | None, command_line: str) -> dict[str, Any]:
-    """What is sent, as plain values; raises nothing, see `problems`."""
+    """The request as plain values; raises nothing, see `problems`."""
     interactive = bool(asked["interactive"])
     body: dict[str, Any] = {
         "projectId": project,
@@ -96,14 +95,14 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
         ("--extended-resource", "extended_resource"),
     ):
         found += [_no_pair(flag, text) for text in asked[name] if "=" not in text.strip("=")]
-    found += [each for each in (ttl(asked), time_limit(asked), array(asked)) if isinstance(each, Problem)]
-    found += _array_problems(asked)
+    found += [each for each in (ttl(asked), time_limit(asked), array_flags.array(asked)) if isinstance(each, Problem)]
+    found += array_flags.problems(asked)
     found += _port_problems(asked)
     return found
 
 
 def kind_of(asked: Mapping[str, Any], otherwise: str = "Training") -> str:
-    """What the flags say it is, or what it is otherwise."""
+    """The kind of workload by flags, or `otherwise`."""
     if asked.get("framework"):
         return "Distributed"
     return "Workspace" if asked["interactive"] else "Inference" if asked["inference"] else otherwise
@@ -122,7 +121,7 @@ GPU_WAYS = (
 
 
 def over(body: Mapping[str, Any], said: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """A job of a file with what flags say besides. Flags win; variables, labels and mounts are added."""
+    """A job of a file, overridden by flags; variables, labels and mounts are added."""
     merged = {**body, **{name: value for name, value in said.items() if name != "spec"}}
     mine, theirs = said["spec"], body.get("spec")
     if not isinstance(theirs, Mapping):
@@ -145,7 +144,7 @@ def over(body: Mapping[str, Any], said: Mapping[str, Any], asked: Mapping[str, A
         kept_ones = [each for each in variables if not isinstance(each, Mapping) or each.get("name") not in names]
         spec["environmentVariables"] = [*kept_ones, *mine["environmentVariables"]]
     if asked["command"] and not asked["args"]:
-        spec.pop("args", None)  # all of what runs was said anew
+        spec.pop("args", None)  # the command replaces all of it
     return {**merged, "spec": spec}
 
 
@@ -195,16 +194,14 @@ def _spec(asked: Mapping[str, Any], *, interactive: bool) -> dict[str, Any]:
         spec |= _gang(asked, {name: value for name, value in spec.items() if value not in (None, [], {})})
     elif not interactive and not asked["inference"]:
         spec |= {"parallelism": asked["parallelism"], "completions": asked["completions"]}
-        spec |= _given(array=array(asked), parallelism=at_a_time(asked))
+        spec |= _given(array=array_flags.array(asked), parallelism=array_flags.at_a_time(asked))
     if asked["inference"]:
         spec |= _inference(asked)
     return {name: value for name, value in spec.items() if value not in (None, [], {})}
 
 
 def _gang(asked: Mapping[str, Any], worker: dict[str, Any]) -> dict[str, Any]:
-    """A master, of whom more may be said, and workers."""
-    from fairpool.cli.runai.distributed import master_spec
-
+    """A master and workers."""
     workers = asked["workers"] or asked["max_replicas"] or 1
     own = {
         "environmentVariables": [each for each in map(variable, asked["master_environment"]) if isinstance(each, dict)],
@@ -216,8 +213,22 @@ def _gang(asked: Mapping[str, Any], worker: dict[str, Any]) -> dict[str, Any]:
         "minReplicas": asked["min_replicas"],
         "maxReplicas": asked["max_replicas"],
         "noMaster": asked["no_master"] or None,
-        "masterSpec": None if asked["no_master"] else master_spec(dict(asked), worker, own),
+        "masterSpec": None if asked["no_master"] else _master_spec(asked, worker, own),
     }
+
+
+def _master_spec(asked: Mapping[str, Any], worker: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """The master: like a worker, except for the `--master-…` flags (`own`: its variables and resources)."""
+    kept = ("image", "imagePullPolicy", "command", "args", "workingDir", "pythonEnv")
+    spec: dict[str, Any] = {name: worker[name] for name in kept if name in worker}
+    if asked["master_args"] is not None:
+        spec["args"] = shlex.split(asked["master_args"])
+    compute = {**worker.get("compute", {}), **own.get("compute", {})}
+    if asked["master_gpu"] is not None:
+        compute = {name: value for name, value in compute.items() if name not in ("gpuMemoryRequest", "migProfile")}
+        compute["gpu"] = asked["master_gpu"]
+    variables = [*worker.get("environmentVariables", []), *own.get("environmentVariables", [])]
+    return {**spec, "compute": compute, "environmentVariables": variables}
 
 
 def _resources(texts: Sequence[str]) -> list[dict[str, Any]]:
@@ -284,7 +295,7 @@ def _ports(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _port(text: str) -> tuple[int, int | None]:
-    """Container and external, from `8888` or `external:container`; 0 where it is no port."""
+    """Container and external port, from `8888` or `external:container`; 0 if it is not valid."""
     external, colon, container = text.rpartition(":")
     if not container.isdigit() or (colon and not external.isdigit()):
         return 0, None
@@ -326,7 +337,7 @@ def _gpu_problems(asked: Mapping[str, Any]) -> list[Problem]:
 
 
 def variable(text: str) -> dict[str, str] | Problem:
-    """`KEY=VALUE`, or as with Docker `KEY` alone for the value it has here."""
+    """`KEY=VALUE`, or as with Docker `KEY` alone for its value on this machine."""
     name, equals, value = text.partition("=")
     if not name:
         return Problem("flag.environment", f"-e {text!r} has no name", "write -e KEY=VALUE")
@@ -368,69 +379,6 @@ def time_limit(asked: Mapping[str, Any]) -> int | Problem | None:
     return found
 
 
-def array(asked: Mapping[str, Any]) -> dict[str, Any] | Problem | None:
-    """How the runs of an array differ: by number, by named values, or by lines of a file."""
-    numbers = (asked["array"] or "").partition("%")[0]
-    parameters = []
-    for text in asked["array_for"]:
-        name, equals, values = text.partition("=")
-        if not name or not equals or not values:
-            return Problem("flag.for", f"--for {text!r} is not NAME=VALUE,VALUE", "write --for lr=0.1,0.01")
-        parameters.append({"name": name, "values": values.split(",")})
-    lines: list[list[str]] = []
-    if asked["array_args"] is not None:
-        found = _lines_of(asked["array_args"])
-        if isinstance(found, Problem):
-            return found
-        lines = found
-    return _given(indices=numbers or None, parameters=parameters or None, arguments=lines or None) or None
-
-
-def at_a_time(asked: Mapping[str, Any]) -> int | None:
-    """`--array 0-99%10`: ten at a time."""
-    limit = (asked["array"] or "").partition("%")[2]
-    return int(limit) if limit.isdecimal() and limit.isascii() else None
-
-
-def _lines_of(file: str) -> list[list[str]] | Problem:
-    """The arguments of each run: one line each, in words as a shell takes them."""
-    try:
-        with open(file, encoding="utf-8") as opened:
-            text = opened.read(ARRAY_FILE_MAX + 1)
-        if len(text) > ARRAY_FILE_MAX:
-            return Problem("flag.array_args", f"--array-args {file} is larger than 1 MiB", "split it")
-        lines = [line for each in text.splitlines() if (line := each.strip()) and not line.startswith("#")]
-        found = [shlex.split(line) for line in lines]
-    except OSError as error:
-        return Problem("flag.array_args", f"--array-args {file} cannot be read ({error.strerror})", "check the path")
-    except ValueError as error:
-        return Problem("flag.array_args", f"--array-args {file}: {str(error).lower()}", "close the quote")
-    if not found:
-        return Problem(
-            "flag.array_args", f"--array-args {file} has no lines", "write one line of arguments for each run"
-        )
-    return found
-
-
-def _array_problems(asked: Mapping[str, Any]) -> list[Problem]:
-    found = []
-    is_array = bool(asked["array"] or asked["array_for"] or asked["array_args"])
-    limit = (asked["array"] or "").partition("%")
-    if limit[1] and not at_a_time(asked):
-        what = f"--array {asked['array']!r} has no valid number of parallel runs after %"
-        found.append(Problem("flag.array", what, "write --array 0-99%10"))
-    if limit[1] and asked["parallelism"]:
-        what = "--array with % and --parallelism both set the number of parallel runs"
-        found.append(Problem("flag.array", what, "leave one out"))
-    if is_array and (asked["interactive"] or asked["inference"]):
-        found.append(
-            Problem("flag.array", "arrays work only with training jobs", "leave out --interactive and --inference")
-        )
-    if is_array and asked["completions"]:
-        found.append(Problem("flag.array", "--array and --completions both set the number of runs", "leave one out"))
-    return found
-
-
 def _mapping(texts: Sequence[str]) -> dict[str, str]:
     return {key: value for key, _, value in (text.partition("=") for text in texts)}
 
@@ -441,96 +389,3 @@ def _no_pair(flag: str, text: str) -> Problem:
 
 def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
-
-
-FLAGS = {
-    "spec.imagePullPolicy": "--image-pull-policy",
-    "spec.compute.gpuPortionLimit": "--gpu",
-    "spec.compute.migProfile": "--mig-profile",
-    "spec.compute.largeShmRequest": "--large-shm",
-    "spec.compute.gpu": "--gpu",
-    "spec.storage.pvc.claimInfo": "--new-pvc",
-    "spec.storage.pvc.ephemeral": "--new-pvc",
-    "spec.storage.hostPath.mountPropagation": "--mount-propagation",
-    "spec.security.createHomeDir": "--create-home-dir",
-    "spec.security.capabilities": "--add-capability",
-    "spec.security.allowPrivilegeEscalation": "--prevent-privilege-escalation",
-    "spec.security.hostIpc": "--host-ipc",
-    "spec.security.hostNetwork": "--host-network",
-    "spec.topology.required": "--required-pod-topology-key",
-    "spec.topology.preferred": "--preferred-pod-topology-key",
-    "spec.template": "--template",
-    "spec.priorityClass": "--priority",
-    "spec.preemptibility": "--preemptible",
-    "spec.autoDeletionTimeAfterCompletionSeconds": "--ttl-after-finish",
-    "spec.terminationGracePeriodSeconds": "--grace-period",
-    "spec.stdin": "--stdin",
-    "spec.tty": "--tty",
-    "spec.exposedUrls.url": "--custom-url",
-    "spec.exposedUrls": "--service-type",
-    "spec.distributedFramework": "the framework",
-    "spec.cleanPodPolicy": "--clean-pod-policy",
-    "spec.slotsPerWorker": "--slots-per-worker",
-    "waitAnyway": "--wait-anyway",
-    "clusterId": "--cluster",
-    "name": "name",
-    "projectId": "--project",
-    "spec.image": "--image",
-    "spec.workingDir": "--working-dir",
-    "spec.pythonEnv": "--python-env",
-    "spec.command": "--command",
-    "spec.args": "--args",
-    "spec.environmentVariables": "--environment",
-    "spec.compute.gpuMemoryRequest": "--gpu-memory",
-    "spec.compute.cpuCoreRequest": "--cpu",
-    "spec.compute.cpuCoreLimit": "--cpu-limit",
-    "spec.compute.cpuMemoryRequest": "--memory",
-    "spec.compute.cpuMemoryLimit": "--memory-limit",
-    "spec.compute.extendedResources": "--extended-resource",
-    "spec.storage.hostPath": "--volume",
-    "spec.storage.nfs": "--nfs-server",
-    "spec.storage.pvc": "--pvc",
-    "spec.storage.git": "--git-sync",
-    "spec.storage.configMapVolume": "--configmap-volume",
-    "spec.nodePools": "--node-pools",
-    "spec.nodeType": "--node-type",
-    "spec.tolerations": "--toleration",
-    "spec.labels": "--label",
-    "spec.annotations": "--annotation",
-    "spec.backoffLimit": "--backoff-limit",
-    "spec.deadlineSeconds": "--time-limit",
-    "spec.after": "--after",
-    "spec.array.parameters": "--for",
-    "spec.array.arguments": "--array-args",
-    "spec.array": "--array",
-    "spec.workdir": "--workdir",
-    "spec.topology": "--preferred-pod-topology-key",
-    "spec.completions": "--completions",
-    "spec.parallelism": "--parallelism",
-    "spec.ports": "--port",
-    "spec.servingPort": "--port",
-    "spec.autoscaling": "--replicas",
-    "spec.numWorkers": "--workers",
-    "spec.minReplicas": "--min-replicas",
-    "spec.maxReplicas": "--max-replicas",
-    "spec.masterSpec.compute": "--master-gpu",
-    "spec.masterSpec": "--master-args",
-}
-
-
-def flag_of(path: str) -> str:
-    """The flag from which a field of the request comes; empty: no known one."""
-    path = ".".join(part for part in path.split(".") if not part.isdigit())  # places in lists
-    if path.startswith("spec.security.runAs"):
-        return "--run-as-user"  # which says three things at once
-    return next((flag for known, flag in FLAGS.items() if path == known or path.startswith(f"{known}.")), "")
-
-
-def refused_flag(problem: Problem, field: str) -> Problem:
-    """A refusal of the control plane in the words of who typed flags: `--run-as-user is not supported`."""
-    flag = flag_of(field)
-    named = next((name for name in (field, field.removeprefix("spec.")) if problem.what.startswith(name)), "")
-    if not flag or not named:
-        return problem
-    fix = "correct the value" if problem.code == "request.wrong_value" and "openapi" in problem.fix else problem.fix
-    return Problem(problem.code, f"{flag}{problem.what.removeprefix(named)}", fix)

@@ -1,4 +1,4 @@
-"""`runai submit`: its flags, in sections. What is sent is put together in `submission`, and sent by `sending`."""
+"""Flags of `runai submit`, in sections. `submission` makes the request of them, and `sending` sends it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OLDER_FORM = "--command with a value and --args are deprecated; use: runai submi
 
 
 class Submit(Command):
-    """What stands after a bare `--` is what runs; before one, `--command` takes a value, as it did once."""
+    """The words after a bare `--` are the command; without `--`, `--command` takes a value, as in older releases."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta["argv"] = list(args)
@@ -282,8 +282,8 @@ def submit(ctx: click.Context, /, **asked: Any) -> None:
 
 
 def perform(ctx: click.Context, asked: dict[str, Any]) -> None:
-    """Submit what was asked for, or say all that is wrong with it."""
-    from fairpool.cli.runai.sending import send
+    """Submit, or report everything that is wrong."""
+    from fairpool.cli.runai.sending import send  # not for help
 
     options: GlobalOptions = ctx.obj
     settle_command(ctx, options, asked)
@@ -292,7 +292,7 @@ def perform(ctx: click.Context, asked: dict[str, Any]) -> None:
 
 
 def settle_command(ctx: click.Context, options: GlobalOptions, asked: dict[str, Any]) -> None:
-    """One answer to what runs, from the older and the newer form."""
+    """Command and arguments, from the older or the newer form."""
     words: list[str] | None = ctx.meta.get("words")
     older = [*([asked["command"]] if asked["command"] is not None else []), *asked["args"]]
     replaced = asked.pop("command_replaced")
@@ -309,7 +309,7 @@ def settle_command(ctx: click.Context, options: GlobalOptions, asked: dict[str, 
 
 
 def _words(text: str | None) -> list[str]:
-    """`--command "python train.py"` was once one word to the shell and two to the container."""
+    """`--command "python train.py"` is split as in a shell, as older releases did."""
     try:
         return shlex.split(text) if text is not None else []
     except ValueError as error:

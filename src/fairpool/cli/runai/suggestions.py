@@ -1,6 +1,6 @@
-"""Live values for completion: names of projects, jobs and nodes, kept for a few seconds so that TAB feels at once.
+"""Shell completion of names: projects, jobs and nodes, cached for a few seconds.
 
-A completion never complains: where nothing can be asked, nothing is suggested.
+Completion never reports an error: without a server nothing is suggested.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.client import Client
 from fairpool.cli.runai.flags import GlobalOptions
-
-if TYPE_CHECKING:
-    from fairpool.api.client import Client
+from fairpool.cli.runai.session import Session
 
 FRESH_S = 10.0
 MOST = 500
@@ -49,8 +47,6 @@ def _beginning(ctx: click.Context, noun: str, incomplete: str, ask: Callable[[Cl
 
 
 def _names(options: GlobalOptions, noun: str, ask: Callable[[Client, str], list[str]]) -> list[str]:
-    from fairpool.cli.runai.session import Session
-
     session = Session(options)
     project = session.project() if noun == "jobs" else ""
     login = session.configuration.login(session.server)

@@ -1,4 +1,4 @@
-"""What a pod writes, made harmless for a terminal: text, colours and line ends pass, everything else stays outside.
+"""Removes terminal escape sequences from the output of pods; text, colours and line ends pass.
 
 A log can hold sequences that set the title, fill the clipboard, move over what was printed before or make the terminal
 type an answer. Colours (SGR) and erasing within the line pass, because progress bars live on them.
@@ -26,7 +26,7 @@ LONGEST = 4096
 
 
 class Harmless:
-    """A stream of bytes as text that cannot hurt; sequences and characters may come in pieces."""
+    """Filters a stream of bytes; sequences and characters may come in pieces."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -36,7 +36,7 @@ class Harmless:
         return self._clean(self._rest + self._decoder.decode(data), last=False)
 
     def finish(self) -> str:
-        """What was held back to see how it goes on."""
+        """The rest that was held back because it may begin a sequence."""
         return self._clean(self._rest + self._decoder.decode(b"", final=True), last=True)
 
     def _clean(self, text: str, *, last: bool) -> str:

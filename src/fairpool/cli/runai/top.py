@@ -1,4 +1,4 @@
-"""Who uses what now: `runai top`, `top node`, `top job`; with `--watch`, as it changes.
+"""`runai top`, `top node` and `top job`: current usage; with `--watch`, refreshed.
 
 What is not measured yet (utilisation, memory in use) is shown as `-`.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.client import Client
 from fairpool.cli.failure import Failure, not_yet
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
@@ -17,12 +18,12 @@ from fairpool.cli.runai.jobs import node, running_seconds, type_word
 from fairpool.cli.runai.listing import natural, screen_here
 from fairpool.cli.runai.nodes import status, unknown_node, usable
 from fairpool.cli.runai.projects import quota_text
+from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.runai.watching import redraw, watch_flags
 from fairpool.cli.screen import Column, Screen
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client
     from fairpool.api.nodes import NodeAnswer
     from fairpool.api.organization import Project
     from fairpool.api.workloads import WorkloadItem
@@ -38,7 +39,7 @@ _output = flag(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One look at everything, at one moment."""
+    """Nodes, projects and running jobs at one moment."""
 
     nodes: list[NodeAnswer]
     projects: list[Project]
@@ -56,8 +57,6 @@ class Seen:
 @click.pass_obj
 def top_overview(options: GlobalOptions, watch: bool, interval: float, rounds: int | None, output: str | None) -> None:
     """Show the GPUs of every node and project, and the running jobs."""
-    from fairpool.cli.runai.session import Session
-
     session = Session(options)
     with session.connected() as client:
         if watch:
@@ -117,7 +116,7 @@ def draw_overview(screen: Screen, seen: Seen, *, whole: bool = False) -> None:
 
 
 def bar(held: float, total: float) -> str:
-    """How much of it is used, as a length; beyond all of it, `+`."""
+    """Usage as a bar; `+` beyond 100 %."""
     if total <= 0:
         return "+" if held > 0 and total == 0 else ""
     filled = min(BAR, round(BAR * held / total))
@@ -154,8 +153,6 @@ def _memory(each: WorkloadItem) -> str:
 @click.pass_obj
 def top_job(options: GlobalOptions, all_projects: bool, details: bool, output: str | None) -> None:
     """Show running jobs and the resources allocated to them."""
-    from fairpool.cli.runai.session import Session, check_project
-
     _refuse_details(details)
     session = Session(options)
     project = None if all_projects else session.project()
@@ -183,8 +180,6 @@ def top_job(options: GlobalOptions, all_projects: bool, details: bool, output: s
 @click.pass_obj
 def top_node(options: GlobalOptions, names: tuple[str, ...], details: bool, output: str | None) -> None:
     """Show the capacity of nodes and how much of it is allocated."""
-    from fairpool.cli.runai.session import Session
-
     _refuse_details(details)
     session = Session(options)
     with session.connected() as client:

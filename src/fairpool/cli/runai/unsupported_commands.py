@@ -1,4 +1,4 @@
-"""Commands that are documented and that nothing here can do so far: each says so, and what to do instead."""
+"""Documented commands that are not supported yet: each says so, and what to do instead."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INSTEAD = {
 
 
 def unsupported(program: str, name: str) -> click.Command:
-    """A command that takes anything and does nothing but say so."""
+    """A command that takes any arguments and fails."""
 
     @click.command(
         name,

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.client import Refused
 from fairpool.cli.failure import ERROR, Failure, failure
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.session import Session, check_project, find_job, unknown_job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     from fairpool.api.workloads import Workload
-    from fairpool.cli.runai.session import Session
 
 TIMED_OUT = 124
 """As `timeout` of the core utilities does."""
@@ -43,8 +44,6 @@ def wait(ctx: click.Context, names: tuple[str, ...], goal: str, timeout: str | N
 
     Exit code 0: all jobs reached that state (with --for finished: succeeded). 1: a job ended otherwise. 124: timed out.
     """
-    from fairpool.cli.runai.session import Session, check_project, find_job, unknown_job
-
     options: GlobalOptions = ctx.obj
     patience = _patience(timeout)
     session = Session(options)
@@ -99,9 +98,7 @@ def _wait(session: Session, waiting: dict[str, str], goal: str, patience: float 
 
 
 def _look(session: Session, waiting: dict[str, str]) -> dict[str, Workload | None]:
-    """Each as it is now; None: it is gone. Connected anew, because a login is renewed then."""
-    from fairpool.api.client import Refused
-
+    """The current state of each; None if it is gone. Reconnects, which renews the login."""
     states: dict[str, Workload | None] = {}
     with session.connected() as client:
         for name, workload in waiting.items():
@@ -130,7 +127,7 @@ def _state(found: Workload | None) -> str:
 
 
 def verdict_of(found: Workload | None, goal: str) -> tuple[bool, str] | None:
-    """Whether the wait for this job is over: well or not, with the words for it. None: not yet."""
+    """Whether the job reached the goal or can no longer, with a text; None: not yet."""
     phase = "Deleted" if found is None else found.phase
     if goal == "deleted":
         return (True, "deleted") if phase == "Deleted" else None

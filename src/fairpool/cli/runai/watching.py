@@ -1,4 +1,4 @@
-"""`--watch`: the same tables again and again, on a screen of their own or one after the other in a pipe."""
+"""`--watch`: tables that are refreshed, on the alternate screen of a terminal or one after the other in a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--workdir .`: the caller's folder, mounted where the server knows that it is theirs, otherwise uploaded as a copy.
+"""`--workdir`: mounts the user's folder where the server can verify its owner, otherwise uploads a copy.
 
 What is uploaded follows no links, and leaves out version control, environments with secrets and keys unless
 `.fairpoolignore` says otherwise. What is mounted is the folder itself.
@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
+from fairpool.api.client import Client, Refused, Unreachable
+from fairpool.api.limits import PIECE_MAX_BYTES
 from fairpool.cli.failure import Failure, failure
-
-if TYPE_CHECKING:
-    from fairpool.api.client import Client
 
 IGNORE_FILE = ".fairpoolignore"
 IGNORE_MAX_BYTES = 1 << 20
@@ -62,7 +61,7 @@ UNPACK_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One line of what is left out."""
+    """One pattern of files that are left out."""
 
     text: str
     is_kept: bool = False
@@ -79,7 +78,7 @@ class Pattern:
 
 @dataclass(slots=True)
 class Inventory:
-    """What is in a folder: what is sent, and what is not, and why."""
+    """The files of a folder: what is sent, what is not, and why."""
 
     files: list[tuple[str, os.stat_result]] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
@@ -92,7 +91,7 @@ class Inventory:
         return sum(about.st_size for _, about in self.files)
 
     def left_out(self) -> list[str]:
-        """What was not sent, for people."""
+        """What was not sent, as text."""
         said = []
         for names, why in (
             (self.ignored, "not uploaded"),
@@ -112,7 +111,7 @@ def folder_and_path(text: str) -> tuple[str, str]:
 
 
 def patterns_of(folder: str, exclude: Sequence[str]) -> list[Pattern]:
-    """In the order in which they count: the last that fits decides."""
+    """In order of precedence: the last match decides."""
     lines = [*LEFT_OUT, *_ignore_lines(folder), *exclude]
     return [_pattern(line) for line in lines]
 
@@ -135,7 +134,7 @@ def _ignore_lines(folder: str) -> list[str]:
 
 
 def look_through(folder: str, exclude: Sequence[str] = ()) -> Inventory:
-    """Everything in a folder; raises a failure where it cannot be read."""
+    """The files of a folder; raises a failure if it cannot be read."""
     if not os.path.isdir(folder):
         what = f"--workdir {folder} is not a folder"
         raise failure("workdir.not_a_folder", what, "name a folder, as in --workdir .")
@@ -173,7 +172,7 @@ def _is_ignored(path: str, is_folder: bool, patterns: Sequence[Pattern]) -> bool
 
 
 def pack(folder: str, found: Inventory, into: IO[bytes]) -> None:
-    """A gzipped tar of what is sent. Owners stay out of it; a file that is shorter by now is a failure."""
+    """A gzipped tar of what is sent, without owners; a file that became shorter is a failure."""
     with tarfile.open(fileobj=into, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=6) as tar:
         for path, about in found.files:
             info = tarfile.TarInfo(path)
@@ -193,7 +192,7 @@ def pack(folder: str, found: Inventory, into: IO[bytes]) -> None:
 
 
 def is_shared(folder: str, exclude: Sequence[str], socket: Path | None, protected: Sequence[str]) -> bool:
-    """Whether the job can use the folder itself: the caller owns it, and the server hears from the kernel who calls.
+    """Whether the job can use the folder itself: the caller owns it, and the server knows the caller from the kernel.
 
     Root's folders are copied, because pods under root run as another user, who could not write to them.
     """
@@ -224,7 +223,7 @@ def mounted(body: Mapping[str, Any], folder: str, path: str) -> dict[str, Any]:
 
 
 def bring(client: Client, project: str, folder: str, exclude: Sequence[str], say: Callable[[str], None]) -> str:
-    """Upload a folder; the answer is the id of the upload."""
+    """Upload a folder; returns the id of the upload."""
     found = look_through(folder, exclude)
     for line in found.left_out():
         say(line)
@@ -243,8 +242,6 @@ def bring(client: Client, project: str, folder: str, exclude: Sequence[str], say
 
 
 def _send(client: Client, upload: str, packed: IO[bytes], size: int) -> None:
-    from fairpool.api.limits import PIECE_MAX_BYTES
-
     offset = 0
     for piece in iter(lambda: packed.read(PIECE_MAX_BYTES), b""):
         _send_piece(client, upload, offset, piece)
@@ -253,9 +250,7 @@ def _send(client: Client, upload: str, packed: IO[bytes], size: int) -> None:
 
 
 def _send_piece(client: Client, upload: str, offset: int, piece: bytes) -> None:
-    """A piece may be sent again: an answer that was lost on the way does no harm."""
-    from fairpool.api.client import Unreachable
-
+    """A piece may be sent again if the answer was lost."""
     for attempt in range(TRIES):
         try:
             client.write_upload(upload, offset, piece)
@@ -266,9 +261,7 @@ def _send_piece(client: Client, upload: str, offset: int, piece: bytes) -> None:
 
 
 def _finish(client: Client, upload: str) -> None:
-    """Until it is unpacked, which may take longer than an answer is waited for."""
-    from fairpool.api.client import Refused, Unreachable
-
+    """Wait until it is unpacked, which may take longer than one request."""
     until = time.monotonic() + UNPACK_S
     while True:
         try:
@@ -285,8 +278,6 @@ def _finish(client: Client, upload: str) -> None:
 
 
 def _give_up(client: Client, upload: str) -> None:
-    from fairpool.api.client import Refused, Unreachable
-
     try:
         client.remove_upload(upload)
     except (Refused, Unreachable, Failure):

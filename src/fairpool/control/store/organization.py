@@ -63,7 +63,7 @@ def pool_names(connection: Connection) -> list[str]:
     return _POOL_NAMES.column(connection)
 
 
-def marks(connection: Connection) -> list[Any]:
+def node_overrides(connection: Connection) -> list[Any]:
     return _OVERRIDES.rows(connection)
 
 

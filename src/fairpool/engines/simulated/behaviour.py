@@ -31,10 +31,10 @@ class Behaviour:
 BehaviourOf = Callable[[StartOrder], Behaviour]
 
 
-def always(behaviour: Behaviour) -> BehaviourOf:
+def same_behaviour(behaviour: Behaviour) -> BehaviourOf:
     """The same behaviour for every pod."""
     return lambda order: behaviour
 
 
-RUNS_UNTIL_STOPPED: BehaviourOf = always(Behaviour())
+RUNS_UNTIL_STOPPED: BehaviourOf = same_behaviour(Behaviour())
 """Starts at once, never exits by itself, stops at once."""

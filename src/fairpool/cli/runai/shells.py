@@ -1,4 +1,4 @@
-"""Into a running pod: `runai bash`, `exec` and `attach`. The exit code of what ran there is passed on."""
+"""`runai bash`, `exec` and `attach`. They end with the exit code of the process in the pod."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.api.client import Client
 from fairpool.api.pod_choice import pod_called, pods_there
 from fairpool.cli.failure import failure
 from fairpool.cli.runai.flags import Command, flag
+from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
-    from fairpool.api.client import Client
     from fairpool.api.shell import Frame, Shell
     from fairpool.api.workloads import PodItem
 
@@ -86,8 +87,6 @@ def bash(ctx: click.Context, name: str, pod: str | None) -> None:
 @click.pass_context
 def attach(ctx: click.Context, name: str, no_stdin: bool, no_tty: bool, pod: str | None) -> None:
     """Attach to the main process of a running job. If the job is starting, wait up to 30 seconds."""
-    from fairpool.cli.runai.session import Session
-
     session = Session(ctx.obj)
     project = session.project()
     with session.connected() as client:
@@ -98,9 +97,7 @@ def attach(ctx: click.Context, name: str, no_stdin: bool, no_tty: bool, pod: str
 def attach_to(
     client: Client, project: str, name: str, *, pod: str | None = None, stdin: bool = True, tty: bool = True
 ) -> int:
-    """Wait until it runs, and join it."""
-    from fairpool.cli.runai.session import job
-
+    """Wait until it runs, and attach to it."""
     workload = job(client, project, name).id
     end = time.monotonic() + ATTACH_WAIT_S
     while (running := _running(client, workload, pod)) is None and time.monotonic() < end:
@@ -117,7 +114,7 @@ def attach_to(
 
 
 def _code_of(client: Client, workload: str, pod: str | None) -> int:
-    """With what a program ended that was joined: its node knows, and tells a moment later."""
+    """The exit code of the process that was attached to; its node reports it a moment later."""
     end = time.monotonic() + EXIT_CODE_WAIT_S
     while time.monotonic() < end:
         ended = next((each for each in client.history(workload) if each.id == pod), None)
@@ -128,8 +125,6 @@ def _code_of(client: Client, workload: str, pod: str | None) -> int:
 
 
 def _visit(ctx: click.Context, name: str, command: Sequence[str], *, pod: str | None, stdin: bool, tty: bool) -> None:
-    from fairpool.cli.runai.session import Session, job
-
     session = Session(ctx.obj)
     project = session.project()
     with session.connected() as client:
@@ -146,7 +141,7 @@ def _running(client: Client, workload: str, pod: str | None) -> PodItem | None:
 def _converse(
     client: Client, workload: str, command: Sequence[str], pod: str | None, *, stdin: bool, tty: bool
 ) -> int | None:
-    """Until it is over; its exit code, or None if it is not said."""
+    """Until it has ended; its exit code, or None if it is unknown."""
     import httpx2
     from httpx2.websockets import HTTPXWSException
 
@@ -192,7 +187,7 @@ def _exit_code(frame: Frame) -> int | None:
 
 
 def _send_input(shell: Shell, stdin: bool) -> None:
-    """Runs beside, and is left behind when the command is over."""
+    """Runs in a thread, which is abandoned when the command ends."""
     with suppress(Exception):
         read = _reader()
         while stdin and (data := read(CHUNK)):
@@ -201,7 +196,7 @@ def _send_input(shell: Shell, stdin: bool) -> None:
 
 
 def _reader() -> Callable[[int], bytes]:
-    """Past Python's own buffer: a thread that is left waiting in that one would abort the process at its end."""
+    """Bypasses Python's buffer: a thread that waits in it would abort the process at exit."""
     try:
         descriptor = sys.stdin.fileno()
     except (OSError, ValueError):
@@ -211,7 +206,7 @@ def _reader() -> Callable[[int], bytes]:
 
 @contextmanager
 def _raw_terminal(shell: Shell, *, wanted: bool) -> Iterator[None]:
-    """Every key goes to the pod, and it knows the size of the window, until the end; then all is as it was."""
+    """The terminal in raw mode, with its size sent to the pod; restored at the end."""
     if not wanted or not sys.stdin.isatty():
         yield
         return

@@ -1,0 +1,215 @@
+"""Restore of a backup: checked, staged, then moved into place in steps that the next start completes after a crash."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import sqlite3
+import tarfile
+import zlib
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+
+from fairpool import __version__
+from fairpool.agent.durable import sync_directory, write_durably
+from fairpool.agent.images import FILE as IMAGES_FILE
+from fairpool.agent.project_users import FILE as USERS_FILE
+from fairpool.agent.project_users import problem_with as problem_with_users
+from fairpool.control.store import condition
+from fairpool.model.problem import Problem
+from fairpool.platform.backup import words_of
+from fairpool.platform.backup_archive import ABOUT, CONTROL, NODES, READABLE_FORMATS, foreign, unpack
+from fairpool.platform.data_directory import DataDirectory, PlatformError
+from fairpool.platform.node_set import problem_with_saved
+from fairpool.platform.work_directory import work_directory
+
+RESTORE_PREFIX = ".restore-"
+ORDER = "order.json"
+"""In the staging directory: what is moved, and under which name the previous files are kept."""
+
+
+def restore_backup(data_directory: DataDirectory, file: Path) -> tuple[datetime, list[Path]]:
+    """Replace the data by a backup; returns when it was made, and where the previous files are kept.
+
+    The caller holds the directory's lock: no server may run on it. Raises `PlatformError`; then nothing has changed,
+    unless the problem says otherwise. A process killed meanwhile has either changed nothing, or the next start
+    completes it: the new files are staged in a directory, and renaming that directory is the commit.
+    """
+    finish_restore(data_directory)
+    try:
+        with work_directory(data_directory.root, RESTORE_PREFIX) as directory:
+            unpack(file, directory)
+            made_at = _made_at(directory / ABOUT, file)
+            (directory / ABOUT).unlink()
+            _check(directory / CONTROL, file)
+            condition.leap_ahead(directory / CONTROL)
+            _check_nodes(directory / NODES, file)
+            _check_users(data_directory, directory / USERS_FILE, file)
+            order = {
+                "stamp": _unused_stamp(data_directory),
+                "has_images": (directory / IMAGES_FILE).exists(),
+                "has_nodes": (directory / NODES).exists(),
+                "has_users": (directory / USERS_FILE).exists(),
+            }
+            write_durably(directory / ORDER, json.dumps(order).encode())
+            directory.rename(data_directory.restoring)  # the commit
+    except (OSError, tarfile.TarError, sqlite3.Error, EOFError, zlib.error) as error:
+        what = f"cannot restore {file}: {words_of(error)}"
+        is_full = _is_full(error)
+        fix = (
+            f"free some space in {data_directory.root}"
+            if is_full
+            else "use a complete file written by `fairpool backup`"
+        )
+        raise PlatformError(Problem("restore.full" if is_full else "restore.unreadable", what, fix)) from error
+    return made_at, finish_restore(data_directory)
+
+
+def finish_restore(data_directory: DataDirectory) -> list[Path]:
+    """Complete a restore, if one was begun; returns where the previous files are kept. Raises `PlatformError`.
+
+    Every step can be repeated. The database comes last, so as long as it is staged the restore is not complete.
+    """
+    ready = data_directory.restoring
+    if not (ready / CONTROL).exists():
+        shutil.rmtree(ready, ignore_errors=True)
+        return []
+    try:
+        order = json.loads((ready / ORDER).read_bytes())
+        stamp = str(order["stamp"])
+        small = [(IMAGES_FILE, data_directory.machine / IMAGES_FILE)] if order["has_images"] else []
+        small += [(NODES, data_directory.nodes)] if order.get("has_nodes") else []
+        small += [(USERS_FILE, data_directory.machine / USERS_FILE)] if order.get("has_users") else []
+        moves = _moves(data_directory, stamp, small)
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        what = f"a restore was interrupted, and its files in {ready} cannot be read: {words_of(error)}"
+        raise PlatformError(Problem("restore.lost", what, "remove that directory and restore again")) from error
+    try:
+        data_directory.machine.mkdir(exist_ok=True, mode=0o700)
+        for old, new in moves:
+            if new == data_directory.control:  # or it could be on the disk beside the old journal
+                _sync(data_directory)
+            if any(old == place and not (ready / name).exists() for name, place in small):
+                continue  # it is the new one already
+            if old.exists():
+                old.replace(new)
+        _sync(data_directory)
+    except OSError as error:
+        raise PlatformError(_undone(data_directory, moves, error)) from error
+    shutil.rmtree(ready, ignore_errors=True)
+    return [aside for aside in (_aside(path, stamp) for path in _replaced(data_directory)) if aside.exists()]
+
+
+def _replaced(data_directory: DataDirectory) -> tuple[Path, ...]:
+    """What a restore may replace."""
+    small = (data_directory.machine / IMAGES_FILE, data_directory.machine / USERS_FILE, data_directory.nodes)
+    return data_directory.control, data_directory.ledger, *small
+
+
+def _moves(data_directory: DataDirectory, stamp: str, small: list[tuple[str, Path]]) -> list[tuple[Path, Path]]:
+    """Nothing is deleted: a restore may be a mistake. A database and its journal stay together."""
+    ready = data_directory.restoring
+    databases = [
+        (Path(f"{database}{suffix}"), Path(f"{_aside(database, stamp)}{suffix}"))
+        for database in (data_directory.ledger, data_directory.control)
+        for suffix in ("-wal", "-shm", "")
+    ]
+    others = [move for name, place in small for move in ((place, _aside(place, stamp)), (ready / name, place))]
+    return [*databases, *others, (ready / CONTROL, data_directory.control)]
+
+
+def _undone(data_directory: DataDirectory, moves: list[tuple[Path, Path]], error: OSError) -> Problem:
+    """Move everything back; if that fails too, the next start completes the restore."""
+    try:
+        for old, new in reversed(moves):
+            if new.exists() and not old.exists():
+                new.replace(old)
+        undone = data_directory.root / f"{RESTORE_PREFIX}undone"
+        data_directory.restoring.rename(undone)
+        shutil.rmtree(undone, ignore_errors=True)
+        _sync(data_directory)
+    except OSError:
+        what = f"the restore in {data_directory.root} is incomplete: {words_of(error)}"
+        return Problem("restore.half", what, "fix the disk; the next `fairpool up` completes the restore")
+    what = f"nothing was restored, and {data_directory.root} is unchanged: {words_of(error)}"
+    return Problem("restore.not_written", what, "fix the disk and try again")
+
+
+def _sync(data_directory: DataDirectory) -> None:
+    for directory in (data_directory.machine, data_directory.root):
+        sync_directory(directory)
+
+
+def _unused_stamp(data_directory: DataDirectory) -> str:
+    """Of this second; a number is added if another restore was in the same one."""
+    second = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    stamps = (second if number == 1 else f"{second}-{number}" for number in count(1))
+    return next(
+        stamp
+        for stamp in stamps
+        if not any(
+            Path(f"{_aside(path, stamp)}{suffix}").exists()
+            for path in _replaced(data_directory)
+            for suffix in ("", "-wal", "-shm")
+        )
+    )
+
+
+def _aside(path: Path, stamp: str) -> Path:
+    return path.with_name(f"{path.name}.before-restore-{stamp}")
+
+
+def _made_at(about: Path, file: Path) -> datetime:
+    try:
+        said = json.loads(about.read_bytes())
+        if said.get("format") in READABLE_FORMATS:
+            return datetime.fromtimestamp(float(said["at"]), UTC)
+        version = str(said.get("fairpool", "?"))[:32]
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, OSError) as error:
+        raise foreign(file, f"its {ABOUT} cannot be read") from error
+    what = f"{file} was written by Fairpool {version}, in a format that this version ({__version__}) cannot read"
+    raise PlatformError(Problem("restore.newer", what, "restore it with that version of Fairpool"))
+
+
+def _check(new: Path, file: Path) -> None:
+    """Before anything uses the database: it is sound, and has the tables of its version and nothing else."""
+    if new.stat().st_size == 0:
+        raise PlatformError(Problem("restore.empty", f"the database in {file} is empty", "use another backup"))
+    problem = condition.problem_with(new)
+    if problem is not None and problem.code == "database.newer":
+        what = f"{file} was written by a newer version of Fairpool"
+        raise PlatformError(Problem("restore.newer", what, "restore it with that version of Fairpool"))
+    if problem is not None and problem.code == "database.foreign":
+        raise foreign(file, problem.what.replace(str(new), "in it").replace("the control database in it", "it"))
+    if problem is not None or not condition.is_sound(new):
+        raise PlatformError(Problem("restore.damaged", f"the database in {file} is damaged", "use an older backup"))
+    if condition.version_of(new) is None:
+        raise PlatformError(Problem("restore.empty", f"the database in {file} is empty", "use another backup"))
+    strange = condition.strange_in(new)
+    if strange:
+        more = f" and {len(strange) - 4} more" if len(strange) > 4 else ""
+        named = f"{', '.join(strange[:4])}{more}"
+        raise foreign(file, f"its database schema is not that of Fairpool: {named}")
+
+
+def _check_nodes(nodes: Path, file: Path) -> None:
+    if nodes.exists() and problem_with_saved(nodes) is not None:
+        raise foreign(file, f"its {NODES} cannot be read")
+
+
+def _check_users(data_directory: DataDirectory, users: Path, file: Path) -> None:
+    """Files on this machine belong to the users in its own table: that stays, unless it is lost or damaged."""
+    if not users.exists():
+        return
+    if problem_with_users(users):
+        raise foreign(file, f"{USERS_FILE} in it cannot be read")
+    if not problem_with_users(data_directory.machine / USERS_FILE):
+        users.unlink()
+
+
+def _is_full(error: Exception) -> bool:
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
