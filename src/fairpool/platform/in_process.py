@@ -49,13 +49,18 @@ class InProcessControl:
             call.cancel()
 
     def _call(self, answer: Coroutine[Any, Any, T]) -> T:
+        if self._is_closed:
+            answer.close()
+            raise Unreachable("the call was cancelled")
         try:
             call = asyncio.run_coroutine_threadsafe(answer, self._home)
         except RuntimeError as error:  # its loop has stopped
             answer.close()
             raise Unreachable(f"the control plane has stopped: {error}") from error
         self._under_way.add(call)
-        if self._is_closed:  # asked after adding, so that a call is either refused here or found by `close`
+        if (
+            self._is_closed
+        ):  # closed meanwhile: asked after adding, so that a call is either cancelled here or by `close`
             call.cancel()
         try:
             return call.result()
