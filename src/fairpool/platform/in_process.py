@@ -60,7 +60,7 @@ class InProcessControl:
         self._under_way.add(call)
         if (
             self._is_closed
-        ):  # closed meanwhile: asked after adding, so that a call is either cancelled here or by `close`
+        ):  # meanwhile; asked after adding, so that a call is cancelled here or by `close`
             call.cancel()
         try:
             return call.result()
