@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
@@ -33,7 +34,7 @@ class InProcessControl:
     def __init__(self, plane: Plane, cluster: str, home: asyncio.AbstractEventLoop) -> None:
         self._plane, self._cluster, self._home = plane, cluster, home
         self._under_way: set[Future[Any]] = set()
-        self._is_closed = False
+        self._closed = threading.Event()
 
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
         """What changed after a revision, waiting a while for something to change. Raises `Unreachable`."""
@@ -44,12 +45,12 @@ class InProcessControl:
         return self._call(cluster_sync.pushed(self._plane, self._cluster, report))
 
     def close(self) -> None:
-        self._is_closed = True
+        self._closed.set()
         for call in tuple(self._under_way):
             call.cancel()
 
     def _call(self, answer: Coroutine[Any, Any, T]) -> T:
-        if self._is_closed:
+        if self._closed.is_set():
             answer.close()
             raise Unreachable("the call was cancelled")
         try:
