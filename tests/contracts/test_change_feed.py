@@ -1,4 +1,4 @@
-"""The tail of changes: the database is asked once for all who listen, and nobody misses anything."""
+"""The change-feed cache: the database is read once for all streams, and none misses a change."""
 
 from __future__ import annotations
 

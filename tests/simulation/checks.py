@@ -78,7 +78,7 @@ def _part(life: PodRecord, device_mib: int) -> int:
 
 
 def gangs_are_whole(books: LedgerCache, rigid_since: Mapping[WorkloadId, Instant]) -> Iterator[Wrong]:
-    """Of a gang that needs all its pods, nobody stays while another has no place.
+    """Of a gang that needs all its pods, no pod stays while another has no place.
 
     A pod that was missing already while the others did without it has the grace of broken gangs to come back.
     """

@@ -1,4 +1,4 @@
-"""What was written into the ledger, entry by entry: every change is told, with its reason, and nobody is overtaken."""
+"""What was written into the ledger, entry by entry: every change is told, with its reason, and none is overtaken."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Chronicle:
         self._grace_of: dict[PodId, int] = {}
         self.events: list[Event] = []
         self.is_complete = True
-        """No ledger was lost, and with it lines that nobody else had."""
+        """No ledger was lost, and with it lines that were nowhere else."""
         self.has_gaps = False
         """A loop has started over: what it had not told by then was numbered, and is not told any more."""
         self.rigid_since: dict[WorkloadId, Instant] = {}

@@ -24,7 +24,7 @@ class People:
         self._deleted: ProjectRequest | None = None
 
     def act(self) -> None:
-        """Somebody does something."""
+        """One of them does something."""
         of_researchers = [self._suspend, self._resume, self._resume, self._delete, self._resize]
         of_administrators = [self._quota, self._mark, self._unmark, self._move, self._delete_project, self._rules]
         self._dice.choice([*of_researchers, *of_administrators])()

@@ -1,7 +1,7 @@
 """What the engine really did, life by life, and what no rule allows in it.
 
 Starts and ends are the engine's own. The ledger is asked for one thing only: which look at the engine was written down,
-since an end that nobody had written down before it was lost may lawfully be repeated.
+since an end that was not written down before it was lost may lawfully be repeated.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Record:
         self._declared[spec.id] = spec
 
     def forget(self, known_done: Iterable[PoolView]) -> None:
-        """The ledger is lost, and with it every end that nobody else was told of."""
+        """The ledger is lost, and with it every end that was not reported."""
         kept = set(known_done)
         self._done = {place: pod for place, pod in self._done.items() if place in kept}
         self._of_run.clear()
@@ -153,7 +153,7 @@ def _comes_back(spec: WorkloadSpec) -> bool:
 
 
 class RecordedEngine(SimulatedEngine):
-    """The simulated engine, with somebody who writes down what it does and shows."""
+    """The simulated engine, with a record of what it does and shows."""
 
     def __init__(self, clock: Clock, nodes: Iterable[Node], behaviour_of: BehaviourOf, record: Record) -> None:
         self.record = record
@@ -184,7 +184,7 @@ class RecordedEngine(SimulatedEngine):
 
 
 class RecordedNetwork(FaultyEngine):
-    """The way to the engine, with somebody who writes down which orders set out on it."""
+    """The way to the engine, with a record of the orders that are sent on it."""
 
     def __init__(self, engine: RecordedEngine, faults: Faults, dice: Random, clock: VirtualClock) -> None:
         self._record = engine.record

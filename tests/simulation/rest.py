@@ -26,11 +26,11 @@ Wrong = tuple[str, WorkloadId | None]
 EVICTION_S = 60
 FOR_OTHERS = (Cause.PREEMPTED, Cause.MOVED, Cause.STALE, Cause.NODE_LOST, Cause.VANISHED)
 TOLERANCE_S = 2
-"""The loop has just turned, so that nobody is late by more than a step of the clock."""
+"""The loop has just turned, so that nothing is late by more than a step of the clock."""
 
 
 def nobody_overstays(world: World) -> Iterator[Wrong]:
-    """Between two turns in quiet times: nobody runs where or for longer than it may, unless it has been told to go."""
+    """Between two turns in quiet times: no pod runs where or for longer than it may, unless it is being stopped."""
     staying = [course for course in world.engine.courses() if course.notice_at is None]
     offered = set(world.engine.nodes)
     for course in staying:
@@ -48,7 +48,7 @@ def nobody_overstays(world: World) -> Iterator[Wrong]:
 
 def quota_comes_back_in_time(world: World) -> Iterator[Wrong]:
     """Between two turns in quiet times: who leaves for the sake of others has left within the eviction grace, whatever
-    it asked for, and nobody within their quota waits longer for a place that another project is leaving."""
+    it asked for, and no project within its quota waits longer for a place that another project is leaving."""
     eviction_ms = (EVICTION_S + TOLERANCE_S) * SECOND_MS
     now = world.clock.now()
     lives = {life.id: life for lives in world.cache.pods.values() for life in lives}
@@ -129,7 +129,7 @@ def marked(world: World, name: NodeName) -> Node:
 
 
 def failures_have_an_end(world: World) -> Iterator[Wrong]:
-    """Whoever failed more often than is forgiven has failed."""
+    """A workload that failed more often than its retries has failed."""
     for spec in world.desired.specs.values():
         most = failures_forgiven(spec)
         failures = world.record.failures[spec.id, spec.run]
@@ -202,6 +202,6 @@ def _pools(world: World, organization: Organization) -> dict[NodeName, PoolName]
 
 
 def _milli(world: World, course: PodTimeline) -> int:
-    """What it holds of the devices that are there; those that broke under it are nobody's."""
+    """What it holds of the devices that are there; those that broke under it do not count."""
     node = world.engine.host(course.order.node).node
     return part_of_device(course.order.shape, node) * sum(device < node.gpus for device in course.order.devices)

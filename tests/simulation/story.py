@@ -28,7 +28,7 @@ class Story:
             self._lines.append((now, event.workload, words))
 
     def about(self, concerned: Iterable[WorkloadId]) -> str:
-        """The last lines about these workloads, or about everybody."""
+        """The last lines about these workloads, or about all."""
         wanted = set(concerned)
         lines = [
             f"{self._hours(at)}  {words}"

@@ -51,7 +51,7 @@ def some_organization(dice: Random, two_pools: bool) -> Organization:
     projects = [QueueId(f"team-{letter}") for letter in "abcd"[: dice.randint(1, 4)]]
     department = department_queue("department") if dice.random() < 0.3 else None
     rows = {DEFAULT_POOL: _queues(projects, department, dice)}
-    if two_pools and dice.random() < 0.7:  # otherwise nobody is owed anything there
+    if two_pools and dice.random() < 0.7:  # otherwise no project has a quota there
         rows[BIG_POOL] = _queues(projects, department, dice)
     limit = dice.choice((None, 600))
     pools = (NodePool(), NodePool(name=BIG_POOL, label_key=LABEL, label_value=BIG_POOL))
@@ -125,7 +125,7 @@ class Workshop:
         self._engine, self._dice, self._two_pools = engine, dice, two_pools
 
     def act(self) -> str:
-        """Somebody works on a machine; what was done, if there was one."""
+        """A machine is changed; what was done, if there was one."""
         names = sorted(self._engine.nodes)
         if not names:
             return ""

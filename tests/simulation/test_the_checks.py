@@ -22,7 +22,7 @@ SEEDS = range(12)
 
 
 def ended_when_unseen(life: PodRecord, look: settle.Evidence, now: Instant) -> PodRecord:
-    """What is not seen is over, without anybody having made sure."""
+    """What is not seen is over, although it was not verified."""
     if life.phase is PodPhase.RUNNING and look.observed_phase(life) is settle.Observed.ABSENT:
         return life.end(now, Outcome.LOST, Cause.VANISHED)
     return settle.settle(life, look, now)
@@ -38,7 +38,7 @@ def ended_with_its_node(life: PodRecord, look: settle.Evidence, now: Instant) ->
 def as_long_as_they_like(
     lives: Sequence[PodRecord], spec: WorkloadSpec | None, graces: GraceRules, owed: Mapping[PodId, str]
 ) -> tuple[PodRecord, ...]:
-    """Whoever leaves has the grace that it asked for."""
+    """A pod that stops has the grace period that it asked for."""
     return tuple(lives)
 
 

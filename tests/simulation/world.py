@@ -68,7 +68,7 @@ HOLD_UP_ORDERS = tuple(
 
 
 class Crash(BaseException):
-    """The process of the loop dies here. Nobody may catch it."""
+    """The process of the loop dies here. Nothing may catch it."""
 
 
 class Wrong(AssertionError):
@@ -85,7 +85,7 @@ class Desired:
 
 
 class World:
-    """A cluster, its people and its bad luck."""
+    """A cluster, its users and its faults."""
 
     def __init__(self, seed: int, faults: Faults | None = None, workloads: int | None = None) -> None:
         self.seed = seed
@@ -222,12 +222,12 @@ class World:
             elif spec.want is DesiredState.DELETE:
                 self.fail(f"{workload} was deleted long ago and is still there", workload)
             elif level.phase is WorkloadPhase.PENDING and not _verdicts(cache, workload):
-                self.fail(f"{workload} waits and nobody says why", workload)
+                self.fail(f"{workload} waits without a reason", workload)
             elif level.phase in (WorkloadPhase.INITIALIZING, WorkloadPhase.DELETING, WorkloadPhase.CREATING):
                 self.fail(f"{workload} is still {level.phase.value}: {level.detail}", workload)
         for workload, lives in cache.pods.items():
             if len(lives) > len({life.index for life in lives}) and not any(not life.is_over for life in lives):
-                self.fail(f"{workload} keeps lives that nobody needs", workload)
+                self.fail(f"{workload} keeps pods that are not needed", workload)
 
     def expect_same_from_scratch(self) -> None:
         """A loop that has just started, and looks at everything, would change nothing."""
@@ -236,7 +236,7 @@ class World:
         cache = self.loop.cache
         soon = Instant(self.wall_now() + NEXT_POOL_S * SECOND_MS)
         if cache.pools_tried and cache.quiet_until is not None and cache.quiet_until <= soon:
-            return  # somebody is about to try the next pool, which a new loop would do at once
+            return  # a workload is about to try the next pool, which a new loop would do at once
         observation = self.engine.observe(self.loop.token)
         fresh = LedgerCache(self.ledger.load())
         fresh.stops_confirmed = dict(cache.stops_confirmed)
@@ -490,11 +490,11 @@ class World:
             for each in path.parent.glob("ledger.db*"):
                 each.unlink()
         self._forget()
-        self.engine.find_all()  # whoever starts anew looks for everything: two losses at once are not survived
+        self.engine.find_all()  # a new loop looks for everything: two losses at once are not survived
         self.ledger = self._new_ledger()
 
     def _forget(self) -> None:
-        """Nobody can be blamed any more for what only the ledger knew."""
+        """What only the ledger knew cannot be checked any more."""
         known = [(level.id, index) for level in self.control.workloads() for index in level.done]
         self.record.forget(known)
         self.chronicle.forget()
@@ -506,7 +506,7 @@ class World:
         self.control = self.wire.control = self.people.control = self._new_control()
 
     def _next_moment(self) -> Instant:
-        """The next time at which somebody does something, at most half a minute ahead while things go wrong."""
+        """The next time at which something happens, at most half a minute ahead while things go wrong."""
         now = self.clock.now()
         moments = [arrival.at for arrival in self.arrivals[:1]]
         change = self.engine.next_change_at

@@ -252,10 +252,10 @@ def test_a_life_is_reported_as_the_ledger_holds_it() -> None:
         devices=(2,),
         started_at=Instant(3),
     )
-    report = PodReport.from_life(life, gpus_milli=500)
+    report = PodReport.from_record(life, gpus_milli=500)
     held = {"gpus_milli": 500, "cpu_milli": life.shape.cpu_milli, "memory_bytes": life.shape.memory_bytes}
     assert all(getattr(report, name) == held.get(name, getattr(life, name, None)) for name in PodReport.model_fields)
-    left = PodReport.from_life(replace(life, phase=PodPhase.ENDED), gpus_milli=500)
+    left = PodReport.from_record(replace(life, phase=PodPhase.ENDED), gpus_milli=500)
     assert (left.gpus_milli, left.cpu_milli, left.memory_bytes) == (0, 0, 0), "what is over holds nothing"
 
 

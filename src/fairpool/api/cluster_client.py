@@ -1,4 +1,4 @@
-"""A cluster's calls to its control plane over HTTP: pull and push, as `cluster.link` wants them."""
+"""HTTP client of a cluster for its control plane: pull and push, as `cluster/control_link.py` calls them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Pull and push: all that passes between a control plane and a cluster, always at the cluster's call.
+"""Messages of pull and push between a control plane and its clusters, always called by the cluster.
 
-Both carry levels (this is so), never deltas (this changed), so that what is lost, repeated or late is healed by the
-next. Only history is told line by line, and a line has a number by which it is taken in once.
+Both carry levels (the present state), never deltas, so that what is lost, repeated or late is corrected by the next
+message. Only history is sent event by event, and an event has a number, so that it is stored once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ UNSAID_CAUSE: Mapping[WorkloadPhase, Cause] = MappingProxyType(
         WorkloadPhase.COMPLETED: Cause.FINISHED,
     }
 )
-"""What follows from a phase alone: an end must not be forgotten because nobody gave a reason for it."""
+"""What follows from a phase alone: an end must not be forgotten because no reason was reported."""
 
 
 class DesiredWorkload(WorkloadWire):
@@ -61,7 +61,7 @@ class DesiredWorkload(WorkloadWire):
 
     over: Over | None = None
     incarnations: dict[int, int] = Field(default_factory=dict)
-    """The highest incarnation that was reported of each pod, by index: lives go on from there, none is repeated."""
+    """The highest incarnation that was reported of each pod, by index: the next one is higher, none is repeated."""
     done: tuple[int, ...] = ()
     """Pods that had ended well: their work is not done again."""
 
@@ -134,11 +134,15 @@ class PodReport(Wire):
     memory_bytes: Count = 0
 
     @classmethod
-    def from_life(cls, life: PodRecord, gpus_milli: int = 0) -> PodReport:
-        report = cls.of(life)
-        if not life.is_placed:
+    def from_record(cls, record: PodRecord, gpus_milli: int = 0) -> PodReport:
+        report = cls.of(record)
+        if not record.is_placed:
             return report
-        held = {"cpu_milli": life.shape.cpu_milli, "memory_bytes": life.shape.memory_bytes, "gpus_milli": gpus_milli}
+        held = {
+            "cpu_milli": record.shape.cpu_milli,
+            "memory_bytes": record.shape.memory_bytes,
+            "gpus_milli": gpus_milli,
+        }
         return report.model_copy(update=held)
 
 

@@ -1,4 +1,4 @@
-"""Declarations on the wire: workloads and the organization, as people declared them.
+"""Declared workloads and organization, as they are sent to clusters.
 
 Pairs travel as lists of two, not as objects: their order is part of the model.
 """

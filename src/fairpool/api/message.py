@@ -1,7 +1,7 @@
-"""What all that travels has in common: strict values, versions, and every complaint about a message at once.
+"""Base of the messages between control plane and cluster: strict values, versions, all problems at once.
 
 A `Wire` mirrors one class of the model field by field. While the two agree, `of` and `to_model` need nothing more;
-once the model moves on, the wire class keeps the old words and overrides them.
+once the model changes, the wire class keeps the old fields and overrides the two.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VERSION: Final = 2
 
 
 class Wire(BaseModel):
-    """A value on its way. What it does not know it refuses: a field that is silently dropped is a promise broken."""
+    """A value in a message. Unknown fields are refused: one that is silently dropped is a promise broken."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, from_attributes=True, allow_inf_nan=False)
 
@@ -40,7 +40,7 @@ class Wire(BaseModel):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """Back from what we wrote ourselves; what strangers sent goes through `read`."""
+        """From text that this program wrote; what was received goes through `read`."""
         return cls.model_validate_json(text)
 
 
@@ -54,7 +54,7 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 
 def read(kind: type[MessageT], text: str | bytes) -> MessageT | list[Problem]:
-    """A message that somebody sent, or all that is wrong with it."""
+    """A message that was received, or all that is wrong with it."""
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:

@@ -69,7 +69,7 @@ def rollup(
         gpus_milli=sum(gpus_held_milli(pod, nodes) for pod in shown),
         cpu_milli=sum(pod.shape.cpu_milli for pod in shown if pod.is_placed),
         memory_bytes=sum(pod.shape.memory_bytes for pod in shown if pod.is_placed),
-        pods=tuple(PodReport.from_life(pod, gpus_held_milli(pod, nodes)) for pod in shown),
+        pods=tuple(PodReport.from_record(pod, gpus_held_milli(pod, nodes)) for pod in shown),
         since=_since(spec, state, shown),
         failures=state.failures,
         next_try_at=status.next_try_at,

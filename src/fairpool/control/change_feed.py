@@ -1,7 +1,7 @@
-"""The latest changes in the words in which they are told, worked out once for all who listen.
+"""Cache of the change feed: the latest changes as they are sent, rendered once for all streams.
 
-However many streams are open, after a commit the database is asked once. Who was away for longer than this reaches back
-reads the database for themselves.
+However many streams are open, after a commit the database is read once. A stream that is further behind than the cache
+reaches back reads the database itself.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 
 KEPT = 4096
-"""Changes that are remembered: a busy second or two, some megabytes."""
+"""Changes that are cached: a busy second or two, some megabytes."""
 
 
 class Read(Protocol):
-    """How the database is asked."""
+    """How the database is read."""
 
     def __call__(self, unit: Callable[[Connection], Any]) -> Awaitable[Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """One change, and what is said about it."""
+    """One change, and the line that is sent about it."""
 
     change: changes.Changed
     line: bytes
     without_object: bytes
-    """The same for who may know that something happened, and not how it stands now."""
+    """The same for callers that may know that something happened, and not its present state."""
     department: str
     """Of the project in which it happened."""
     project_now: str | None
@@ -47,31 +47,31 @@ class FeedEntry:
 
 
 class ChangeFeedCache:
-    """What changed lately. For one event loop."""
+    """The latest changes. For one event loop."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self._kept = kept
         self._told: list[FeedEntry] = []
         self._begins_after: int | None = None
         self._reaches = 0
-        self._rings = -1
+        self._notifications = -1
 
     async def after(self, read: Read, notifications: int, revision: int, most: int) -> Sequence[FeedEntry] | None:
-        """What came after a revision, so many at most; None: that was too long ago to be remembered here.
+        """What came after a revision, so many at most; None: that was too long ago to be cached.
 
-        `rings` says how often something was written: while it stays the same there is nothing new to ask for.
+        `notifications` counts the commits: while it stays the same there is nothing new to read.
         """
-        if notifications != self._rings:
+        if notifications != self._notifications:
             await self._catch_up(read)
-            self._rings = notifications
+            self._notifications = notifications
         if self._begins_after is None or revision < self._begins_after:
             return None
         first = bisect_right(self._told, revision, key=lambda told: told.revision)
         return self._told[first : first + most]
 
     def forget(self) -> None:
-        """Whose something was has changed, so that what is remembered may be for other ears now."""
-        self._told, self._begins_after, self._rings = [], None, -1
+        """Empty it: something belongs to another project now, so that other callers may see it."""
+        self._told, self._begins_after, self._notifications = [], None, -1
 
     async def _catch_up(self, read: Read) -> None:
         """To what is written now; from there, where that would be more than is kept."""

@@ -1,7 +1,7 @@
-"""Lives that no level tells of any more, closed by what the history says about them.
+"""Pods that are no longer in reports, closed by their `ended` events.
 
-A level holds the latest life of each pod. How an earlier one ended is in its `ended` event, which may come before or
-after the level with the next life, and may be all that was ever heard of a short one.
+A report holds the latest pod of each index. How an earlier one ended is in its `ended` event, which may come before or
+after the report with its replacement, and may be all that was ever reported of a short one.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from fairpool.model.pod_record import Cause
 
 CAUSES = frozenset(Cause)
 PODS_KEPT = 100
-"""Of each pod. What is preempted every hour for a year has thousands, and nobody reads them."""
+"""Of each pod. What is preempted every hour for a year has thousands, and they are not read."""
 
 
-def close_ended(connection: Connection, cluster: str, told: Iterable[EventReport]) -> None:
+def close_ended(connection: Connection, cluster: str, reported: Iterable[EventReport]) -> None:
     """Write down the ends among these lines."""
-    ends = {line.pod: line for line in told if line.kind == "ended" and line.pod is not None}
+    ends = {line.pod: line for line in reported if line.kind == "ended" and line.pod is not None}
     owners = store.some(connection, list(dict.fromkeys(line.workload for line in ends.values())))
     for pod, end in ends.items():
         owner = owners.get(end.workload)
         place = place_of(end.workload, pod)
-        if owner is not None and owner.cluster == cluster and place is not None:  # nobody closes another's lives
+        if owner is not None and owner.cluster == cluster and place is not None:  # no cluster closes another's pods
             _close(connection, pod, place, end)
 
 
 def is_better_known(connection: Connection, pod: PodId, node: str | None) -> bool:
-    """Whether the node of a life that has ended is known here, and not to whoever reports its end.
+    """Whether the node of a pod that has ended is known here, and not to the loop that reports its end.
 
-    A loop that lost its ledger, as after a restore on a wiped machine, knows no more than that the life had ended.
+    A loop that lost its ledger, as after a restore on a wiped machine, knows no more than that the pod had ended.
     """
     row = store.pod(connection, pod) if node is None else None
     return row is not None and row.phase == PodPhase.ENDED.value and PodReport.from_json(row.document).node is not None

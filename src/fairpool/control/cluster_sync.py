@@ -1,8 +1,8 @@
-"""The control plane's end of the link: what is desired is pulled from here, what is so is pushed to here.
+"""Pull and push of clusters: what is desired is pulled from here, what is observed is pushed to here.
 
 A pull is held until something that was declared changes, at most 20 s; a push is taken in once, whole or not at all.
-A cluster is known by its token, and hears and says nothing about the rows of another. The loop of this very process
-calls `pulled` and `pushed` themselves.
+A cluster is known by its token, and neither reads nor writes rows of another. The loop of the same process calls
+`pulled` and `pushed` directly; simulations, which have no event loop, call `pull_now` and `push_now`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a declared workload changes: its want, its project, its end. Each within a transaction, under a new revision.
+"""Declared workloads: new ones, and changes of their desired state and project, each under a new revision.
 
 A declaration is changed as it is kept, on the wire's own type.
 """
@@ -69,7 +69,7 @@ VERBS = {DesiredState.STOP: "suspended", DesiredState.DELETE: "deleted"}
 def set_want(
     plane: Plane, connection: Connection, row: Any, want: DesiredState, by: str = "", *, force: bool = False
 ) -> bool:
-    """Run, stop or delete it, at the wish of somebody; False: it is so already. `force`: delete it without grace, which
+    """Run, stop or delete it, as `by` asked; False: it is so already. `force`: delete it without grace, which
     is declared as such, so that it can be asked for when it is being deleted already."""
     spec = declaration_of(row)
     if want is DesiredState.DELETE and force and spec.grace_s > 0:
@@ -97,7 +97,7 @@ def move(plane: Plane, connection: Connection, row: Any, project: Any) -> None:
     spec = declaration_of(row).model_copy(update={"project": project.name})
     facts = json.loads(row.facts) | {"projectId": project.name, "projectName": project.name}
     facts |= {"departmentId": project.department, "departmentName": project.department}
-    # Those who see only the project it leaves must hear that it left.
+    # Users who see only the project it leaves must learn that it left.
     kept = plane.settings.changes_kept
     changes.record(connection, "workload", row.id, "moved", plane.now(), project=row.project, declared=False, kept=kept)
     store.change(
@@ -111,7 +111,7 @@ def move(plane: Plane, connection: Connection, row: Any, project: Any) -> None:
 
 
 def follow_department(plane: Plane, connection: Connection, project: str, department: str) -> None:
-    """The work in a project goes with it to another department. What is gone keeps the words of its time."""
+    """The work in a project goes with it to another department. What is gone keeps the names that it had."""
     plane.database.when_committed(plane.change_feed.forget)
     store.set_department(connection, project, department)
     new = {"departmentId": department, "departmentName": department}

@@ -1,4 +1,4 @@
-"""From what was declared of departments, projects and pools to what clusters and their schedulers work with. Pure."""
+"""Queues and other declarations for clusters, from what was declared of departments, projects and pools. Pure."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def organization(
 
 
 def queues_in(pool: str, projects: Iterable[Unit], departments: Iterable[Department]) -> tuple[Queue, ...]:
-    """The queues of one pool, departments first; without departments the projects have nobody above them."""
+    """The queues of one pool, departments first; without departments the projects have no parents."""
     above = list(departments)
     below = [_queue(each, pool, _parent(each, bool(above))) for each in projects]
     owners = [
@@ -136,7 +136,7 @@ def are_queues(departments: Iterable[Department]) -> bool:
 
 
 def project_rules(said: wire.SchedulingRules) -> ProjectRules:
-    """Those that are kept to; how busy devices are is measured by nobody yet, so idle time is not among them."""
+    """Those that are enforced; how busy devices are is not measured yet, so idle time is not among them."""
     return ProjectRules(
         interactive_limit_s=said.interactive_job_time_limit_seconds,
         training_limit_s=said.training_job_time_limit_seconds,

@@ -1,4 +1,4 @@
-"""What projects, departments and pools have in common: what is declared to clusters, and what is there at first."""
+"""Declarations of departments, projects, node pools and node overrides, and what clusters are told of them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organ
 
 
 def pool_view(plane: Plane, connection: Connection, project: Any, pool: str) -> PoolView:
-    """A node pool as work of one project meets it."""
+    """A node pool as the workloads of one project see it."""
     departments = [department_unit(row) for row in store.all_departments(connection)]
     used = bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS))
     above = None
@@ -145,7 +145,7 @@ class OrganizationTree:
     """By project: thousandths of a GPU."""
 
     def queues(self, cluster: str | None = None) -> dict[str, tuple[Queue, ...]]:
-        """By pool: what everybody is owed, in one cluster or in all."""
+        """By pool: the queues with their quotas, in one cluster or in all."""
         mine = [each for each in self.projects if cluster is None or self.clusters[each.name] == cluster]
         named = {each.pool for unit in mine for each in unit.resources}
         named |= {each.pool for unit in self.departments for each in unit.resources}
@@ -294,14 +294,14 @@ def _check_project(connection: Connection, body: wire.ProjectRequest) -> None:
 
 
 def check_resources(connection: Connection, resources: list[wire.DepartmentResources]) -> None:
-    """Go no further if what is owed cannot be."""
+    """Refuse quotas that cannot be."""
     problems = declared.resource_problems(resources, pool_names(connection))
     if problems:
         raise Refused(422, problems)
 
 
 def changed(plane: Plane, connection: Connection, noun: str, name: str, verb: str, now: Instant) -> int:
-    """Write down that it changed; its new revision."""
+    """Record that it changed; its new revision."""
     project = name if noun == "project" else None
     return changes.record(connection, noun, name, verb, now, project=project, kept=plane.settings.changes_kept)
 
@@ -318,7 +318,7 @@ def department_unit(row: Any) -> declared.Department:
     return declared.Department(row.name, tuple(body.resources), row.created_at)
 
 
-# The same text is the same value, which nobody can change; and it is asked for at every submit.
+# The same text is the same value, which cannot be changed; and it is asked for at every submit.
 @lru_cache(maxsize=8192)
 def _project_body(document: str) -> wire.ProjectRequest:
     return wire.ProjectRequest.model_validate_json(document)

@@ -1,7 +1,7 @@
-"""Values as JSON and back, led by their type hints: a dataclass becomes an object with a key for each field.
+"""JSON codec for dataclasses, driven by type hints: an object with a key for each field.
 
-The ledger keeps what has no columns of its own this way, and a simulation its journal. A new field of a dataclass
-needs nothing here unless its type is new. Every field is written, also one that has its default: a default that
+The ledger stores what has no columns of its own this way, and the simulated engine its state file. A new field needs
+nothing here unless its type is new. Every field is written, also one that has its default: a default that
 changes later must not change what was meant when the value was written. A field that is missing takes the default,
 since it is newer than the text.
 

@@ -1,13 +1,14 @@
-"""The control plane of this very process, as its cluster reaches it: the two verbs of the link, without wire or token.
+"""Pull and push within one process: the cluster calls its control plane without HTTP or token.
 
 A cluster elsewhere makes the same two calls through `api.cluster_client`. Here they are handed to the control plane's
-own thread as the values they are: nothing is written as text to be read again, and nobody asks who calls.
+own thread as the values they are: nothing is serialized, and no token is checked.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
@@ -25,15 +26,15 @@ log = logging.getLogger("fairpool.cluster")
 
 
 class InProcessControl:
-    """Both verbs of a control plane that lives on another thread's event loop.
+    """Both calls of a control plane that runs on another thread's event loop.
 
-    Closing it, from any thread, ends the calls under way: a pull that is held must not hold up who wants to leave.
+    Closing it, from any thread, ends the calls under way: a pull that is held must not delay a shutdown.
     """
 
     def __init__(self, plane: Plane, cluster: str, home: asyncio.AbstractEventLoop) -> None:
         self._plane, self._cluster, self._home = plane, cluster, home
         self._under_way: set[Future[Any]] = set()
-        self._is_closed = False
+        self._closed = threading.Event()
 
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
         """What changed after a revision, waiting a while for something to change. Raises `Unreachable`."""
@@ -44,18 +45,21 @@ class InProcessControl:
         return self._call(cluster_sync.pushed(self._plane, self._cluster, report))
 
     def close(self) -> None:
-        self._is_closed = True
+        self._closed.set()
         for call in tuple(self._under_way):
             call.cancel()
 
     def _call(self, answer: Coroutine[Any, Any, T]) -> T:
+        if self._closed.is_set():
+            answer.close()
+            raise Unreachable("the call was cancelled")
         try:
             call = asyncio.run_coroutine_threadsafe(answer, self._home)
         except RuntimeError as error:  # its loop has stopped
             answer.close()
             raise Unreachable(f"the control plane has stopped: {error}") from error
         self._under_way.add(call)
-        if self._is_closed:  # asked after adding, so that a call is either refused here or found by `close`
+        if self._is_closed:  # meanwhile; asked after adding, so that a call is cancelled here or by `close`
             call.cancel()
         try:
             return call.result()

@@ -33,7 +33,7 @@ def titles() -> list[tuple[str, str]]:
 
 
 def copied(example: str, file: Path, *, overwrite: bool) -> Problem | None:
-    """Write an example to a file, for somebody to change."""
+    """Write an example to a file, to be changed."""
     known = examples()
     if example not in known:
         return _unknown(example, known)

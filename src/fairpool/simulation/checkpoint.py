@@ -1,7 +1,7 @@
 """How far a simulation has come, and the folder that keeps it while no process does.
 
 Everything else in the folder (ledger, journal of the engine, database of the control plane) is written by its owner
-before anybody acts on it. The position is written before time moves on and after each action, so whoever continues
+before it is acted on. The position is written before time moves on and after each action, so a process that continues
 repeats at most one moment, in which everything may be repeated.
 """
 
@@ -71,7 +71,7 @@ class Checkpoint:
         """From here on a crash loses nothing."""
 
     def close(self) -> None:
-        """Nobody else has to wait any more."""
+        """Let another process use it."""
 
 
 class Folder(Checkpoint):
@@ -141,7 +141,7 @@ def _claim(path: Path, scenario: Scenario) -> Problem | None:
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:
-    """Beside its place first: whoever reads finds the old one or the new one, never half of it."""
+    """Beside its place first: a reader finds the old one or the new one, never half of it."""
     beside = path.with_name(f".{path.name}.new")
     beside.write_text(json.dumps(document), encoding="utf-8")
     beside.replace(path)

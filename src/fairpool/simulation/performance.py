@@ -1,7 +1,7 @@
 """Plays a scenario: lets the loop rest, does what is due, and moves time on to whatever comes next.
 
 Virtual time jumps. In real time it waits before each jump as long as the jump is, divided by the speed; nothing else
-is different, so the outcome is the same. While nobody plays it, the time of a simulation stands still.
+is different, so the outcome is the same. While it is not played, the time of a simulation stands still.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def play(stage: Stage, shim: Checkpoint, pace: Pace, spectator: Spectator) -> No
 
 
 def _next_moment(stage: Stage, script: Script) -> Instant | None:
-    """When something is due; None: never, if nobody does anything."""
+    """When something is due; None: never, if nothing is submitted or changed."""
     by_itself = stage.next_moment()
     if by_itself is None and script.waits_for_others:
         return None

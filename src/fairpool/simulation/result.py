@@ -19,7 +19,7 @@ from fairpool.simulation.world import Stage
 
 @dataclass(frozen=True)
 class Outcome:
-    """All that is known at the end, or when somebody lost patience."""
+    """All that is known at the end, or when it was interrupted."""
 
     scenario: Scenario
     position: Position

@@ -26,7 +26,7 @@ WAIT_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """Somebody submits a workload; when, is filled in at that moment."""
+    """A user submits a workload; its time is filled in at that moment."""
 
     spec: WorkloadSpec
 
@@ -44,7 +44,7 @@ class Wish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Somebody deletes, suspends or resumes a workload."""
+    """A user deletes, suspends or resumes a workload."""
 
     wish: Wish
     workload: WorkloadId
@@ -55,7 +55,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Somebody asks for another number of pods."""
+    """A user asks for another number of pods."""
 
     workload: WorkloadId
     pods: int | None
@@ -83,7 +83,7 @@ class NodeEvent(StrEnum):
     CORDON = "cordon"
     UNCORDON = "uncordon"
     DRAIN = "drain"
-    """Cordoned, and whoever runs there leaves."""
+    """Cordoned, and its pods are evicted."""
     LOSE = "lose"
     """It does not answer any more; its pods run on, until its agent stops them."""
     REBOOT = "reboot"
@@ -135,7 +135,7 @@ class Condition(StrEnum):
     GONE = "gone"
     """It was deleted, and nothing of it is left."""
     SETTLED = "settled"
-    """Nobody is starting or leaving, and nobody has been promised a place."""
+    """No pod is starting or stopping, and none has been promised a place."""
     IDLE = "idle"
     """Everything that was submitted has come to its end."""
 

@@ -38,13 +38,13 @@ from fairpool.simulation.scenario import (
 from fairpool.simulation.toml_table import Table, called
 
 SETTLE_S = 600
-"""How long the end of a phase waits for everybody to have started or left, before it looks all the same."""
+"""How long the end of a phase waits for all pods to have started or stopped, before figures are checked anyway."""
 DOWN_S = 60
 VERBS = ("submit", "wait", "delete", "suspend", "resume", "resize", "quota", "expect", *NodeEvent)
 
 
 GONE = "Gone"
-"""What a job is of which nothing is left: no phase, because nobody knows it any more."""
+"""What a job is of which nothing is left: no phase, because it is not known any more."""
 
 
 class Pace(StrEnum):
@@ -161,7 +161,7 @@ class Reader:
         names = tuple(WorkloadId(each) for each in words[1:])
         if bool(names) == (condition in ABOUT_ALL):
             fix = f'write wait = "{condition}"' if names else f'write wait = "{condition} NAME"'
-            table.complain("wait", "value", f"{condition} is about {'everybody' if names else 'somebody'}", fix)
+            table.complain("wait", "value", f"{condition} is about {'all jobs' if names else 'certain jobs'}", fix)
         for name in names:
             self._known(table, "wait", name, self.behaviours, "job")
         return [Await(condition, names, table.seconds("within", float(WAIT_S)))]

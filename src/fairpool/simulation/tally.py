@@ -1,7 +1,7 @@
 """Figures from history: use, waits, completion times, preemptions, and what each project had of what it is owed.
 
 Everything follows from what was declared and from the lines of history, both of which outlive a process. Nothing is
-sampled, so that the figures do not depend on when or how often somebody looked.
+sampled, so that the figures do not depend on when or how often they were read.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def tally(
 
 
 def spans_of(history: Iterable[EventReport]) -> dict[PodId, Span]:
-    """The lives of all pods."""
+    """The spans of all pods."""
     spans: dict[PodId, Span] = {}
     for line in history:
         if line.pod is None:

@@ -68,7 +68,7 @@ class Table:
         self.findings.add(place, code, said, fix)
 
     def refuse_others(self, noun: str) -> None:
-        """Say so of every field that nobody asked for: a slip of the keyboard must not pass in silence."""
+        """Complain about every field that was not read: a misspelled name must not be ignored."""
         for key in self.values:
             if key not in self.asked:
                 known = ", ".join(sorted(self.asked))

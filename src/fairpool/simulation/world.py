@@ -1,6 +1,6 @@
 """The assembled world: the real loop, ledger, link and control plane around a simulated engine, on a virtual clock.
 
-Time stands still while anything happens here, and is moved on by whoever holds the stage. In a folder everything is
+Time stands still while anything happens here, and is moved on by the caller. In a folder everything is
 durable: a stage that is set up again in the same folder is the one that was left, at the moment it is told.
 """
 
@@ -156,7 +156,7 @@ class Stage:
         return level.phase in HOLDS_NOTHING
 
     def is_settled(self) -> bool:
-        """Nobody is starting or leaving, and nobody has been promised a place."""
+        """No pod is starting or stopping, and none has been promised a place."""
         return not any(
             level.phase is WorkloadPhase.DELETING or any(pod.phase in UNDER_WAY for pod in level.pods)
             for level in self.levels().values()
@@ -168,8 +168,8 @@ class Stage:
     def node_held_milli(self, node: NodeName) -> int:
         books = self.loop.cache
         nodes = books.observation.nodes if books.observation is not None else {}
-        lives = (life for lives in books.pods.values() for life in lives if life.node == node)
-        return sum(gpus_held_milli(life, nodes) for life in lives)
+        records = (record for records in books.pods.values() for record in records if record.node == node)
+        return sum(gpus_held_milli(record, nodes) for record in records)
 
     def history(self) -> list[EventReport]:
         """Everything that has happened, as the control plane was told."""

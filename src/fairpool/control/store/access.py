@@ -111,13 +111,13 @@ def drop_expired(connection: Connection, now: Instant) -> None:
 
 
 def grants(connection: Connection, subject: str, kind: SubjectType) -> tuple[Grant, ...]:
-    """What somebody was given."""
+    """The roles that a subject was given."""
     rows = connection.execute(_GRANTS, {"subject": subject, "type": kind.value})
     return tuple(Grant(RoleName(row.role), ScopeType(row.scope_type), row.scope_id) for row in rows)
 
 
 def grants_by_token(connection: Connection, digest: str) -> frozenset[Grant] | None:
-    """What whoever has this token was given; None: it is no token any more."""
+    """The roles of the subject with this token; None: the token was revoked."""
     rows = _GRANTS_BY_TOKEN.rows(connection, {"hash": digest})
     if not rows:
         return None
@@ -126,7 +126,7 @@ def grants_by_token(connection: Connection, digest: str) -> frozenset[Grant] | N
 
 
 def name_of(connection: Connection, row: TokenRow) -> str:
-    """Of whoever has this token, for people."""
+    """Of the subject with this token, as it is shown."""
     if row.subject_type is SubjectType.APP:
         app = application(connection, row.subject_id)
         return app.name if app is not None else ""
@@ -251,13 +251,13 @@ def delete_rule(connection: Connection, rule_id: str) -> None:
 
 
 def delete_rules_of_scope(connection: Connection, scope_type: ScopeType, scope_id: str) -> None:
-    """Nobody may inherit what was given over a scope that is gone, when its name is used again."""
+    """When the name of a deleted scope is used again, roles over the former one must not apply."""
     where = (access_rules.c.scope_type == scope_type.value) & (access_rules.c.scope_id == scope_id)
     connection.execute(delete(access_rules).where(where))
 
 
 def has_other_administrator(connection: Connection, rule_id: str | None = None, subject: str | None = None) -> bool:
-    """Whether somebody can still administer when this rule or this subject is gone."""
+    """Whether an administrator is left when this rule or this subject is gone."""
     query = select(access_rules.c.id).where(
         access_rules.c.role == RoleName.ADMINISTRATOR.value,
         access_rules.c.scope_type == ScopeType.TENANT.value,

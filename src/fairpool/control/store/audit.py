@@ -32,7 +32,7 @@ class Kept:
 
 
 def add(connection: Connection, entry: dict[str, Any]) -> None:
-    """Write a line. What was refused is in the server's log as well: wrong passwords, and what somebody may not do."""
+    """Write a line. What was refused is in the server's log as well: wrong passwords, and denied requests."""
     _ADD.run(connection, entry)
     if entry["result"] == "Failed":
         fields = {"by": entry["subject"], "from": entry["source_ip"], "path": entry["url"]}

@@ -100,7 +100,7 @@ def all_nodes(connection: Connection) -> list[Row[Any]]:
 
 
 def images(connection: Connection, cluster_id: str) -> tuple[str, ...] | None:
-    """Patterns of the images that a cluster can run; None: whatever can be pulled, or nobody knows."""
+    """Patterns of the images that a cluster can run; None: any that can be pulled, or unknown."""
     mine = nodes.c.cluster == cluster_id
     anything = select(nodes.c.name).where(mine, nodes.c.document.contains('"images":null')).limit(1)
     if connection.execute(anything).first() is not None:

@@ -130,7 +130,7 @@ def keep_if_older(path: Path) -> Path | None:
 
 
 def version_of(path: Path) -> str | None:
-    """The version of its tables; empty: they are somebody else's, None: there are none. Raises sqlite3's errors."""
+    """The version of its tables; empty: they are of another program, None: there are none. Raises sqlite3's errors."""
     with _looking(path) as connection:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -205,9 +205,9 @@ def copy_database(path: Path, copy: Path) -> None:
 
 
 def leap_ahead(path: Path) -> None:
-    """Make a copy ready to be put back: every revision in it becomes one that nobody has ever seen.
+    """Make a copy ready to be put back: every revision in it becomes one that was never used.
 
-    Changes that came after the copy had numbers too, and to give one of them again would tell whoever holds it that
+    Changes that came after the copy had numbers too, and to use one again would tell a reader that holds it that
     nothing happened since. So all numbers move far beyond those, and what was read before is forgotten, of which its
     readers are told. How far is left to chance: one copy that is put back twice does not count alike both times. A copy
     in which this was cut off is of no use. Tables of every known version have what is needed.

@@ -1,4 +1,4 @@
-"""The one connection that writes, the one that reads, and the commit that writers share.
+"""The database: one connection that writes, one that reads, and group commit.
 
 A unit is an ordinary function of a connection. Units that arrive while a commit is on its way to the disk form the
 next one, so that the price of `synchronous=FULL` is paid once for all of them; each runs in a savepoint of its own and
@@ -65,7 +65,7 @@ class Synchronous(StrEnum):
 
 
 class Closed(Exception):
-    """Somebody wants to write although we have left."""
+    """A write to a database that was closed."""
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class _Pending(Generic[T]):
     since: float = field(default_factory=time.monotonic)
 
     def tell(self, trouble: Exception | None) -> None:
-        """A disk that fails must not leave anybody waiting, and nobody may believe that it was written."""
+        """A disk that fails must not leave callers waiting, nor let them believe that it was written."""
         if self.answer.done():
             return
         error = trouble or self.error
@@ -231,7 +231,7 @@ class Database:
         """From within a unit: do this once what it did can be read by others; not if it is undone."""
         self._then.append(call)
 
-    # Under load, whoever waits for the event loop waits for the whole line of those who want something. So a unit is
+    # Under load, a task that waits for the event loop waits for all tasks before it. So a unit is
     # carried out where it comes in, and between disk and answer there is no task that would have to be woken first.
 
     def _begin(self) -> None:
@@ -264,7 +264,7 @@ class Database:
             self._fail_all(batch, trouble)
 
     def _fail_all(self, batch: list[_Pending[Any]], trouble: Exception) -> None:
-        """Whoever comes next would fare no better."""
+        """The next ones would fail as well."""
         batch += self._queue
         self._queue.clear()
         self._end(batch, trouble)
@@ -306,7 +306,7 @@ class Database:
                 del self._then[asked:]
 
     def _end(self, batch: list[_Pending[Any]], trouble: Exception | None) -> None:
-        """It is on the disk, or could not be brought there: let everybody know, and go on with what came meanwhile."""
+        """It is on the disk, or could not be brought there: tell the callers, and go on with what came meanwhile."""
         then, self._then = self._then, []
         try:
             if trouble is not None:
@@ -328,7 +328,7 @@ class Database:
 
     def _roll_back(self) -> None:
         assert self._writing is not None
-        with suppress(sqlite3.Error):  # then the next BEGIN says so to whoever comes next
+        with suppress(sqlite3.Error):  # then the next BEGIN fails, and its callers are told
             raw = driver_of(self._writing)
             if raw.in_transaction:
                 raw.execute("ROLLBACK")
@@ -348,7 +348,7 @@ class Database:
             self._trouble = trouble
 
     def _commit(self, raw: sqlite3.Connection, tell: Callable[[Exception | None], object]) -> None:
-        """In the commit thread. Whoever was told that it is saved must find it in the file of that name."""
+        """In the commit thread. What was acknowledged must be found in the file of that name."""
         try:
             raw.execute("COMMIT")
             if self._identities() != self._files:

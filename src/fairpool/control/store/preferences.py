@@ -1,4 +1,4 @@
-"""Settings that somebody changed, as rows."""
+"""Settings that an administrator changed, as rows."""
 
 from __future__ import annotations
 

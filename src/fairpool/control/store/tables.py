@@ -136,7 +136,7 @@ preferences = Table(
     Column("updated_by", String(256), nullable=False),
     Column("revision", BigInteger, nullable=False),
 )
-"""Settings that somebody changed; the others are as they come."""
+"""Settings that an administrator changed; the others have their defaults."""
 
 clusters = Table(
     "clusters",
@@ -234,7 +234,7 @@ pods = Table(
     Column("seen_at", BigInteger, nullable=False),
     Column("since", BigInteger, nullable=False),
 )
-"""Each life of each pod, as last reported. Earlier lives are history: they go with their workload, or when many more
+"""Pods as last reported. Those that were replaced are history: they go with their workload, or when many more
 have followed."""
 
 holdings = Table(

@@ -139,7 +139,7 @@ def one(connection: Connection, workload_id: str) -> Any:
 
 
 def shown(connection: Connection, workload_id: str) -> Any:
-    """What is needed to answer a person, and no more."""
+    """What is needed to answer a user, and no more."""
     return _SHOWN.one(connection, {"id": workload_id})
 
 
@@ -261,7 +261,7 @@ def known_pods(connection: Connection, workload_id: str) -> dict[str, Any]:
 
 
 def pod(connection: Connection, pod_id: str) -> Any:
-    """One life as its row; None: nobody told of it."""
+    """One pod as its row; None: it was never reported."""
     return _POD.one(connection, {"id": pod_id})
 
 
@@ -287,7 +287,7 @@ def gone(connection: Connection, workload_id: str, now: Instant, item: str, revi
 
 
 def bury(connection: Connection, column: Column[str], name: str, revision: int) -> None:
-    """What is left of a project or department that is no more. The name may be used again; nobody's role covers this.
+    """What is left of a project or department that is no more. The name may be used again; no role covers this.
 
     A slash is in no name, so that no role can be given over it.
     """
@@ -408,7 +408,7 @@ def _conditions(shape: _Shape) -> list[ColumnElement[bool]]:
 
 
 def _is_place(field: str, operator: Operator) -> bool:
-    """Whoever asks for what was deleted in a project also means one of that name that is no more."""
+    """A filter for what was deleted in a project also means a former project of that name."""
     return operator is Operator.EQUALS and _column(field) in (workloads.c.project, workloads.c.department)
 
 

@@ -40,7 +40,7 @@ def _template() -> bytes:
 
 
 def downgrade(connection: Connection, version: str) -> None:
-    """Back to an earlier shape: for tests, and for whoever must."""
+    """Back to an earlier shape: for tests, and to go back to an older release."""
     config = _config()
     config.attributes["connection"] = connection
     command.downgrade(config, version)

@@ -1,6 +1,6 @@
 """A department that was never given a quota has none: it is owed what its projects are owed together.
 
-Until now departments were made unlimited unless somebody said otherwise, and what was said is not kept apart from what
+Until now departments were made unlimited unless a quota was given, and what was said is not kept apart from what
 was not. So every unlimited quota of a department counts as never set; who means unlimited says so again.
 """
 
