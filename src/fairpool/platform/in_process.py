@@ -59,9 +59,7 @@ class InProcessControl:
             answer.close()
             raise Unreachable(f"the control plane has stopped: {error}") from error
         self._under_way.add(call)
-        if (
-            self._is_closed
-        ):  # meanwhile; asked after adding, so that a call is cancelled here or by `close`
+        if self._closed.is_set():  # meanwhile; asked after adding, so that a call is cancelled here or by `close`
             call.cancel()
         try:
             return call.result()
