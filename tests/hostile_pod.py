@@ -188,7 +188,7 @@ def _uncovered(targets: Targets) -> str | None:
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         places = [line.split()[4] for line in file]
     for place in reversed(places):
-        # What the pod was given may be taken away again by whoever has rights over a copy; what covers may not.
+        # What the pod was given may be taken away again by a process with rights over a copy; what covers may not.
         if LIBC.umount2(place.encode(), 2) == 0 and (got := files(targets) or (place in COVERING and "it")):
             return f"unmounted {place} and got {got}"
     for place in places:
@@ -253,7 +253,7 @@ def packages(targets: Targets) -> str | None:
 
 
 def keys(targets: Targets) -> str | None:
-    """Of the kernel's key rings: what is in that of whoever started the server can be read by nobody in here."""
+    """Of the kernel's key rings: that of the user who started the server cannot be read in here."""
     number = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine)
     if number is None or not os.path.exists("/proc/keys"):
         return None

@@ -83,7 +83,7 @@ class World:
             "deep folders": self.deep_folders,
             "volumes": self.volumes,
             "commands beside it": self.commands,
-            "looking at a visitor": self.looking_at_a_visitor,
+            "reading an exec process": self.reading_an_exec_process,
             "its own folder": self.its_own_folder,
             "its shim": self.its_shim,
             "projects": self.projects,
@@ -151,7 +151,7 @@ class World:
         return "is not forgotten" if self.machine.folder(pod).exists() else None
 
     def deep_folders(self) -> str | None:
-        """Folders in folders and files without number are removed in nobody's time."""
+        """Deep directories and many files are removed in the background."""
         script = (
             "import os\nfor i in range(3000):\n os.mkdir('d'); os.chdir('d')\n"
             "for i in range(2000): open(str(i), 'w').close()"
@@ -167,7 +167,7 @@ class World:
             time.sleep(0.05)
         return None
 
-    # --- taking what is everybody's
+    # --- shared resources
 
     def fork_bomb(self) -> str | None:
         script = (
@@ -233,7 +233,7 @@ class World:
         return self._volumes_of_others()
 
     def _volumes_of_others(self) -> str | None:
-        """Closed to whoever asks: nobody known, or known to be somebody else."""
+        """Refused for an unknown submitter, and for another user."""
         closed = self.machine.shared / "closed"
         closed.mkdir(mode=0o700)
         others = (None, 65_000) if os.getuid() == 0 else (None,)
@@ -248,7 +248,7 @@ class World:
         observed = self.machine.run("owner", "true", volumes=(volume,))
         return None if observed.exit_code == 0 else f"its owner may not mount it: {observed}"
 
-    # --- visitors
+    # --- exec and attach
 
     def commands(self) -> str | None:
         pod = self.machine.up("visited2", "sleep", "1000")
@@ -268,8 +268,8 @@ class World:
         expected = f"['0', '1', '2', '3'] 3 ['0000000000000000', '1'] False {HOME}"
         return None if rest.startswith(expected) else said
 
-    def looking_at_a_visitor(self) -> str | None:
-        """A pod that watches for visitors gets nothing of what they were before they became their command."""
+    def reading_an_exec_process(self) -> str | None:
+        """A pod that watches for exec processes reads nothing of the shim's memory in them."""
         script = (
             "import os\nown = os.getpid()\nprint('ready', flush=True)\n"
             "while True:\n"

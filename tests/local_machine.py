@@ -46,7 +46,7 @@ class Machine:
         self.engine = self.reopen()
 
     def reopen(self, **settings: Any) -> LocalEngine:
-        """Another engine on the same folder, as if the one before had been killed: nobody closes it."""
+        """Another engine on the same directory, as if the one before had been killed: it is not closed."""
         self.settings.update(settings)
         self.engine = LocalEngine(self.root, nodes=self.nodes, **self.settings)
         self.engines.append(self.engine)
@@ -59,7 +59,7 @@ class Machine:
         image: str = "python",
         project: str = "team-a",
         index: int = 0,
-        life: int = 0,
+        incarnation: int = 0,
         **fields: Any,
     ) -> StartOrder:
         """An order for one pod; fields of the program may be given too."""
@@ -76,10 +76,10 @@ class Machine:
         }
         workload = WorkloadId(name)
         return StartOrder(
-            pod=pod_id(workload, index, life),
+            pod=pod_id(workload, index, incarnation),
             workload=workload,
             index=index,
-            incarnation=life,
+            incarnation=incarnation,
             group=GroupId(name),
             pod_set="default",
             run=0,
@@ -202,7 +202,7 @@ def environment_of(pid: int) -> list[bytes]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process, and it is more than an exit status that nobody has asked for."""
+    """Whether there is such a process, and it is not a zombie."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
     except OSError:

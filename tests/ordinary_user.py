@@ -18,16 +18,16 @@ UID = 54_321
 BOOT = """
 import os, sys
 sys.path.insert(0, {source!r})
-from fairpool.agent import namespaces as ns
-ns.unshare(ns.CLONE_NEWNS)
-ns.make_private()
+from fairpool.agent import mounts, namespaces, process_attributes
+namespaces.unshare(namespaces.CLONE_NEWNS)
+mounts.make_private()
 for place, needed in {covered!r}:
     handles = [(path, os.open(path, os.O_PATH)) for path in needed]
-    ns.mount("tmpfs", place, "tmpfs", 0, "mode=755")
+    mounts.mount("tmpfs", place, "tmpfs", 0, "mode=755")
     for path, handle in handles:
         os.makedirs(path)
-        ns.mount(f"/proc/self/fd/{{handle}}", path, "", ns.MS_BIND | ns.MS_REC)
-ns.become_user({uid}, {uid})
+        mounts.mount(f"/proc/self/fd/{{handle}}", path, "", mounts.MS_BIND | mounts.MS_REC)
+process_attributes.become_user({uid}, {uid})
 os.chdir({folder!r})
 os.execve(sys.argv[1], sys.argv[1:], dict(os.environ))
 """
@@ -36,7 +36,7 @@ os.execve(sys.argv[1], sys.argv[1:], dict(os.environ))
 def run_as_ordinary_user(
     command: list[str], folder: Path, environment: Mapping[str, str], timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """As root: run it as somebody without rights, in a folder that is theirs. Else run it as it is."""
+    """As root: run it as an unprivileged user, in a directory of their own. Else run it as it is."""
     variables = {**environment, "HOME": str(folder), "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
     if os.geteuid() == 0:
         os.chown(folder, UID, UID)

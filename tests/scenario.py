@@ -39,7 +39,7 @@ from fairpool.scheduler.plan import plan
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
 from tests import simulated_ledger
-from tests.books import Books
+from tests.accounting import Accounting
 from tests.scenario_rows import (
     START,
     GroupLine,
@@ -135,7 +135,7 @@ class World:
 
     def held(self, queue: str) -> float:
         """GPUs that a queue and those below it hold now."""
-        return Books(self.snapshot).held(QueueId(queue)).gpu_milli / 1000
+        return Accounting(self.snapshot).held(QueueId(queue)).gpu_milli / 1000
 
     def running(self) -> list[str]:
         """Groups of which something runs."""

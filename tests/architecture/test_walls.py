@@ -97,7 +97,8 @@ def test_rooms_that_do_not_exist_yet_are_no_error(tmp_path: Path) -> None:
 NAMED_ROOMS = (
     *("model/node.py", "scheduler/plan.py", "control/app.py", "cluster/loop.py", "replay/saved.py"),
     *("cli/main.py", "cli/runai/main.py", "cli/adm/main.py"),
-    *(f"control/{module}.py" for module in ("admission", "declared", "filters", "rbac")),
+    *(f"control/{module}.py" for module in ("admission", "declared", "feasibility", "filters", "pod_template", "rbac")),
+    "control/resource_request.py",
     *(
         f"cluster/{module}.py"
         for module in (

@@ -47,7 +47,7 @@ class LocalHarness:
             workload,
             *("sh", "-c", f"{deaf}{work}; exit {exit_code}"),
             index=index,
-            life=incarnation,
+            incarnation=incarnation,
             devices=(device,),
         )
         self._patient.courses[order.pod] = Course(run_s=run_s, is_deaf=bool(stop_s))
@@ -84,7 +84,7 @@ class Course:
 class Patient:
     """Answers starts when they have happened: the suite asks at once, and a process takes a moment.
 
-    It also knows when each life should be over, so that time that passes can be followed by a look instead of a guess
+    It also knows when each pod should be over, so that time that passes can be followed by a look instead of a guess
     how long a busy machine takes to stop_notice.
     """
 
@@ -93,7 +93,7 @@ class Patient:
         self._token = Token(0)
         self.courses: dict[PodId, Course] = {}
         self.due: dict[PodId, float] = {}
-        """By the clock that nobody sets."""
+        """By the monotonic clock."""
 
     def observe(self, token: Token) -> Observation:
         observation = self._engine().observe(token)
@@ -124,7 +124,7 @@ class Patient:
                 time.sleep(0.01)
 
     def see_who_is_due_end(self) -> None:
-        """Wait until whoever should be over by now is seen to be."""
+        """Wait until pods that should be over by now are seen to be."""
         due = [pod for pod, at in self.due.items() if at <= time.monotonic()]
         end = time.monotonic() + TIMEOUT_S
         while any(self._runs(pod) for pod in due):

@@ -1,4 +1,4 @@
-"""What a stranger may send, hold and wait for: limits that hold before anybody is asked who they are. Raw sockets."""
+"""What an unauthenticated client may send, hold and wait for. Raw sockets."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_head_without_end_is_refused(running: Running, name: str) -> None:
         assert sent < 16 * 1024 * 1024, "they hang up while we send"
         said = answer(line)  # nothing, if what we still sent crossed it
         assert not said or said.startswith(b"HTTP/1.1 431 ")
-    assert b"uid=None" in running.ask(GET + b"\r\n"), "and answer everybody else"
+    assert b"uid=None" in running.ask(GET + b"\r\n"), "and answer all others"
 
 
 def test_what_is_too_large_is_said_in_our_words(running: Running) -> None:
@@ -203,7 +203,7 @@ def test_a_body_that_was_refused_is_not_read_to_its_end(tmp_path: Path) -> None:
         pytest.param(GET + b"\r\n\r\n\r\n", b"uid=None", id="one request and blank lines"),
     ],
 )
-def test_whoever_does_not_go_on_is_given_up(
+def test_a_client_that_stops_sending_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes, words: bytes
 ) -> None:
     """A11: half-open connections never timed out."""
@@ -253,7 +253,7 @@ def test_connections_that_are_only_held_make_room_for_one_that_asks(tmp_path: Pa
         for line in held:
             line.close()
         until(lambda: not running.server.server_state.connections)
-        assert not running.server.gate._count, "every place is given back"
+        assert not running.server.limiter._count, "every place is given back"
 
 
 @pytest.mark.slow

@@ -220,8 +220,8 @@ class Chaos:
         start = f"{self.platform.data_directory.machine}/pods/"
         return [pid for pid in process_table.pids() if process_table.working_directory(pid).startswith(start)]
 
-    def lives(self) -> dict[tuple[str, str], dict[str, list[int]]]:
-        """Every living process with a mark of ours: by workload and index, then by the mark of its life."""
+    def processes_of_pods(self) -> dict[tuple[str, str], dict[str, list[int]]]:
+        """Every living process of our pods: by workload and index, then by the UUID of its pod."""
         found: dict[tuple[str, str], dict[str, list[int]]] = defaultdict(dict)
         for pid in process_table.pids():
             said = dict(line.split(b"=", 1) for line in environment_of(pid) if b"=" in line)
@@ -232,12 +232,12 @@ class Chaos:
         return found
 
     def pods(self) -> list[int]:
-        return [pid for marks in self.lives().values() for pids in marks.values() for pid in pids]
+        return [pid for marks in self.processes_of_pods().values() for pids in marks.values() for pid in pids]
 
     # --- what must hold
 
     def assert_nothing_runs_twice(self) -> None:
-        twice = {slot: marks for slot, marks in self.lives().items() if len(marks) > 1}
+        twice = {slot: marks for slot, marks in self.processes_of_pods().items() if len(marks) > 1}
         assert not twice, f"{twice} after\n{self.told()}"
         said = list((self.platform.data_directory.machine / "checkpoints").rglob("twice"))
         assert not said, f"{said} after\n{self.told()}"
@@ -285,7 +285,7 @@ class Chaos:
         return {(workload, str(pod.index)) for workload, pod in pods if pod.phase == "running"}
 
     def slots(self) -> set[tuple[str, str]]:
-        return set(self.lives())
+        return set(self.processes_of_pods())
 
     def delete_everything(self) -> None:
         for workload in self.jobs:
@@ -293,7 +293,7 @@ class Chaos:
         self.jobs.clear()
 
     def assert_nothing_is_left(self) -> None:
-        self.until(lambda: not self.lives(), "no process is left")
+        self.until(lambda: not self.processes_of_pods(), "no process is left")
         self.until(lambda: not list((self.platform.data_directory.machine / "pods").iterdir()), "no folder is left")
         self.until(lambda: not self.shims(), "no shim is left")
         pods = self.platform.status["pods"]

@@ -78,14 +78,14 @@ def test_whatever_a_pod_starts_is_its_own(machine: Machine, device: Device) -> N
     assert not [pid for pid in pids if process_table.start_time(pid) is not None]
 
 
-def test_an_stranger_is_known_by_its_mark(machine: Machine, device: Device) -> None:
+def test_an_orphan_is_known_by_its_uuid(machine: Machine, device: Device) -> None:
     pod = machine.up("stranger", "sleep", "600")
     device.processes = dict.fromkeys(machine.processes(pod), 500)
     os.kill(machine.shim_pid(pod), signal.SIGKILL)
     assert look(machine).message == ""
 
 
-def test_a_stranger_beside_a_pod_is_named_and_the_pod_stays(machine: Machine, device: Device) -> None:
+def test_a_foreign_process_beside_a_pod_is_named_and_the_pod_stays(machine: Machine, device: Device) -> None:
     pod, _ = family(machine, device)
     with subprocess.Popen(["sleep", "600"]) as stranger:
         device.processes[stranger.pid] = 500
@@ -95,12 +95,12 @@ def test_a_stranger_beside_a_pod_is_named_and_the_pod_stays(machine: Machine, de
         assert machine.see(pod).state is PodState.RUNNING
         stranger.kill()
         machine.until(lambda: process_table.start_time(stranger.pid) is None, "it has ended")
-        assert look(machine).message == "", "one that nobody has collected yet is gone all the same"
+        assert look(machine).message == "", "a zombie is gone all the same"
     del device.processes[stranger.pid]
     assert look(machine).node.gpus_withheld == ()
 
 
-def test_pods_of_another_installation_are_strangers(machine: Machine, device: Device, tmp_path: Path) -> None:
+def test_pods_of_another_installation_are_foreign(machine: Machine, device: Device, tmp_path: Path) -> None:
     with a_machine(tmp_path / "other") as other:
         pod = other.up("theirs", "sleep", "600")
         other.until(lambda: other.processes(pod), "its environment can be read")

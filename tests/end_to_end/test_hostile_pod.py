@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 AROUND = [
-    *("reports", "fork bomb", "log flood", "deep folders", "volumes", "commands beside it", "looking at a visitor"),
+    *("reports", "fork bomb", "log flood", "deep folders", "volumes", "commands beside it", "reading an exec process"),
     *("its own folder", "its shim", "projects", "the neighbour"),
 ]
 USERS = ["root", "an ordinary user"]

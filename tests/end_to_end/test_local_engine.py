@@ -48,7 +48,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
         pytest.param("exit 0", 0, "", id="ends well"),
         pytest.param("exit 7", 7, "", id="ends with a code"),
         pytest.param("kill -SEGV $$", 139, "killed by SIGSEGV", id="is killed by a signal"),
-        pytest.param("kill -KILL $$", 137, "killed by SIGKILL", id="is killed by somebody"),
+        pytest.param("kill -KILL $$", 137, "killed by SIGKILL", id="is killed from outside"),
     ],
 )
 def test_the_exit_status_is_kept(machine: Machine, command: str, code: int, words: str) -> None:
@@ -122,7 +122,7 @@ import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 for _ in range(8):
     if os.fork() == 0:
-        while True:  # each child forks the next and goes: nobody is there for longer than a moment
+        while True:  # each child forks the next and exits: none is there for longer than a moment
             if os.fork():
                 os._exit(0)
             time.sleep(0.001)
@@ -138,7 +138,7 @@ def test_who_runs_away_by_forking_is_caught(machine: Machine) -> None:
     assert machine.processes(pod) == []
 
 
-def test_a_life_that_was_stopped_before_its_shim_came_does_not_start(machine: Machine) -> None:
+def test_a_pod_stopped_before_its_shim_came_does_not_start(machine: Machine) -> None:
     order = machine.order("a", "sh", "-c", "touch ran; sleep 1000")
     fork_server = machine.engine.supervisor.fork_server_pid
     assert fork_server is not None
@@ -157,15 +157,15 @@ def test_a_life_that_was_stopped_before_its_shim_came_does_not_start(machine: Ma
     assert not list(machine.root.glob("scratch/*/ran"))
 
 
-# --- whoever is killed
+# --- killed components
 
 
 def test_a_pod_whose_shim_is_killed_runs_on_and_is_not_lost(machine: Machine) -> None:
     pod = machine.up("a", "sh", "-c", "while true; do echo tick; sleep 0.05; done")
     since = machine.see(pod).running_since
     os.kill(machine.shim_pid(pod), signal.SIGKILL)
-    heir = machine.folder(pod) / "shim.1"
-    machine.until(lambda: machine.see(pod).message == "" and heir.is_symlink(), "another shim takes over")
+    replacement = machine.folder(pod) / "shim.1"
+    machine.until(lambda: machine.see(pod).message == "" and replacement.is_symlink(), "another shim takes over")
     observed = machine.see(pod)
     assert (observed.state, observed.running_since) == (PodState.RUNNING, since)
     size = len(machine.log(pod))
@@ -253,7 +253,7 @@ def test_an_engine_that_is_killed_loses_nothing(tmp_path: Path, step: int) -> No
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_whenever_an_engine_is_killed_each_life_runs_once(tmp_path: Path, seed: int) -> None:
+def test_whenever_an_engine_is_killed_each_pod_runs_once(tmp_path: Path, seed: int) -> None:
     root, ran = tmp_path / "data", tmp_path / "shared" / "ran"
     with a_machine(root) as machine:
         orders = [machine.order(f"w{n}", "sh", "-c", f"echo {n} >> {ran}; exit {n}") for n in range(12)]
@@ -270,7 +270,7 @@ def test_whenever_an_engine_is_killed_each_life_runs_once(tmp_path: Path, seed: 
         assert sorted(map(int, ran.read_text().split())) == list(range(12))
 
 
-def test_pods_end_and_are_stopped_while_nobody_looks(tmp_path: Path) -> None:
+def test_pods_end_and_are_stopped_while_no_server_runs(tmp_path: Path) -> None:
     with a_machine(tmp_path / "data") as machine:
         ends = machine.up("ends", "sh", "-c", "sleep 0.3; exit 9")
         deaf = machine.up("deaf", "sh", "-c", "trap '' TERM; echo deaf; while true; do sleep 1000; done")
@@ -438,7 +438,7 @@ def test_a_pod_without_gpus_sees_none(machine: Machine) -> None:
     assert found["RUNAI_NUM_OF_GPUS"] == "0"
 
 
-def test_what_a_person_sets_is_set_but_nobody_changes_who_a_pod_is(machine: Machine) -> None:
+def test_users_set_variables_but_not_the_identity_of_a_pod(machine: Machine) -> None:
     wanted = (("LEARNING_RATE", "0.1"), ("POD_UUID", "mine"), ("CUDA_VISIBLE_DEVICES", "0,1,2,3"))
     found = environment(machine, "a", environment=wanted)
     assert found["LEARNING_RATE"] == "0.1"
@@ -458,7 +458,7 @@ def test_pods_of_a_distributed_run_find_each_other(machine: Machine) -> None:
     assert first["WORLD_SIZE"] == second["WORLD_SIZE"] == "2"
     assert first["MASTER_ADDR"] == "127.0.0.1"
     assert first["MASTER_PORT"] == second["MASTER_PORT"]
-    last = machine.run("dist", "sh", "-c", "cat $FAIRPOOL_HOSTFILE", index=1, life=1, pods=2, together=True)
+    last = machine.run("dist", "sh", "-c", "cat $FAIRPOOL_HOSTFILE", index=1, incarnation=1, pods=2, together=True)
     assert machine.log(last.order.pod) == "localhost slots=2\n"
 
 
@@ -553,7 +553,7 @@ def test_a_memory_limit_holds_or_is_said_not_to(machine: Machine) -> None:
         assert (observed.exit_code, observed.message) == (137, "OOMKilled: it used more memory than its limit")
 
 
-# --- visitors
+# --- exec and attach
 
 
 def output_of(run: ExecSession) -> bytes:
@@ -598,7 +598,7 @@ def test_a_shell_has_a_terminal_that_can_be_resized(machine: Machine) -> None:
     run.close()
 
 
-def test_a_command_ends_when_its_visitor_leaves_and_when_the_pod_does(machine: Machine) -> None:
+def test_a_command_ends_when_its_client_disconnects_and_when_the_pod_ends(machine: Machine) -> None:
     pod = machine.up("a", "sleep", "1000")
     leaves, stays = (machine.engine.supervisor.execute(pod, ["sleep", "1000"]) for _ in range(2))
     assert isinstance(leaves, ExecSession)
@@ -620,7 +620,7 @@ def test_a_command_that_does_not_exist_says_so(machine: Machine) -> None:
     run.close()
 
 
-def test_a_pod_without_keyboard_has_no_door_until_somebody_knocks(machine: Machine) -> None:
+def test_a_pod_without_stdin_has_no_socket_until_a_client_asks_for_it(machine: Machine) -> None:
     pod = machine.up("a", "sh", "-c", "trap '' USR1; sleep 1000")
     assert not (machine.folder(pod) / "exec.sock").exists()
     for _ in range(2):
@@ -638,7 +638,7 @@ def test_what_prints_nothing_has_an_empty_log(machine: Machine) -> None:
     machine.forget(pod)
 
 
-def test_nobody_visits_what_does_not_run(machine: Machine) -> None:
+def test_exec_and_attach_need_a_running_pod(machine: Machine) -> None:
     pod = machine.run("a", "true").order.pod
     assert isinstance(machine.engine.supervisor.execute(pod, ["true"]), Problem)
     assert isinstance(machine.engine.supervisor.attach(PodId("never-0-0")), Problem)
@@ -653,7 +653,7 @@ def read_until(line: AttachSession, wanted: bytes) -> bytes:
     return seen
 
 
-def test_whoever_attaches_sees_what_was_shown_and_types(machine: Machine) -> None:
+def test_an_attached_client_sees_earlier_output_and_types(machine: Machine) -> None:
     pod = machine.up("a", "sh", "-c", "echo ready; read line; echo got $line; read line; stty size; exit 4", tty=True)
     machine.until(lambda: "ready" in machine.log(pod), "it is ready")
     first = machine.engine.supervisor.attach(pod)
@@ -708,7 +708,7 @@ def test_a_training_that_was_preempted_resumes_from_its_checkpoint(machine: Mach
     assert (left.exit_code, left.after_notice) == (143, True)
     saved = re.search(r"saved a checkpoint after epoch (\d), step (\d+)", machine.log(first))
     assert saved is not None
-    second = machine.run("hyper1", life=1, **settings)
+    second = machine.run("hyper1", incarnation=1, **settings)
     assert second.exit_code == 0
     assert f"resuming from the checkpoint after epoch {saved[1]}, step {saved[2]}" in machine.log(second.order.pod)
     assert "Epoch 1/4" not in machine.log(second.order.pod)
@@ -735,7 +735,7 @@ def test_of_a_forgotten_workload_its_output_and_what_it_saved_are_left(machine: 
     assert [path.name for path in folders["checkpoints"].rglob("*")] == ["saved", "epoch-1"]
     assert list(folders["rendezvous"].iterdir()) == list(folders["pods"].iterdir()) == []
     assert machine.log(saved) == "kept\n"
-    assert machine.run("gang", "sh", "-c", 'test -d "$FAIRPOOL_CHECKPOINT_DIR"', life=1).exit_code == 0
+    assert machine.run("gang", "sh", "-c", 'test -d "$FAIRPOOL_CHECKPOINT_DIR"', incarnation=1).exit_code == 0
 
 
 def test_the_netapp_image_brings_its_script(machine: Machine) -> None:

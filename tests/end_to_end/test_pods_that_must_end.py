@@ -59,11 +59,11 @@ def test_a_job_on_a_node_that_left_is_ended_before_it_runs_elsewhere(platform: R
     assert marked(workload) == [before], "pods run on"
     again = platform.up("--nodes", "2x4:A100-80GB")
     assert "dgx1-1 and dgx1-2 removed (pods there are stopped)" in again.stdout
-    platform.until(lambda: len(platform.client.history(workload)) == 2, "it has another life")
+    platform.until(lambda: len(platform.client.history(workload)) == 2, "it is replaced")
     platform.until(lambda: not Path(f"/proc/{before}").exists(), "the first one was ended")
     platform.until_phase(workload, "Running")
-    platform.until(lambda: "locked" in platform.log(workload), "the second life has the lock to itself")
-    first, second = sorted(platform.client.history(workload), key=lambda life: life.incarnation)
+    platform.until(lambda: "locked" in platform.log(workload), "the second pod has the lock to itself")
+    first, second = sorted(platform.client.history(workload), key=lambda pod: pod.incarnation)
     assert (first.outcome, first.cause) == ("lost", "node-lost")
     assert second.node in ("a100-1", "a100-2")
     assert len(marked(workload)) == 1
@@ -142,7 +142,7 @@ def said_by(platform: Running, workload: str, word: str) -> tuple[bytes, dict[st
     raise AssertionError("it says nothing of its end")
 
 
-def test_down_reaches_a_server_that_somebody_has_stopped(platform: Running) -> None:
+def test_down_reaches_a_server_that_was_stopped_by_a_signal(platform: Running) -> None:
     platform.up()
     os.kill(platform.pid, signal.SIGSTOP)
     assert "Fairpool is down" in platform.down()

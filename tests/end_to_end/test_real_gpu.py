@@ -43,7 +43,7 @@ def use() -> GpuUse:
 
 
 if use().computing:
-    pytest.skip(f"somebody computes on the first GPU: {use().computing}", allow_module_level=True)
+    pytest.skip(f"the first GPU is in use: {use().computing}", allow_module_level=True)
 
 
 @pytest.fixture
@@ -119,12 +119,12 @@ def test_two_halves_compute_at_the_same_time(machine: Machine) -> None:
 
 
 def test_whatever_a_pod_starts_is_its_own(machine: Machine) -> None:
-    """A child, a daemon without environment, a visitor; also for a server that was killed and started anew."""
+    """A child, a daemon without environment, an exec session; also for a server that was killed and started anew."""
     pod = machine.up("family", *HOLD, "500", "child", "daemon")
     machine.until(lambda: len(use().computing) == 3, "all compute")
     assert len([pid for pid in use().computing if pid in machine.processes(pod)]) == 2, "one has lost its mark"
     visit = machine.engine.supervisor.execute(pod, [*HOLD, "500"])
-    machine.until(lambda: len(use().computing) == 4, "the visitor computes too")
+    machine.until(lambda: len(use().computing) == 4, "the exec session computes too")
     look_anew(machine)
     assert (withheld(machine), words(machine)) == ((), "")
     machine.reopen()
@@ -132,7 +132,7 @@ def test_whatever_a_pod_starts_is_its_own(machine: Machine) -> None:
     assert machine.see(pod).state is PodState.RUNNING
     machine.stop(pod)
     machine.until_exited(pod)
-    assert use().computing == (), "nobody is left when its end is told"
+    assert use().computing == (), "no process is left when its end is reported"
     del visit
 
 
@@ -147,14 +147,14 @@ def test_after_its_shim_was_killed_a_pod_is_still_known(machine: Machine) -> Non
     assert use().computing == ()
 
 
-def test_a_stranger_is_seen_and_named_until_it_leaves(machine: Machine) -> None:
+def test_a_foreign_process_is_seen_and_named_until_it_ends(machine: Machine) -> None:
     pod = machine.up("mine", *HOLD, "500", shape=PodShape(gpu=gpu_portion(500)))
     machine.until(lambda: len(use().computing) == 1, "ours computes")
     with a_stranger() as pid:
         look_anew(machine)
         assert withheld(machine) == (0,)
         assert f"GPU 0 is not scheduled: used by process {pid} (python" in words(machine)
-        assert machine.see(pod).state is PodState.RUNNING, "whoever was there before stays"
+        assert machine.see(pod).state is PodState.RUNNING, "the pod that was there before stays"
     machine.until(lambda: withheld(machine) == (), "the device is given out again")
     assert words(machine) == ""
 
@@ -177,7 +177,7 @@ def test_work_that_cannot_be_seen_shows_by_its_memory(tmp_path: Path) -> None:
     assert seen.stdout.startswith("() GPU 0 is not scheduled: its memory is used by a process that is not visible")
 
 
-def test_the_platform_waits_for_a_stranger_and_survives_a_kill(tmp_path: Path) -> None:
+def test_the_platform_waits_for_a_foreign_process_and_survives_a_kill(tmp_path: Path) -> None:
     platform = Running(tmp_path / "data", nodes="machine")
     folder = Path(gpu_holder.__file__).parent
     hold = f'import sys; sys.path.insert(0, "{folder}"); import gpu_holder; gpu_holder.main("500")'

@@ -1,4 +1,4 @@
-"""What goes wrong around a shim: visitors, full disks, damaged files, kills. The pod's end is kept all the same."""
+"""What goes wrong around a shim: clients, full disks, damaged files, kills. The exit record is written all the same."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def assert_its_end_is_kept(machine: Machine, pod: PodId, go: Path) -> None:
     assert not (machine.folder(pod) / "shim.1").is_symlink()
 
 
-# --- visitors who leave at any moment, and who talk nonsense
+# --- clients that leave at any moment, or send nonsense
 
 
-def test_a_visitor_that_left_before_its_command_ended_costs_nothing(machine: Machine, go: Path) -> None:
+def test_a_client_that_left_before_its_command_ended_costs_nothing(machine: Machine, go: Path) -> None:
     pod = ends_when_told(machine, go)
     shim = machine.shim_pid(pod)
     run = machine.engine.supervisor.execute(pod, ["sleep", "987654"])
@@ -81,7 +81,7 @@ def test_a_visitor_that_left_before_its_command_ended_costs_nothing(machine: Mac
 
 
 @pytest.mark.parametrize("tty", [True, False])
-def test_a_visitor_that_attached_and_left_at_once_costs_nothing(machine: Machine, go: Path, tty: bool) -> None:
+def test_a_client_that_attached_and_left_at_once_costs_nothing(machine: Machine, go: Path, tty: bool) -> None:
     pod = ends_when_told(machine, go, tty=tty, stdin=not tty)
     shim = machine.shim_pid(pod)
     os.kill(shim, signal.SIGSTOP)
@@ -108,12 +108,12 @@ def test_a_visitor_that_attached_and_left_at_once_costs_nothing(machine: Machine
     ],
     ids=repr,
 )
-def test_a_visitor_that_talks_nonsense_is_shown_out(machine: Machine, go: Path, packets: list[bytes]) -> None:
+def test_a_client_that_sends_nonsense_is_disconnected(machine: Machine, go: Path, packets: list[bytes]) -> None:
     pod = ends_when_told(machine, go, tty=True)
-    line = knock(machine, pod)
+    line = connect(machine, pod)
     for packet in packets:
         line.send(packet)
-    with_fds = knock(machine, pod)
+    with_fds = connect(machine, pod)
     null = os.open(os.devnull, os.O_RDWR)
     rights = array.array("i", [null, null, null]).tobytes()
     with_fds.sendmsg([json.dumps({"op": "exec"}).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
@@ -136,7 +136,7 @@ def test_a_command_beside_a_pod_is_under_the_pods_limits(machine: Machine, go: P
 
 
 def test_a_long_paste_into_a_terminal_arrives_whole(machine: Machine, go: Path) -> None:
-    # Nobody reads at first, so not all of it has room; nothing more is typed afterwards.
+    # The program does not read at first, so not all of it has room; nothing more is typed afterwards.
     script = "stty raw -echo; echo ready; until [ -e {go} ]; do sleep 0.05; done; head -c 300000 | wc -c; exit 7"
     pod = machine.up("a", "sh", "-c", script.format(go=go), tty=True)
     machine.until(lambda: "ready" in machine.log(pod), "it is ready")
@@ -161,7 +161,7 @@ def test_what_was_typed_before_the_end_of_input_arrives_whole(machine: Machine, 
     line.close()
 
 
-def knock(machine: Machine, pod: PodId) -> socket.socket:
+def connect(machine: Machine, pod: PodId) -> socket.socket:
     line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     handle = os.open(machine.folder(pod), os.O_PATH)
     line.connect(f"/proc/self/fd/{handle}/exec.sock")
@@ -286,7 +286,7 @@ def test_on_a_full_disk_pods_are_stopped_and_ends_are_kept(tmp_path: Path, troub
 @pytest.mark.parametrize(
     "name", ["exit.json", "stop.json", "reports.json", "main", "main.1.x", "shim.0", "log.0", "log.x"]
 )
-def test_a_damaged_file_of_one_pod_harms_nobody_else(machine: Machine, go: Path, name: str) -> None:
+def test_a_damaged_file_of_one_pod_harms_no_other(machine: Machine, go: Path, name: str) -> None:
     pod = ends_when_told(machine, go)
     shim = machine.shim_pid(pod)
     path = machine.folder(pod) / name
@@ -305,7 +305,7 @@ def test_a_damaged_file_of_one_pod_harms_nobody_else(machine: Machine, go: Path,
 
 
 @pytest.mark.parametrize("what", ["pipe", "endless"])
-def test_a_pod_that_spoils_its_order_holds_up_nobody_else(machine: Machine, what: str) -> None:
+def test_a_pod_that_spoils_its_order_holds_up_no_other(machine: Machine, what: str) -> None:
     """Its order is read by the warm parent of all shims, which must not wait at a pipe, nor read for ever."""
     pod = machine.up("spoiler", "sleep", "600")
     order = machine.folder(pod) / "order.json"
@@ -316,11 +316,11 @@ def test_a_pod_that_spoils_its_order_holds_up_nobody_else(machine: Machine, what
         order.symlink_to("/dev/zero")
     os.kill(machine.shim_pid(pod), signal.SIGKILL)
 
-    def has_heir() -> bool:
+    def has_replacement() -> bool:
         machine.see(pod)  # so that one is asked for
         return (machine.folder(pod) / "shim.1").is_symlink()
 
-    machine.until(has_heir, "an heir has come")
+    machine.until(has_replacement, "a replacement has come")
     assert machine.run("another", "true").exit_code == 0
 
 
@@ -330,7 +330,7 @@ def test_a_pod_whose_order_was_damaged_is_ended(machine: Machine) -> None:
     (machine.folder(pod) / "order.json").write_bytes(b'{"order": ')
     machine.reopen()
     assert pod not in machine.engine.observe(TOKEN).pods
-    machine.until(lambda: not process_table.pod_processes(mark, {}), "nobody knows whose it is, so it is ended")
+    machine.until(lambda: not process_table.pod_processes(mark, {}), "its pod is unknown, so it is killed")
 
 
 def test_an_order_its_shim_cannot_read_is_an_end(machine: Machine) -> None:
@@ -347,7 +347,7 @@ def test_an_order_its_shim_cannot_read_is_an_end(machine: Machine) -> None:
     )
 
 
-def test_a_life_whose_order_was_lost_with_the_power_is_forgotten(machine: Machine) -> None:
+def test_a_pod_whose_order_was_lost_with_the_power_is_forgotten(machine: Machine) -> None:
     lost, begun = machine.folder(PodId("lost-0-0")), machine.folder(PodId("begun-0-0"))
     for folder in (lost, begun):
         folder.mkdir()
@@ -359,7 +359,7 @@ def test_a_life_whose_order_was_lost_with_the_power_is_forgotten(machine: Machin
     machine.engine.observe(TOKEN)
     assert not lost.exists()
     assert machine.log(PodId("lost-0-0")) == "said"
-    assert begun.exists(), "somebody may be writing its order"
+    assert begun.exists(), "another process may be writing its order"
 
 
 def test_a_pod_is_seen_to_run_although_its_shim_can_give_no_hint(machine: Machine) -> None:
@@ -368,7 +368,7 @@ def test_a_pod_is_seen_to_run_although_its_shim_can_give_no_hint(machine: Machin
     assert machine.see(pod).state is PodState.RUNNING
 
 
-def test_hints_that_mean_nothing_harm_nobody(machine: Machine) -> None:
+def test_hints_that_mean_nothing_do_no_harm(machine: Machine) -> None:
     (machine.root / "hints").write_bytes(b"\xff\n\nno such pod\nhalf")
     assert machine.run("a", "sh", "-c", "exit 3").exit_code == 3
 
@@ -416,7 +416,9 @@ def test_a_program_without_its_environment_is_not_lost_with_its_shim(machine: Ma
     machine.until(lambda: len(of_the_pod()) == 3, "all of them run")
     ours = of_the_pod()
     os.kill(shim, signal.SIGKILL)
-    machine.until(lambda: machine.see(pod).message == "" and (machine.folder(pod) / "shim.1").is_symlink(), "an heir")
+    machine.until(
+        lambda: machine.see(pod).message == "" and (machine.folder(pod) / "shim.1").is_symlink(), "a replacement"
+    )
     assert machine.see(pod).state is PodState.RUNNING
     assert machine.engine.supervisor.ours(ours) == set(ours)
     machine.stop(pod)
@@ -426,7 +428,7 @@ def test_a_program_without_its_environment_is_not_lost_with_its_shim(machine: Ma
 
 
 @pytest.mark.parametrize("earlier", [False, True], ids=["by a name", "by a link, as earlier versions said it"])
-def test_an_heir_leaves_alone_who_has_the_programs_number(machine: Machine, earlier: bool) -> None:
+def test_a_replacement_shim_spares_a_process_that_reuses_the_programs_pid(machine: Machine, earlier: bool) -> None:
     innocent = subprocess.Popen(["sleep", "1000"])
     try:
         pod = machine.up("a", "sleep", "1000")
@@ -437,7 +439,9 @@ def test_an_heir_leaves_alone_who_has_the_programs_number(machine: Machine, earl
             (machine.folder(pod) / "main").symlink_to(f"{innocent.pid}.1.0")
         else:
             (machine.folder(pod) / f"main.{innocent.pid}.1.0").touch()
-        machine.until(lambda: machine.see(pod).message == "" and (machine.folder(pod) / "shim.1").is_symlink(), "heir")
+        machine.until(
+            lambda: machine.see(pod).message == "" and (machine.folder(pod) / "shim.1").is_symlink(), "a replacement"
+        )
         machine.stop(pod, grace_s=0)
         machine.until_exited(pod)
         assert machine.processes(pod) == []
@@ -447,33 +451,35 @@ def test_an_heir_leaves_alone_who_has_the_programs_number(machine: Machine, earl
         innocent.wait()
 
 
-def test_an_heir_finds_a_program_of_which_an_earlier_version_told_by_a_link(machine: Machine) -> None:
+def test_a_replacement_shim_finds_a_program_that_an_earlier_version_recorded_as_a_link(machine: Machine) -> None:
     pod = machine.up("a", "env", "-i", "sleep", "765432")
     since = machine.see(pod).running_since
     (main,) = machine.folder(pod).glob("main.*")
     (machine.folder(pod) / "main").symlink_to(main.name.removeprefix("main."))
     main.unlink()
     os.kill(machine.shim_pid(pod), signal.SIGKILL)
-    machine.until(lambda: machine.see(pod).message == "" and (machine.folder(pod) / "shim.1").is_symlink(), "an heir")
+    machine.until(
+        lambda: machine.see(pod).message == "" and (machine.folder(pod) / "shim.1").is_symlink(), "a replacement"
+    )
     assert (machine.see(pod).state, machine.see(pod).running_since) == (PodState.RUNNING, since)
     machine.stop(pod)
     machine.until_exited(pod)
     assert not [pid for pid in process_table.pids() if b"765432" in command_line(pid) and is_running(pid)]
 
 
-def test_an_heir_lets_visitors_in(machine: Machine) -> None:
+def test_a_replacement_shim_serves_exec_and_attach(machine: Machine) -> None:
     pod = machine.up("a", "sleep", "1000")
 
-    def heir_has_come(generation: int) -> bool:
+    def replacement_has_come(generation: int) -> bool:
         return machine.see(pod).message == "" and (machine.folder(pod) / f"shim.{generation}").is_symlink()
 
-    for generation in range(3):  # from the second on there is a door already, and nobody behind it
+    for generation in range(3):  # from the second on there is a socket already, and no listener
         run = machine.engine.supervisor.execute(pod, ["sh", "-c", "exit 5"])
         assert isinstance(run, ExecSession)
         assert run.wait(TIMEOUT_S) == 5
         run.close()
         os.kill(machine.shim_pid(pod, generation), signal.SIGKILL)
-        machine.until(partial(heir_has_come, generation + 1), "an heir")
+        machine.until(partial(replacement_has_come, generation + 1), "a replacement")
 
 
 def test_shims_that_have_ended_are_collected(machine: Machine) -> None:
@@ -482,7 +488,8 @@ def test_shims_that_have_ended_are_collected(machine: Machine) -> None:
     for number in range(3):
         machine.run(f"a{number}", "true")
     machine.until(
-        lambda: not process_table.descendants(fork_server), "nobody is left below the fork server, not even in name"
+        lambda: not process_table.descendants(fork_server),
+        "nothing is left below the fork server, not even a zombie",
     )
 
 

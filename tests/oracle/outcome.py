@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from fairpool.model.ids import GroupId, NodeName, PodId, QueueId
@@ -12,7 +12,8 @@ from fairpool.scheduler.decision import Bind, Evict, EvictionReason, Plan, Promi
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.snapshot import Snapshot
 from tests.oracle.cycle import run_cycle
-from tests.oracle.world import GPU, NO_QUEUE, PLACED, PodState, Status, World
+from tests.oracle.read import read
+from tests.oracle.world import GPU, NO_QUEUE, PLACED, Place, PodState, Status, World
 
 
 class Fate(StrEnum):
@@ -90,7 +91,7 @@ def fate(pod: PodState) -> Fate:
             return Fate.HELD if pod.before is None else Fate.EVICTED
 
 
-# As a plan
+# Plans
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -125,3 +126,26 @@ def plan(snapshot: Snapshot) -> Plan:
         withdrawals=tuple(withdrawals),
         started=tuple(sorted(started)),
     )
+
+
+def applied(snapshot: Snapshot, decided: Plan) -> World:
+    """The world as a plan leaves it."""
+    after = read(snapshot)
+    for bind in decided.binds:
+        pod = after.pods[bind.pod]
+        after = after.with_pods(PodState(pod.row, Status.BOUND, _place(pod, bind)))
+    for eviction in decided.evictions:
+        pod = after.pods[eviction.pod]
+        if pod.place is None:  # the reference can evict what it has only promised
+            after = after.with_pods(PodState(pod.row, Status.PROMISED, Place(eviction.node)))
+        after = after.evict(eviction.pod)
+    for promise in decided.promises:
+        pod = after.pods[promise.pod]
+        vacates = () if pod.place is None or pod.before is None else (pod.place,)
+        promised = replace(pod, status=Status.PROMISED, place=_place(pod, promise), vacates=vacates)
+        after = after.with_pods(promised)
+    return after
+
+
+def _place(pod: PodState, decision: Bind | Promise) -> Place:
+    return Place(decision.node, decision.devices if pod.shares_devices else ())

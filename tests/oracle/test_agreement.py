@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from fairpool.model.ids import PodId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.scheduler.decision import Bind, Plan, Promise
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
-from tests.oracle.outcome import End, Fate, Outcome, decide, outcome_of
-from tests.oracle.read import priority_and_preemptibility, read
-from tests.oracle.world import SOON, Place, PodState, Status, World
+from tests.oracle.outcome import End, Fate, Outcome, applied, decide, outcome_of
+from tests.oracle.read import priority_and_preemptibility
+from tests.oracle.world import SOON, World
 from tests.oracle.worlds import FEATURES, PROFILES, world
 
 POLICIES = {"product": Policy.product, "reference": Policy.reference}
@@ -51,29 +49,6 @@ def check(seeds: range, profile: str, feature: str, policy: str) -> None:
             title = f"world({seed}, {profile!r}, {feature!r}), {policy}"
             differences.append("\n".join([title, *excess, difference(snapshot, real, oracle)]))
     assert not differences, f"{len(differences)} of {len(seeds)} differ\n\n" + "\n\n".join(differences)
-
-
-def applied(snapshot: Snapshot, decided: Plan) -> World:
-    """The world as a plan leaves it."""
-    after = read(snapshot)
-    for bind in decided.binds:
-        pod = after.pods[bind.pod]
-        after = after.with_pods(PodState(pod.row, Status.BOUND, _place(pod, bind)))
-    for eviction in decided.evictions:
-        pod = after.pods[eviction.pod]
-        if pod.place is None:  # the reference can evict what it has only promised
-            after = after.with_pods(PodState(pod.row, Status.PROMISED, Place(eviction.node)))
-        after = after.evict(eviction.pod)
-    for promise in decided.promises:
-        pod = after.pods[promise.pod]
-        vacates = () if pod.place is None or pod.before is None else (pod.place,)
-        promised = replace(pod, status=Status.PROMISED, place=_place(pod, promise), vacates=vacates)
-        after = after.with_pods(promised)
-    return after
-
-
-def _place(pod: PodState, decision: Bind | Promise) -> Place:
-    return Place(decision.node, decision.devices if pod.shares_devices else ())
 
 
 def overcommitted(after: World) -> list[str]:

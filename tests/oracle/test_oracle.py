@@ -11,18 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId
+from fairpool.model.ids import ClaimId, GroupId, Instant, NodeName, PodId, QueueId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node
 from fairpool.model.organization import Entitlement, Queue
 from fairpool.model.quantity import UNLIMITED
-from fairpool.model.workload import Pod, PodGroup, PodSet, PodShape, SubGroup, whole_gpus
+from fairpool.model.workload import Claim, Pod, PodGroup, PodSet, PodShape, SubGroup, whole_gpus
+from fairpool.scheduler.plan import plan as real_plan
 from fairpool.scheduler.policy import Pass, Policy
 from fairpool.scheduler.snapshot import Snapshot
 from tests.conformance.case import Case, read_folder
 from tests.conformance.judge import judge
 from tests.oracle.order import comes_first, group_key, next_victim, unit
-from tests.oracle.outcome import Fate, decide, plan
+from tests.oracle.outcome import Fate, applied, decide, outcome_of, plan
 from tests.oracle.read import read
 from tests.oracle.shares import Share, divide, with_fair_shares
 from tests.oracle.take import is_fair_reclaim, may_reclaim
@@ -304,6 +305,33 @@ def test_equal_priority_is_no_victim_s8() -> None:
     groups = [running("a", "q", 1, 1), waiting("b", "q", 1, gpus=1)]
     ends = decide(snapshot([free_queue("q")], groups, [node("a", 1)])).pods
     assert ends[PodId("a-0")].fate is Fate.HELD
+
+
+@pytest.mark.parametrize(("mine", "theirs", "evicted"), [(3, 5, 0), (2, 6, 1)])
+def test_nothing_is_reclaimed_if_both_sides_end_up_equally_saturated(mine: int, theirs: int, evicted: int) -> None:
+    """Random worlds hardly ever have such a tie, so the real scheduler is compared here."""
+    queues = [
+        Queue(id=QueueId(name), parent=QueueId(parent) if parent else None, gpu=Entitlement(quota * GPU, weight=0))
+        for name, parent, quota in (("d1", "", 2), ("d2", "", 2), ("p1", "d1", 1), ("p2", "d1", 1), ("p3", "d2", 2))
+    ]
+    rows = [running(f"a{index}", "p2", 1, 1) for index in range(mine)]
+    rows += [running(f"b{index}", "p3", 1, 1) for index in range(theirs)]
+    made = snapshot(queues, [*rows, waiting("job", "p1", 1)], [node("a", 8)])
+    ends = decide(made).pods
+    assert sum(end.fate is Fate.EVICTED for end in ends.values()) == evicted
+    assert outcome_of(applied(made, real_plan(made))).pods == ends
+
+
+@pytest.mark.parametrize(("queue", "fate"), [("q", Fate.BOUND), ("other", Fate.WAITING)])
+def test_a_claim_serves_only_its_own_queue(queue: str, fate: Fate) -> None:
+    group, (pod,) = waiting("job", "q", 1)
+    claim = Claim(id=ClaimId("claim"), queue=QueueId(queue))
+    pods = (replace(pod, shape=PodShape(), claims=(claim.id,)),)
+    nodes = [replace(node("a", 0), claim_devices=("card",))]
+    made = replace(snapshot([free_queue("q"), free_queue("other")], [(group, pods)], nodes), claims=(claim,))
+    ends = decide(made).pods
+    assert [end.fate for end in ends.values()] == [fate]
+    assert outcome_of(applied(made, real_plan(made))).pods == ends
 
 
 NOW = Instant(10**9)

@@ -14,7 +14,7 @@ from fairpool.model.workload import Pod
 from fairpool.scheduler.decision import Bind, Evict, Plan, Promise
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.snapshot import Snapshot
-from tests.books import COUNTED, Books, total
+from tests.accounting import COUNTED, Accounting, total
 from tests.properties.occupancy import Occupancy, admits, holds_now, holds_soon
 
 Law = Callable[[Snapshot, Plan], None]
@@ -26,13 +26,13 @@ class Reading:
     def __init__(self, snapshot: Snapshot, plan: Plan) -> None:
         self.snapshot = snapshot
         self.plan = plan
-        self.before = Books(snapshot)
+        self.before = Accounting(snapshot)
         self.pods: dict[PodId, Pod] = {pod.id: pod for pod in snapshot.pods}
         self.evicted: dict[PodId, Evict] = {each.pod: each for each in plan.evictions}
         places: list[Bind | Promise] = [*plan.binds, *plan.promises]
         self.places: dict[PodId, Bind | Promise] = {each.pod: each for each in places}
         self.withdrawn = {each.pod for each in plan.withdrawals}
-        self.after = Books(replace(snapshot, pods=tuple(self._settled())))
+        self.after = Accounting(replace(snapshot, pods=tuple(self._settled())))
 
     def at_once(self) -> list[Pod]:
         """Everything that holds something while the plan is carried out: old, leaving and new."""
@@ -156,7 +156,7 @@ def nothing_that_may_not_be_preempted_is_added_beyond_quota(snapshot: Snapshot, 
         if reading.before.is_preemptible(pod.group):
             continue
         for queue in reading.before.path(reading.before.groups[pod.group].queue):
-            non_preemptible = reading.after.held(queue, firm_only=True)
+            non_preemptible = reading.after.held(queue, non_preemptible_only=True)
             over = _beyond(non_preemptible, reading.before.charge(pod), _quotas(reading.before, queue))
             assert not over, f"{pod.id} takes {queue} beyond its quota: {over}"
 
@@ -164,13 +164,13 @@ def nothing_that_may_not_be_preempted_is_added_beyond_quota(snapshot: Snapshot, 
 Bounds = tuple[int, int, int]
 
 
-def _limits(books: Books, queue: QueueId) -> Bounds:
-    row = books.queues[queue]
+def _limits(accounting: Accounting, queue: QueueId) -> Bounds:
+    row = accounting.queues[queue]
     return (row.gpu.limit, row.cpu.limit, row.memory.limit)
 
 
-def _quotas(books: Books, queue: QueueId) -> Bounds:
-    row = books.queues[queue]
+def _quotas(accounting: Accounting, queue: QueueId) -> Bounds:
+    row = accounting.queues[queue]
     return (row.gpu.quota, row.cpu.quota, row.memory.quota)
 
 
@@ -192,16 +192,16 @@ def _beyond(held: Amounts, asked: Amounts, bounds: Bounds) -> list[str]:
 
 
 def only_broken_gangs_lose_what_may_not_be_preempted(snapshot: Snapshot, plan: Plan) -> None:
-    books = Books(snapshot)
+    accounting = Accounting(snapshot)
     for each in plan.evictions:
-        assert each.reason.by is Pass.STALE or books.is_preemptible(each.group), each
+        assert each.reason.by is Pass.STALE or accounting.is_preemptible(each.group), each
 
 
 def broken_gangs_have_their_grace(snapshot: Snapshot, plan: Plan) -> None:
     grace_ms = snapshot.policy.stale_grace_s * SECOND_MS
     for each in plan.evictions:
         if each.reason.by is Pass.STALE:
-            group = Books(snapshot).groups[each.group]
+            group = Accounting(snapshot).groups[each.group]
             assert group.stale_since is not None, each
             assert snapshot.now - group.stale_since >= grace_ms, each
             assert not group.succeeded, each
@@ -209,7 +209,7 @@ def broken_gangs_have_their_grace(snapshot: Snapshot, plan: Plan) -> None:
 
 
 def _is_broken(snapshot: Snapshot, group: GroupId) -> bool:
-    row = Books(snapshot).groups[group]
+    row = Accounting(snapshot).groups[group]
     alive = COUNTED | {PodPhase.RELEASING}
     return any(
         sum(pod.group == group and pod.pod_set == each.name and pod.phase in alive for pod in snapshot.pods)
@@ -219,12 +219,12 @@ def _is_broken(snapshot: Snapshot, group: GroupId) -> bool:
 
 
 def preemption_stays_inside_a_queue_and_goes_down(snapshot: Snapshot, plan: Plan) -> None:
-    books = Books(snapshot)
+    accounting = Accounting(snapshot)
     for each in plan.evictions:
         if each.reason.by is Pass.PREEMPT:
             assert each.reason.winner is not None
-            assert books.groups[each.group].queue == books.groups[each.reason.winner].queue, each
-            assert books.priority(each.group) < books.priority(each.reason.winner), each
+            assert accounting.groups[each.group].queue == accounting.groups[each.reason.winner].queue, each
+            assert accounting.priority(each.group) < accounting.priority(each.reason.winner), each
 
 
 def nobody_loses_by_consolidation(snapshot: Snapshot, plan: Plan) -> None:
@@ -252,17 +252,17 @@ def every_reclaim_takes_from_who_has_too_much(snapshot: Snapshot, plan: Plan) ->
     but the largest unit taken must leave it above its due.
     """
     reading = Reading(snapshot, plan)
-    books = reading.before
-    fair = books.fair_shares_milli()
+    accounting = reading.before
+    fair = accounting.fair_shares_milli()
     taken: dict[QueueId, list[Evict]] = {}
     due: dict[QueueId, int] = {}
     for each in reading.lost(Pass.RECLAIM):
         assert each.reason.winner is not None
-        taker = books.groups[each.reason.winner].queue
-        gaining, giving = books.parting(taker, books.groups[each.group].queue)
-        entitlement = books.queues[giving].gpu
-        cpu_limit = books.queues[giving].cpu.limit
-        if cpu_limit != UNLIMITED and books.held(giving).cpu_milli > cpu_limit:
+        taker = accounting.groups[each.reason.winner].queue
+        gaining, giving = accounting.diverging_ancestors(taker, accounting.groups[each.group].queue)
+        entitlement = accounting.queues[giving].gpu
+        cpu_limit = accounting.queues[giving].cpu.limit
+        if cpu_limit != UNLIMITED and accounting.held(giving).cpu_milli > cpu_limit:
             continue  # above what it may have of one resource is enough, whichever it is
         assert entitlement.quota != UNLIMITED or entitlement.limit != UNLIMITED, f"{each.pod}: {giving} is unlimited"
         within_quota = _may_be_within_quota(reading, gaining, each.reason.wanted_milli)
@@ -271,7 +271,7 @@ def every_reclaim_takes_from_who_has_too_much(snapshot: Snapshot, plan: Plan) ->
         taken.setdefault(giving, []).append(each)
     for giving, evictions in taken.items():
         units = _units(reading, evictions)
-        most = books.held(giving).gpu_milli + _added_milli(reading, giving)
+        most = accounting.held(giving).gpu_milli + _added_milli(reading, giving)
         before_last = most - sum(units) + max(units)
         assert before_last > due[giving], f"{giving}: {before_last} before the last of {units}, due {due[giving]}"
 
@@ -315,13 +315,13 @@ def _added_milli(reading: Reading, queue: QueueId) -> int:
 def who_reclaims_stays_within_its_fair_share(snapshot: Snapshot, plan: Plan) -> None:
     """With what it had, less what was taken from it in this plan, and what it took; later passes may add more."""
     reading = Reading(snapshot, plan)
-    books = reading.before
-    fair = books.fair_shares_milli()
+    accounting = reading.before
+    fair = accounting.fair_shares_milli()
     for each in plan.evictions:
         if each.reason.by is Pass.RECLAIM and each.reason.winner is not None:
-            queue = books.groups[each.reason.winner].queue
-            stays = [pod for pod in books.pods_of(queue, COUNTED) if pod.id not in reading.evicted]
-            held = sum(books.charge(pod).gpu_milli for pod in stays) + each.reason.wanted_milli
+            queue = accounting.groups[each.reason.winner].queue
+            stays = [pod for pod in accounting.pods_of(queue, COUNTED) if pod.id not in reading.evicted]
+            held = sum(accounting.charge(pod).gpu_milli for pod in stays) + each.reason.wanted_milli
             assert held <= fair[queue], f"{queue} holds {held} with {each.reason.winner}, {fair[queue]} is fair"
 
 
@@ -349,14 +349,14 @@ def minimum_runtimes_are_kept(snapshot: Snapshot, plan: Plan) -> None:
 
 
 def _minimum_runtime_s(reading: Reading, by: Pass, winner: GroupId, victim: GroupId) -> int:
-    books = reading.before
-    path = books.path(books.groups[victim].queue)
+    accounting = reading.before
+    path = accounting.path(accounting.groups[victim].queue)
     if by is Pass.PREEMPT:
-        values = [books.queues[queue].preempt_min_runtime_s for queue in reversed(path)]
+        values = [accounting.queues[queue].preempt_min_runtime_s for queue in reversed(path)]
         return next((value for value in values if value is not None), 0)
-    _, giving = books.parting(books.groups[winner].queue, books.groups[victim].queue)
+    _, giving = accounting.diverging_ancestors(accounting.groups[winner].queue, accounting.groups[victim].queue)
     upwards = reversed(path[: path.index(giving) + 1])
-    values = [books.queues[queue].reclaim_min_runtime_s for queue in upwards]
+    values = [accounting.queues[queue].reclaim_min_runtime_s for queue in upwards]
     return next((value for value in values if value is not None), 0)
 
 
@@ -382,17 +382,19 @@ def nothing_is_evicted_where_a_place_is_free(snapshot: Snapshot, plan: Plan) -> 
 
 
 def _had_no_room_below_a_limit(reading: Reading, pod: Pod) -> bool:
-    books = reading.before
-    for queue in books.path(books.groups[pod.group].queue):
-        others = [each for each in reading.added() if each.id != pod.id and queue in _path_of(books, each)]
-        held = total(books.charge(each) for each in [*books.pods_of(queue, COUNTED), *others, replace(pod, node=None)])
-        if _beyond(held, books.charge(replace(pod, node=None)), _limits(books, queue)):
+    accounting = reading.before
+    for queue in accounting.path(accounting.groups[pod.group].queue):
+        others = [each for each in reading.added() if each.id != pod.id and queue in _path_of(accounting, each)]
+        held = total(
+            accounting.charge(each) for each in [*accounting.pods_of(queue, COUNTED), *others, replace(pod, node=None)]
+        )
+        if _beyond(held, accounting.charge(replace(pod, node=None)), _limits(accounting, queue)):
             return True
     return False
 
 
-def _path_of(books: Books, pod: Pod) -> list[QueueId]:
-    return books.path(books.groups[pod.group].queue)
+def _path_of(accounting: Accounting, pod: Pod) -> list[QueueId]:
+    return accounting.path(accounting.groups[pod.group].queue)
 
 
 # --- words -------------------------------------------------------------------------------------------------------
@@ -409,9 +411,9 @@ def every_waiting_group_has_a_verdict(snapshot: Snapshot, plan: Plan) -> None:
     assert all(plan.verdicts[group].waiting > 0 for group in waiting)
 
 
-def figures_are_those_of_the_books(snapshot: Snapshot, plan: Plan) -> None:
+def figures_are_those_of_the_accounting(snapshot: Snapshot, plan: Plan) -> None:
     """Fair shares are worked out a second time, and every queue is there once."""
-    shares = {queue: int(share) for queue, share in Books(snapshot).fair_shares_milli().items()}
+    shares = {queue: int(share) for queue, share in Accounting(snapshot).fair_shares_milli().items()}
     assert {each.queue: each.fair_share_milli for each in plan.queues} == shares
     assert [each.queue for each in plan.queues] == sorted(shares)
 
@@ -433,5 +435,5 @@ LAWS: tuple[Law, ...] = (
     minimum_runtimes_are_kept,
     nothing_is_evicted_where_a_place_is_free,
     every_waiting_group_has_a_verdict,
-    figures_are_those_of_the_books,
+    figures_are_those_of_the_accounting,
 )

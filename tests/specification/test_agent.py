@@ -219,7 +219,7 @@ def test_tombstones_are_shared_and_last_for_a_boot(tmp_path: Path) -> None:
     later.close()
 
 
-def test_the_latest_lives_have_tombstones_and_the_rest_of_a_long_boot_does_not(tmp_path: Path) -> None:
+def test_the_latest_pods_have_tombstones_and_the_rest_of_a_long_boot_does_not(tmp_path: Path) -> None:
     first, second = (Tombstones(tmp_path / "ended", "boot-1", kept=3) for _ in range(2))
     for number in range(8):
         (first, second)[number % 2].add("over", PodId(f"p{number}"))
@@ -244,7 +244,7 @@ def test_output_of_those_forgotten_longest_ago_goes_first(tmp_path: Path) -> Non
     assert sorted(path.name for path in data.logs.iterdir()) == ["b", "c"]
 
 
-def test_what_is_kept_of_a_forgotten_life_is_what_it_said(tmp_path: Path) -> None:
+def test_of_a_forgotten_pod_its_output_is_kept(tmp_path: Path) -> None:
     data = StateDirectory(tmp_path)
     data.prepare()
     folder = data.pod_directory(PodId("a"))
@@ -261,7 +261,7 @@ def test_what_is_kept_of_a_forgotten_life_is_what_it_said(tmp_path: Path) -> Non
     assert GarbageCollector(data).forget(PodId("a")) == 0, "and again: nothing is left to do"
 
 
-def test_a_shim_that_comes_late_finds_the_life_claimed(tmp_path: Path) -> None:
+def test_a_shim_that_comes_late_finds_the_pod_claimed(tmp_path: Path) -> None:
     data = StateDirectory(tmp_path)
     data.prepare()
     folder = data.pod_directory(PodId("a"))
@@ -274,7 +274,7 @@ def test_a_shim_that_comes_late_finds_the_life_claimed(tmp_path: Path) -> None:
     os.close(inside)
 
 
-def test_a_life_is_not_forgotten_under_a_shim_that_has_just_come(
+def test_a_pod_is_not_forgotten_under_a_shim_that_has_just_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = StateDirectory(tmp_path)
@@ -300,7 +300,7 @@ def test_what_a_pod_hides_in_a_folder_is_not_kept(tmp_path: Path) -> None:
     assert not (data.logs / "a" / "log.d").exists()
 
 
-def test_forgetting_goes_on_where_somebody_was_killed(tmp_path: Path) -> None:
+def test_forgetting_goes_on_where_a_server_was_killed(tmp_path: Path) -> None:
     data = StateDirectory(tmp_path)
     data.prepare()
     for folder, name in ((data.logs / "a", "log.0"), (data.pod_directory(PodId("a")), "log.1")):
@@ -323,7 +323,7 @@ def test_old_output_takes_up_no_more_than_it_may(tmp_path: Path) -> None:
     assert sorted(path.name for path in data.logs.iterdir()) == ["b", "c"]
 
 
-def test_saved_work_goes_when_it_is_old_and_too_much_and_nobodys(tmp_path: Path) -> None:
+def test_checkpoints_go_when_they_are_old_and_too_many_and_have_no_pod(tmp_path: Path) -> None:
     data = StateDirectory(tmp_path)
     data.prepare()
     saved = tmp_path / "checkpoints"
@@ -342,7 +342,7 @@ def test_saved_work_goes_when_it_is_old_and_too_much_and_nobodys(tmp_path: Path)
     assert sorted(path.name for path in saved.iterdir()) == ["alive", "busy", "young"]
 
 
-def test_meeting_places_do_not_pile_up(tmp_path: Path) -> None:
+def test_rendezvous_files_do_not_pile_up(tmp_path: Path) -> None:
     data = StateDirectory(tmp_path)
     data.prepare()
     meeting = tmp_path / "rendezvous"
@@ -482,7 +482,7 @@ def test_reports_add_up_and_never_disturb(tmp_path: Path) -> None:
 
 
 class Strange:
-    """A number of somebody else's: NumPy's, or a tensor of one."""
+    """A number of another library: NumPy's, or a tensor of one."""
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -529,7 +529,7 @@ def test_of_the_pods_that_share_a_folder_one_saves(
 
     def while_another_saves(source: str, target: str) -> None:
         monkeypatch.undo()
-        monkeypatch.setattr(os, "getpid", lambda: 1)  # its earlier life, that has not left yet
+        monkeypatch.setattr(os, "getpid", lambda: 1)  # its earlier incarnation, which has not ended yet
         assert training(tmp_path).save()
         plain(source, target)
 

@@ -1,4 +1,4 @@
-"""A backup is whole or not there; a restore is done or not, whoever is killed or fails meanwhile, and loses nothing."""
+"""A backup is complete or absent; a restore is done or not, whatever is killed or fails meanwhile."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_restores_of_one_second_keep_what_each_replaced(
 
 
 class Killed(BaseException):
-    """Nobody catches it, as nobody catches the end of a process."""
+    """Not caught, as the end of a process cannot be."""
 
 
 def dying_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,7 +400,7 @@ def test_what_is_no_file_at_all_is_not_waited_for(data_directory: DataDirectory,
 
 
 def tampered(tmp_path: Path, *statements: str) -> Path:
-    """A backup whose database somebody has worked on."""
+    """A backup whose database was tampered with."""
     path = tmp_path / "tampered.sqlite"
     path.write_bytes(new_database())
     with closing(sqlite3.connect(path, isolation_level=None)) as database:

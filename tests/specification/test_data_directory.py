@@ -98,7 +98,7 @@ def test_a_folder_that_others_could_read_is_closed_to_them(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["", "machine", "machine/images.toml", "control.sqlite"])
-def test_what_somebody_else_made_is_not_obeyed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_files_of_another_user_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     data_directory = DataDirectory(tmp_path / "data")
     data_directory.prepare()
     data_directory.machine.mkdir()

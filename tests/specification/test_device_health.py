@@ -59,7 +59,7 @@ def test_an_idle_device_is_given_out() -> None:
     assert world.look() == CheckedNode(world.nodes[0].node)
 
 
-def test_somebody_elses_process_withholds_a_device_and_is_named() -> None:
+def test_a_foreign_process_withholds_a_device_and_is_named() -> None:
     seen = World(Device(), Device(processes={OURS: 100, THEIRS: 100}), Device(processes={OURS: 100})).look()
     assert seen.node.gpus_withheld == (1,)
     assert seen.words == "GPU 1 is not scheduled: used by process 4200077 (unknown), which is not part of a pod"
@@ -71,7 +71,7 @@ def test_many_processes_are_not_all_named() -> None:
     assert "4200080" not in words
 
 
-def test_a_device_is_given_out_again_when_the_stranger_has_left() -> None:
+def test_a_device_is_scheduled_again_when_the_foreign_process_has_ended() -> None:
     device = Device(processes={THEIRS: 3000})
     world = World(device)
     assert world.look().node.gpus_withheld == (0,)
@@ -79,9 +79,9 @@ def test_a_device_is_given_out_again_when_the_stranger_has_left() -> None:
     assert world.look() == CheckedNode(world.nodes[0].node)
 
 
-def test_memory_that_nobody_has_whom_we_see_is_work_in_another_container() -> None:
+def test_memory_that_no_visible_process_explains_is_work_in_another_container() -> None:
     seen = World(Device(hidden={1234: 2000})).look()
-    assert seen.node.gpus_withheld == (0,), "at the first look nobody of ours can just have left"
+    assert seen.node.gpus_withheld == (0,), "at the first check no pod of ours can just have ended"
     assert "by a process that is not visible from here" in seen.words
 
 
@@ -97,7 +97,7 @@ def test_later_it_must_be_seen_twice() -> None:
     assert world.look().node.gpus_withheld == ()
 
 
-def test_a_process_that_has_ended_and_is_still_listed_is_no_stranger() -> None:
+def test_a_process_that_has_ended_and_is_still_listed_does_not_count() -> None:
     """Seen for 67 ms after a kill: its first thread is gone, others still let go of the device."""
     device = Device()
     world = World(device)

@@ -66,15 +66,15 @@ def test_the_reserve_takes_up_space_until_it_is_given_back(tmp_path: Path) -> No
     reserve.release()
 
 
-def test_nobody_is_looked_at_while_there_is_room(tmp_path: Path) -> None:
+def test_pods_are_not_measured_while_there_is_room(tmp_path: Path) -> None:
     reserve = Disk(tmp_path / "reserve", 16 * MIB, 256 * MIB)
     reserve.measure()
     assert reserve.hold()
 
-    def nobody() -> list[Writer]:
+    def no_writers() -> list[Writer]:
         raise AssertionError("it costs")
 
-    watch = DiskWatch(reserve, nobody, lambda pod, reason: None, lambda event, fields: None)
+    watch = DiskWatch(reserve, no_writers, lambda pod, reason: None, lambda event, fields: None)
     assert watch.check() is None
 
 
@@ -102,7 +102,7 @@ def test_who_fills_the_disk_is_stopped_and_the_reserve_comes_back(tmp_path: Path
     assert stopped == [("filler-0-0", "Evicted: it filled the disk: 8 MiB written to its scratch")]
     assert 0 < reserve.held_bytes < 16 * MIB, "a little is given back first, to write down who is stopped"
     assert watch.check() is None
-    assert len(stopped) == 1, "its folders are being removed, and nobody else is blamed"
+    assert len(stopped) == 1, "its folders are being removed, and no other pod is blamed"
     writers.clear()
     reserve.used += 2 * MIB
     assert watch.check() is None

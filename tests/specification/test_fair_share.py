@@ -8,7 +8,7 @@ import pytest
 
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.policy import Policy
-from tests.books import Books
+from tests.accounting import Accounting
 from tests.scenario import World
 
 DIVISIONS = [
@@ -60,8 +60,8 @@ def test_fair_shares(capacity: int, queues: list[str], fair: list[float], usage_
         _ask(world, name, demand)
     shares = {figures.queue: figures.fair_share_milli / 1000 for figures in plan(world.snapshot).queues}
     assert [shares[queue.id] for queue in world.snapshot.queues] == fair
-    ours = Books(world.snapshot).fair_shares_milli()
-    assert [ours[queue.id] / 1000 for queue in world.snapshot.queues] == fair, "the books of the tests are wrong"
+    ours = Accounting(world.snapshot).fair_shares_milli()
+    assert [ours[queue.id] / 1000 for queue in world.snapshot.queues] == fair, "the accounting of the tests is wrong"
 
 
 def _ask(world: World, queue: str, demand: str) -> None:

@@ -42,7 +42,7 @@ def test_who_hints_is_never_kept_waiting(tmp_path: Path) -> None:
         hints.send("a-0-0")
     assert listener.take() == ({"a-0-0"}, False)
     listener.close()
-    hints.send("a-0-0")  # nobody listens any more
+    hints.send("a-0-0")  # there is no reader any more
     (tmp_path / "hints").unlink()
     (tmp_path / "hints").mkdir()
     hints.send("a-0-0")

@@ -164,8 +164,8 @@ def test_a_home_is_its_owners_alone(ground: Isolation, tmp_path: Path) -> None:
         pytest.param(0o750, 8, [9], True, id="its group"),
         pytest.param(0o705, 8, [9], False, id="its group has less than others"),
         pytest.param(0o705, 8, [], True, id="others"),
-        pytest.param(0o750, None, [], False, id="nobody in particular"),
-        pytest.param(0o755, None, [], True, id="anybody"),
+        pytest.param(0o750, None, [], False, id="no user in particular"),
+        pytest.param(0o755, None, [], True, id="all users"),
         pytest.param(0o000, 0, [], True, id="root"),
     ],
 )
@@ -188,14 +188,14 @@ def test_what_the_submitter_could_not_open_is_not_mounted(
 
 
 def test_who_is_not_known_mounts_nothing_that_is_closed_to_others(ground: Isolation, tmp_path: Path) -> None:
-    """Of what belongs to somebody else: here a folder of the system's, as an ordinary server would see it."""
+    """Of what belongs to another user: here a folder of the system's, as an ordinary server would see it."""
     others = rule(ground, uid=65_000, gids=[])
     (closed := tmp_path / "closed").mkdir(mode=0o750)
     with pytest.raises(SourceRefused, match="not readable for user 65000"):
         open_source(str(closed), others)
 
 
-def test_temporary_files_of_everyone_are_mounted_for_nobody_unknown(ground: Isolation, tmp_path: Path) -> None:
+def test_shared_temporary_files_are_not_mounted_for_unknown_submitters(ground: Isolation, tmp_path: Path) -> None:
     about = os.stat_result((stat.S_IFDIR | 0o1777, 1, 1, 1, os.getuid() + 1, 9, 0, 0, 0, 0))
     with pytest.raises(SourceRefused, match="temporary files of all users"):
         mount_source._refuse_what_is_ours(about, "/tmp")
@@ -278,7 +278,7 @@ def test_each_project_has_a_user_of_its_own_for_good(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", '{"projects": {"a": 0}}', '{"first": 0}', '{"projects": {"a": -1}}'])
-def test_a_damaged_table_of_users_makes_nobody_root(tmp_path: Path, content: str) -> None:
+def test_a_damaged_table_of_users_makes_no_project_root(tmp_path: Path, content: str) -> None:
     (tmp_path / "users.json").write_text(content)
     with pytest.raises(OSError, match="restore it from a backup"):
         ProjectUsers(tmp_path).user_of(QueueId("a"))
@@ -298,7 +298,7 @@ def test_what_earlier_versions_made_is_handed_over_but_not_what_it_points_to(tmp
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root hands files over")
-def test_folders_however_deep_are_handed_over(tmp_path: Path) -> None:
+def test_folders_however_deep_change_their_owner(tmp_path: Path) -> None:
     (claim := tmp_path / "claim").mkdir()
     here = os.open(claim, os.O_RDONLY)
     for _ in range(1500):
@@ -323,7 +323,7 @@ def test_a_lost_table_of_users_is_found_again_by_whose_the_claims_are(tmp_path: 
     os.chown(run, users.user_of(QueueId("c")).uid, 0)
     (tmp_path / "users.json").unlink()
     again = ProjectUsers(tmp_path)
-    assert again.user_of(QueueId("new")).uid == FIRST_UID + 3, "nothing of anyone before"
+    assert again.user_of(QueueId("new")).uid == FIRST_UID + 3, "nothing of an earlier project"
     assert again.user_of(QueueId("b")).uid == FIRST_UID + 1
     assert again.user_of(QueueId("a")).uid == FIRST_UID
 

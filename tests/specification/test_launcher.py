@@ -10,7 +10,7 @@ from fairpool.agent.launcher import Launcher
 
 
 def test_an_answer_that_was_not_read_yet_is_no_silence(tmp_path: Path) -> None:
-    """Between two turns nobody reads; `fairpool status` must not call that trouble."""
+    """Between two turns answers are not read; `fairpool status` must not call that trouble."""
     launcher = Launcher(tmp_path / "log", tmp_path / "rehearsal")
     ours, fork_server = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)

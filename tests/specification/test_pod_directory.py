@@ -81,7 +81,7 @@ def no_room(*_: object, **__: object) -> int:
 
 
 @pytest.mark.parametrize("writer", ["shim", "supervisor"])
-def test_an_order_is_on_the_disk_before_the_end_of_its_life(
+def test_an_order_is_on_the_disk_before_the_exit_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str
 ) -> None:
     """It is not waited for at the start. After a power cut it alone tells whose end `exit.json` is."""
@@ -226,7 +226,7 @@ def test_too_much_output_of_forgotten_pods_goes_oldest_first(tmp_path: Path) -> 
 # --- who is signalled
 
 
-def test_nobody_is_signalled_who_only_has_the_number() -> None:
+def test_a_process_that_reuses_a_pid_is_not_signalled() -> None:
     innocent = subprocess.Popen(["sleep", "1000"])
     try:
         started = process_table.start_time(innocent.pid)

@@ -1,4 +1,4 @@
-"""Notices and who enforces them: graces by a clock that does not jump, marks that say whose they are, a timer."""
+"""Stop notices and their enforcement: grace periods by a clock that does not jump, UUIDs of pods, a timer."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def told(folder: Path) -> stop_notice.StopNotice:
 # --- the notice
 
 
-def test_a_grace_runs_on_whoever_reads_the_notice_later(tmp_path: Path, clock: Clock) -> None:
+def test_a_grace_period_runs_on_whichever_process_reads_the_notice_later(tmp_path: Path, clock: Clock) -> None:
     stop_notice.write(str(tmp_path), 30, "reclaimed")
     clock.now += 20
     assert (told(tmp_path).remaining_s, told(tmp_path).reason) == (10, "reclaimed")
@@ -58,7 +58,7 @@ def test_a_grace_runs_on_whoever_reads_the_notice_later(tmp_path: Path, clock: C
     assert told(tmp_path).remaining_s == 0
 
 
-def test_told_again_a_grace_ends_earlier_or_as_before(tmp_path: Path, clock: Clock) -> None:
+def test_after_a_second_notice_a_grace_period_ends_earlier_or_as_before(tmp_path: Path, clock: Clock) -> None:
     stop_notice.write(str(tmp_path), 30, "first")
     clock.now += 25
     stop_notice.write(str(tmp_path), 10, "a shorter grace that would end later")
@@ -95,7 +95,7 @@ def test_whatever_is_written_there_a_grace_is_bounded(
 # --- who enforces it
 
 
-def test_a_life_is_due_a_little_after_its_grace_and_never_later_than_first_said(reaper: Reaper, clock: Clock) -> None:
+def test_a_pod_is_overdue_a_little_after_its_grace_period_and_never_later(reaper: Reaper, clock: Clock) -> None:
     reaper.set_deadline(POD, 30)
     reaper.set_deadline(POD, 60)
     assert reaper.next_deadline() == clock.now + 30 + SLACK_S
@@ -109,16 +109,16 @@ def test_a_life_is_due_a_little_after_its_grace_and_never_later_than_first_said(
     assert reaper.overdue() == []
 
 
-def test_a_mark_is_of_one_life_and_says_of_which_installation(reaper: Reaper, tmp_path: Path) -> None:
+def test_a_uuid_identifies_one_pod_and_its_installation(reaper: Reaper, tmp_path: Path) -> None:
     other = Reaper(uuid.uuid4(), tmp_path, Limiter("", "", 0, "none here"), lambda: None)
-    marks = [reaper.pod_uuid(PodId(f"train-0-{life}")) for life in range(100)]
+    marks = [reaper.pod_uuid(PodId(f"train-0-{number}")) for number in range(100)]
     assert len(set(marks)) == 100
     assert all(reaper._is_ours(mark) and not other._is_ours(mark) for mark in marks)
     assert [str(uuid.UUID(mark)) for mark in marks] == marks
     assert not reaper._is_ours("")
 
 
-def test_a_pod_waits_for_strays_of_its_earlier_lives_only(reaper: Reaper) -> None:
+def test_a_pod_waits_for_orphans_of_its_earlier_incarnations_only(reaper: Reaper) -> None:
     reaper.orphans = {reaper.pod_uuid(PodId("train-1-2")): {4711: 1}}
     assert reaper.has_earlier_orphan(WorkloadId("train"), 1, 3)
     assert not reaper.has_earlier_orphan(WorkloadId("train"), 1, 2)
@@ -126,7 +126,7 @@ def test_a_pod_waits_for_strays_of_its_earlier_lives_only(reaper: Reaper) -> Non
     assert not reaper.has_earlier_orphan(WorkloadId("other"), 1, 3)
 
 
-def test_what_was_remembered_in_another_boot_or_is_damaged_is_nothing(reaper: Reaper, tmp_path: Path) -> None:
+def test_selectors_of_another_boot_or_a_damaged_file_are_ignored(reaper: Reaper, tmp_path: Path) -> None:
     file = tmp_path / "processes.json"
     row = [reaper.pod_uuid(POD), [0, 0], [1, 1], 5]
     file.write_text(json.dumps({"boot_id": "b", "pods": [row]}))

@@ -1,4 +1,4 @@
-"""What whoever starts the platform is told and given."""
+"""What the user who starts the platform is shown and granted."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """CPU and memory limits of a pod by control groups: version 2 where it has the controllers, else version 1.
 
 A pod without limits gets no group: it costs each start a migration, and its processes are found without one.
-Where no group may be made the limits are not enforced, and `Limiter.missing` says why, for people to read.
+Where no group can be created the limits are not enforced, and `Limiter.missing` contains the reason.
 Used by the supervisor (which asks what is possible) and by shims (which make, enter and remove a group).
 """
 

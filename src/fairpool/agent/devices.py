@@ -59,7 +59,7 @@ def simulated_node(
     cpus: int = DGX1_CPUS,
     memory_bytes: int = DGX1_MEMORY_BYTES,
 ) -> LogicalNode:
-    """A node whose devices do not exist; its label, and the devices' own tool, say so."""
+    """A node whose devices do not exist; its label, and `nvidia-smi` in its pods, show that."""
     devices = tuple(
         Gpu(index=index, uuid=f"SIM-{name}-{index}", name=product, memory_mib=memory_mib, is_simulated=True)
         for index in range(gpus)

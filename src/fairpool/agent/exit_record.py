@@ -18,7 +18,7 @@ UNKNOWN_EXIT_CODE = 137
 
 
 class ExitRecord:
-    """The exit code of a pod, why it ended, and whether it had been told to stop."""
+    """The exit code of a pod, why it ended, and whether it had a stop notice."""
 
     __slots__ = ("after_notice", "code", "words")
 
@@ -27,7 +27,7 @@ class ExitRecord:
 
 
 def write(directory: str, record: ExitRecord, at_ms: int) -> None:
-    """On the disk when this returns; after the order, which says whose end it is and was not flushed at the start."""
+    """On the disk when this returns; after the order, which was not flushed at the start."""
     with suppress(OSError):
         sync_file(f"{directory}/order.json")
     text = {"code": record.code, "words": record.words, "at": at_ms, "after_notice": record.after_notice}

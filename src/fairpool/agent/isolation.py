@@ -175,9 +175,9 @@ def _groups(uid: int) -> list[int]:
 
 def _processes_max() -> int:
     """What the administrator has set, else a quarter of what the machine and the server's user can have."""
-    told = os.environ.get(PROCESSES_VARIABLE, "")
-    if told.isascii() and told.isdigit() and int(told) > 0:
-        return int(told)
+    chosen = os.environ.get(PROCESSES_VARIABLE, "")
+    if chosen.isascii() and chosen.isdigit() and int(chosen) > 0:
+        return int(chosen)
     own, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     possible = [PROCESSES_MAX * 4]
     if own != resource.RLIM_INFINITY and os.geteuid() != 0:

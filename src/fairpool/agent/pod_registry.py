@@ -23,7 +23,7 @@ class WatchedPod:
     """A pod as it was last observed."""
 
     pod: PodId
-    """By the name of its directory, which is unique; a copied order may say otherwise."""
+    """By the name of its directory, which is unique; a copied order may have another id."""
     directory: str
     stored: StoredOrder
     observed: ObservedPod

@@ -8,25 +8,21 @@ static types are the models of `api/`. Nothing here imports those: commands are 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairpool.api.limits import PAGE_MAX
-from fairpool.api.loopback import LoopbackHttp, Reply, is_here
+from fairpool.api.calls import TIMEOUT_S, Calls, events, plain_body, refusal
+from fairpool.api.calls import Refused as Refused
+from fairpool.api.calls import new_key as new_key
 from fairpool.api.loopback import Unreachable as Unreachable
-from fairpool.api.record import Record, read
-from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     from fairpool.api import access, organization, overview, uploads, workload_spec
     from fairpool.api import audit as audit_wire
     from fairpool.api import nodes as nodes_wire
     from fairpool.api import workloads as work
-    from fairpool.api.network import NetworkHttp
     from fairpool.api.shell import Shell
     from fairpool.api.wire import Request
 
@@ -41,30 +37,10 @@ PATHS = {
 }
 PROJECTS = "/api/v1/org-unit/projects"
 DEPARTMENTS = "/api/v1/org-unit/departments"
-TIMEOUT_S = 30.0
 CHANGES_SILENCE_S = 60.0
 """The stream of changes carries a comment more often than that."""
 COMMAND_IN_ADDRESS_MAX = 4000
 """Bytes; servers read no more than 8 KB of a request's first line. A longer command is sent as the first message."""
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedItem:
-    """A problem, and the field of the request that it is about, where there is one."""
-
-    problem: Problem
-    field: str | None = None
-
-
-class Refused(Exception):
-    """The control plane refused the request, and why."""
-
-    def __init__(self, status: int, items: Sequence[RefusedItem], choices: Mapping[str, str] | None = None) -> None:
-        self.status = status
-        self.items = tuple(items)
-        self.problems = tuple(each.problem for each in items)
-        self.choices = dict(choices or {})
-        super().__init__("; ".join(str(problem) for problem in self.problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +53,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something changed: what, and where it stands now."""
+    """An event of the change feed: what changed, and its new state."""
 
     revision: int
     noun: str
@@ -87,30 +63,8 @@ class Change:
     object: dict[str, Any] | None
 
 
-class Client:
+class Client(Calls):
     """Calls to one control plane, as one caller."""
-
-    def __init__(
-        self,
-        address: str,
-        token: str | None = None,
-        *,
-        socket: Path | None = None,
-        timeout_s: float = TIMEOUT_S,
-    ) -> None:
-        """`socket` is a Unix socket of the same server; used if it is on this machine and can be opened."""
-        self.address = address
-        self._http = _transport(address, timeout_s, socket)
-        self.token = token
-
-    def close(self) -> None:
-        self._http.close()
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     # --- who is calling --------------------------------------------------------------------------------------
 
@@ -125,7 +79,7 @@ class Client:
         return self._token({"grantType": "refresh_token", "refreshToken": refresh_token})
 
     def sign_out(self) -> None:
-        """Make the token worthless, here and there."""
+        """Revoke the token."""
         self._call("POST", "/api/v1/me/logout")
         self.token = None
 
@@ -158,7 +112,7 @@ class Client:
         return self._post("/api/v1/authorization/access-rules", request)
 
     def create_access_rules(self, requests: Sequence[access.AccessRuleRequest | Json]) -> access.AccessRuleBatchAnswer:
-        body = {"payload": [_plain(each) for each in requests]}
+        body = {"payload": [plain_body(each) for each in requests]}
         return self._post("/api/v1/authorization/access-rules/batch-create", body)
 
     def delete_access_rules(self, ids: Sequence[str]) -> access.AccessRuleBatchAnswer:
@@ -201,11 +155,11 @@ class Client:
         return self._read(answer)
 
     def finish_upload(self, upload_id: str) -> uploads.UploadAnswer:
-        """Have it unpacked."""
+        """Unpack it."""
         return self._read(self._call("POST", f"/api/v1/uploads/{upload_id}/complete"))
 
     def remove_upload(self, upload_id: str) -> None:
-        """Of one that no job uses."""
+        """Delete an upload that no job uses."""
         self._call("DELETE", f"/api/v1/uploads/{upload_id}")
 
     def workloads(
@@ -312,8 +266,8 @@ class Client:
                 if follows:
                     shell.send_command(command)
                 yield shell
-        except UpgradeRefused as refusal:
-            raise _refusal(refusal.reply) from refusal
+        except UpgradeRefused as error:
+            raise refusal(error.reply) from error
 
     def claims(self, project: str) -> list[work.ClaimItem]:
         """Volume claims of a project."""
@@ -337,7 +291,7 @@ class Client:
         self, request: organization.ProjectRequest | Json, revision: int | None = None
     ) -> organization.Project:
         """Replace all of it; with a revision only if it has not changed since."""
-        return self._change("PUT", f"{PROJECTS}/{_plain(request)['name']}", request, revision)
+        return self._change("PUT", f"{PROJECTS}/{plain_body(request)['name']}", request, revision)
 
     def update_project(
         self, project_id: str, request: organization.ProjectUpdate | Json, revision: int | None = None
@@ -364,7 +318,7 @@ class Client:
     def replace_department(
         self, request: organization.DepartmentRequest | Json, revision: int | None = None
     ) -> organization.Department:
-        return self._change("PUT", f"{DEPARTMENTS}/{_plain(request)['name']}", request, revision)
+        return self._change("PUT", f"{DEPARTMENTS}/{plain_body(request)['name']}", request, revision)
 
     def update_department(
         self, department_id: str, request: organization.DepartmentUpdate | Json, revision: int | None = None
@@ -439,91 +393,11 @@ class Client:
                 if after is None:
                     raise
 
-    # --- how calls are made ----------------------------------------------------------------------------------
-
     def _token(self, request: Mapping[str, str]) -> access.TokenAnswer:
         self.token = None
         answer = self._read(self._call("POST", "/api/v1/token", request))
         self.token = answer.access_token
         return answer
-
-    def _get(self, path: str, params: Mapping[str, Any] | None = None) -> Any:
-        return self._read(self._call("GET", path, params=params))
-
-    def _post(self, path: str, body: Body | None = None, key: str | None = None) -> Any:
-        return self._read(self._call("POST", path, body, headers={"Idempotency-Key": key or new_key()}))
-
-    def _change(self, method: str, path: str, body: Body, revision: int | None) -> Any:
-        headers = {} if revision is None else {"If-Match": f'"{revision}"'}
-        return self._read(self._call(method, path, body, headers=headers))
-
-    def _all(self, path: str, name: str, params: Mapping[str, Any] | None = None) -> list[Any]:
-        """Every page of a list."""
-        found: list[Any] = []
-        offset: int | None = 0
-        while offset is not None:
-            page = self._get(path, {**(params or {}), "offset": offset, "limit": PAGE_MAX})
-            found += page.get(name, [])
-            offset = page.get("next")
-        return found
-
-    def _read(self, answer: Reply) -> Any:
-        try:
-            return read(answer.content)
-        except ValueError as error:
-            fix = "run the same release of Fairpool on both sides"
-            problem = Problem("wire.unreadable", f"the server's answer cannot be read: {error}", fix)
-            raise Refused(answer.status_code, [RefusedItem(problem)]) from error
-
-    def _call(
-        self,
-        method: str,
-        path: str,
-        body: Body | None = None,
-        *,
-        params: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Reply:
-        sent = {**self._headers(), **(headers or {})}
-        if body is None:
-            return self._sent(method, path, content=None, params=params, headers=sent)
-        content = json.dumps(_plain(body), allow_nan=False).encode()
-        sent["Content-Type"] = "application/json"
-        return self._sent(method, path, content=content, params=params, headers=sent)
-
-    def _sent(
-        self,
-        method: str,
-        path: str,
-        *,
-        content: bytes | None,
-        params: Mapping[str, Any] | None,
-        headers: Mapping[str, str],
-    ) -> Reply:
-        answer = self._http.request(method, path, content=content, params=params, headers=headers)
-        if answer.is_error:
-            raise _refusal(answer)
-        return answer
-
-    @contextmanager
-    def _stream(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-        silence_s: float | None = TIMEOUT_S,
-    ) -> Iterator[Iterator[bytes]]:
-        """The body of an answer, piece by piece; `silence_s`: how long the next piece may take, None: for ever."""
-        sent = {**self._headers(), **(headers or {})}
-        with self._http.stream(method, path, params=params, headers=sent, silence_s=silence_s) as answer:
-            if answer.is_error:
-                raise _refusal(answer.whole())
-            yield answer.pieces
-
-    def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
 
 def _change(data: dict[str, Any]) -> Change:
@@ -541,51 +415,3 @@ def _submitted(request: workload_spec.SubmitAny | Submission) -> tuple[str, Body
     if isinstance(request, Submission):
         return f"/api/v1/workloads/{PATHS[request.kind]}", request.body
     return f"/api/v1/workloads/{PATHS[type(request).__name__.removeprefix('Submit')]}", request
-
-
-def _plain(body: Body) -> Any:
-    """A request as it travels: one that is a model without what was not set."""
-    return body if isinstance(body, Mapping) else body.model_dump(mode="json", by_alias=True, exclude_unset=True)
-
-
-def new_key() -> str:
-    """An `Idempotency-Key` that no other call has."""
-    return os.urandom(16).hex()
-
-
-def events(pieces: Iterator[bytes]) -> Iterator[str]:
-    """The data of each server-sent event."""
-    rest = b""
-    for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\n\n")
-        for event in whole:
-            data = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")]
-            if any(data):
-                yield b"\n".join(data).decode()
-
-
-def _refusal(answer: Reply) -> Refused:
-    try:
-        said = read(answer.content)
-        items = [_item(each) for each in said.get("problems", [])]
-        return Refused(
-            answer.status_code,
-            items or [RefusedItem(Problem("request.refused", str(said["message"]), ""))],
-            said.get("choices"),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
-        what = f"the server answered {answer.status_code} {answer.reason_phrase}"
-        problem = Problem("wire.not_fairpool", what, "check that the URL is that of a Fairpool server")
-        return Refused(answer.status_code, [RefusedItem(problem)])
-
-
-def _item(said: Record) -> RefusedItem:
-    return RefusedItem(Problem(str(said["code"]), str(said["what"]), str(said.get("fix", ""))), said.get("field"))
-
-
-def _transport(address: str, timeout_s: float, socket: Path | None) -> LoopbackHttp | NetworkHttp:
-    if is_here(address):
-        return LoopbackHttp(address, timeout_s, socket)
-    from fairpool.api.network import NetworkHttp  # takes 100 ms, and only for a server on another machine
-
-    return NetworkHttp(address, timeout_s)

@@ -12,6 +12,7 @@ import os
 import re
 import select
 import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ OWN = re.compile(r"127(\.\d{1,3}){3}")
 LINE_MAX = 65_536
 PIECE = 65_536
 HEADERS_MAX = 200
+IDLE_S = 2.0
+"""Less than servers keep a connection open that is not used."""
 IN_PATHS = "/?&=:%@!$'()*+,;~"
 
 
@@ -93,6 +96,7 @@ class LoopbackHttp:
         self._address, self._timeout_s, self._prefix = address, timeout_s, parts.path.rstrip("/")
         self._host, self._port = parts.hostname or "", parts.port or 80
         self._line: _Line | None = None
+        self._used_at = 0.0
         self._full: NetworkHttp | None = None
 
     def request(
@@ -104,16 +108,21 @@ class LoopbackHttp:
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str],
     ) -> Reply:
-        """One call, once: whether it may be repeated is for the caller to know."""
-        line = self._connected()
+        """One call. Only a GET on a connection that was open already is repeated; others the caller may repeat."""
+        is_reused = self._is_open()
+        if self._line is None:
+            self._line = self._connect()
         try:
             with self._losing():
-                line.send(method, self._target(path, params), headers, content)
-                status, reason, fields = line.head()
-                body = b"".join(line.body(status, fields))
+                self._line.send(method, self._target(path, params), headers, content)
+                status, reason, fields = self._line.head()
+                body = b"".join(self._line.body(status, fields))
         except Unreachable:
             self._hang_up()
+            if is_reused and method == "GET":  # the server may have closed it just now, as an idle one
+                return self.request(method, path, content=content, params=params, headers=headers)
             raise
+        self._used_at = time.monotonic()
         if fields.get("connection", "").lower() == "close":
             self._hang_up()
         return Reply(status, reason, body)
@@ -157,13 +166,15 @@ class LoopbackHttp:
     def _target(self, path: str, params: Mapping[str, Any] | None) -> str:
         return quote(f"{self._prefix}{path}", safe=IN_PATHS) + (f"?{urlencode(params)}" if params else "")
 
-    def _connected(self) -> _Line:
-        """A server closes a connection that is idle for long, for instance while a user is prompted: then anew."""
-        if self._line is not None and select.select([self._line.socket], [], [], 0)[0]:
-            self._hang_up()
+    def _is_open(self) -> bool:
+        """Whether there is a connection to use again. A server closes one that is idle for some seconds, for instance
+        while a user is prompted, so an older one is not used."""
         if self._line is None:
-            self._line = self._connect()
-        return self._line
+            return False
+        is_closed = bool(select.select([self._line.socket], [], [], 0)[0])
+        if is_closed or time.monotonic() - self._used_at > IDLE_S:
+            self._hang_up()
+        return self._line is not None
 
     def _connect(self) -> _Line:
         try:

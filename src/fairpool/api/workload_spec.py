@@ -23,7 +23,6 @@ ENVIRONMENT_VALUE_MAX = 131_072  # what Linux takes in one string of a process's
 ARGUMENTS_MAX = 10_000
 
 PODS_MAX = 5_000
-
 """Pods of one workload. It is reported as a whole, so that more pods would delay other reports."""
 
 Argument = Annotated[str, StringConstraints(max_length=ENVIRONMENT_VALUE_MAX, pattern=r"^[^\x00]*$")]

@@ -380,7 +380,7 @@ def _up_in_background(
         stdin = f"{first_password}\n".encode() if first_password else None
         status = background.start(data_directory, arguments + options.words(), stdin)
     except background.ServerExited as error:
-        click.echo(error.said.rstrip() or f"error: the server exited with code {error.code}", err=True)
+        click.echo(error.output.rstrip() or f"error: the server exited with code {error.code}", err=True)
         raise click.exceptions.Exit(error.code or ERROR) from error
     for line in data_directory.output.read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith(("Address", "Data", "Config", "Nodes", "warning:")):

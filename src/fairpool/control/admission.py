@@ -89,7 +89,6 @@ class AdmissionContext:
 
 
 WORDS_MAX_BYTES = 1024 * 1024
-
 """Arguments and environment of one pod together: slightly below the limit of Linux."""
 
 

@@ -23,6 +23,7 @@ from fairpool.control import (
     access_rules,
     applications,
     audit,
+    change_stream,
     claims,
     classic,
     cluster_sync,
@@ -30,6 +31,7 @@ from fairpool.control import (
     departments,
     description,
     housekeeping,
+    logs,
     nodes,
     older_paths,
     organization,
@@ -38,8 +40,8 @@ from fairpool.control import (
     pods,
     preferences,
     projects,
+    shells,
     sign_in,
-    streams,
     submit,
     uploads,
     users,
@@ -66,7 +68,7 @@ from fairpool.model.problem import Problem
 log = logging.getLogger("fairpool.control")
 
 MODULES = (
-    *(streams, uploads, cluster_sync, clusters, projects, departments, nodes, overview, claims),
+    *(change_stream, logs, shells, uploads, cluster_sync, clusters, projects, departments, nodes, overview, claims),
     *(sign_in, users, applications, access_rules, audit, preferences),
     *(workloads, submit, pods, classic, older_paths, description, pages),
 )

@@ -79,7 +79,7 @@ def parse(
 
 
 def holds(condition: Filter, value: str | int | None) -> bool:
-    """Whether a value satisfies the condition; None satisfies only `!=`."""
+    """Whether a value satisfies the condition; None satisfies only the negated operators."""
     wanted = condition.value
     if value is None:
         return condition.operator in (Operator.DIFFERS, Operator.LACKS)

@@ -1,20 +1,24 @@
-"""HTTP routes for the pods of a workload, current and past."""
+"""HTTP routes for the pods of a workload, current and past; the pod that a log or shell request means."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import time
+from functools import partial
 from itertools import zip_longest
 
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import PodReport
 from fairpool.api.limits import PAGE_DEFAULT
-from fairpool.api.pod_choice import has_log
+from fairpool.api.pod_choice import has_log, pod_called, pod_to_read, pods_there
 from fairpool.control import items
+from fairpool.control.guard import identify
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.pod_access import PodAddress
 from fairpool.control.rbac import Action
+from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.routes import Routes
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
@@ -88,3 +92,65 @@ def pod_items_of(connection: Connection, caller: Caller, workload_id: str, actio
             report, since = report.model_copy(update={"phase": PodPhase.ENDED, "trouble": ""}), following.seen_at
         found.append(items.pod_item(name, report, each.seen_at, since, current, known))
     return found
+
+
+# --- access to one pod -----------------------------------------------------------------------------------------
+
+
+LOOK_AGAIN_S = 5.0
+"""How long a stream can outlast a permission that expires without a commit."""
+
+REVOKED = "you were signed out or no longer have permission"
+
+
+async def while_allowed(plane: Plane, authorization: str | None, workload_id: str, action: Action) -> None:
+    """Returns when the caller of this token may no longer do this to the workload.
+
+    The cache of callers is emptied whenever users, rules or tokens change: if a commit brings the same caller again,
+    none of them did. Only moved workloads and expired tokens go unnoticed, so they are checked from time to time.
+    """
+    known: Caller | None = None
+    looked_at = 0.0
+    while True:
+        listening = plane.notifier.listen()
+        try:
+            caller = await identify(plane, authorization)
+            if caller is not known or time.monotonic() - looked_at >= LOOK_AGAIN_S:
+                await plane.read(partial(_check_allowed, caller=caller, workload_id=workload_id, action=action))
+                known, looked_at = caller, time.monotonic()
+        except Refused:
+            listening.cancel()
+            return
+        await plane.notifier.wait(listening, LOOK_AGAIN_S)
+
+
+def _check_allowed(connection: Connection, caller: Caller, workload_id: str, action: Action) -> None:
+    row = store.shown(connection, workload_id)
+    if row is None:
+        raise unknown("workload", workload_id)
+    caller.require(action, row.project, row.department)
+
+
+async def pod_address(
+    plane: Plane, caller: Caller, workload_id: str, pod: str | None, action: Action, *, running: bool
+) -> PodAddress:
+    """The pod that is meant."""
+
+    def unit(connection: Connection) -> tuple[list[wire.PodItem], str]:
+        pods = pod_items_of(connection, caller, workload_id, action)
+        row = store.one(connection, workload_id)
+        assert row is not None
+        return pods, row.cluster
+
+    pods, cluster = await plane.read(unit)
+    chosen = pod_called(pods, pod) if pod is not None else pod_to_read(pods)
+    if chosen is None and pod is not None and pods:
+        raise refused(404, "pod.unknown", f"there is no pod {pod!r}", pods_there(pods), "pod")
+    if chosen is None:
+        raise refused(404, "pod.unknown", "the job has no pods yet", "see what it is waiting for with `runai why JOB`")
+    if running and chosen.phase != "running":
+        what = "Unable to run command in a pod that is not running"
+        raise refused(
+            409, "pod.not_running", what, "wait until it is running; `runai why JOB` shows what it is waiting for"
+        )
+    return PodAddress(cluster, chosen.id, chosen.node, workload_id)

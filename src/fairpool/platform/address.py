@@ -1,4 +1,4 @@
-"""The address that people reach us at: read, taken, and if it is taken already, by whom."""
+"""The address the server listens on: parsed, bound, and if it is in use, by which process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LISTENING = "0A"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Host and port, as somebody wrote them."""
+    """Host and port, as they were written."""
 
     host: str
     port: int
@@ -53,7 +53,7 @@ def read_address(text: str) -> Address | Problem:
 
 
 def listening_socket(address: Address) -> tuple[socket.socket, Address]:
-    """The address, taken, with the port that it got if it asked for any. Raises `PlatformError`."""
+    """A bound socket, and its address with the port it got for port 0. Raises `PlatformError`."""
     try:
         family, _, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
@@ -61,7 +61,7 @@ def listening_socket(address: Address) -> tuple[socket.socket, Address]:
         raise PlatformError(Problem("listen.unknown_host", what, f"use an IP address, e.g. {DEFAULT}")) from error
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        # Connections of a server that was killed linger for a minute; they must not keep the next one out.
+        # Connections of a killed server linger for a minute; they must not prevent the next one from binding.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(place)
         listener.listen(2048)
@@ -96,7 +96,7 @@ def _taken(address: Address) -> Problem:
 
 
 def _is_fairpool(address: Address) -> bool:
-    """Whether what answers there refuses strangers in our words."""
+    """Whether a request without a token is refused there as Fairpool does."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         opener.open(f"{address.url}/api/v1/me", timeout=ASK_S).close()
@@ -109,7 +109,7 @@ def _is_fairpool(address: Address) -> bool:
 
 
 def _listener_pid(port: int) -> int | None:
-    """Who listens at a port, as far as this user may know."""
+    """The process that listens on a port, as far as this user may see it."""
     wanted = {f"socket:[{inode}]" for inode in _inodes(port)}
     for directory in Path("/proc").glob("[0-9]*/fd") if wanted else ():
         with suppress(OSError):

@@ -1,7 +1,7 @@
-"""The admin socket: where commands on the same machine ask the running platform, one line there, one back.
+"""The admin socket: requests of commands on the same machine to the running server, one line of JSON each way.
 
-It lies in the data directory, which only the user who started the platform can open, and the kernel says whose process
-calls: nobody else is answered. Nothing here needs a password, because who may read the database needs none either.
+It is in the data directory, which only the user who started the server can open, and the kernel reports the user of the
+client: no other user is answered. It needs no password, because a user who can read the database needs none either.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Handler = Callable[[Mapping[str, Any]], Awaitable[Reply | Problem]]
 
 
 class NoAnswer(Exception):
-    """Nobody answers at the admin socket."""
+    """No server answers on the admin socket."""
 
 
 async def open_admin_socket(place: Path, handlers: Mapping[str, Handler]) -> asyncio.Server:
-    """Begin to answer; a question names its clerk as `ask`."""
+    """Begin to answer; a request names its handler as `ask`."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if peer_uid(writer.transport) not in (os.geteuid(), 0):
@@ -63,12 +63,12 @@ def private_socket(place: Path) -> socket.socket:
 
 
 def peer_uid(transport: asyncio.BaseTransport) -> int:
-    """The user whose process is at the other end of a Unix socket, by the kernel's word."""
-    if not hasattr(socket, "SO_PEERCRED"):  # not Linux: that nobody else can open the directory has to be enough
+    """The user of the process at the other end of a Unix socket, as the kernel reports it."""
+    if not hasattr(socket, "SO_PEERCRED"):  # not Linux: the mode of the directory has to be enough
         return os.geteuid()
     with socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno())) as line:
-        said = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, uid, _ = _CREDENTIALS.unpack(said)
+        credentials = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, uid, _ = _CREDENTIALS.unpack(credentials)
     return int(uid)
 
 
@@ -90,7 +90,7 @@ async def _answer(handlers: Mapping[str, Handler], question: Mapping[str, Any]) 
 
 
 def ask(place: Path, what: str, timeout_s: float = ANSWER_S, **details: Any) -> dict[str, Any] | Problem:
-    """One question to the running platform. Raises `NoAnswer`."""
+    """One request to the running server. Raises `NoAnswer`."""
     line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     line.settimeout(timeout_s)
     with line:
@@ -108,7 +108,7 @@ def ask(place: Path, what: str, timeout_s: float = ANSWER_S, **details: Any) -> 
 
 @contextmanager
 def _short(place: Path) -> Iterator[str]:
-    """Through a descriptor of its directory, because the address of a socket may only have 107 bytes."""
+    """Through a descriptor of its directory, because the address of a socket may have 107 bytes at most."""
     handle = os.open(place.parent, os.O_PATH | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{handle}/{place.name}"

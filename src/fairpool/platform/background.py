@@ -1,4 +1,4 @@
-"""Starting the platform so that it outlives the command that started it, and waiting until it can be used."""
+"""The server as a background process: started and awaited, stopped, and its pods with it."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from fairpool.platform.data_directory import DataDirectory, PlatformError, direc
 from fairpool.platform.directory_lock import LockHolder, lock_holder
 
 READY_S = 120.0
-"""A server that cannot start ends, and is heard of at once; who is only slow, on a machine that is busy, gets time."""
+"""A server that cannot start exits, which is noticed at once; a slow one, on a busy machine, gets time."""
 LEAVE_S = 30.0
 LOOK_S = 0.05
 LAST_GRACE_S = 5.0
 LONGEST_GRACE_S = 30
-"""What `down --stop-pods` gives pods at most, unless it is told otherwise."""
+"""The longest grace period of `down --stop-pods`, by default."""
 KILLED = 137
-"""The exit code of what was killed."""
+"""The exit code of a killed process."""
 
 
 class ServerExited(Exception):
-    """The server ended before it was ready; what it said, and with which code."""
+    """The server exited before it was ready: its output and its exit code."""
 
-    def __init__(self, said: str, code: int) -> None:
-        super().__init__(said)
-        self.said, self.code = said, code
+    def __init__(self, output: str, code: int) -> None:
+        super().__init__(output)
+        self.output, self.code = output, code
 
 
 def start(data_directory: DataDirectory, arguments: Sequence[str], stdin: bytes | None = None) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def start(data_directory: DataDirectory, arguments: Sequence[str], stdin: bytes 
 
 
 def status_of(data_directory: DataDirectory, timeout_s: float = 2.0) -> dict[str, Any] | None:
-    """What the running platform says about itself; None: it says nothing, or not yet."""
+    """The status of the running server; None: it does not answer, or not yet."""
     try:
         status = ask(data_directory.admin_socket, "status", timeout_s)
     except NoAnswer:
@@ -82,7 +82,7 @@ def status_of(data_directory: DataDirectory, timeout_s: float = 2.0) -> dict[str
 
 
 def stop(data_directory: DataDirectory, holder: LockHolder) -> bool:
-    """End the server in good order; says whether it has. Its pods run on.
+    """Stop the server gracefully; returns whether it has exited. Running pods are not affected.
 
     It has when its process is gone, which is a little later than when it gives its directory back.
     """
@@ -91,10 +91,10 @@ def stop(data_directory: DataDirectory, holder: LockHolder) -> bool:
     except OSError:
         return True
     try:
-        if not _is_still_there(data_directory, holder):  # the number may be somebody else's by now
+        if not _is_still_there(data_directory, holder):  # the pid may be another process's by now
             return True
         signal.pidfd_send_signal(handle, signal.SIGTERM)
-        signal.pidfd_send_signal(handle, signal.SIGCONT)  # one that somebody has stopped hears it too
+        signal.pidfd_send_signal(handle, signal.SIGCONT)  # a stopped process handles the signal only then
         gone, _, _ = select.select([handle], [], [], LEAVE_S)
         return bool(gone)
     except ProcessLookupError:
@@ -118,10 +118,10 @@ class PodsStopped:
 
 
 def stop_pods(data_directory: DataDirectory, grace_s: int = LONGEST_GRACE_S) -> PodsStopped:
-    """End every pod on this machine and see whether it has ended. No server may run meanwhile.
+    """Stop every pod on this machine. No server may run meanwhile.
 
-    Each has its own grace, but no more than `grace_s`, and is then killed. To the platform it is as if the machine had
-    been rebooted: at its next start training comes back by itself. Raises `PlatformError`.
+    Each has its own grace period, but no more than `grace_s`, and is then killed. To the platform it is as if the
+    machine had been rebooted: at its next start training is started again. Raises `PlatformError`.
     """
     try:
         supervisor = Supervisor(data_directory.machine, None)
@@ -152,7 +152,7 @@ def _notice(pod: PodId, observed: ObservedPod, most_s: int) -> StopOrder:
 
 
 def _left_after(supervisor: Supervisor, pods: Collection[PodId], timeout_s: float) -> list[PodId]:
-    """Those of these pods that have not ended when all have, or time is over."""
+    """Those of these pods that have not ended within the timeout."""
     until = time.monotonic() + timeout_s
     while True:
         seen = supervisor.observe()

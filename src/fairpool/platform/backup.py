@@ -101,13 +101,13 @@ def _not_written(data_directory: DataDirectory, file: Path, error: Exception) ->
 
 
 def _add_about(archive: tarfile.TarFile, copy: Path) -> None:
-    said = {"format": FORMAT, "fairpool": __version__, "at": time.time(), "database": condition.version_of(copy)}
-    text = json.dumps(said).encode()
-    about = tarfile.TarInfo(ABOUT)
-    about.size, about.mode, about.mtime = len(text), 0o600, int(time.time())
-    archive.addfile(about, io.BytesIO(text))
+    about = {"format": FORMAT, "fairpool": __version__, "at": time.time(), "database": condition.version_of(copy)}
+    text = json.dumps(about).encode()
+    member = tarfile.TarInfo(ABOUT)
+    member.size, member.mode, member.mtime = len(text), 0o600, int(time.time())
+    archive.addfile(member, io.BytesIO(text))
 
 
 def words_of(error: Exception) -> str:
-    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return said.lower() or type(error).__name__
+    words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return words.lower() or type(error).__name__

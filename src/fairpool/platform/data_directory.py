@@ -15,11 +15,11 @@ from fairpool.agent.images import FILE as IMAGES_FILE
 from fairpool.model.problem import Problem
 
 ROOM_NEEDED_BYTES = 64 * 1024 * 1024
-"""What databases and logs may take up before anybody has done much."""
+"""What databases and logs may take up on a server that is hardly used."""
 
 
 class PlatformError(Exception):
-    """The platform cannot be started, stopped or kept like this, and why."""
+    """The platform cannot be started, stopped, backed up or restored, and why."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -35,9 +35,9 @@ def default_data() -> Path:
 
 def default_config() -> Path:
     """Where `runai` keeps its servers and logins."""
-    told = os.environ.get("FAIRPOOL_CONFIG")
-    if told:
-        return Path(told).expanduser()
+    own = os.environ.get("FAIRPOOL_CONFIG")
+    if own:
+        return Path(own).expanduser()
     chosen = os.environ.get("XDG_CONFIG_HOME", "")
     base = Path(chosen) if Path(chosen).is_absolute() else Path("~/.config").expanduser()
     return base / "fairpool"
@@ -68,7 +68,7 @@ class DataDirectory:
 
     @property
     def output(self) -> Path:
-        """What a detached server says before it can write its log, or when it breaks."""
+        """Output of a detached server before it can write its log, or when it fails."""
         return self.root / "logs" / "fairpool.out"
 
     @property
@@ -90,12 +90,12 @@ class DataDirectory:
 
     @property
     def api_socket(self) -> Path:
-        """Where the API is reached by our own user."""
+        """The API for the user who runs the server."""
         return self.root / "api.sock"
 
     @property
     def restoring(self) -> Path:
-        """What a restore has laid ready; there only while one is under way, or was cut off."""
+        """Staged files of a restore; exists only while one is running, or was interrupted."""
         return self.root / ".restoring"
 
     @property
@@ -104,13 +104,13 @@ class DataDirectory:
         return self.control.exists() or (self.restoring / self.control.name).exists()
 
     def require(self) -> None:
-        """For commands that look after what is there: they make nothing. Raises `PlatformError`."""
+        """For commands on existing data, which create nothing. Raises `PlatformError`."""
         if not self.is_there:
             what = f"there is no Fairpool data in {self.root}"
             raise PlatformError(Problem("data.none", what, "pass --data DIRECTORY, or set FAIRPOOL_DATA"))
 
     def prepare(self) -> str:
-        """Make what is missing, and make sure that it can be written, by us alone. Raises `PlatformError`.
+        """Create what is missing, and make sure that only this user can write it. Raises `PlatformError`.
 
         The answer is a warning, or empty.
         """
@@ -131,7 +131,7 @@ class DataDirectory:
         return warning
 
     def refuse_foreign_files(self) -> None:
-        """What lies here says which programs we run: nobody else may have written it. Raises `PlatformError`."""
+        """These files decide which programs we run: no other user may own them. Raises `PlatformError`."""
         for path in (self.root, self.machine, self.machine / IMAGES_FILE, self.control, self.ledger, self.restoring):
             with suppress(FileNotFoundError, NotADirectoryError):
                 owner = path.stat().st_uid
@@ -141,7 +141,7 @@ class DataDirectory:
                     raise PlatformError(Problem("data.foreign", what, fix))
 
     def _tighten(self) -> str:
-        """Hashes of passwords and tokens lie here. What others made, or an older Fairpool, may be open to everybody."""
+        """Remove permissions of other users: hashes of passwords and tokens are stored here."""
         files = (Path(f"{path}{suffix}") for path in (self.control, self.ledger) for suffix in ("", "-wal", "-shm"))
         could = _close_to_others(self.root)
         for path in (self.log.parent, self.machine, *files):
@@ -163,7 +163,7 @@ _MIB = f"{ROOM_NEEDED_BYTES // 2**20} MiB"
 
 
 def _close_to_others(path: Path) -> str:
-    """Take away what others may do with it; says what that was."""
+    """Remove permissions of other users; returns what they could do."""
     with suppress(FileNotFoundError, PermissionError, NotADirectoryError):
         mode = path.stat().st_mode
         if mode & 0o077:
@@ -180,7 +180,7 @@ def _name_of(uid: int) -> str:
 
 
 def directory_problem(root: Path, error: OSError) -> Problem:
-    """What a system's error says about a data directory."""
+    """A system error as a problem of the data directory."""
     elsewhere = "choose another directory with --data or FAIRPOOL_DATA"
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
         return Problem("data.not_a_folder", f"the data directory {root} is a file, or is below one", elsewhere)

@@ -1,4 +1,4 @@
-"""The thread that looks after the disk: keeps a reserve for the server, and stops the pod that fills it."""
+"""The thread that guards the disk: keeps a reserve for the server, and evicts the pod that fills it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fairpool.agent.supervisor import Supervisor
 
 log = logging.getLogger("fairpool.disk")
 
-LOOK_S = 0.5
+CHECK_S = 0.5
 """A disk takes some seconds to write as much as is reserved."""
 
 
 class DiskGuard:
-    """Looks until it is told to stop. Trouble with looking is said once, and never ends it."""
+    """Checks the disk until it is stopped. An error is logged once, and never ends it."""
 
     def __init__(self, file: Path, wanted_bytes: int, supervisor: Supervisor) -> None:
         self._reserve = Reserve(file, wanted_bytes)
@@ -33,12 +33,12 @@ class DiskGuard:
     def stop(self, timeout_s: float) -> None:
         """The reserve stays on the disk: pods write on, and the next start needs room."""
         self._stopping.set()
-        if self._thread.is_alive():  # where something else kept us from starting, it never was
+        if self._thread.is_alive():  # if the start-up failed before, it was never started
             self._thread.join(timeout_s)
 
     @property
     def words(self) -> str:
-        """What is worth saying about the size of the reserve."""
+        """A warning if the reserve is smaller than requested."""
         return self._reserve.words
 
     @property
@@ -52,7 +52,7 @@ class DiskGuard:
 
     def _run(self) -> None:
         self._try(self._begin)
-        while not self._stopping.wait(LOOK_S):
+        while not self._stopping.wait(CHECK_S):
             self._try(self._watch.check)
 
     def _begin(self) -> None:

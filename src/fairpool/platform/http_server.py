@@ -1,9 +1,9 @@
-"""The HTTP server: uvicorn, with limits that hold before anybody is asked who they are.
+"""The HTTP server: uvicorn, with limits that apply before a client is authenticated.
 
 uvicorn itself bounds neither the size of a request's head nor the time that a client may take, and takes connections
 until no descriptors are left. Here the head is bounded in bytes and fields, a head or a body that comes too slowly is
 given up, and connections are counted: in all, and for each address. The same protocol serves the Unix socket in the
-data directory, where the kernel says whose process calls.
+data directory, where the kernel reports the user of the client.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from fairpool.control.refusal import Refused, refused
 from fairpool.platform.admin_socket import peer_uid
 
 DESCRIPTORS_KEPT = 384
-"""For everything that is no connection: databases, logs, pods that are watched, shells."""
+"""Descriptors for everything else: databases, logs, watched pods, shells."""
 CONNECTIONS_MAX = 4096
 OWN_CONNECTIONS_MAX = 128
-"""Over the Unix socket. They have room of their own, so that no stranger can take it."""
+"""Over the Unix socket; separate, so that remote clients cannot exhaust them."""
 SWEEP_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a client may send before it is known, and how long it may take."""
+    """What a client may send before it is authenticated, and how long it may take."""
 
     head_bytes: int = 64 * 1024
     """Request line and all headers; also trailers and what surrounds chunks."""
@@ -62,8 +62,8 @@ class Limits:
         return cls(connections=most, connections_per_address=most * 3 // 4)
 
 
-class Gate:
-    """Who is connected. When there is no room, whoever has kept us waiting longest for a request must go."""
+class ConnectionLimiter:
+    """Counts connections. At the limit, the one that has been idle for longest is closed."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -73,7 +73,7 @@ class Gate:
         self._waiting: dict[object, HttpConnection] = {}
 
     def enter(self, connection: HttpConnection, place: str) -> bool:
-        """Whether there is room; if so it is taken."""
+        """Count a connection; False: there is no room."""
         most = OWN_CONNECTIONS_MAX if connection.uid is not None else self.limits.connections_per_address
         if self._count[place] >= most and not self._make_room(place):
             return False
@@ -93,7 +93,7 @@ class Gate:
                 del self._count[place]
 
     def upgraded(self, transport: object) -> None:
-        """It is a WebSocket now: it no longer owes us a request."""
+        """It is a WebSocket now: it is not idle without a request."""
         self._waiting.pop(transport, None)
 
     def _make_room(self, place: str | None) -> bool:
@@ -116,13 +116,13 @@ class Gate:
 class HttpConnection(HttpToolsProtocol):
     """One connection, within the limits."""
 
-    def __init__(self, *arguments: Any, gate: Gate, is_own: bool = False, **named: Any) -> None:
+    def __init__(self, *arguments: Any, limiter: ConnectionLimiter, is_own: bool = False, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._gate, self._limits, self._is_own = gate, gate.limits, is_own
+        self._limiter, self._limits, self._is_own = limiter, limiter.limits, is_own
         self.uid: int | None = None
         self.requests = 0
         self.idle_since: float | None = None
-        """Since when it has owed us the head of a request."""
+        """Since when it has been waiting for the head of a request."""
         self._unread = 0
         self._head_bytes = self._head_fields = 0
         self._body_since: float | None = None
@@ -139,11 +139,11 @@ class HttpConnection(HttpToolsProtocol):
                 transport.abort()
                 return
         place = f"uid {self.uid}" if self.uid is not None else network_of(self.client[0] if self.client else "")
-        if not self._gate.enter(self, place):
+        if not self._limiter.enter(self, place):
             self._answer(refused(503, "server.busy", "too many connections are open", "close some, or try again later"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._gate.leave(self.transport)
+        self._limiter.leave(self.transport)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -162,7 +162,7 @@ class HttpConnection(HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         if self._refusal is not None:
             return
-        self._gate.upgraded(self.transport)
+        self._limiter.upgraded(self.transport)
         super().handle_websocket_upgrade()
 
     # --- what the parser finds ---
@@ -248,7 +248,7 @@ class HttpConnection(HttpToolsProtocol):
                 self._answer(refused(408, "request.slow", "the request body did not arrive in time", "send it faster"))
 
     def _answer(self, refusal: Refused) -> None:
-        """Say why, unless another answer is under way; then hang up."""
+        """Send why, unless another response is being sent; then close the connection."""
         if self.transport.is_closing():
             return
         cycle: Any = self.cycle  # None before the first request, whatever its type says
@@ -274,11 +274,11 @@ def _too_large(what: str, limits: Limits) -> Refused:
 
 
 class Server(uvicorn.Server):
-    """uvicorn within the limits. It leaves signals to us: the rest of the platform must end after it."""
+    """uvicorn within the limits. It does not handle signals: the rest of the platform must end after it."""
 
     def __init__(self, app: Any, limits: Limits | None = None, **options: Any) -> None:
-        self.gate = Gate(limits or Limits.of_this_process())
-        protocol: Any = partial(HttpConnection, gate=self.gate)
+        self.limiter = ConnectionLimiter(limits or Limits.of_this_process())
+        protocol: Any = partial(HttpConnection, limiter=self.limiter)
         config = uvicorn.Config(
             app,
             http=protocol,
@@ -286,11 +286,11 @@ class Server(uvicorn.Server):
             access_log=False,
             lifespan="off",
             server_header=False,
-            proxy_headers=False,  # anybody can write them
+            proxy_headers=False,  # clients can forge them
             **options,
         )
         config.load()
-        config.ws_protocol_class = _counting(config.ws_protocol_class, self.gate)
+        config.ws_protocol_class = _counting(config.ws_protocol_class, self.limiter)
         super().__init__(config)
 
     def own_connection(self) -> asyncio.Protocol:
@@ -300,14 +300,14 @@ class Server(uvicorn.Server):
             server_state=self.server_state,
             app_state={},
             _loop=asyncio.get_running_loop(),
-            gate=self.gate,
+            limiter=self.limiter,
             is_own=True,
         )
         assert isinstance(connection, asyncio.Protocol)
         return connection
 
     async def sweep(self) -> None:
-        """Without end: give up on clients that take too long."""
+        """Without end: close connections of clients that take too long."""
         while True:
             await asyncio.sleep(SWEEP_S)
             now = time.monotonic()
@@ -317,16 +317,16 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """uvicorn would raise them again when it is done, and the rest of us is not yet."""
+        """uvicorn would raise signals again when it is done, while the rest of the platform is not."""
         yield
 
 
-def _counting(base: Any, gate: Gate) -> Any:
-    """uvicorn's protocol for WebSockets, which gives back its place when it ends."""
+def _counting(base: Any, limiter: ConnectionLimiter) -> Any:
+    """uvicorn's protocol for WebSockets, which is counted until it ends."""
 
     class Counting(base):  # type: ignore[misc]
         def connection_lost(self, exc: Exception | None) -> None:
-            gate.leave(self.transport)
+            limiter.leave(self.transport)
             super().connection_lost(exc)
 
     return Counting

@@ -1,7 +1,7 @@
-"""Ways into the pods of this machine, as the control plane wants them: their logs, their reports, and shells in them.
+"""Access to the pods of this machine for the control plane: logs, reports, shells, uploads.
 
-The agent's calls block for a moment, so they are made in threads of their own; what a pod writes is read when the event
-loop says that it is there. Nothing is read ahead: a person who does not read slows down only their own shell.
+The agent's calls block for a moment, so they are made in threads; output of shells is read when the event loop reports
+it. Nothing is read ahead: a client that does not read slows down only its own shell.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from fairpool.model.upload import Bounds, Upload
 T = TypeVar("T")
 
 READ_BYTES = 65536
-LOOK_AGAIN_S, LOOK_RARELY_S = 0.05, 0.5
-"""Between two looks at a log that is followed: often while something comes, less when nothing does."""
-LAST_WORDS_S = 0.1
+READ_AGAIN_S, READ_RARELY_S = 0.05, 0.5
+"""Between two reads of a log that is followed: often while output comes, less when none does."""
+DRAIN_S = 0.1
 """How long silence must last after a command has ended: its children may still hold its output open."""
-END_OF_TYPING = b"\x04"
-"""What a terminal takes for the end of input."""
+END_OF_INPUT = b"\x04"
+"""What a terminal interprets as the end of input."""
 
 
 class LocalPodAccess:
@@ -51,19 +51,19 @@ class LocalPodAccess:
         stamped = wanted.timestamps
         offset = wanted.offset if wanted.tail is None and wanted.since is None else None
         chunk = await self._chunk(pod, offset=offset, tail_lines=wanted.tail, since_ms=wanted.since, timestamps=stamped)
-        pause_s = LOOK_AGAIN_S
+        pause_s = READ_AGAIN_S
         expected = chunk.offset if offset is None else offset
         while True:
             if chunk.data and chunk.offset > expected:
                 yield _gap(chunk.offset - expected)
             if chunk.data:
-                pause_s = LOOK_AGAIN_S
+                pause_s = READ_AGAIN_S
                 yield chunk.data
             elif not follow or chunk.is_complete:
                 return
             else:
                 await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 1.5, LOOK_RARELY_S)
+                pause_s = min(pause_s * 1.5, READ_RARELY_S)
             expected = chunk.next_offset
             chunk = await self._chunk(pod, offset=expected, timestamps=stamped)
 
@@ -81,10 +81,10 @@ class LocalPodAccess:
         return ExecShell(begun, is_terminal=tty)
 
     async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
-        """What the job says about itself; read when somebody asks, so it costs nothing while nobody does."""
+        """What the job reports about itself; read only on request."""
         return await self._in_thread(lambda: self._supervisor.reports(PodId(pod.pod)))
 
-    # --- directories ---
+    # --- uploads ---
 
     async def begin_upload(self, upload: Upload, total_bytes: int) -> None:
         """Make room for an archive; raises `PodAccessError`."""
@@ -93,7 +93,7 @@ class LocalPodAccess:
             raise PodAccessError(problem)
 
     async def write_upload(self, upload_id: str, offset: int, piece: bytes) -> int:
-        """Put a piece of it in its place; raises `PodAccessError`."""
+        """Write a piece of an archive; raises `PodAccessError`."""
         written = await self._in_thread(lambda: self._supervisor.uploads.write(upload_id, offset, piece))
         if isinstance(written, Problem):
             raise PodAccessError(written)
@@ -155,7 +155,7 @@ class ExecShell:
                 rows, columns = _size(frame.data)
                 self._session.resize(rows, columns)
             case Channel.CLOSE if self._is_terminal:
-                await self._type(END_OF_TYPING)
+                await self._type(END_OF_INPUT)
             case Channel.CLOSE:
                 self._session.end_input()
 
@@ -164,7 +164,7 @@ class ExecShell:
             return None
         while self._channels or not self._has_ended:
             watched = [*self._channels, *([] if self._has_ended else [self._session.fileno()])]
-            ready = await _first_readable(watched, LAST_WORDS_S if self._has_ended else None)
+            ready = await _first_readable(watched, DRAIN_S if self._has_ended else None)
             if ready is None:
                 break
             if ready not in self._channels:
@@ -176,7 +176,7 @@ class ExecShell:
             if data is not None:
                 del self._channels[ready]
         self._is_over = True
-        code = self._session.wait(LAST_WORDS_S)
+        code = self._session.wait(DRAIN_S)
         return ended(code, "" if code is not None else "the pod ended")
 
     async def close(self) -> None:
@@ -191,11 +191,11 @@ class ExecShell:
             except BlockingIOError:
                 await _writable(self._session.stdin)
             except OSError:
-                return  # it reads no more
+                return  # it has closed its input
 
 
 class AttachShell:
-    """The program of a pod itself, seen and typed for. Who leaves does not end it."""
+    """The program of a pod itself. Detaching does not end it."""
 
     def __init__(self, session: AttachSession, in_thread: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
         self._session, self._in_thread = session, in_thread
@@ -206,7 +206,7 @@ class AttachShell:
         with suppress(OSError):
             match frame.channel:
                 case Channel.INPUT:
-                    # A program that does not read keeps whoever types for it waiting, but nobody else.
+                    # A program that does not read its input blocks only this session.
                     await self._in_thread(lambda: session.write(frame.data))
                 case Channel.SIZE:
                     session.resize(*_size(frame.data))
@@ -216,7 +216,7 @@ class AttachShell:
     async def receive(self) -> Frame | None:
         while not self._is_over and not self._is_closed:
             await _first_readable([self._session.fileno()], None)
-            data = self._session.read(LAST_WORDS_S)
+            data = self._session.read(DRAIN_S)
             if data:
                 return Frame(Channel.OUTPUT, data)
             if data is not None:
@@ -231,22 +231,22 @@ class AttachShell:
 
 
 def _gap(missing: int) -> bytes:
-    """Instead of output that was rotated away before it was read: a log with a hole must not look whole."""
+    """In place of output that was rotated away before it was read: a log with a gap must not look complete."""
     return f"\n[fairpool: {missing} bytes of output were rotated away]\n".encode()
 
 
 def _size(data: bytes) -> tuple[int, int]:
-    """Rows and columns; what nobody can have is made into something a terminal takes."""
+    """Rows and columns; invalid values are replaced by something a terminal accepts."""
     try:
-        said = json.loads(data)
-        rows, columns = int(said["rows"]), int(said["columns"])
+        size = json.loads(data)
+        rows, columns = int(size["rows"]), int(size["columns"])
     except (ValueError, LookupError, TypeError):
         return 24, 80
     return max(1, min(rows, 65535)), max(1, min(columns, 65535))
 
 
 def _read(descriptor: int) -> bytes | None:
-    """What is there; empty at the end, None if it was a false alarm."""
+    """What can be read; empty at the end, None if there is nothing yet."""
     try:
         return os.read(descriptor, READ_BYTES)
     except BlockingIOError:

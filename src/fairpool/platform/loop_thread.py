@@ -1,7 +1,7 @@
-"""The thread in which the cluster's loop turns: as long as there is something to do, and again when something happens.
+"""The thread of the scheduling loop: runs cycles while there is something to do, and sleeps until something may change.
 
-What happens is a hint: a pod that ended, something newly desired, an hour that was waited for. Each only ends a sleep,
-the loop looks for itself. A loop that breaks is replaced by the next one, which goes on from what is written and runs.
+A wake-up is a hint (a pod ended, the desired state changed, a deadline came): it only ends the sleep, and the loop
+observes for itself. A loop that fails is replaced by another, which continues from the ledger and what runs.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ log = logging.getLogger("fairpool.cluster")
 EVICTION_WORDS = frozenset(cause.value for cause in EVICTIONS)
 
 IDLE_S = 5.0
-"""The longest sleep: the lease is renewed, and somebody else's work on a GPU noticed, at least this often."""
-WITHOUT_MEMORY_S = 0.1
-"""Between two questions of a loop that cannot begin before it is told what is wanted."""
+"""The longest sleep: the lease is renewed, and foreign use of GPUs noticed, at least this often."""
+WITHOUT_DESIRED_STATE_S = 0.1
+"""Between two cycles of a loop that has no desired state yet."""
 TROUBLED_S = 1.0
 LONGEST_REPAIR_S = 30.0
 
 
 class Waker:
-    """Sleeps until somebody pokes, a descriptor has something to read, or time is over."""
+    """Sleeps until it is woken, a descriptor is readable, or the timeout is over."""
 
     def __init__(self, descriptors: Sequence[int]) -> None:
         self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -48,7 +48,7 @@ class Waker:
         os.eventfd_write(self._event, 1)
 
     def sleep(self, timeout_s: float) -> None:
-        # Rounded up: to wake a millisecond early would mean to look in vain, and to sleep again for no time.
+        # Rounded up: a millisecond early there would be nothing to do, and the next sleep would have no length.
         if any(descriptor == self._event for descriptor, _ in self._poll.poll(int(timeout_s * 1000) + 1)):
             os.eventfd_read(self._event)
 
@@ -57,7 +57,7 @@ class Waker:
 
 
 class LoopThread:
-    """Lets a loop turn until it is told to stop."""
+    """Runs cycles of a loop until it is stopped."""
 
     def __init__(self, make_loop: Callable[[], Loop], waker: Waker, on_step_down: Callable[[str], None]) -> None:
         self._make_loop, self._waker, self._on_step_down = make_loop, waker, on_step_down
@@ -66,9 +66,9 @@ class LoopThread:
         self.turned_at = Instant(0)
         self._turned_s = time.monotonic()
         self.trouble = ""
-        """Why the loop does not get on, in words; empty while it does."""
+        """Why the loop makes no progress; empty while it does."""
         self.is_settled = threading.Event()
-        """It has looked, decided and told until nothing was left to do, at least once."""
+        """It has run cycles until nothing was left to do, at least once."""
         self._nodes: Mapping[NodeName, ObservedNode] = {}
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="loop", daemon=True)
@@ -77,7 +77,7 @@ class LoopThread:
         self._thread.start()
 
     def stop(self, timeout_s: float) -> bool:
-        """Finish the turn under way and no other; says whether it did."""
+        """Finish the current cycle and start no other; returns whether it has."""
         self._stopping = True
         self._waker.wake()
         self._thread.join(timeout_s)
@@ -89,7 +89,7 @@ class LoopThread:
 
     @property
     def turned_ago_s(self) -> float:
-        """Since the latest turn, or since there is a loop; not by the time of day, which may be set."""
+        """Since the latest cycle, or since there is a loop; monotonic, because the time of day may be set."""
         return time.monotonic() - self._turned_s
 
     # --- the thread ---
@@ -114,14 +114,13 @@ class LoopThread:
                 self.trouble = error.problem.what
                 repair_s = self._try_again(repair_s)
             except Exception as error:
-                # A bug. Nothing is lost: the next loop starts from what is
-                # written and what runs, as it would after a crash.
+                # A bug. Nothing is lost: the next loop starts from the ledger and what runs, as after a crash.
                 log.exception("scheduling loop failed; restarting it in %g s", repair_s)
                 self.trouble = f"the scheduling loop failed: {type(error).__name__} {error}".rstrip()
                 repair_s = self._try_again(repair_s)
 
     def _try_again(self, repair_s: float) -> float:
-        """After a while, with another loop; says how long the next wait is."""
+        """After a while, with another loop; returns how long the next wait is."""
         self._waker.sleep(repair_s)
         self._replace_loop()
         return min(2 * repair_s, LONGEST_REPAIR_S)
@@ -155,10 +154,10 @@ class LoopThread:
         if wake is None:
             return IDLE_S
         left_s = (wake - now()) / SECOND_MS
-        return min(left_s, IDLE_S) if left_s > 0 else WITHOUT_MEMORY_S
+        return min(left_s, IDLE_S) if left_s > 0 else WITHOUT_DESIRED_STATE_S
 
     def _note_nodes(self) -> None:
-        """Nodes that came, went, or have something else to say than before."""
+        """Log nodes that joined, left or changed."""
         observation = self.loop.cache.observation
         if observation is None or observation.nodes is self._nodes:
             return
@@ -191,11 +190,11 @@ WORDS: Mapping[EventKind, str] = {
     EventKind.RESUMED: "workload resumed",
     EventKind.ADOPTED: "pod found again",
 }
-"""The others are steps on the way, and are logged at the level debug."""
+"""Other events are logged at level debug."""
 
 
 def note_event(event: Event, spec: WorkloadSpec | None) -> None:
-    """What the loop wrote down, in the server's log."""
+    """Write an event of the loop to the server's log."""
     words = WORDS.get(event.kind)
     level = logging.INFO if words else logging.DEBUG
     if event.kind is EventKind.ENDED and event.outcome is Outcome.ERROR:

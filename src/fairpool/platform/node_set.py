@@ -1,6 +1,6 @@
-"""Which nodes the platform offers: those of this machine, or simulated ones that somebody described.
+"""Which nodes the platform offers: those of this machine, or simulated ones described on the command line.
 
-The choice is remembered in the data directory. Real GPUs that were there at the last start are not silently replaced by
+The choice is saved in the data directory. Real GPUs that were there at the last start are not silently replaced by
 simulated ones when the driver cannot be reached: work would seem to run, on devices that do not exist.
 """
 
@@ -67,14 +67,14 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class NodeSet:
-    """The nodes of this start, and what is worth saying about them."""
+    """The nodes of this start, and a warning about them."""
 
     nodes: tuple[LogicalNode, ...]
     warning: str = ""
 
 
 def described_nodes(groups: Sequence[str], singles: Sequence[str]) -> tuple[LogicalNode, ...] | list[Problem]:
-    """The simulated nodes that somebody described, or all that is wrong with the description."""
+    """The described simulated nodes, or all that is wrong with the description."""
     read = [_group(text) for text in groups] + [_single(text) for text in singles]
     problems = [each for each in read if isinstance(each, Problem)]
     nodes = _numbered(drafts for drafts in read if not isinstance(drafts, Problem))
@@ -89,7 +89,7 @@ def described_nodes(groups: Sequence[str], singles: Sequence[str]) -> tuple[Logi
 def choose_nodes(
     file: Path, groups: Sequence[str], singles: Sequence[str], gpus: Gpus
 ) -> tuple[NodeSet, str] | list[Problem]:
-    """The nodes of this start, and what is to be remembered of it with `remember`."""
+    """The nodes of this start, and what to save of the choice with `remember`."""
     remembered = _remembered(file)
     if isinstance(remembered, Problem):
         return [remembered]
@@ -110,12 +110,12 @@ def choose_nodes(
 
 
 def remember(file: Path, note: str) -> None:
-    """Keep a choice for the next start."""
+    """Save a choice for the next start."""
     write_durably(file, f"{note}\n".encode())
 
 
 def problem_with_saved(file: Path) -> Problem | None:
-    """Why what was kept with `remember` is of no use; None: it is."""
+    """Why what was saved with `remember` cannot be used; None: it can."""
     remembered = _remembered(file)
     if isinstance(remembered, Problem):
         return remembered
@@ -139,7 +139,7 @@ def summary(nodes: Sequence[LogicalNode]) -> str:
     )
 
 
-# --- what was remembered -----------------------------------------------------------------------------------------
+# --- the saved choice --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,8 @@ class _Remembered:
 
 def _remembered(file: Path) -> _Remembered | Problem:
     try:
-        said = json.loads(file.read_text(encoding="utf-8"))
-        return _Remembered(tuple(map(str, said["chosen"])), tuple(map(str, said["names"])), bool(said["had_gpus"]))
+        saved = json.loads(file.read_text(encoding="utf-8"))
+        return _Remembered(tuple(map(str, saved["chosen"])), tuple(map(str, saved["names"])), bool(saved["had_gpus"]))
     except FileNotFoundError:
         return _Remembered()
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
@@ -220,32 +220,32 @@ def _group(text: str) -> _Draft | Problem:
 
 
 def _single(text: str) -> _Draft | Problem:
-    said: dict[str, str] = {}
+    given: dict[str, str] = {}
     for part in text.split(","):
         key, equals, value = part.strip().partition("=")
-        if not equals or key not in ("name", "gpus", "model", "memory", "cpus", "ram") or key in said:
+        if not equals or key not in ("name", "gpus", "model", "memory", "cpus", "ram") or key in given:
             what = f"{part!r} in --node {text!r} is not valid"
             return Problem(
                 "nodes.unreadable", what, f"use name, gpus, model, memory, cpus and ram, once each, {EXAMPLE}"
             )
-        said[key] = value.strip()
-    if _NAME.fullmatch(said.get("name", "")) is None:
+        given[key] = value.strip()
+    if _NAME.fullmatch(given.get("name", "")) is None:
         what = f"--node {text!r} has no valid name"
         return Problem("nodes.no_name", what, "use lower-case letters, digits and dashes, e.g. name=big")
-    numbers = {key: said.get(key, default) for key, default in (("gpus", "8"), ("cpus", str(DGX1_CPUS)))}
+    numbers = {key: given.get(key, default) for key, default in (("gpus", "8"), ("cpus", str(DGX1_CPUS)))}
     for key, value in numbers.items():
         if not value.isascii() or not value.isdecimal() or int(value) > (GPUS_MAX if key == "gpus" else 4096):
             return Problem("nodes.unreadable", f"{key}={value} in --node is not a valid number of {key}", EXAMPLE)
-    ram = _SIZE.fullmatch(said.get("ram", "512GB"))
+    ram = _SIZE.fullmatch(given.get("ram", "512GB"))
     if ram is None:
-        return Problem("nodes.unreadable", f"ram={said['ram']} in --node is not a valid size", "expected e.g. 512GB")
+        return Problem("nodes.unreadable", f"ram={given['ram']} in --node is not a valid size", "expected e.g. 512GB")
     draft = _Draft(
-        name=said["name"],
+        name=given["name"],
         gpus=int(numbers["gpus"]),
         cpus=max(1, int(numbers["cpus"])),
         memory_bytes=int(ram[1]) * 10**9,
     )
-    return _with_model(draft, said.get("model", V100), said.get("memory", ""))
+    return _with_model(draft, given.get("model", V100), given.get("memory", ""))
 
 
 def _with_model(draft: _Draft, model: str, memory: str) -> _Draft | Problem:
@@ -254,8 +254,8 @@ def _with_model(draft: _Draft, model: str, memory: str) -> _Draft | Problem:
     if found is None or (memory and size is None):
         return Problem("nodes.unreadable", f"{model!r} with memory {memory!r} is not a valid GPU model", EXAMPLE)
     stem = found[1]
-    told = size[1] if size is not None else found[2]
-    gigabytes = int(told) if told else MEMORY_GB.get(stem.upper(), 0)
+    size_gb = size[1] if size is not None else found[2]
+    gigabytes = int(size_gb) if size_gb else MEMORY_GB.get(stem.upper(), 0)
     if not 1 <= gigabytes <= 1024:
         what = f"the memory size of a {model} is not known"
         return Problem("nodes.no_memory", what, f"specify it: {stem}-80GB, or memory=80GB with --node")

@@ -163,10 +163,10 @@ def _aside(path: Path, stamp: str) -> Path:
 
 def _made_at(about: Path, file: Path) -> datetime:
     try:
-        said = json.loads(about.read_bytes())
-        if said.get("format") in READABLE_FORMATS:
-            return datetime.fromtimestamp(float(said["at"]), UTC)
-        version = str(said.get("fairpool", "?"))[:32]
+        content = json.loads(about.read_bytes())
+        if content.get("format") in READABLE_FORMATS:
+            return datetime.fromtimestamp(float(content["at"]), UTC)
+        version = str(content.get("fairpool", "?"))[:32]
     except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, OSError) as error:
         raise foreign(file, f"its {ABOUT} cannot be read") from error
     what = f"{file} was written by Fairpool {version}, in a format that this version ({__version__}) cannot read"

@@ -1,10 +1,10 @@
-"""The server's log: one line for each thing that happened, in files that do not grow for ever.
+"""The server's log: one line for each event, in rotated files.
 
 `2026-11-15T12:00:00.000Z info control MainThread  workload create  name=train id=… by=ada@example.com`: when, how
-serious, which room, which thread, what, and then whom it concerns as key=value. A caller logs words and, where there
-are any, `extra={"fields": {...}}`. Lines are written by a thread of their own, because the event loop and the cluster's
-loop must not wait for a disk; of equal lines so many are written a second, and how many were left out. Control
-characters are escaped: names in the log come from users.
+serious, which package, which thread, what, and then the fields as key=value. A caller logs a message and passes fields
+as `extra={"fields": {...}}`. Lines are written by a thread of their own, because the event loop and the scheduling loop
+must not wait for a disk; equal messages are limited per second, and dropped ones counted. Control characters are
+escaped: names in the log come from users.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ WAITING_MAX = 20_000
 LINE_MAX = 8192
 VALUE_MAX = 512
 QUIET = ("uvicorn.access", "uvicorn.error", "httpx2", "alembic", "asyncio")
-"""They speak of every call; one of them with the command of every shell, and what is typed there is nobody's."""
+"""They log every request; one of them with the command of every shell, which may contain secrets."""
 NO_HANDSHAKE = "ASGI callable returned without completing handshake."
-"""The server's complaint when a shell is refused, which is no error."""
+"""What uvicorn logs when a shell is refused, which is not an error."""
 _BARE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:@+-,%")
 
 
 class OneLine(logging.Formatter):
-    """A record as one line; traces of a bug follow on the same line."""
+    """A record as one line; a traceback follows on the same line."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -44,8 +44,8 @@ class OneLine(logging.Formatter):
             text = f"{text}\n{self.formatException(record.exc_info)}"
         words = " | ".join(_printable(line) for line in text.splitlines() if line.strip())
         fields: Mapping[str, object] = getattr(record, "fields", None) or {}
-        said = "".join(f" {name}={_value(value)}" for name, value in fields.items() if value not in (None, ""))
-        line = f"{words} {said}" if said else words
+        shown = "".join(f" {name}={_value(value)}" for name, value in fields.items() if value not in (None, ""))
+        line = f"{words} {shown}" if shown else words
         head = f"{moment}.{int(record.msecs):03}Z {record.levelname.lower()} {room} {record.threadName}  "
         return f"{head}{line if len(line) <= LINE_MAX else f'{line[:LINE_MAX]}…'}"
 
@@ -109,7 +109,7 @@ class LogFile(logging.handlers.RotatingFileHandler):
         self.acquire()  # the library's own lock, which it holds when it closes us
         try:
             while self._waiting:
-                super().emit(self._waiting.popleft())  # which says nothing when the disk is full
+                super().emit(self._waiting.popleft())  # which ignores a full disk
             super().flush()
         finally:
             self.release()

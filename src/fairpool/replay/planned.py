@@ -103,7 +103,7 @@ def group_outcomes(replayed: Replay) -> dict[GroupId, GroupOutcome]:
     return outcomes
 
 
-# ---- words
+# ---- text
 
 
 def places(nodes: Counter[NodeName]) -> str:

@@ -1,7 +1,7 @@
-"""`--set project.vision.quota=6`: one value of a snapshot changed by its path.
+"""What-if settings, as in `--set project.vision.quota=6`: one value of a snapshot, changed by its path.
 
-Paths are for people: amounts of queues are in GPUs, cores and bytes with a unit, whatever the rows count in. Fields of
-nodes, groups, policy and pool are those of their classes, as far as a person can write them in a word.
+Paths are for users: amounts of queues are in GPUs, cores and bytes with a unit, whatever the rows count in. Fields of
+nodes, groups, policy and pool are those of their classes, as far as a value can be written in a word.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True)
 class Edit:
-    """A changed snapshot, and what was changed in a line for people."""
+    """A changed snapshot, and a line that shows what was changed."""
 
     snapshot: Snapshot
     what: str

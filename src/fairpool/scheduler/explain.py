@@ -71,7 +71,7 @@ def _in_service(verdict: Verdict) -> str:
 
 
 def names_for(project: QueueId) -> Called:
-    """What queues are called in a text that people of one project read: departments are no secret, but other projects
+    """Names of queues in a text for the members of one project: departments are no secret, but other projects
     are named only to those who may see them."""
 
     def called(queue: QueueId) -> str:
@@ -82,7 +82,7 @@ def names_for(project: QueueId) -> Called:
 
 
 def explain_eviction(evict: Evict, winner: str | None = None, called: Called | None = None) -> str:
-    """One sentence: why this pod loses its place, and to whom; `winner` is the name that people know that one by."""
+    """One sentence: why this pod loses its place, and to which group; `winner` is the display name of that one."""
     reason = evict.reason
     if reason.by is Pass.STALE:
         return "its gang has lost pods that it needs and cannot continue"
@@ -315,7 +315,7 @@ def _(why: NoRoom, voice: Voice) -> str:
     return f"{found}no node has enough free resources: {causes}"
 
 
-# ---- words
+# ---- text
 
 
 def _level(above: int) -> str:

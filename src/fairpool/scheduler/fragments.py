@@ -1,6 +1,6 @@
 """The placement strategy `fragmentation`: take the room that typical requests can use least.
 
-Idle GPUs are worth what people usually ask for can still use of them: a tenth of a device is worth little where most
+Idle GPUs are worth what typical requests can still use of them: a tenth of a device is worth little where most
 ask for whole ones, and so is a whole device beside two idle CPU cores. The *expected use* of a node is the mean, over
 the typical shapes of the policy, of the idle GPU that requests of that shape could take there; a placement costs what
 it removes from that, plus a price for nodes that few others could replace. Costs within one step are equal, and

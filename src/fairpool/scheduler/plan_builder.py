@@ -25,7 +25,7 @@ from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU
 from fairpool.scheduler.quiet import quiet_until
-from fairpool.scheduler.reclaim import parting
+from fairpool.scheduler.reclaim import diverging_ancestors
 from fairpool.scheduler.solver import Solution
 from fairpool.scheduler.stale_gangs import stale_groups
 from fairpool.scheduler.verdict import verdicts
@@ -59,7 +59,7 @@ class PlanBuilder:
         wanted = int(solution.need[GPU])
         if by is not Pass.RECLAIM:
             return EvictionReason(by, winner, wanted_milli=wanted)
-        mine, theirs = parting(
+        mine, theirs = diverging_ancestors(
             columns.queues, columns.queue_of[solution.group], columns.queue_of[columns.group_of[pod]]
         )
         before = solution.held_before

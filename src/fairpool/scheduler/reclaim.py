@@ -96,7 +96,7 @@ class Losses:
         units: dict[int, dict[int, float]] = {}
         for pod in victims:
             group = columns.group_of[pod]
-            of_side = units.setdefault(parting(columns.queues, self.queue, columns.queue_of[group])[1], {})
+            of_side = units.setdefault(diverging_ancestors(columns.queues, self.queue, columns.queue_of[group])[1], {})
             of_side[group] = of_side.get(group, 0) + columns.placed_need(pod, self.trial.place(pod)[0])[GPU]
         return missing <= sum(self._most(side, of_side.values(), need) for side, of_side in units.items())
 
@@ -118,7 +118,7 @@ def _is_whole(columns: Columns, pod: int) -> bool:
 
 def is_owed_by(queues: QueueTable, queue: int, other: int, need: Vector) -> bool:
     """Whether, as things are now, a queue that asks for so much may take anything from another."""
-    mine, theirs = parting(queues, queue, other)
+    mine, theirs = diverging_ancestors(queues, queue, other)
     return _unit_is_justified(queues, mine, theirs, need, queues.held, queues.held)
 
 
@@ -208,7 +208,7 @@ def is_justified(
     left: list[Vector] = list(before.held)
     losses: dict[int, Vector] = {}
     for victim, amounts in units:
-        mine, theirs = parting(queues, queue, victim)
+        mine, theirs = diverging_ancestors(queues, queue, victim)
         if not _unit_is_justified(queues, mine, theirs, need, before.held, left):
             return False
         for level in queues.path[victim]:
@@ -221,7 +221,7 @@ def is_justified(
     )
 
 
-def parting(queues: QueueTable, one: int, other: int) -> tuple[int, int]:
+def diverging_ancestors(queues: QueueTable, one: int, other: int) -> tuple[int, int]:
     """The first pair of ancestors, from the root, that differ."""
     for mine, theirs in zip(queues.path[one], queues.path[other], strict=False):
         if mine != theirs:

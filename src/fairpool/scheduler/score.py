@@ -80,7 +80,7 @@ class Score:
 
     def _is_without_gpus(self, node: int) -> bool:
         row = self.columns.nodes.rows[node]
-        return not row.gpus and not row.mig_instances
+        return not (row.gpus or row.mig_instances or row.claim_devices)
 
     def _placement(self, node: int) -> float:
         """Pack: fullest first. Spread: the largest free part first. Fragmentation: what others can use least."""

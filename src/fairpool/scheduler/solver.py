@@ -20,7 +20,7 @@ from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.queues import NONE, Vector, plus
 from fairpool.scheduler.room_count import RoomCount, propose
 from fairpool.scheduler.trial import Trial
-from fairpool.scheduler.victims import Candidates, Line, VictimWalk, possible_victims
+from fairpool.scheduler.victims import Candidates, VictimUnits, VictimWalk, possible_victims
 from fairpool.scheduler.walk import SimulatedWalk, waiting_index
 
 
@@ -179,7 +179,7 @@ class Search:
         self.recorded = recorded
         self.accepts = accepts
         self.could_do = candidates.could_do
-        self.line = Line(VictimWalk(self.trial, solver.possible_victims, candidates))
+        self.line = VictimUnits(VictimWalk(self.trial, solver.possible_victims, candidates))
         self.at = 0
         """Place in the line."""
         self.count: RoomCount | None = None

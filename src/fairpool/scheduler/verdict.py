@@ -43,7 +43,7 @@ from fairpool.scheduler.free_gpus import FreeBlocks
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU, RESOURCES, Vector, plus, within
-from fairpool.scheduler.reclaim import is_owed_by, may_reclaim, parting
+from fairpool.scheduler.reclaim import diverging_ancestors, is_owed_by, may_reclaim
 from fairpool.scheduler.runtime import protected_until
 from fairpool.scheduler.shortage import copies_now, in_service, short_of, too_small
 from fairpool.scheduler.topology import DomainTree
@@ -375,7 +375,7 @@ class _Diagnosis:
             lent = queues.held[leaf][GPU] - queues.held_non_preemptible[leaf][GPU]
             if leaf == self.queue or queues.children[leaf] or lent <= 0:
                 continue
-            side = parting(queues, self.queue, leaf)[1]
+            side = diverging_ancestors(queues, self.queue, leaf)[1]
             is_shielded = queues.quota[side][GPU] == math.inf or queues.held[leaf][GPU] > queues.quota[leaf][GPU]
             if is_shielded and not is_owed_by(queues, self.queue, leaf, need):
                 sides[side] += int(lent)

@@ -1,6 +1,6 @@
 """The order of victims: the queue served last loses first, and in it the last group.
 
-A group gives one unit at a time and then takes part with what it has left.
+A group loses one unit at a time and then takes part with what it has left.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Candidates:
 
 
 class VictimWalk:
-    """A list of groups to take from, for one search."""
+    """Possible victims, popped in the order in which they lose, for one search."""
 
     def __init__(self, trial: Trial, groups: GroupIndex, candidates: Candidates) -> None:
         self.trial = trial
@@ -194,7 +194,7 @@ class VictimWalk:
         return plus(self.taken.get(self.columns.queue_of[group], NONE), mine)
 
 
-class Line:
+class VictimUnits:
     """The units of a victim walk in order, remembered so that they can be gone through again."""
 
     def __init__(self, walk: VictimWalk) -> None:

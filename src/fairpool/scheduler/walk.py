@@ -20,7 +20,7 @@ ABSENT = -1
 
 
 class Walk:
-    """A list of groups to serve."""
+    """Waiting groups by leaf queue, popped in the order in which they are served."""
 
     def __init__(self, trial: Trial, groups: Iterable[int]) -> None:
         self.trial = trial

@@ -87,7 +87,7 @@ class Training:
         _say(f"resuming from the checkpoint after epoch {self.epoch}, step {self.step}")
 
     def save(self) -> bool:
-        """Whole or not at all: whoever is killed here still has the one before. Says whether it was saved."""
+        """Atomically: a job that is killed here still has the previous one. Returns whether it was saved."""
         if not self.path or not self.saves:
             return False
         directory, new = os.path.dirname(self.path), f"{self.path}.{os.getpid()}.new"

@@ -1,4 +1,4 @@
-"""A second set of books: who holds how much, what is fair, what is on which device, worked out the slow and plain way.
+"""Accounting for tests: what queues hold, what is fair, what is on which device, computed the slow and plain way.
 
 Scenarios and properties judge plans by it, so it shares no code with the scheduler. The fair shares are those of
 the product: remainders stay in their tier of queue priority.
@@ -23,7 +23,7 @@ COUNTED = frozenset({PodPhase.BOUND, PodPhase.RUNNING})
 """Phases that count as held by a queue: what is told to stop no longer does."""
 
 
-class Books:
+class Accounting:
     """Sums over one snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -55,7 +55,7 @@ class Books:
         row = self.groups[group]
         return self.snapshot.policy.rule_for(row.kind, row.priority, row.preemptible).priority
 
-    def parting(self, one: QueueId, other: QueueId) -> tuple[QueueId, QueueId]:
+    def diverging_ancestors(self, one: QueueId, other: QueueId) -> tuple[QueueId, QueueId]:
         """The two ancestors at the level where the paths of two queues part."""
         pairs = zip(self.path(one), self.path(other), strict=False)
         return next(pair for pair in pairs if pair[0] != pair[1])
@@ -68,11 +68,13 @@ class Books:
         device_mib = node.gpu_memory_mib if node is not None else self.smallest_device_mib
         return Amounts(_gpu_milli(pod, device_mib), pod.shape.cpu_milli, pod.shape.memory_bytes)
 
-    def held(self, queue: QueueId, *, firm_only: bool = False) -> Amounts:
-        """What a queue and those below it hold; with `firm_only`, the part that may not be preempted."""
-        return total(self.charge(pod) for pod in self.pods_of(queue, COUNTED, firm_only=firm_only))
+    def held(self, queue: QueueId, *, non_preemptible_only: bool = False) -> Amounts:
+        """What a queue and those below it hold; with `non_preemptible_only`, the part that may not be preempted."""
+        return total(
+            self.charge(pod) for pod in self.pods_of(queue, COUNTED, non_preemptible_only=non_preemptible_only)
+        )
 
-    def pods_of(self, queue: QueueId, phases: Collection[PodPhase], *, firm_only: bool = False) -> list[Pod]:
+    def pods_of(self, queue: QueueId, phases: Collection[PodPhase], *, non_preemptible_only: bool = False) -> list[Pod]:
         return [
             pod
             for pod in self.snapshot.pods
@@ -80,7 +82,7 @@ class Books:
             and pod.group in self.groups
             and self.groups[pod.group].queue in self.queues
             and queue in self.path(self.groups[pod.group].queue)
-            and not (firm_only and self.is_preemptible(pod.group))
+            and not (non_preemptible_only and self.is_preemptible(pod.group))
         ]
 
     # Fair shares of GPUs

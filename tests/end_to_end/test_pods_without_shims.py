@@ -1,4 +1,4 @@
-"""Lives that leave their shim's hands: deaf, stopped, without folder or mark. Each is ended, and none runs twice."""
+"""Pods without a working shim: stopped, killed, without directory or UUID. Each is killed, and none runs twice."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def deaf(machine: Machine, name: str = "a", **fields: object) -> PodId:
 
 @contextmanager
 def kept_stopped(pid: int) -> Iterator[None]:
-    """A process that goes on for a moment at most, however often somebody continues it."""
+    """A process that goes on for a moment at most, however often it is continued."""
     assert pid > 1
     stopper = subprocess.Popen(["sh", "-c", f"while kill -STOP {pid}; do :; done"], stderr=subprocess.DEVNULL)
     try:
@@ -77,7 +77,7 @@ def is_absent(machine: Machine, pod: PodId) -> bool:
     return pod not in machine.engine.observe(TOKEN).pods
 
 
-# --- a grace that nobody can prolong
+# --- grace periods that cannot be prolonged
 
 
 def test_a_pod_that_stops_its_shim_and_ignores_its_notice_is_ended_when_its_grace_is_over(machine: Machine) -> None:
@@ -135,30 +135,30 @@ def test_a_shim_survives_a_very_long_grace(machine: Machine, grace_s: int) -> No
 # --- folders that are removed
 
 
-def test_a_pod_whose_folder_is_removed_is_ended_before_its_next_life_starts(machine: Machine) -> None:
-    """By somebody on the machine: an isolated pod cannot reach it (test_hostile_pod.py)."""
+def test_a_pod_whose_folder_is_removed_is_killed_before_its_replacement_starts(machine: Machine) -> None:
+    """By another user of the machine: an isolated pod cannot reach it (test_hostile_pod.py)."""
     pod = deaf(machine)
     mark = str(machine.engine.supervisor._reaper.pod_uuid(pod))
     shutil.rmtree(machine.folder(pod))
-    order = machine.order("a", "sleep", "1000", life=1)
+    order = machine.order("a", "sleep", "1000", incarnation=1)
 
     def started() -> bool:
         (answer,) = machine.engine.carry_out([order], TOKEN)
         assert answer.status in (OrderStatus.LATER, OrderStatus.DONE), answer
         if answer.status is OrderStatus.DONE:
-            assert process_table.pod_processes(mark, {}) == {}, "the first life is gone by then"
+            assert process_table.pod_processes(mark, {}) == {}, "the first pod is gone by then"
         return answer.status is OrderStatus.DONE
 
-    machine.until(started, "the next life starts")
+    machine.until(started, "its replacement starts")
     assert is_absent(machine, pod)
     (again,) = machine.engine.carry_out([machine.order("a", "sleep", "1000")], TOKEN)
-    assert again.status is OrderStatus.REFUSED, "a life starts once"
+    assert again.status is OrderStatus.REFUSED, "a pod starts once"
 
 
 @pytest.mark.parametrize("what", ["folder", "content"])
 @pytest.mark.parametrize("when", ["while the server is up", "while it is down"])
 @pytest.mark.parametrize("shim", ["lives", "was killed"])
-def test_a_life_without_its_folder_is_gone_only_when_its_processes_are(
+def test_a_pod_without_its_folder_is_gone_only_when_its_processes_are(
     machine: Machine, what: str, when: str, shim: str
 ) -> None:
     pod = deaf(machine)
@@ -183,7 +183,7 @@ def test_a_life_without_its_folder_is_gone_only_when_its_processes_are(
     assert process_table.pod_processes(mark, {}) == {}
 
 
-def test_what_has_erased_its_mark_ends_with_its_folder(machine: Machine) -> None:
+def test_a_process_without_its_uuid_ends_with_its_folder(machine: Machine) -> None:
     pod = machine.up("a", "python3", "-c", ERASED)
     machine.until(lambda: daemons() and "ready" in machine.log(pod), "a process without a mark runs")
     machine.see(pod)
@@ -192,7 +192,7 @@ def test_what_has_erased_its_mark_ends_with_its_folder(machine: Machine) -> None
     assert daemons() == []
 
 
-def test_what_has_erased_its_mark_is_found_below_a_shim_without_folder_by_the_next_server(machine: Machine) -> None:
+def test_a_process_without_its_uuid_is_found_below_a_shim_without_folder_by_the_next_server(machine: Machine) -> None:
     pod = machine.up("a", "python3", "-c", ERASED)
     machine.until(lambda: daemons() and "ready" in machine.log(pod), "a process without a mark runs")
     machine.engine.close()
@@ -203,7 +203,7 @@ def test_what_has_erased_its_mark_is_found_below_a_shim_without_folder_by_the_ne
     assert daemons() == []
 
 
-def test_what_has_erased_its_mark_and_lost_its_shim_is_found_by_its_namespace(machine: Machine) -> None:
+def test_a_process_without_its_uuid_and_shim_is_found_by_its_namespace(machine: Machine) -> None:
     if why := machine.engine.supervisor.unavailable.get("isolation"):
         pytest.skip(f"this machine does not permit PID namespaces: {why}")
     pod = machine.up("a", "python3", "-c", ERASED)
@@ -216,7 +216,7 @@ def test_what_has_erased_its_mark_and_lost_its_shim_is_found_by_its_namespace(ma
     assert daemons() == []
 
 
-def test_what_has_erased_its_mark_and_lost_shim_and_folder_is_remembered_by_the_next_server(machine: Machine) -> None:
+def test_a_process_without_its_uuid_shim_and_folder_is_found_by_the_next_server(machine: Machine) -> None:
     pod = machine.up("a", "env", "-i", "sh", "-c", "echo ready; while :; do sleep 7654321; done")
     machine.until(lambda: daemons() and "ready" in machine.log(pod), "a process without a mark runs")
     machine.engine.supervisor._checked_at = float("-inf")  # as if half a minute had passed
@@ -241,9 +241,9 @@ def test_a_pod_that_says_itself_that_it_has_ended_is_not_forgotten_while_it_runs
     assert process_table.pod_processes(mark, {}) == {}
 
 
-def test_a_life_does_not_start_beside_an_earlier_one_of_the_same_pod(machine: Machine) -> None:
+def test_a_pod_does_not_start_beside_an_earlier_incarnation(machine: Machine) -> None:
     pod = machine.up("a", "sleep", "1000")
-    later = machine.order("a", "sleep", "1000", life=1)
+    later = machine.order("a", "sleep", "1000", incarnation=1)
     (answer,) = machine.engine.carry_out([later], TOKEN)
     assert (answer.status, answer.message) == (OrderStatus.LATER, "the previous instance of this pod has not ended yet")
     machine.stop(pod, grace_s=0)
@@ -266,14 +266,14 @@ def test_pods_on_a_node_that_is_offered_no_more_are_ended_before_it_is_gone(mach
             seen = machine.engine.observe(TOKEN)
             if pod not in seen.pods or seen.pods[pod].state is PodState.EXITED:
                 break
-            assert seen.nodes[NODE].silent_since is not None, "it takes nobody, and nothing on it counts as gone"
+            assert seen.nodes[NODE].silent_since is not None, "it takes no pods, and nothing on it counts as gone"
             machine.engine.wait(0.02)
     assert process_table.pod_processes(mark, {}) == {}
     assert seen.pods[pod].after_notice
     assert set(machine.engine.observe(TOKEN).nodes) == {"other"}
 
 
-def test_a_pod_on_a_device_that_its_node_has_no_more_is_told_to_leave(machine: Machine) -> None:
+def test_a_pod_on_a_device_that_its_node_has_no_more_is_stopped(machine: Machine) -> None:
     pod = machine.up("a", "sleep", "1000", devices=(6,))
     stays = machine.up("b", "sleep", "1000", devices=(1,))
     machine.nodes = (simulated_node(NODE, 4),)

@@ -1,0 +1,140 @@
+"""HTTP route for the stream of changes, as server-sent events.
+
+Each change carries its revision as event id, so that a client that reconnects with `Last-Event-ID` misses nothing. A
+client that was away for too long, or whose revision is from before a restore, gets a `reset` and reads everything anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Annotated, Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from fairpool.control.change_feed import FeedEntry, entries_after
+from fairpool.control.discretion import told_to
+from fairpool.control.guard import identify
+from fairpool.control.plane import Caller, Places, Plane
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import Refused, refused
+from fairpool.control.routes import Header, Parameter, Routes
+from fairpool.control.store import changes
+from fairpool.control.store.database import Connection
+
+routes = Routes("streams")
+
+
+AT_ONCE = 500
+
+NOT_A_PROJECTS = frozenset({"node", "node-pool", "cluster", "department"})
+
+CHANGES_EXAMPLE = {
+    "description": "Server-sent events: `id` is the revision, `data` is JSON",
+    "content": {
+        "text/event-stream": {
+            "schema": {"type": "string"},
+            "example": 'id: 42\nevent: workload\ndata: {"revision":42,"noun":"workload","id":"…","verb":"created"}\n\n',
+        }
+    },
+}
+
+
+@routes.get(
+    "/api/v1/changes",
+    action=Action.WORKLOAD_READ,
+    summary="Stream changes as server-sent events",
+    responses={200: CHANGES_EXAMPLE},
+)
+async def stream_changes(
+    request: Request,
+    plane: Plane,
+    caller: Caller,
+    last_event_id: Annotated[str | None, Header(), Parameter(alias="Last-Event-ID", max_length=32)] = None,
+    after: Annotated[
+        int | None,
+        Parameter(ge=0, le=2**62, description="Same as Last-Event-ID, for clients that cannot set the header"),
+    ] = None,
+) -> Response:
+    read = _revision(last_event_id) if last_event_id is not None else after
+    authorization = request.headers.get("authorization")
+    events = _events(plane, authorization, read)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+
+def _revision(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise refused(
+            400, "request.not_a_revision", f"{text!r} is not a valid revision", "send the id of the last event"
+        )
+    return int(text)
+
+
+async def _events(plane: Plane, authorization: str | None, read: int | None) -> AsyncIterator[str | bytes]:
+    now = await plane.read(changes.current)
+    if read is None or read > now:
+        # A revision from the future is from another database: start anew from here.
+        if read is not None:
+            yield _event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"})
+        else:
+            yield f"id: {now}\nretry: 1000\n\n"
+        read = now
+    sent_through: int = read
+    while True:
+        listening = plane.notifier.listen()
+        try:
+            caller = await identify(plane, authorization)  # the token may be revoked
+            caller.require_somewhere(Action.WORKLOAD_READ)  # or the role
+        except Refused:
+            listening.cancel()
+            return
+        found = await plane.change_feed.after(plane.read, plane.notifier.notifications, sent_through, AT_ONCE)
+        if found is not None:
+            text, sent_through = _text_of(caller, found, sent_through)
+        else:
+            text, sent_through = await plane.read(_text_after(caller, sent_through))
+        if text:
+            listening.cancel()
+            yield await told_to(plane, caller, text)
+            continue
+        if not await plane.notifier.wait(listening, plane.settings.keep_alive_s):
+            yield ": still here\n\n"
+
+
+def _text_after(caller: Caller, read: int) -> Callable[[Connection], tuple[bytes, int]]:
+    """For a client that was away for longer than the cache reaches."""
+
+    def unit(connection: Connection) -> tuple[bytes, int]:
+        if changes.is_forgotten(connection, read):
+            now = changes.current(connection)
+            return _event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"}).encode(), now
+        return _text_of(caller, entries_after(connection, read, AT_ONCE), read)
+
+    return unit
+
+
+def _text_of(caller: Caller, found: Sequence[FeedEntry], read: int) -> tuple[bytes, int]:
+    """The part of these changes that a caller may see, and the revision it reaches."""
+    if not found:
+        return b"", read
+    places = caller.places(Action.WORKLOAD_READ)
+    lines = [_visible(places, each) for each in found]
+    last = found[-1].revision
+    if not lines[-1]:
+        lines.append(f"id: {last}\n\n".encode())  # so that a client does not read them again after a reconnect
+    return b"".join(lines), last
+
+
+def _visible(places: Places | None, entry: FeedEntry) -> bytes:
+    """What a caller may see of a change: that it happened, if its project was visible; the object, if it still is."""
+    if places is None or entry.change.noun in NOT_A_PROJECTS:
+        return entry.line
+    if not places.covers(entry.change.project, entry.department):
+        return b""
+    return entry.line if places.covers(entry.project_now, entry.department_now) else entry.without_object
+
+
+def _event(revision: int, name: str, data: dict[str, Any]) -> str:
+    return f"id: {revision}\nevent: {name}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n"
