@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
 from fairpool.control import audit
-from fairpool.control.app import NotReady, create_app
+from fairpool.control.app import StartupFailed, create_app
 from fairpool.control.moments import iso
 from fairpool.control.settings import Settings
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, WorkloadId
@@ -53,7 +53,10 @@ def test_a_changed_password_ends_other_sessions_and_keeps_this_one(home: House) 
 
 
 def test_nothing_listens_beyond_this_machine_before_the_first_password_is_changed(tmp_path: Path) -> None:
-    with pytest.raises(NotReady, match="initial password"), house(tmp_path, host="0.0.0.0", first_password="password"):
+    with (
+        pytest.raises(StartupFailed, match="initial password"),
+        house(tmp_path, host="0.0.0.0", first_password="password"),
+    ):
         pass
     with house(tmp_path) as home:
         body = {"currentPassword": "password", "newPassword": "a better one"}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairpool.api.clusters import Unreachable
+from fairpool.api.clusters import ControlPlaneUnreachable
 from fairpool.control.clusters import cluster_beside
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import Revision
@@ -69,7 +69,7 @@ def test_who_leaves_is_not_held_up_by_a_pull(home: House, inside: InProcessContr
     gave_up: list[str] = []
 
     def wait() -> None:
-        with pytest.raises(Unreachable) as raised:
+        with pytest.raises(ControlPlaneUnreachable) as raised:
             inside.pull(read, 20.0)
         gave_up.append(str(raised.value))
 
@@ -79,7 +79,7 @@ def test_who_leaves_is_not_held_up_by_a_pull(home: House, inside: InProcessContr
     inside.close()
     waiting.join(10)
     assert gave_up == ["the call was cancelled"]
-    with pytest.raises(Unreachable):
+    with pytest.raises(ControlPlaneUnreachable):
         inside.pull(read, 0.0)
 
 
@@ -90,7 +90,7 @@ def test_a_disk_that_fails_is_a_control_plane_that_cannot_answer(
         raise sqlite3.OperationalError("database or disk is full")
 
     monkeypatch.setattr("fairpool.control.cluster_sync.take_in", full)
-    with pytest.raises(Unreachable, match="disk is full"):
+    with pytest.raises(ControlPlaneUnreachable, match="disk is full"):
         inside.push(home.report(whole=True))
 
 

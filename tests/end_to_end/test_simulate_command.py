@@ -37,7 +37,7 @@ from fairpool.simulation.catalogue import examples
 from fairpool.simulation.checkpoint import Checkpoint, Folder, opened
 from fairpool.simulation.control_driver import ControlDriver
 from fairpool.simulation.performance import Pace, play
-from fairpool.simulation.result import Outcome, text
+from fairpool.simulation.result import SimulationResult, text
 from fairpool.simulation.scenario import START, Scenario
 from fairpool.simulation.world import Stage
 
@@ -493,7 +493,7 @@ def outcome_in(folder: Path, scenario: Scenario) -> str:
     try:
         stage = Stage(scenario, shim.position.now, shim.files)
         play(stage, shim, Pace(), lambda stage, part: None)
-        outcome = text(Outcome.of(stage, shim.position))
+        outcome = text(SimulationResult.of(stage, shim.position))
         stage.close()
     finally:
         shim.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachable
+from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
 from fairpool.model.ids import Revision
 from fairpool.simulation.control_driver import ControlDriver
 from tests.fault_injection.faults import Faults
@@ -23,27 +23,27 @@ class FaultyControl:
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
         self._deliver_late()
         if self._happens(self.faults.control_away):
-            raise Unreachable("the control plane does not answer")
+            raise ControlPlaneUnreachable("the control plane does not answer")
         if self._last_answer is not None and self._happens(self.faults.control_twice):
             return self._last_answer  # an answer to an earlier question comes again
         self._last_answer = self.control.pull(after)
         if self._happens(self.faults.control_late):
-            raise Unreachable("the answer did not come in time")
+            raise ControlPlaneUnreachable("the answer did not come in time")
         return self._last_answer
 
     def push(self, report: PushReport) -> PushAnswer:
         report = PushReport.model_validate_json(report.model_dump_json()) if self._happens(0.05) else report
         if self._happens(self.faults.control_away):
-            raise Unreachable("the control plane does not answer")
+            raise ControlPlaneUnreachable("the control plane does not answer")
         if self._happens(self.faults.control_late):
             self._late.append(report)
-            raise Unreachable("the report is still on its way")
+            raise ControlPlaneUnreachable("the report is still on its way")
         self._deliver_late()
         answer = self.control.push(report)
         if self._happens(self.faults.control_twice):
             self.control.push(report)
         if self._happens(self.faults.control_late):
-            raise Unreachable("the answer did not come in time")
+            raise ControlPlaneUnreachable("the answer did not come in time")
         return answer
 
     def _deliver_late(self) -> None:

@@ -570,7 +570,7 @@ def test_the_trainer_learns_the_same_with_and_without_numpy(monkeypatch: pytest.
 
 def test_the_page_in_place_of_a_notebook_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JOB_NAME", "<nb>")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), notebook.Page)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), notebook.NotebookPage)
     Thread(target=server.handle_request).start()
     with urlopen(f"http://127.0.0.1:{server.server_port}/test-ingress/") as answer:
         text = answer.read().decode()

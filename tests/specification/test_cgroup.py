@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fairpool.agent import cgroup
-from fairpool.agent.cgroup import LEAF, Group, find_limiter
+from fairpool.agent.cgroup import LEAF, Cgroup, find_limiter
 
 PLAIN_FILES = ("cpu.max", "memory.max", "memory.swap.max", "memory.oom.group", "pids.max", "cgroup.procs")
 
@@ -106,7 +106,7 @@ def test_a_limit_on_memory_holds_with_swap_and_for_all_processes_of_a_pod(groups
     groups.make(pod)
     for name in PLAIN_FILES:
         (pod / name).touch()
-    Group(limiter.to_json(), "a").make(1500, 1 << 30)
+    Cgroup(limiter.to_json(), "a").make(1500, 1 << 30)
     assert {name: (pod / name).read_text() for name in PLAIN_FILES} == {
         "cpu.max": "150000 100000",
         "memory.max": str(1 << 30),
@@ -116,5 +116,5 @@ def test_a_limit_on_memory_holds_with_swap_and_for_all_processes_of_a_pod(groups
         "cgroup.procs": "",
     }
     os.unlink(pod / "memory.swap.max")  # a kernel that was started without it
-    Group(limiter.to_json(), "a").make(0, 1 << 20)
+    Cgroup(limiter.to_json(), "a").make(0, 1 << 20)
     assert not (pod / "memory.swap.max").exists()

@@ -20,7 +20,7 @@ from fairpool.agent.cgroup import Limiter
 from fairpool.agent.environment import PodPaths
 from fairpool.agent.file_tree import remove_tree
 from fairpool.agent.images import Image, machine_python
-from fairpool.agent.isolation import Isolation, User, find_isolation, volume_rule
+from fairpool.agent.isolation import Isolation, PodUser, find_isolation, volume_rule
 from fairpool.agent.job_reports import read_reports
 from fairpool.agent.launch import MachineFeatures, plan_launch
 from fairpool.agent.log_segments import LogWriter, times
@@ -58,14 +58,21 @@ def order(**program: object) -> StartOrder:
     return StartOrder(**{**fields, "program": Program(image="python", **program)})  # type: ignore[arg-type]
 
 
-def launched(data: StateDirectory, ground: Isolation, asked: StartOrder, user: User | None = None) -> dict[str, object]:
+def launched(
+    data: StateDirectory, ground: Isolation, asked: StartOrder, user: PodUser | None = None
+) -> dict[str, object]:
     launch = tried(data, ground, asked, user)
     assert isinstance(launch, dict), launch
     return launch
 
 
 def tried(
-    data: StateDirectory, ground: Isolation, asked: StartOrder, user: User | None = None, *, is_isolating: bool = True
+    data: StateDirectory,
+    ground: Isolation,
+    asked: StartOrder,
+    user: PodUser | None = None,
+    *,
+    is_isolating: bool = True,
 ) -> dict[str, object] | Problem:
     features = MachineFeatures(
         unavailable={} if is_isolating else {"isolation": "not permitted"},
@@ -291,7 +298,7 @@ def test_what_earlier_versions_made_is_handed_over_but_not_what_it_points_to(tmp
     (claim / "deep" / "file").touch()
     elsewhere.touch()
     (claim / "link").symlink_to(elsewhere)
-    chown_tree(str(claim), User(12_345, 12_346))
+    chown_tree(str(claim), PodUser(12_345, 12_346))
     handed = [claim, claim / "deep", claim / "deep" / "file", claim / "link"]
     assert {(path.lstat().st_uid, path.lstat().st_gid) for path in handed} == {(12_345, 12_346)}
     assert elsewhere.stat().st_uid == 0
@@ -306,7 +313,7 @@ def test_folders_however_deep_change_their_owner(tmp_path: Path) -> None:
         below = os.open("deep", os.O_RDONLY, dir_fd=here)
         os.close(here)
         here = below
-    chown_tree(str(claim), User(12_345, 12_345))
+    chown_tree(str(claim), PodUser(12_345, 12_345))
     assert (os.fstat(here).st_uid, claim.stat().st_uid) == (12_345, 12_345)
     os.close(here)
     remove_tree(str(claim))
@@ -367,7 +374,7 @@ def test_a_call_that_hangs_is_not_waited_for_and_asked_about_again() -> None:
 def test_a_pods_places_are_its_users(data: StateDirectory, ground: Isolation) -> None:
     asked = order()
     paths = data.paths(asked)
-    launch = launched(data, ground, asked, User(12_345, 12_345))
+    launch = launched(data, ground, asked, PodUser(12_345, 12_345))
     Path(paths.checkpoints).mkdir(parents=True)
     (Path(paths.checkpoints) / "old").touch()
     make_pod_directories(StoredOrder(order=asked, launch=launch), paths)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairpool.api.clusters import EventReport, NodeReport, PullAnswer, PushAnswer, PushReport, WorkloadReport
-from fairpool.cluster.control_link import EVENTS_MAX, ControlLink, ControlPlane, Pushed, Unreachable
+from fairpool.cluster.control_link import EVENTS_MAX, ControlLink, ControlPlane, ControlPlaneUnreachable, Pushed
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.organization import Organization, Queue
@@ -46,14 +46,14 @@ class Road:
         self.reports.append(report)
         self._answers.append(self.control.push(report))
         if self.loses_answers:
-            raise Unreachable("the answer was lost")
+            raise ControlPlaneUnreachable("the answer was lost")
         answer = self._answers[-2 if self.brings_late_answers else -1]
         return answer.model_copy(update={"events_through": 1}) if self.understates_events else answer
 
     def _pass(self) -> None:
         self.tries += 1
         if self.closed:
-            raise Unreachable("the road is closed")
+            raise ControlPlaneUnreachable("the road is closed")
 
 
 class Cluster:

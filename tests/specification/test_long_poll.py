@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachable
+from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
 from fairpool.cluster.long_poll import LongPoll
 from fairpool.model.ids import Revision
 
@@ -30,7 +30,7 @@ class Plane:
             if wait_s:
                 self.changed.wait_for(lambda: self.revision != after or self.is_away or self.is_closed, SOON_S)
             if self.is_away or self.is_closed:
-                raise Unreachable("away")
+                raise ControlPlaneUnreachable("away")
             return PullAnswer(after=after, revision=Revision(self.revision), whole=after == 0)
 
     def push(self, report: PushReport) -> PushAnswer:
@@ -92,7 +92,7 @@ def test_unreachable_is_raised_until_an_answer_arrives(setting: Setting) -> None
     setting.plane.change(is_away=True)
     setting.wait_for_poke()
     for _ in range(2):
-        with pytest.raises(Unreachable):
+        with pytest.raises(ControlPlaneUnreachable):
             setting.pull(5)
     setting.plane.change(is_away=False)
     assert not setting.pull(5).says_something

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachable
+from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
 from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
@@ -35,7 +35,7 @@ class Wire:
 
     def push(self, report: PushReport) -> PushAnswer:
         if self.cut:
-            raise Unreachable("cut")
+            raise ControlPlaneUnreachable("cut")
         return self.control.push(report)
 
 

@@ -16,7 +16,7 @@ from fairpool.model.quantity import UNLIMITED
 from fairpool.model.spec import Arrangement
 from fairpool.model.workload import WorkloadKind, gpu_memory, gpu_portion, whole_gpus
 from fairpool.simulation import scenario_file, trace_file
-from fairpool.simulation.capture import Request, request
+from fairpool.simulation.capture import CaptureRequest, request
 from fairpool.simulation.catalogue import examples
 from fairpool.simulation.scenario import (
     Ask,
@@ -31,7 +31,7 @@ from fairpool.simulation.scenario import (
     Scenario,
     SetQuota,
     Strike,
-    Submit,
+    SubmitStep,
     Until,
     Wish,
 )
@@ -77,9 +77,9 @@ def _text(steps: tuple[str, ...], head: str, more: str) -> str:
     return f'{head}\n[[phases]]\nname = "one"\nsteps = [\n{lines}]\n{more}'
 
 
-def only_submit(step: str, head: str = HEAD) -> Submit:
+def only_submit(step: str, head: str = HEAD) -> SubmitStep:
     (action,) = scenario(step, head=head).phases[0].actions
-    assert isinstance(action, Submit)
+    assert isinstance(action, SubmitStep)
     return action
 
 
@@ -375,13 +375,13 @@ def test_what_is_wrong_with_a_trace(text: str, nodes: str | None, quotas: tuple[
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a.snapshot", Request("a.snapshot")),
-        ("a.snapshot@last", Request("a.snapshot")),
-        ("a.snapshot@12", Request("a.snapshot", cycle=12)),
-        ("a@b@12", Request("a@b", cycle=12)),
+        ("a.snapshot", CaptureRequest("a.snapshot")),
+        ("a.snapshot@last", CaptureRequest("a.snapshot")),
+        ("a.snapshot@12", CaptureRequest("a.snapshot", cycle=12)),
+        ("a@b@12", CaptureRequest("a@b", cycle=12)),
     ],
 )
-def test_a_snapshot_names_its_cycle(text: str, expected: Request) -> None:
+def test_a_snapshot_names_its_cycle(text: str, expected: CaptureRequest) -> None:
     assert request(text) == expected
 
 

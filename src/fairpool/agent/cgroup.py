@@ -55,7 +55,7 @@ def find_limiter(name: str) -> Limiter:
     return Limiter("", "", 0, words)
 
 
-class Group:
+class Cgroup:
     """The control group of one pod."""
 
     def __init__(self, limiter: dict[str, str | int], name: str) -> None:

@@ -23,7 +23,7 @@ import termios
 from collections.abc import Mapping
 
 from fairpool.agent import namespaces, process_attributes
-from fairpool.agent.cgroup import Group
+from fairpool.agent.cgroup import Cgroup
 from fairpool.agent.pod_init import limit_processes
 from fairpool.agent.program import NOT_EXECUTABLE, CannotRun, become
 
@@ -46,7 +46,7 @@ STDIN_MAX = 1 << 20
 class ExecServer:
     """The listening socket, and its exec and attach sessions."""
 
-    def __init__(self, poll: select.poll, launch: Mapping[str, Any], group: Group | None = None) -> None:
+    def __init__(self, poll: select.poll, launch: Mapping[str, Any], group: Cgroup | None = None) -> None:
         self._poll, self._launch, self._group = poll, launch, group
         self._listener: socket.socket | None = None
         self._clients: dict[int, socket.socket] = {}

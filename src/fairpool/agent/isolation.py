@@ -33,7 +33,7 @@ PROCESSES_VARIABLE = "FAIRPOOL_POD_PROCESSES"
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class PodUser:
     """The user a pod runs as, if it is not the server's own."""
 
     uid: int
@@ -82,7 +82,7 @@ def paths_in_pod(paths: PodPaths) -> PodPaths:
 
 
 def pod_view(
-    isolation: Isolation, paths: PodPaths, user: User | None, volumes: Mapping[str, Any] | None, shm_bytes: int
+    isolation: Isolation, paths: PodPaths, user: PodUser | None, volumes: Mapping[str, Any] | None, shm_bytes: int
 ) -> dict[str, Any]:
     """What the pod's first process sets up, as plain data; `volumes` is the rule for what is mounted with `-v`."""
     seen = paths_in_pod(paths)
@@ -104,7 +104,7 @@ def pod_view(
     }
 
 
-def volume_rule(isolation: Isolation, user: User | None, submitter: int | None) -> dict[str, Any]:
+def volume_rule(isolation: Isolation, user: PodUser | None, submitter: int | None) -> dict[str, Any]:
     """The user who must be able to open what is mounted with `-v`; see `mount_source.py`.
 
     The submitter, if known; else the pod's own user; where that is the server's own, all users must be.

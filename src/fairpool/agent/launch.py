@@ -18,7 +18,7 @@ from fairpool.agent.images import Image
 from fairpool.agent.isolation import (
     TEMPORARY,
     Isolation,
-    User,
+    PodUser,
     is_within,
     may_be_mounted,
     paths_in_pod,
@@ -69,7 +69,7 @@ class MachineFeatures:
     uploads: Uploads
     """Directories that were submitted with workloads."""
     isolation: Isolation
-    claim_owner: Callable[[QueueId], User] | None = None
+    claim_owner: Callable[[QueueId], PodUser] | None = None
     """The owner of a project's claims, where pods have users of their own."""
     rotation: LogRotation = DEFAULT_ROTATION
 
@@ -88,7 +88,7 @@ def plan_launch(
     features: MachineFeatures,
     is_simulated: bool,
     rendezvous: tuple[str, int] | None,
-    user: User | None = None,
+    user: PodUser | None = None,
 ) -> dict[str, Any] | Problem:
     """Everything the shim needs, or why the pod cannot run here. Without a user it runs as the server's."""
     program, isolation = order.program, features.isolation
@@ -156,7 +156,7 @@ def _seen(word: str, paths: PodPaths, seen: PodPaths) -> str:
     return seen.support + word[len(paths.support) :] if is_within(word, (paths.support,)) else word
 
 
-def _mounts(order: StartOrder, image: Image, features: MachineFeatures, user: User | None) -> Mounts | Problem:
+def _mounts(order: StartOrder, image: Image, features: MachineFeatures, user: PodUser | None) -> Mounts | Problem:
     """What is mounted into the pod; empty when everything is already where it is wanted."""
     mounts: Mounts = []
     rule = _volume_rule(order, features, user) or {}
@@ -199,7 +199,7 @@ def _mounts(order: StartOrder, image: Image, features: MachineFeatures, user: Us
     return mounts
 
 
-def _volume_rule(order: StartOrder, features: MachineFeatures, user: User | None) -> dict[str, Any] | None:
+def _volume_rule(order: StartOrder, features: MachineFeatures, user: PodUser | None) -> dict[str, Any] | None:
     """None for pods that mount nothing of the machine's: the rule takes a listing of all home directories."""
     program = order.program
     if not program.python_env and all(volume.claim or volume.uploaded for volume in program.volumes):
@@ -221,7 +221,7 @@ def _misplaced(targets: Sequence[str], features: MachineFeatures) -> Problem | N
 
 
 def _source(
-    order: StartOrder, volume: Volume, features: MachineFeatures, user: User | None, rule: Mapping[str, Any]
+    order: StartOrder, volume: Volume, features: MachineFeatures, user: PodUser | None, rule: Mapping[str, Any]
 ) -> str | Problem:
     if volume.uploaded:
         files = features.uploads.files_of(order.workload)

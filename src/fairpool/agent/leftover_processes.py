@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairpool.agent import process_table
-from fairpool.agent.cgroup import Group
+from fairpool.agent.cgroup import Cgroup
 from fairpool.agent.process_table import ProcessList
 
 Process = tuple[int, int]
@@ -34,7 +34,7 @@ class ProcessSelector:
     shim: Process | None = None
     main: Process | None = None
     namespace: int | None = None
-    group: Group | None = None
+    group: Cgroup | None = None
 
 
 def find_leftovers(selectors: Sequence[ProcessSelector], excluded: Collection[int] = ()) -> list[dict[int, int]]:

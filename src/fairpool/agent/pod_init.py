@@ -16,7 +16,7 @@ import socket
 from collections.abc import Callable, Mapping
 
 from fairpool.agent import namespaces, process_attributes
-from fairpool.agent.cgroup import Group
+from fairpool.agent.cgroup import Cgroup
 from fairpool.agent.root_filesystem import make_root_filesystem
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ UNPRIVILEGED_ID = 65534
 
 
 def run_init(
-    launch: Mapping[str, Any], group: Group | None, to_shim: socket.socket, start: Callable[[socket.socket], int]
+    launch: Mapping[str, Any], group: Cgroup | None, to_shim: socket.socket, start: Callable[[socket.socket], int]
 ) -> NoReturn:
     """Be process 1; called in that child. `start` starts the program and returns its pid."""
     try:

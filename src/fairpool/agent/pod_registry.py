@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fairpool.agent.cgroup import Group
+from fairpool.agent.cgroup import Cgroup
 from fairpool.agent.leftover_processes import Process, ProcessSelector
 from fairpool.agent.order_file import StoredOrder
 from fairpool.model.ids import NodeName, PodId, WorkloadId
@@ -65,11 +65,11 @@ class WatchedPod:
         return ProcessSelector(pod_uuid=pod_uuid, shim=self.shim, main=self.main, namespace=self.namespace, group=group)
 
 
-def _group(limits: Any, pod_uuid: str) -> Group | None:
+def _group(limits: Any, pod_uuid: str) -> Cgroup | None:
     """The control group of a pod; None also where its order was damaged."""
     try:
         is_its_own = limits["name"] == pod_uuid and pod_uuid and "/" not in pod_uuid
-        return Group(limits["limiter"], pod_uuid) if is_its_own else None
+        return Cgroup(limits["limiter"], pod_uuid) if is_its_own else None
     except (KeyError, TypeError, ValueError):
         return None
 

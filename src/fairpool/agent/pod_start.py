@@ -17,7 +17,7 @@ from fairpool.agent.bounded_call import BoundedCalls
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.environment import PodPaths
 from fairpool.agent.images import ImageTable
-from fairpool.agent.isolation import User
+from fairpool.agent.isolation import PodUser
 from fairpool.agent.launch import MachineFeatures, plan_launch
 from fairpool.agent.order_file import StoredOrder, write_order
 from fairpool.agent.pod_observer import ASK_AGAIN_S, PodObserver
@@ -135,7 +135,7 @@ class PodStarter:
         return launch if isinstance(launch, Problem) else StoredOrder(order=order, launch=launch)
 
     def _planned(
-        self, order: StartOrder, paths: PodPaths, user: User | None, plan: Callable[[], dict[str, Any] | Problem]
+        self, order: StartOrder, paths: PodPaths, user: PodUser | None, plan: Callable[[], dict[str, Any] | Problem]
     ) -> dict[str, Any] | Problem:
         """Run the plan; bounded if it reads files of users, which may be many or on a file server that hangs."""
         program = order.program
@@ -150,7 +150,7 @@ class PodStarter:
 
         return self._plans.run(order.pod, prepared, "its files are being prepared or do not answer")
 
-    def _user_of(self, order: StartOrder) -> User | None:
+    def _user_of(self, order: StartOrder) -> PodUser | None:
         """The user the pod runs as: as root the project's, otherwise None, which is the server's own."""
         if os.geteuid() != 0 or not self._features.is_isolating:
             return None

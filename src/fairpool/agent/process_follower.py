@@ -10,7 +10,7 @@ import select
 import time
 
 from fairpool.agent import main_process, process_table
-from fairpool.agent.cgroup import Group
+from fairpool.agent.cgroup import Cgroup
 
 CHECK_AGAIN_S, CHECK_S = 0.1, 2.0
 """Between two readings of the process table: when nothing was found, and while the found processes are followed."""
@@ -21,7 +21,7 @@ FOLLOWED_MAX = 64
 class ProcessFollower:
     """Finds the pod's processes, and is woken when one of them ends."""
 
-    def __init__(self, poll: select.poll, pod_uuid: str, group: Group | None) -> None:
+    def __init__(self, poll: select.poll, pod_uuid: str, group: Cgroup | None) -> None:
         self.pod_uuid, self._group, self._poll = pod_uuid, group, poll
         self._processes: dict[int, int] = {}
         """Those found last, with when each began."""

@@ -17,7 +17,7 @@ import termios
 from collections.abc import Callable, Mapping
 
 from fairpool.agent import mounts, namespaces, process_attributes
-from fairpool.agent.cgroup import Group
+from fairpool.agent.cgroup import Cgroup
 from fairpool.agent.pod_init import CANNOT, PACKET_MAX, TERMINAL, TROUBLE, run_init
 
 TYPE_CHECKING = False
@@ -55,7 +55,7 @@ class Started:
         self.init_socket = init_socket
 
 
-def start_program(launch: Mapping[str, Any], group: Group | None) -> Started:
+def start_program(launch: Mapping[str, Any], group: Cgroup | None) -> Started:
     """Start the program of the launch, in the shim's current directory."""
     if launch.get("view"):
         return _start_isolated(launch, group)
@@ -87,7 +87,7 @@ def _make_pipes(launch: Mapping[str, Any]) -> tuple[int, int, int, int]:
     return reader, stdin, inside, output
 
 
-def _start_isolated(launch: Mapping[str, Any], group: Group | None) -> Started:
+def _start_isolated(launch: Mapping[str, Any], group: Cgroup | None) -> Started:
     _or_cannot(lambda: namespaces.isolate_children(launch["host_name"]))
     if group is not None:
         _or_cannot(lambda: group.make(launch["limits"]["cpu_milli"], launch["limits"]["memory_bytes"]))
@@ -157,7 +157,7 @@ def _wait_until_running(init_socket: socket.socket) -> int:
             raise CannotRun(CANNOT, "its first process was killed while it started")
 
 
-def _start_on_terminal(launch: Mapping[str, Any], group: Group | None) -> Started:
+def _start_on_terminal(launch: Mapping[str, Any], group: Cgroup | None) -> Started:
     master, slave = os.openpty()
     termios.tcsetwinsize(slave, TERMINAL_SIZE)
     pid = _fork(launch, group, slave, slave, is_terminal=True)
@@ -193,7 +193,7 @@ def _spawn(launch: Mapping[str, Any], reader: int, output: int) -> int:
         os.close(home)
 
 
-def _fork(launch: Mapping[str, Any], group: Group | None, reader: int, output: int, *, is_terminal: bool) -> int:
+def _fork(launch: Mapping[str, Any], group: Cgroup | None, reader: int, output: int, *, is_terminal: bool) -> int:
     shim = os.getpid()
     if launch["mounts"]:
         os.makedirs("view", exist_ok=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from fairpool.agent.durable import write_durably
-from fairpool.agent.isolation import User
+from fairpool.agent.isolation import PodUser
 from fairpool.model.ids import QueueId
 
 FILE = "users.json"
@@ -42,7 +42,7 @@ class ProjectUsers:
         self._numbers: Numbers | None = None
         self._lock = threading.Lock()
 
-    def user_of(self, project: QueueId) -> User:
+    def user_of(self, project: QueueId) -> PodUser:
         """Its user, always the same. Raises OSError if the file cannot be written or read."""
         with self._lock:
             numbers = self._numbers or self._read()
@@ -55,7 +55,7 @@ class ProjectUsers:
                 write_durably(self._path, msgspec.json.encode(given))
                 numbers = given
             self._numbers = numbers
-            return User(uid, uid)
+            return PodUser(uid, uid)
 
     def _read(self) -> Numbers:
         try:
@@ -114,7 +114,7 @@ def _checked(file: Path) -> Numbers:
     return numbers
 
 
-def chown_tree(directory: str, user: User) -> None:
+def chown_tree(directory: str, user: PodUser) -> None:
     """Change the owner of a tree, unless it is the user's already: what earlier versions made belongs to root.
 
     Of links the link itself, never its target. It goes from directory to directory by descriptor, however deep they
@@ -147,7 +147,7 @@ def chown_tree(directory: str, user: User) -> None:
         os.close(top)
 
 
-def _chown_entries(here: int, user: User) -> list[str]:
+def _chown_entries(here: int, user: PodUser) -> list[str]:
     """Change the owner of the entries of a directory; returns which of them are directories."""
     directories = []
     with os.scandir(here) as entries:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairpool.agent import leftover_processes, pod_directory, process_table, stop_notice
-from fairpool.agent.cgroup import Group, Limiter, names_of_groups
+from fairpool.agent.cgroup import Cgroup, Limiter, names_of_groups
 from fairpool.agent.durable import read_regular, replace_file
 from fairpool.agent.leftover_processes import Process, ProcessSelector
 from fairpool.agent.pod_registry import WatchedPod
@@ -182,8 +182,8 @@ class Reaper:
     def _is_ours(self, pod_uuid: str) -> bool:
         return pod_uuid[:PREFIX_LENGTH] == str(self._namespace)[:PREFIX_LENGTH]
 
-    def _group(self, pod_uuid: str) -> Group | None:
-        return Group(self._limiter.to_json(), pod_uuid) if self._limiter.is_able else None
+    def _group(self, pod_uuid: str) -> Cgroup | None:
+        return Cgroup(self._limiter.to_json(), pod_uuid) if self._limiter.is_able else None
 
     def _excluded(self) -> set[int]:
         fork_server = self._fork_server_pid()

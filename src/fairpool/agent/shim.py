@@ -31,7 +31,7 @@ from contextlib import suppress
 from functools import partial
 
 from fairpool.agent import exit_record, hints, main_process, namespaces, process_attributes, process_table, stop_notice
-from fairpool.agent.cgroup import Group
+from fairpool.agent.cgroup import Cgroup
 from fairpool.agent.durable import ORDER_MAX, read_regular
 from fairpool.agent.exec_server import OPEN_SIGNAL, ExecServer
 from fairpool.agent.exit_record import UNKNOWN_EXIT_CODE, ExitRecord
@@ -146,7 +146,7 @@ class Shim:
         """The numbers of the program's process, until they could be recorded."""
         self._memory_kills = 0
         limits = self._launch["limits"]
-        self._group = Group(limits["limiter"], limits["name"]) if limits else None
+        self._group = Cgroup(limits["limiter"], limits["name"]) if limits else None
 
     def run(self) -> None:
         self._prepare()

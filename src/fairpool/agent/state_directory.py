@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fairpool.agent.durable import sync_directory, write_durably
 from fairpool.agent.environment import HOSTFILE_NAME, PodPaths
-from fairpool.agent.isolation import User
+from fairpool.agent.isolation import PodUser
 from fairpool.agent.order_file import StoredOrder
 from fairpool.agent.pod_directory import directory_name
 from fairpool.agent.project_users import chown_tree
@@ -173,7 +173,7 @@ def make_pod_directories(stored: StoredOrder, paths: PodPaths) -> None:
         Path(paths.home, HOSTFILE_NAME).write_text(text, encoding="ascii")
     view = stored.launch.get("view") if stored.launch is not None else None
     if view is not None and view["user"] is not None:
-        user = User(*view["user"])
+        user = PodUser(*view["user"])
         for directory in (paths.home, paths.checkpoints):
             chown_tree(directory, user)
 

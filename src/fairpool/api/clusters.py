@@ -21,7 +21,7 @@ from fairpool.model.spec import WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
 
 
-class Unreachable(Exception):
+class ControlPlaneUnreachable(Exception):
     """The control plane does not answer, or with something we do not understand. Everything may be tried again."""
 
 

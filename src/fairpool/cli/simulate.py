@@ -15,11 +15,11 @@ from fairpool.cli.failure import UNUSABLE, fail
 from fairpool.model.spelling import did_you_mean
 
 if TYPE_CHECKING:
-    from fairpool.cli.simulation_files import Wanted
+    from fairpool.cli.simulation_files import OutputFiles
     from fairpool.model.problem import Problem
     from fairpool.simulation.capture import Capture
     from fairpool.simulation.checkpoint import Checkpoint
-    from fairpool.simulation.result import Outcome
+    from fairpool.simulation.result import SimulationResult
     from fairpool.simulation.scenario import Scenario
 
 FAILED = 1
@@ -152,21 +152,21 @@ def _scenario(what: str, nodes: str | None, quotas: tuple[str, ...]) -> Scenario
 
 def _capture(snapshots: tuple[str, ...], pool: str) -> Capture:
     from fairpool.model.ids import PoolName
-    from fairpool.simulation.capture import Capture, Request, request
+    from fairpool.simulation.capture import Capture, CaptureRequest, request
 
     requests = [request(each) for each in snapshots]
-    problems = [each for each in requests if not isinstance(each, Request)]
+    problems = [each for each in requests if not isinstance(each, CaptureRequest)]
     if problems:
         fail(problems, UNUSABLE)
-    return Capture([each for each in requests if isinstance(each, Request)], PoolName(pool))
+    return Capture([each for each in requests if isinstance(each, CaptureRequest)], PoolName(pool))
 
 
 def _wanted(
     scenario: Scenario, json_file: str | None, charts: str | None, capture: Capture, why: str | None, force: bool
-) -> Wanted:
-    from fairpool.cli.simulation_files import Wanted
+) -> OutputFiles:
+    from fairpool.cli.simulation_files import OutputFiles
 
-    wanted = Wanted(json_file, charts, capture, force)
+    wanted = OutputFiles(json_file, charts, capture, force)
     problems = wanted.obstacles()
     pools = [pool.name for pool in scenario.organization.pools]
     if capture.requests and capture.pool not in pools:
@@ -198,12 +198,12 @@ def _shim(scenario: Scenario, state: str | None) -> Checkpoint:
     return folder
 
 
-def _played(scenario: Scenario, shim: Checkpoint, wanted: Wanted, speed: float | None) -> Outcome:
+def _played(scenario: Scenario, shim: Checkpoint, wanted: OutputFiles, speed: float | None) -> SimulationResult:
     """The outcome at the end, or as far as it came before it was interrupted."""
     from fairpool.cli.simulation_progress import Progress
     from fairpool.model.problem import Problem
     from fairpool.simulation.performance import Pace, play
-    from fairpool.simulation.result import Outcome
+    from fairpool.simulation.result import SimulationResult
     from fairpool.simulation.world import UNKEPT, Stage
 
     watch = wanted.capture if wanted.capture.requests else None
@@ -214,7 +214,7 @@ def _played(scenario: Scenario, shim: Checkpoint, wanted: Wanted, speed: float |
             play(stage, shim, Pace(speed), progress)
         except KeyboardInterrupt:
             click.echo(err=True)
-        outcome = Outcome.of(stage, shim.position)
+        outcome = SimulationResult.of(stage, shim.position)
         stage.close()
     except UNKEPT as error:
         fix = "check that the disk has space and that no other process writes there, or choose another folder"
@@ -225,7 +225,7 @@ def _played(scenario: Scenario, shim: Checkpoint, wanted: Wanted, speed: float |
     return outcome
 
 
-def _print(outcome: Outcome, json_file: str | None, events: bool, why: str | None) -> None:
+def _print(outcome: SimulationResult, json_file: str | None, events: bool, why: str | None) -> None:
     from fairpool.cli import simulation_summary
     from fairpool.cli.screen import Screen
     from fairpool.simulation.result import text

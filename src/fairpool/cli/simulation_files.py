@@ -12,14 +12,14 @@ from fairpool.model.problem import Problem
 from fairpool.replay.planned import count
 from fairpool.replay.saved import save
 from fairpool.simulation.capture import Capture
-from fairpool.simulation.result import Outcome, text
+from fairpool.simulation.result import SimulationResult, text
 from fairpool.simulation.scenario import START
 
 ALLOCATION, WAITING = "gpu-allocation.svg", "waiting-jobs.svg"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class OutputFiles:
     """The output files that were asked for."""
 
     json: str | None
@@ -49,7 +49,7 @@ class Wanted:
             yield from (Path(self.charts) / name for name in (ALLOCATION, WAITING))
         yield from (Path(each.file) for each in self.capture.requests if each.file != "-")
 
-    def write(self, outcome: Outcome) -> list[Problem]:
+    def write(self, outcome: SimulationResult) -> list[Problem]:
         """All of them; the answer is what could not be written."""
         problems = _saved(self.capture)
         try:
@@ -81,7 +81,7 @@ def _saved(capture: Capture) -> list[Problem]:
     return problems
 
 
-def charts(outcome: Outcome) -> dict[str, Chart]:
+def charts(outcome: SimulationResult) -> dict[str, Chart]:
     """The charts of a simulation, by the name of the file."""
     figures = outcome.tally
     end_s = _seconds(figures.end)

@@ -11,7 +11,7 @@ from fairpool.model.mentions import in_full
 from fairpool.model.pod_record import Cause
 from fairpool.model.quantity import gpus_text
 from fairpool.replay.planned import count, listed
-from fairpool.simulation.result import Outcome, lines_about
+from fairpool.simulation.result import SimulationResult, lines_about
 from fairpool.simulation.scenario import START
 from fairpool.simulation.tally import HOUR_MS, Spread, completions_ms, spread, waits_ms
 
@@ -25,7 +25,7 @@ CAUSES = {
 }
 
 
-def draw(screen: Screen, outcome: Outcome) -> None:
+def draw(screen: Screen, outcome: SimulationResult) -> None:
     """The summary that is always shown."""
     figures, scenario = outcome.tally, outcome.scenario
     screen.title(f"{scenario.name}: {scenario.title}" if scenario.title else scenario.name)
@@ -44,7 +44,7 @@ def draw(screen: Screen, outcome: Outcome) -> None:
     )
 
 
-def draw_checks(screen: Screen, outcome: Outcome) -> None:
+def draw_checks(screen: Screen, outcome: SimulationResult) -> None:
     """What was expected and reached, and a line with pass or fail."""
     checks = outcome.position.checks
     if checks:
@@ -67,7 +67,7 @@ def draw_checks(screen: Screen, outcome: Outcome) -> None:
         screen.text(f"Not finished: {count(len(checks), 'figure')} so far as expected")
 
 
-def draw_events(screen: Screen, outcome: Outcome, workload: str | None = None) -> None:
+def draw_events(screen: Screen, outcome: SimulationResult, workload: str | None = None) -> None:
     """History, line by line."""
     screen.title("History" if workload is None else f"History of {workload}")
     rows = [
@@ -83,7 +83,7 @@ def draw_events(screen: Screen, outcome: Outcome, workload: str | None = None) -
     screen.table(("TIME", "WHAT", "WHO", "NODE", "WHY"), rows)
 
 
-def draw_why(screen: Screen, outcome: Outcome, workload: str) -> None:
+def draw_why(screen: Screen, outcome: SimulationResult, workload: str) -> None:
     """One workload: its state, the reason, and its history."""
     name = WorkloadId(workload)
     job = outcome.tally.jobs[name]
@@ -98,7 +98,7 @@ def draw_why(screen: Screen, outcome: Outcome, workload: str) -> None:
     draw_events(screen, outcome, workload)
 
 
-def _facts(outcome: Outcome) -> list[tuple[str, str]]:
+def _facts(outcome: SimulationResult) -> list[tuple[str, str]]:
     figures = outcome.tally
     phases = Counter(outcome.phase_of(name) or "not submitted" for name in figures.jobs)
     hours = [
@@ -125,7 +125,7 @@ def _spread_text(figures: Spread | None) -> str:
     return f"mean {mean}, p99 {p99}, longest {longest} ({count(figures.count, 'job')})"
 
 
-def _project_rows(outcome: Outcome) -> list[tuple[str, ...]]:
+def _project_rows(outcome: SimulationResult) -> list[tuple[str, ...]]:
     figures = outcome.tally
     length = max(figures.end - figures.begin, 1)
     rows: list[tuple[str, ...]] = []

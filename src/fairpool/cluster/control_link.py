@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
+from fairpool.api.clusters import ControlPlaneUnreachable as ControlPlaneUnreachable  # part of the protocol below
 from fairpool.api.clusters import (
     EventReport,
     GoneReport,
@@ -21,7 +22,6 @@ from fairpool.api.clusters import (
     QueueReport,
     WorkloadReport,
 )
-from fairpool.api.clusters import Unreachable as Unreachable  # part of the protocol below
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PoolName, QueueId, Revision, Token, WorkloadId
 
 FIRST_WAIT_MS: Final = 1 * SECOND_MS
@@ -37,10 +37,10 @@ class ControlPlane(Protocol):
     """Desired state in, reports out. Either call may be repeated without harm."""
 
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
-        """What changed after a revision; waits up to `wait_s` for a change. Raises `Unreachable`."""
+        """What changed after a revision; waits up to `wait_s` for a change. Raises `ControlPlaneUnreachable`."""
 
     def push(self, report: PushReport) -> PushAnswer:
-        """Store a report. Raises `Unreachable`."""
+        """Store a report. Raises `ControlPlaneUnreachable`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class ControlLink:
         asked = Revision(0) if self._pull_all else after
         try:
             answer = self._control.pull(asked, self._wait_s)
-        except Unreachable as error:
+        except ControlPlaneUnreachable as error:
             self._pulls.fail(now, str(error))
             return None
         self._pushes.hurry(now, self._pulls)
@@ -153,7 +153,7 @@ class ControlLink:
             return Pushed(workloads=unchanged)
         try:
             answer = self._control.push(report)
-        except Unreachable as error:
+        except ControlPlaneUnreachable as error:
             self._fail(report, now, str(error))
             return None
         self.heard_events = max(self.heard_events, answer.events_through)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachable
+from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
 from fairpool.cluster.control_link import ControlPlane
 from fairpool.model.ids import Revision
 
@@ -49,7 +49,7 @@ class LongPoll:
     # --- what the loop calls ---
 
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
-        """What has arrived since, or that nothing changed. Raises `Unreachable`."""
+        """What has arrived since, or that nothing changed. Raises `ControlPlaneUnreachable`."""
         with self._changed:
             # Revision 0 is answered at once with everything: there is nothing to wait for.
             asked = after or None
@@ -66,7 +66,7 @@ class LongPoll:
         return answer
 
     def push(self, report: PushReport) -> PushAnswer:
-        """Store a report. Raises `Unreachable`."""
+        """Store a report. Raises `ControlPlaneUnreachable`."""
         return self._direct.push(report)
 
     # --- the thread ---
@@ -75,7 +75,7 @@ class LongPoll:
         while (after := self._next_revision()) is not None:
             try:
                 answer = self._waiting.pull(after, self._wait_s)
-            except Unreachable:
+            except ControlPlaneUnreachable:
                 self._note_unreachable()
             else:
                 self._deliver(answer)

@@ -116,7 +116,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         await sign_in.recall_addresses(plane, app.state.attempts)
         problem = await users.listening_problem(plane, plane.settings.is_local)
         if problem is not None:
-            raise NotReady(problem)
+            raise StartupFailed(problem)
         tidying = {
             asyncio.create_task(housekeeping.keep_tidy(plane), name="housekeeping"),
             asyncio.create_task(uploads.keep_tidy(plane), name="uploads"),
@@ -132,7 +132,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         await plane.database.close()
 
 
-class NotReady(Exception):
+class StartupFailed(Exception):
     """The control plane refuses to start."""
 
     def __init__(self, problem: Problem) -> None:

@@ -27,7 +27,7 @@ from fairpool import __version__
 from fairpool.agent.disk_reserve import RESERVE_BYTES
 from fairpool.agent.state_directory import UnknownInstallation
 from fairpool.cluster.ledger import DiskTrouble, LeaseHeld, LedgerProblem
-from fairpool.control.app import NotReady, create_app
+from fairpool.control.app import StartupFailed, create_app
 from fairpool.control.request_log import RequestLog
 from fairpool.control.settings import Retention, Settings, is_loopback
 from fairpool.control.store import condition
@@ -92,7 +92,7 @@ class Platform:
                 runner.run(self._serve(on_ready, question))
         except Unavailable as error:
             raise PlatformError(Problem(error.code, str(error), error.problem.fix)) from error
-        except (NotReady, LedgerProblem, DiskTrouble, UnknownInstallation) as error:
+        except (StartupFailed, LedgerProblem, DiskTrouble, UnknownInstallation) as error:
             raise PlatformError(_in_command_words(error.problem)) from error
         except (LeaseHeld, EngineUnreachable) as error:
             what = f"the scheduling loop cannot start: {error}"

@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
-from fairpool.api.clusters import PullAnswer, PushAnswer, PushReport, Unreachable
+from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
 from fairpool.control import cluster_sync
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused
@@ -37,11 +37,11 @@ class InProcessControl:
         self._closed = threading.Event()
 
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
-        """What changed after a revision, waiting a while for something to change. Raises `Unreachable`."""
+        """What changed after a revision, waiting a while for something to change. Raises `ControlPlaneUnreachable`."""
         return self._call(cluster_sync.pulled(self._plane, self._cluster, after, wait_s))
 
     def push(self, report: PushReport) -> PushAnswer:
-        """Take in what is so. Raises `Unreachable`."""
+        """Take in what is so. Raises `ControlPlaneUnreachable`."""
         return self._call(cluster_sync.pushed(self._plane, self._cluster, report))
 
     def close(self) -> None:
@@ -52,26 +52,26 @@ class InProcessControl:
     def _call(self, answer: Coroutine[Any, Any, T]) -> T:
         if self._closed.is_set():
             answer.close()
-            raise Unreachable("the call was cancelled")
+            raise ControlPlaneUnreachable("the call was cancelled")
         try:
             call = asyncio.run_coroutine_threadsafe(answer, self._home)
         except RuntimeError as error:  # its loop has stopped
             answer.close()
-            raise Unreachable(f"the control plane has stopped: {error}") from error
+            raise ControlPlaneUnreachable(f"the control plane has stopped: {error}") from error
         self._under_way.add(call)
         if self._closed.is_set():  # meanwhile; asked after adding, so that a call is cancelled here or by `close`
             call.cancel()
         try:
             return call.result()
         except CancelledError as error:
-            raise Unreachable("the call was cancelled") from error
+            raise ControlPlaneUnreachable("the call was cancelled") from error
         except Refused as refusal:
-            raise Unreachable(f"the control plane refused: {refusal}") from refusal
+            raise ControlPlaneUnreachable(f"the control plane refused: {refusal}") from refusal
         except Unavailable as error:  # the database has said so in the log already
-            raise Unreachable(f"the control plane cannot answer: {error}") from error
+            raise ControlPlaneUnreachable(f"the control plane cannot answer: {error}") from error
         except Exception as error:
             # A bug. To the cluster it is a control plane that cannot answer now, as over a wire.
             log.exception("the control plane cannot answer its cluster")
-            raise Unreachable(f"the control plane cannot answer: {type(error).__name__} {error}") from error
+            raise ControlPlaneUnreachable(f"the control plane cannot answer: {type(error).__name__} {error}") from error
         finally:
             self._under_way.discard(call)

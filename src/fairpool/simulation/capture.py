@@ -14,7 +14,7 @@ LAST = "last"
 
 
 @dataclass
-class Request:
+class CaptureRequest:
     """A file, and which cycle is to be in it."""
 
     file: str
@@ -24,30 +24,30 @@ class Request:
     snapshot: Snapshot | None = None
 
 
-def request(text: str) -> Request | Problem:
+def request(text: str) -> CaptureRequest | Problem:
     """From what a person wrote."""
     file, at, which = text.rpartition("@")
     if not at:
-        return Request(text)
+        return CaptureRequest(text)
     if not file:
         return Problem("capture.file", f"{text!r} names no file", "write FILE@12, FILE@90s or FILE@last")
     if which == LAST:
-        return Request(file)
+        return CaptureRequest(file)
     cycle = whole_number(which)
     if isinstance(cycle, int) and cycle > 0:
-        return Request(file, cycle=cycle)
+        return CaptureRequest(file, cycle=cycle)
     length = duration_s(which)
     if isinstance(length, Problem) or which.isdigit():
         fix = "write FILE@12 for the 12th cycle, FILE@90s for the one at that time, or FILE@last"
         return Problem("capture.cycle", f"{which!r} names no cycle", fix)
-    return Request(file, until=Instant(START + length * SECOND_MS))
+    return CaptureRequest(file, until=Instant(START + length * SECOND_MS))
 
 
 @dataclass
 class Capture:
     """Looks over the scheduler's shoulder, and keeps what was asked for."""
 
-    requests: list[Request]
+    requests: list[CaptureRequest]
     pool: PoolName
     cycles: int = field(default=0)
 

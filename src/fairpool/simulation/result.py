@@ -13,12 +13,12 @@ from fairpool.model.ids import SECOND_MS, Instant, WorkloadId
 from fairpool.simulation.checkpoint import Position
 from fairpool.simulation.scenario import START, Scenario
 from fairpool.simulation.step_tables import GONE
-from fairpool.simulation.tally import HOUR_MS, Job, Spread, Tally, completions_ms, spread, tally, waits_ms
+from fairpool.simulation.tally import HOUR_MS, JobFigures, Spread, Tally, completions_ms, spread, tally, waits_ms
 from fairpool.simulation.world import Stage
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SimulationResult:
     """All that is known at the end, or when it was interrupted."""
 
     scenario: Scenario
@@ -31,7 +31,7 @@ class Outcome:
     """Of those that wait or have stopped: the reason in words."""
 
     @classmethod
-    def of(cls, stage: Stage, position: Position) -> Outcome:
+    def of(cls, stage: Stage, position: Position) -> SimulationResult:
         history = stage.history()
         figures = tally(stage.scenario, history, stage.now, position.quotas)
         levels = dict(stage.levels())
@@ -64,12 +64,12 @@ class Outcome:
         return GONE if self.tally.jobs[workload].submitted is not None else ""
 
 
-def text(outcome: Outcome) -> str:
+def text(outcome: SimulationResult) -> str:
     """The whole document, in a fixed order: the same outcome gives the same bytes."""
     return json.dumps(document(outcome), indent=1, ensure_ascii=False) + "\n"
 
 
-def document(outcome: Outcome) -> dict[str, Any]:
+def document(outcome: SimulationResult) -> dict[str, Any]:
     figures = outcome.tally
     return {
         "format": "fairpool-simulation",
@@ -110,7 +110,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _projects(outcome: Outcome) -> list[dict[str, Any]]:
+def _projects(outcome: SimulationResult) -> list[dict[str, Any]]:
     figures = outcome.tally
     length = max(figures.end - figures.begin, 1)
     rows = []
@@ -133,7 +133,7 @@ def _projects(outcome: Outcome) -> list[dict[str, Any]]:
     return rows
 
 
-def _job(outcome: Outcome, name: WorkloadId, job: Job) -> dict[str, Any]:
+def _job(outcome: SimulationResult, name: WorkloadId, job: JobFigures) -> dict[str, Any]:
     return {
         "job": name,
         "project": job.spec.project,

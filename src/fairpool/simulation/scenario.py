@@ -25,7 +25,7 @@ WAIT_S = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Submit:
+class SubmitStep:
     """A user submits a workload; its time is filled in at that moment."""
 
     spec: WorkloadSpec
@@ -208,11 +208,11 @@ class Expect:
         return "expect"
 
 
-Action = Submit | Ask | Resize | SetQuota | Strike | Until | Pause | Await | Expect
+Action = SubmitStep | Ask | Resize | SetQuota | Strike | Until | Pause | Await | Expect
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class ScenarioPhase:
     """A part of a scenario with a name of its own."""
 
     name: str
@@ -230,10 +230,10 @@ class Scenario:
     organization: Organization
     followers: frozenset[tuple[PoolName, QueueId]] = frozenset()
     """Departments that were given no quota in a pool: they are owed what their projects are owed there together."""
-    phases: tuple[Phase, ...]
+    phases: tuple[ScenarioPhase, ...]
     behaviours: Mapping[WorkloadId, Behaviour] = field(default_factory=dict)
 
-    def actions(self) -> Iterator[tuple[Phase, Action]]:
+    def actions(self) -> Iterator[tuple[ScenarioPhase, Action]]:
         """Every action in order, with the phase it belongs to."""
         for phase in self.phases:
             for action in phase.actions:
@@ -241,7 +241,7 @@ class Scenario:
 
     def submitted(self) -> dict[WorkloadId, WorkloadSpec]:
         """Every workload that will ever be submitted."""
-        return {action.spec.id: action.spec for _, action in self.actions() if isinstance(action, Submit)}
+        return {action.spec.id: action.spec for _, action in self.actions() if isinstance(action, SubmitStep)}
 
     @property
     def gpus(self) -> int:

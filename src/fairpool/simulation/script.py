@@ -23,11 +23,11 @@ from fairpool.simulation.scenario import (
     Expect,
     NodeEvent,
     Pause,
-    Phase,
     Resize,
+    ScenarioPhase,
     SetQuota,
     Strike,
-    Submit,
+    SubmitStep,
     Until,
     Wish,
 )
@@ -52,7 +52,7 @@ class Script:
 
     def __init__(self, stage: Stage, shim: Checkpoint) -> None:
         self._stage, self._shim = stage, shim
-        self._actions: list[tuple[Phase, Action]] = list(stage.scenario.actions())
+        self._actions: list[tuple[ScenarioPhase, Action]] = list(stage.scenario.actions())
         if shim.position.step == 0:
             stage.control.declare(stage.scenario.organization, stage.scenario.followers)
 
@@ -111,7 +111,7 @@ class Script:
 
     # --- one action ---
 
-    def _performed(self, phase: Phase, action: Action) -> bool:
+    def _performed(self, phase: ScenarioPhase, action: Action) -> bool:
         """False: not yet."""
         match action:
             case Until() | Pause():
@@ -134,7 +134,7 @@ class Script:
         position.step, position.since, position.mark = position.step + 1, self._stage.now, ""
         self._shim.keep()
 
-    def _do(self, phase: Phase, action: Submit | Ask | Resize | SetQuota | Strike) -> None:
+    def _do(self, phase: ScenarioPhase, action: SubmitStep | Ask | Resize | SetQuota | Strike) -> None:
         position = self._shim.position
         mark = self._mark(action)
         if position.mark and position.mark != mark:
@@ -146,7 +146,7 @@ class Script:
         if problem is not None:
             position.checks.append(Check(phase.name, str(action), "done", problem.what, False, self._stage.now))
 
-    def _mark(self, action: Submit | Ask | Resize | SetQuota | Strike) -> str:
+    def _mark(self, action: SubmitStep | Ask | Resize | SetQuota | Strike) -> str:
         """How what it changes is now, for those actions that must not be repeated."""
         if isinstance(action, Ask) and action.wish is Wish.RESUME:
             spec = self._stage.control.spec(action.workload)
@@ -155,11 +155,11 @@ class Script:
             return f"boot {self._stage.engine.host(action.node).boot}"
         return ""
 
-    def _problem_with(self, action: Submit | Ask | Resize | SetQuota | Strike) -> Problem | None:
+    def _problem_with(self, action: SubmitStep | Ask | Resize | SetQuota | Strike) -> Problem | None:
         """Do it; the answer is why it could not be done."""
         control = self._stage.control
         match action:
-            case Submit():
+            case SubmitStep():
                 return self._stage.submit(action.spec)
             case Ask(wish=Wish.DELETE):
                 return control.delete(action.workload)
@@ -219,7 +219,7 @@ class Script:
         level = self._stage.level(workload)
         return None if level is None else level.phase
 
-    def _waited_too_long(self, phase: Phase, action: Await) -> bool:
+    def _waited_too_long(self, phase: ScenarioPhase, action: Await) -> bool:
         due = self.wakes_at()
         if due is None or self._stage.now < due:
             return False
@@ -229,7 +229,7 @@ class Script:
         self._advance()
         return True
 
-    def _in_vain(self, phase: Phase, action: Await) -> None:
+    def _in_vain(self, phase: ScenarioPhase, action: Await) -> None:
         position = self._shim.position
         if not action.required:
             self._advance()

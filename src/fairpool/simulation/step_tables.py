@@ -26,11 +26,11 @@ from fairpool.simulation.scenario import (
     Figure,
     NodeEvent,
     Pause,
-    Phase,
     Resize,
+    ScenarioPhase,
     SetQuota,
     Strike,
-    Submit,
+    SubmitStep,
     Until,
     Value,
     Wish,
@@ -74,7 +74,7 @@ class Reader:
     delays: Delays
     behaviours: dict[WorkloadId, Behaviour] = field(default_factory=dict)
 
-    def phase(self, table: Table) -> Phase:
+    def phase(self, table: Table) -> ScenarioPhase:
         name, title = table.text("name", "the only phase"), table.text("title")
         pace = table.word("pace", Pace) or Pace.NOT
         actions: list[Action] = []
@@ -86,7 +86,7 @@ class Reader:
         if not table.values.get("steps") and expect is None:
             table.complain("", "empty", "nothing happens in it", 'add steps = [ { submit = "a", ... }, ... ] or expect')
         table.refuse_others("a phase")
-        return Phase(name, tuple(actions), title)
+        return ScenarioPhase(name, tuple(actions), title)
 
     # --- steps ---
 
@@ -135,7 +135,7 @@ class Reader:
             self.behaviours[spec.id] = behaviour
             if actions and jobs.every_s:
                 actions.append(Pause(jobs.every_s))
-            actions.append(Submit(spec))
+            actions.append(SubmitStep(spec))
             if pace is Pace.RUNNING:
                 actions.append(Await(Condition.RUNNING, (spec.id,)))
         spec = jobs.specs[0]

@@ -42,7 +42,7 @@ class Span:
 
 
 @dataclass
-class Job:
+class JobFigures:
     """What became of one workload."""
 
     spec: WorkloadSpec
@@ -76,7 +76,7 @@ class Tally:
     begin: Instant
     end: Instant
     gpus: int
-    jobs: dict[WorkloadId, Job]
+    jobs: dict[WorkloadId, JobFigures]
     holdings: dict[QueueId, Holding]
     waiting: list[tuple[Instant, int]]
     """Jobs without a place, whenever that changed."""
@@ -107,7 +107,7 @@ def tally(
     """Everything, from the start until `end`."""
     specs = scenario.submitted()
     spans = spans_of(history)
-    jobs = {name: Job(spec) for name, spec in specs.items()}
+    jobs = {name: JobFigures(spec) for name, spec in specs.items()}
     for line in history:
         _note(jobs, line)
     size = _Sizes(specs, scenario.nodes)
@@ -136,7 +136,7 @@ def spans_of(history: Iterable[EventReport]) -> dict[PodId, Span]:
     return spans
 
 
-def preemptions(history: Iterable[EventReport], jobs: Mapping[WorkloadId, Job] | None = None) -> Counter[str]:
+def preemptions(history: Iterable[EventReport], jobs: Mapping[WorkloadId, JobFigures] | None = None) -> Counter[str]:
     """How often jobs lost their place, by cause: pods of one job that leave at one moment are counted once."""
     placed: set[PodId] = set()
     told: set[PodId] = set()
@@ -160,7 +160,7 @@ def preemptions(history: Iterable[EventReport], jobs: Mapping[WorkloadId, Job] |
     return counted
 
 
-def _note(jobs: Mapping[WorkloadId, Job], line: EventReport) -> None:
+def _note(jobs: Mapping[WorkloadId, JobFigures], line: EventReport) -> None:
     job = jobs.get(line.workload)
     if job is None:
         return
@@ -280,7 +280,7 @@ class _Account:
 
 
 def _sweep(
-    moves: _Moves, holdings: Mapping[QueueId, Holding], jobs: Mapping[WorkloadId, Job], end: Instant
+    moves: _Moves, holdings: Mapping[QueueId, Holding], jobs: Mapping[WorkloadId, JobFigures], end: Instant
 ) -> list[tuple[Instant, int]]:
     """Walk through time once, adding up. The answer: jobs without a place, whenever their number changed."""
     accounts = {name: _Account(holding, holding.quota_milli) for name, holding in holdings.items()}
@@ -307,7 +307,7 @@ def _sweep(
 class _Queue:
     """Who waits: a job of which some pod wants a place and none has one."""
 
-    def __init__(self, jobs: Mapping[WorkloadId, Job]) -> None:
+    def __init__(self, jobs: Mapping[WorkloadId, JobFigures]) -> None:
         self._jobs = jobs
         self._placed: Counter[WorkloadId] = Counter()
         self._waiting: Counter[WorkloadId] = Counter()
@@ -391,11 +391,11 @@ def spread(lengths_ms: Iterable[int]) -> Spread | None:
     return Spread(len(ordered), mean / SECOND_MS, ordered[rank - 1] / SECOND_MS, ordered[-1] / SECOND_MS)
 
 
-def waits_ms(jobs: Iterable[Job]) -> list[int]:
+def waits_ms(jobs: Iterable[JobFigures]) -> list[int]:
     """How long each job waited, those that still do included."""
     return [job.waited_ms for job in jobs if job.submitted is not None]
 
 
-def completions_ms(jobs: Iterable[Job]) -> list[int]:
+def completions_ms(jobs: Iterable[JobFigures]) -> list[int]:
     """From submit to end, of those that ended well."""
     return [job.completed - job.submitted for job in jobs if job.completed is not None and job.submitted is not None]

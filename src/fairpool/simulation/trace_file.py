@@ -18,7 +18,7 @@ from fairpool.model.problem import Problem
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import WorkloadSpec
 from fairpool.model.typed_text import or_unlimited, thousandths
-from fairpool.simulation.scenario import START, Action, Await, Condition, Phase, Scenario, Submit, Until
+from fairpool.simulation.scenario import START, Action, Await, Condition, Scenario, ScenarioPhase, SubmitStep, Until
 
 COLUMNS = ("job", "project", "submit_s", "gpus", "duration_s")
 NODES = re.compile(r"(\d{1,5})x(\d{1,4})")
@@ -46,7 +46,7 @@ def read(text: str, name: str, nodes: str | None, quotas: Sequence[str]) -> Scen
         title=f"a trace of {len(trace.arrivals)} jobs",
         nodes=machines,
         organization=Organization(queues={DEFAULT_POOL: queues}),
-        phases=(Phase("trace", (*_actions(trace.arrivals), _until_all_is_done())),),
+        phases=(ScenarioPhase("trace", (*_actions(trace.arrivals), _until_all_is_done())),),
         behaviours={arrival.spec.id: Behaviour(run_s=trace.work_s[arrival.spec.id]) for arrival in trace.arrivals},
     )
 
@@ -59,7 +59,7 @@ def _until_all_is_done() -> Await:
 def _actions(arrivals: Iterable[Arrival]) -> Iterable[Action]:
     for arrival in arrivals:
         yield Until((arrival.at - START) / SECOND_MS)
-        yield Submit(arrival.spec)
+        yield SubmitStep(arrival.spec)
 
 
 def _trace(text: str) -> Trace | list[Problem]:

@@ -19,7 +19,7 @@ PORT_RETRIES = 50
 SHOWN = ("JOB_NAME", "RUNAI_PROJECT", "NODE_NAME", "RUNAI_NUM_OF_GPUS", "POD_INDEX")
 
 
-class Page(BaseHTTPRequestHandler):
+class NotebookPage(BaseHTTPRequestHandler):
     """Answers every address with the same page."""
 
     def do_GET(self) -> None:
@@ -53,11 +53,11 @@ def listening(port: int) -> ThreadingHTTPServer:
     """A server at the first port from this one on that is free."""
     for each in range(port, min(port + PORT_RETRIES, 65535)):
         try:
-            return ThreadingHTTPServer(("127.0.0.1", each), Page)
+            return ThreadingHTTPServer(("127.0.0.1", each), NotebookPage)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
-    return ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    return ThreadingHTTPServer(("127.0.0.1", 0), NotebookPage)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def cp(options: GlobalOptions, source: str, target: str, pod: str | None, quiet:
     project = session.project()
     with session.connected() as client:
         workload = job(client, project, origin.job or goal.job or "").id
-        progress = Progress(wanted=not quiet and sys.stderr.isatty())
+        progress = CopyProgress(wanted=not quiet and sys.stderr.isatty())
         if goal.job is not None:
             _copy_in(client, workload, pod, origin.path, goal.path, progress)
         else:
@@ -83,7 +83,7 @@ def place(text: str) -> Place:
     return Place(None, text)
 
 
-class Progress:
+class CopyProgress:
     """How much has been copied, on a terminal."""
 
     def __init__(self, *, wanted: bool) -> None:
@@ -103,7 +103,7 @@ class Progress:
 # --- into a pod ----------------------------------------------------------------------------------------------
 
 
-def _copy_in(client: Client, workload: str, pod: str | None, source: str, target: str, progress: Progress) -> None:
+def _copy_in(client: Client, workload: str, pod: str | None, source: str, target: str, progress: CopyProgress) -> None:
     if not os.path.lexists(source):
         raise failure("cp.missing", f"{source} does not exist on this machine", "check the path")
     own_name = os.path.basename(os.path.abspath(source))
@@ -120,7 +120,7 @@ def _copy_in(client: Client, workload: str, pod: str | None, source: str, target
     _raise_if_failed(ended, f"{target} in the job")
 
 
-def _send_archive(shell: Shell, source: str, name: str, ended: Ended, progress: Progress) -> None:
+def _send_archive(shell: Shell, source: str, name: str, ended: Ended, progress: CopyProgress) -> None:
     with suppress(BrokenPipeError), tarfile.open(fileobj=ToShell(shell, ended, progress), mode="w|") as archive:
         archive.add(source, arcname=name)
     with suppress(BrokenPipeError):
@@ -130,7 +130,7 @@ def _send_archive(shell: Shell, source: str, name: str, ended: Ended, progress: 
 class ToShell(io.RawIOBase):
     """A writable file whose data goes to the command in the pod."""
 
-    def __init__(self, shell: Shell, ended: Ended, progress: Progress) -> None:
+    def __init__(self, shell: Shell, ended: Ended, progress: CopyProgress) -> None:
         self._shell, self._ended, self._progress = shell, ended, progress
 
     def writable(self) -> bool:
@@ -179,7 +179,13 @@ class Ended:
 
 
 def _copy_out(
-    options: GlobalOptions, client: Client, workload: str, pod: str | None, source: str, target: str, progress: Progress
+    options: GlobalOptions,
+    client: Client,
+    workload: str,
+    pod: str | None,
+    source: str,
+    target: str,
+    progress: CopyProgress,
 ) -> None:
     source = source.rstrip("/") or "/"
     folder, name = os.path.split(source)

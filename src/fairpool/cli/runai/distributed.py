@@ -14,7 +14,7 @@ import click
 from fairpool.cli.failure import Failure, not_yet
 from fairpool.cli.lazy_group import LazyCommand
 from fairpool.cli.runai.flags import Flag, Group
-from fairpool.cli.runai.submit import Submit, perform
+from fairpool.cli.runai.submit import SubmitCommand, perform
 from fairpool.cli.runai.submit import submit as plain
 from fairpool.cli.runai.unsupported_commands import unsupported
 
@@ -57,7 +57,7 @@ def _refused(framework: str) -> LazyCommand:
 
 def pytorch() -> click.Command:
     """The flags of `runai submit`, and of workers and master."""
-    return Submit(
+    return SubmitCommand(
         "pytorch",
         params=[*(each for each in plain.params if each.name not in NOT_HERE), *_gang_flags()],
         callback=_submit_pytorch,

@@ -34,7 +34,7 @@ LINE_MAX = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogOptions:
     """Which part of the output."""
 
     tail: int | None
@@ -78,7 +78,7 @@ def logs(
     """Show the output of a job: of its running pod, of the pod that failed last, or of the pod you name."""
     pod = pod or instance
     _refuse_contradictions(follow=follow, pod=pod, all_pods=all_pods, previous=previous, since=since, at=since_time)
-    wanted = Wanted(None if tail < 0 else tail, _since(since) or since_time, timestamps, follow)
+    wanted = LogOptions(None if tail < 0 else tail, _since(since) or since_time, timestamps, follow)
     session = Session(options)
     project = session.project()
     with session.connected() as client:
@@ -284,7 +284,7 @@ class Interleaved:
 
 
 def show_all(
-    options: GlobalOptions, client: Client, found: WorkloadItem, wanted: Wanted, *, previous: bool, raw: bool
+    options: GlobalOptions, client: Client, found: WorkloadItem, wanted: LogOptions, *, previous: bool, raw: bool
 ) -> None:
     """One pod after the other."""
     pods = client.history(found.id)
@@ -311,7 +311,7 @@ def _with_output(pods: Sequence[PodItem], *, previous: bool) -> list[PodItem]:
     return [max(tries[index], key=lambda pod: pod.incarnation) for index in sorted(tries)]
 
 
-def follow_all(session: Session, client: Client, found: WorkloadItem, wanted: Wanted, *, raw: bool) -> None:
+def follow_all(session: Session, client: Client, found: WorkloadItem, wanted: LogOptions, *, raw: bool) -> None:
     """Every pod as it writes, also those that start later, until the job is over."""
     out = Interleaved(raw=raw)
     followed: dict[str, threading.Thread] = {}
@@ -343,7 +343,7 @@ def follow_all(session: Session, client: Client, found: WorkloadItem, wanted: Wa
 
 
 def _reading(
-    session: Session, workload: str, pod: PodItem, wanted: Wanted, out: Interleaved, failures: list[Failure]
+    session: Session, workload: str, pod: PodItem, wanted: LogOptions, out: Interleaved, failures: list[Failure]
 ) -> Callable[[], None]:
     def read() -> None:
         try:

@@ -23,7 +23,7 @@ NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE, ARRAYS, LATER = (
 OLDER_FORM = "--command with a value and --args are deprecated; use: runai submit NAME ... --command -- {words}"
 
 
-class Submit(Command):
+class SubmitCommand(Command):
     """The words after a bare `--` are the command; without `--`, `--command` takes a value, as in older releases."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -78,7 +78,7 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 
 @click.command(
     "submit",
-    cls=Submit,
+    cls=SubmitCommand,
     short_help="Submit a job.",
     example="runai submit train -i python -g 0.5 --workdir . -- python train.py",
 )
