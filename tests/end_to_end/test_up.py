@@ -169,7 +169,7 @@ def test_a_first_password_for_those_who_want_one(tmp_path: Path, by_stdin: bool)
             timeout=PATIENCE_S,
             check=True,
         )
-        assert "Change it first" in started.stdout
+        assert "must be changed first" in started.stdout
         assert "from the installer" not in Path(f"/proc/{platform.pid}/cmdline").read_text()
         refused = runai(config, "list")
         assert (refused.returncode, "runai password" in refused.stderr) == (1, True), refused.stderr

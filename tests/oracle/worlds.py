@@ -97,8 +97,6 @@ class _Maker:
         self.profile = rng.choice(PROFILES[:4]) if profile == "mixed" else profile
         self.has = {name for name in EXTRAS if rng.random() < EXTRAS[name]}
         self.has |= {name for name in VARIATIONS if variation.random() < VARIATIONS[name]}
-        if "unlike pods" in self.has and variation.random() < 0.5:
-            self.has.add("topology")
         self.nodes = self._nodes()
         self.use = {node.name: self._use(node) for node in self.nodes}
         self.queues = self._queues()
