@@ -76,9 +76,10 @@ else
 	@set -e; for module in $(BENCHMARKS:bench/%.py=%); do echo "== bench.$$module"; $(BIN)/python -m bench.$$module; done
 endif
 
-golden: env ## Update the golden files of help pages and messages, and the map of modules; review the diff
+golden: env ## Update golden files and generated reference pages; review the diff
 	$(BIN)/python -m tools.messages --write
 	$(BIN)/python -m tools.module_map --write
+	$(BIN)/python -m tools.api_reference
 
 format: env ## Format the code and apply lint fixes
 	$(BIN)/ruff format .

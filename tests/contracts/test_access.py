@@ -377,7 +377,7 @@ def test_work_goes_with_its_project_to_another_department(home: House) -> None:
 def test_who_administers_one_place_puts_nothing_into_another(home: House, scope: str, name: str) -> None:
     expect(home.call("POST", DEPARTMENTS, {"name": "research"}), 201)
     home.researcher("shim")
-    rule = {"subjectId": "shim@example.com", "roleId": "administrator", "scopeType": scope, "scopeId": name}
+    rule = {"subjectId": "ada@example.com", "roleId": "administrator", "scopeType": scope, "scopeId": name}
     expect(home.call("POST", RULES, rule), 201)
     expect(home.call("PATCH", f"{PROJECTS}/team-a", {"description": "mine"}, by="shim"), 200)
     moved = home.call("PATCH", f"{PROJECTS}/team-a", {"parentId": "research"}, by="shim")
@@ -387,7 +387,7 @@ def test_who_administers_one_place_puts_nothing_into_another(home: House, scope:
 @pytest.mark.parametrize(("scope", "name", "may"), [("project", "team-a", False), ("department", "default", True)])
 def test_a_quota_is_set_by_those_above_the_project(home: House, scope: str, name: str, may: bool) -> None:
     home.researcher("shim")
-    rule = {"subjectId": "shim@example.com", "roleId": "administrator", "scopeType": scope, "scopeId": name}
+    rule = {"subjectId": "ada@example.com", "roleId": "administrator", "scopeType": scope, "scopeId": name}
     expect(home.call("POST", RULES, rule), 201)
     now = expect(home.call("GET", f"{PROJECTS}/team-a"), 200)["resources"]
     more = {"resources": [{"gpu": {"deserved": 64}}]}

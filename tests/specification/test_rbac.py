@@ -11,7 +11,7 @@ from fairpool.control.rbac import EVERYTHING, ROLES, Action, Grant, Scope, allow
 ADMIN = Grant(RoleName.ADMINISTRATOR, ScopeType.TENANT)
 ANN = Grant(RoleName.RESEARCHER, ScopeType.PROJECT, "team-a")
 HEAD = Grant(RoleName.RESEARCHER, ScopeType.DEPARTMENT, "research")
-SHIM = Grant(RoleName.ADMINISTRATOR, ScopeType.PROJECT, "team-a")
+PROJECT_ADMINISTRATOR = Grant(RoleName.ADMINISTRATOR, ScopeType.PROJECT, "team-a")
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ SHIM = Grant(RoleName.ADMINISTRATOR, ScopeType.PROJECT, "team-a")
         pytest.param(ANN, Action.AUDIT_READ, Scope(), False, id="the audit log is an administrator's"),
         pytest.param(HEAD, Action.WORKLOAD_READ, Scope("p", "research"), True, id="a department covers its projects"),
         pytest.param(HEAD, Action.WORKLOAD_READ, Scope("p", "sales"), False, id="and no other's"),
-        pytest.param(SHIM, Action.PROJECT_WRITE, Scope("team-a"), True, id="a project can have an administrator"),
-        pytest.param(SHIM, Action.ACCESS_WRITE, Scope(), False, id="who administers nothing else"),
+        pytest.param(PROJECT_ADMINISTRATOR, Action.PROJECT_WRITE, Scope("team-a"), True, id="a project can have an administrator"),
+        pytest.param(PROJECT_ADMINISTRATOR, Action.ACCESS_WRITE, Scope(), False, id="who administers nothing else"),
     ],
 )
 def test_allowed(grant: Grant, action: Action, scope: Scope, may: bool) -> None:

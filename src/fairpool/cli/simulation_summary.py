@@ -120,7 +120,7 @@ def _facts(outcome: SimulationResult) -> list[tuple[str, str]]:
 
 def _spread_text(figures: Spread | None) -> str:
     if figures is None:
-        return "nobody"
+        return "none"
     mean, p99, longest = (length_text(each) for each in (figures.mean_s, figures.p99_s, figures.longest_s))
     return f"mean {mean}, p99 {p99}, longest {longest} ({count(figures.count, 'job')})"
 

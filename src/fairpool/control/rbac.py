@@ -72,7 +72,7 @@ DESCRIPTIONS: Mapping[RoleName, str] = MappingProxyType(
 ANYWHERE = frozenset({Action.NODE_READ, Action.CLUSTER_READ, Action.DEPARTMENT_READ})
 """Actions on what is not specific to a project: a role in any scope permits them."""
 
-EVERYBODYS = frozenset(
+TENANT_WIDE = frozenset(
     {
         Action.DEPARTMENT_WRITE,
         Action.NODE_OVERRIDE,
@@ -125,7 +125,7 @@ def permissions(grants: Iterable[Grant]) -> list[str]:
 
 def permits(grant: Grant, action: Action) -> bool:
     """Whether the role of a grant permits an action."""
-    return action in ROLES[grant.role] and (grant.scope_type is ScopeType.TENANT or action not in EVERYBODYS)
+    return action in ROLES[grant.role] and (grant.scope_type is ScopeType.TENANT or action not in TENANT_WIDE)
 
 
 def _covers(grant: Grant, action: Action, scope: Scope) -> bool:
