@@ -27,7 +27,9 @@ PROJECT_ADMINISTRATOR = Grant(RoleName.ADMINISTRATOR, ScopeType.PROJECT, "team-a
         pytest.param(ANN, Action.AUDIT_READ, Scope(), False, id="the audit log is an administrator's"),
         pytest.param(HEAD, Action.WORKLOAD_READ, Scope("p", "research"), True, id="a department covers its projects"),
         pytest.param(HEAD, Action.WORKLOAD_READ, Scope("p", "sales"), False, id="and no other's"),
-        pytest.param(PROJECT_ADMINISTRATOR, Action.PROJECT_WRITE, Scope("team-a"), True, id="a project can have an administrator"),
+        pytest.param(
+            PROJECT_ADMINISTRATOR, Action.PROJECT_WRITE, Scope("team-a"), True, id="a project can have an administrator"
+        ),
         pytest.param(PROJECT_ADMINISTRATOR, Action.ACCESS_WRITE, Scope(), False, id="who administers nothing else"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Which process runs a pod's program, recorded by its shim as a file name in the pod directory.
+"""Records the pid of a pod's program in the pod directory.
 
 A hard link to an existing file costs less than a file that must be made and removed for each pod. Used by shims, so it
 imports next to nothing.

@@ -1,4 +1,4 @@
-"""A descriptor of each shim that becomes readable when the shim ends, and what its pod's directory shows then.
+"""Notices when shims end.
 
 With the descriptors nothing has to be polled for pods that simply run, however many there are: the kernel reports which
 shims have ended, and only those are refreshed. A timer wakes the supervisor when a grace period is over.

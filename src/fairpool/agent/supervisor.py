@@ -83,7 +83,7 @@ class Supervisor:
         self._images.install()
         self._images.refresh()
         self._limiter = find_limiter(f"fairpool-{installation}")
-        self._launcher = Launcher(self.state.root / "fork server.log", self.state.warm_up_directory)
+        self._launcher = Launcher(self.state.root / "fork_server.log", self.state.warm_up_directory)
         self._launcher.open()
         self.uploads = Uploads(self.state.uploads)
         users = ProjectUsers(self.state.root)

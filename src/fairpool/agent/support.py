@@ -1,4 +1,4 @@
-"""Files that are mounted into pods: the reporter, the sample trainer, substitutes for programs of images.
+"""Installs the files that are mounted into pods.
 
 Written anew at every start of the supervisor, so that pods get what belongs to this version; each file is replaced
 whole, because pods may be reading it.

@@ -1,1 +1,1 @@
-"""The wire: what travels between the parts of Fairpool, apart from the model so that each can move alone."""
+"""Messages on the wire, versioned apart from the model."""

@@ -114,7 +114,7 @@ class PullAnswer(Message):
 
 
 class PodReport(Wire):
-    """A pod instance."""
+    """A pod, as reported."""
 
     id: PodId
     index: Count

@@ -128,7 +128,7 @@ class WorkloadPage(Page):
 
 
 class PodItem(Answer):
-    """A pod instance: one try of a pod."""
+    """A pod; its replacement is another one."""
 
     id: str
     name: Annotated[str, Field(examples=["train-1-0-0"])]
@@ -165,8 +165,8 @@ class EventItem(Answer):
     sequence: int
     at: Moment
     kind: Annotated[str, Field(examples=["bound"])]
-    pod: Annotated[str, Field(description="Id of the pod instance")] | None = None
-    pod_name: Annotated[str, Field(description="Name of the pod instance", examples=["train-1-0-0"])] | None = None
+    pod: Annotated[str, Field(description="Id of the pod")] | None = None
+    pod_name: Annotated[str, Field(description="Name of the pod", examples=["train-1-0-0"])] | None = None
     node: str | None = None
     cause: str = ""
     detail: str = ""
@@ -181,7 +181,7 @@ class EventPage(Page):
 
 
 class HistoryPage(Page):
-    """All pod instances of a workload, oldest first."""
+    """All pods of a workload, oldest first."""
 
     history: list[PodItem]
 

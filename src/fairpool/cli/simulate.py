@@ -110,8 +110,8 @@ def simulate(
         )
     scenario = _scenario(what, nodes, quotas)
     wanted = _wanted(scenario, json_file, charts, _capture(snapshots, pool), why, force)
-    shim = _shim(scenario, state)
-    outcome = _played(scenario, shim, wanted, (speed or SPEED) if realtime else None)
+    checkpoint = _open_checkpoint(scenario, state)
+    outcome = _played(scenario, checkpoint, wanted, (speed or SPEED) if realtime else None)
     problems = wanted.write(outcome)
     _print(outcome, json_file, events, why)
     if problems:
@@ -186,7 +186,7 @@ def _unknown(noun: str, name: str, known: Iterable[str]) -> Problem:
     return Problem(f"{noun}.unknown", f"there is no {noun} {name!r} in the scenario", fix)
 
 
-def _shim(scenario: Scenario, state: str | None) -> Checkpoint:
+def _open_checkpoint(scenario: Scenario, state: str | None) -> Checkpoint:
     from fairpool.model.problem import Problem
     from fairpool.simulation.checkpoint import Checkpoint, opened
 
@@ -198,7 +198,7 @@ def _shim(scenario: Scenario, state: str | None) -> Checkpoint:
     return folder
 
 
-def _played(scenario: Scenario, shim: Checkpoint, wanted: OutputFiles, speed: float | None) -> SimulationResult:
+def _played(scenario: Scenario, checkpoint: Checkpoint, wanted: OutputFiles, speed: float | None) -> SimulationResult:
     """The outcome at the end, or as far as it came before it was interrupted."""
     from fairpool.cli.simulation_progress import Progress
     from fairpool.model.problem import Problem
@@ -209,19 +209,19 @@ def _played(scenario: Scenario, shim: Checkpoint, wanted: OutputFiles, speed: fl
     watch = wanted.capture if wanted.capture.requests else None
     progress = Progress(len(scenario.submitted()), scenario.gpus)
     try:
-        stage = Stage(scenario, shim.position.now, shim.files, watch)
+        stage = Stage(scenario, checkpoint.position.now, checkpoint.files, watch)
         try:
-            play(stage, shim, Pace(speed), progress)
+            play(stage, checkpoint, Pace(speed), progress)
         except KeyboardInterrupt:
             click.echo(err=True)
-        outcome = SimulationResult.of(stage, shim.position)
+        outcome = SimulationResult.of(stage, checkpoint.position)
         stage.close()
     except UNKEPT as error:
         fix = "check that the disk has space and that no other process writes there, or choose another folder"
         fail([Problem("state.unusable", f"the simulation cannot be kept: {error}", fix)], UNUSABLE)
     finally:
         progress.clear()
-        shim.close()
+        checkpoint.close()
     return outcome
 
 

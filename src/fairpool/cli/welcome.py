@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairpool.api.config_directory import config_directory
 from fairpool.cli.failure import Failure
 from fairpool.cli.runai.configuration import ANY_ADDRESS, Configuration, Login
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
-from fairpool.platform.data_directory import DataDirectory, default_config
+from fairpool.platform.data_directory import DataDirectory
 
 HELLO = "submit hello -i python -g 0.5 -- python -c 'print(\"hello\")'"
 
@@ -39,7 +40,7 @@ class LocalUser:
 
     def question(self) -> dict[str, Any]:
         """The question to the platform, with the tokens that `runai` has."""
-        configuration = Configuration(default_config())
+        configuration = Configuration(config_directory())
         try:
             login = configuration.login(self.server)
             project = configuration.default("project", self.server)
@@ -50,7 +51,7 @@ class LocalUser:
 
     def keep(self, answer: Mapping[str, Any], now_s: float) -> str:
         """Sign `runai` in; returns why that failed, or an empty text."""
-        configuration, tokens = Configuration(default_config()), answer["tokens"]
+        configuration, tokens = Configuration(config_directory()), answer["tokens"]
         try:
             if tokens is not None:
                 expires_at = now_s + tokens["expires_in"]
@@ -63,7 +64,7 @@ class LocalUser:
         except Failure as failed:
             return str(failed)
         except OSError as error:
-            return f"{default_config()} cannot be written: {(error.strerror or str(error)).lower()}"
+            return f"{config_directory()} cannot be written: {(error.strerror or str(error)).lower()}"
         return ""
 
     def lines(self, answer: Mapping[str, Any] | Problem, trouble: str = "", *, with_link: bool = True) -> Iterator[str]:
@@ -108,4 +109,4 @@ def shown(address: Address, data_directory: DataDirectory) -> Iterator[str]:
     """Where everything is."""
     yield f"Address  {address.url}"
     yield f"Data     {data_directory.root}"
-    yield f"Config   {default_config()}  (runai)"
+    yield f"Config   {config_directory()}  (runai)"

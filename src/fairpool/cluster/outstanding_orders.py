@@ -1,4 +1,4 @@
-"""Orders that the engine still has to carry out: the other half of the table in `settle.py`.
+"""Orders due for one pod, from ledger and observation.
 
 | ledger    | starting  | running   | exited      | absent            | node removed |
 |-----------|-----------|-----------|-------------|-------------------|--------------|

@@ -1,4 +1,4 @@
-"""What has happened to one pod: the ledger against the observation. This table, and nothing more.
+"""Settles one pod: ledger against observation.
 
 | ledger    | starting | running    | exited  | absent         | node silent | node removed | node gone or rebooted |
 |-----------|----------|------------|---------|----------------|-------------|--------------|-----------------------|

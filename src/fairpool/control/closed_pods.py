@@ -1,4 +1,4 @@
-"""Pods that are no longer in reports, closed by their `ended` events.
+"""Marks pods as ended that are missing from reports, from their `ended` events.
 
 A report holds the latest pod of each index. How an earlier one ended is in its `ended` event, which may come before or
 after the report with its replacement, and may be all that was ever reported of a short one.

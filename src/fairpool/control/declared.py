@@ -1,4 +1,4 @@
-"""Queues and other declarations for clusters, from what was declared of departments, projects and pools. Pure."""
+"""What a cluster pulls (queues, rules, overrides), from stored declarations. Pure."""
 
 from __future__ import annotations
 

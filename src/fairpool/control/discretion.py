@@ -1,4 +1,4 @@
-"""What a caller may not see is not named to them: mentions in answers, turned into the words meant for them."""
+"""Redacts names in answers that the caller may not see."""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ from fairpool.model.problem import Problem
 
 CONDITIONS_MAX = 32
 TEXT_MAX = 4096
-INTEGER_MAX = 2**62
 
 CONDITION = re.compile(
     r"(?P<field>[A-Za-z]+(\.[^=!<>\"'\\]{1,317})?)(?P<operator>==|!=|<=|>=|=@|!@|=\^|=\$)(?P<value>.*)", re.DOTALL

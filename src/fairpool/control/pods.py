@@ -50,7 +50,7 @@ async def pods(
     "/api/v1/workloads/{workload_id}/history",
     action=Action.WORKLOAD_READ,
     answer=wire.HistoryPage,
-    summary="List all pod instances of a workload, past and current",
+    summary="List all pods of a workload, past and current",
 )
 async def history(
     workload_id: str, plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT

@@ -26,6 +26,7 @@ from starlette.applications import Starlette
 from fairpool import __version__
 from fairpool.agent.disk_reserve import RESERVE_BYTES
 from fairpool.agent.state_directory import UnknownInstallation
+from fairpool.api.config_directory import config_directory
 from fairpool.cluster.ledger import DiskTrouble, LeaseHeld, LedgerProblem
 from fairpool.control.app import StartupFailed, create_app
 from fairpool.control.request_log import RequestLog
@@ -38,7 +39,7 @@ from fairpool.model.node import SIMULATED_LABEL
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
 from fairpool.platform.admin_socket import open_admin_socket, private_socket
-from fairpool.platform.data_directory import DataDirectory, PlatformError, default_config, default_data
+from fairpool.platform.data_directory import DataDirectory, PlatformError, default_data
 from fairpool.platform.disk_guard import DiskGuard
 from fairpool.platform.http_server import Server
 from fairpool.platform.local_cluster import STOP_TIMEOUT_S, LocalCluster, local_cluster
@@ -141,7 +142,7 @@ class Platform:
         return LocalEngine(
             self._data_directory.machine,
             nodes=self._node_set.nodes,
-            protected=(self._data_directory.root, default_config(), default_data()),
+            protected=(self._data_directory.root, config_directory(), default_data()),
         )
 
     def _close_engine(self, engine: LocalEngine) -> None:

@@ -33,16 +33,6 @@ def default_data() -> Path:
     return base / "fairpool"
 
 
-def default_config() -> Path:
-    """Where `runai` keeps its servers and logins."""
-    own = os.environ.get("FAIRPOOL_CONFIG")
-    if own:
-        return Path(own).expanduser()
-    chosen = os.environ.get("XDG_CONFIG_HOME", "")
-    base = Path(chosen) if Path(chosen).is_absolute() else Path("~/.config").expanduser()
-    return base / "fairpool"
-
-
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
     """The paths in one data directory."""

@@ -1,4 +1,4 @@
-"""A small cluster to try things with: enough of everything that a plan of it shows every kind of decision."""
+"""An example snapshot that shows every kind of decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A snapshot as columns, numbered in id order so that ties go by number.
+"""The snapshot as columns, indexed in id order.
 
 Building it is linear in what exists. Everything here that changes during a plan (idle and releasing amounts,
 shared devices, what pods hold, what queues hold) is changed by `trial.py` and, for runs of equal groups, by `batch.py`.

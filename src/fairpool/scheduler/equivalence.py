@@ -1,4 +1,4 @@
-"""Equivalence classes: groups that fare alike, so that what was decided for one holds for the others.
+"""Equivalence classes of groups, so that one decision holds for all of a class.
 
 A group is simple if nothing but the shapes of its pods decides where they fit. Batches of equal groups, victims by
 counting, failed searches and repeated verdicts are about simple groups; which groups are alike is decided here only.

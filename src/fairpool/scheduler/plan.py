@@ -26,27 +26,27 @@ from fairpool.scheduler.validation import clean
 def plan(snapshot: Snapshot) -> Plan:
     """Decide for one node pool."""
     rows, problems = clean(snapshot)
-    columns = Columns(rows)  # 1. rows into columns
+    columns = Columns(rows)  # rows into columns
     trial = Trial(columns)
-    share(trial)  # 2. what each queue may fairly hold now
+    share(trial)  # what each queue may fairly hold now
     placer = Placer(trial)
     solver = Solver(placer)
     builder = PlanBuilder(placer, problems)
     for each in columns.policy.passes:
         match each:
-            case Pass.ALLOCATE:  # 3. place what fits, neediest queue first
+            case Pass.ALLOCATE:  # place what fits, neediest queue first
                 allocate(placer)
-            case Pass.CONSOLIDATE:  # 4. make room by moving
+            case Pass.CONSOLIDATE:  # make room by moving
                 builder.note(each, consolidate(solver))
-            case Pass.RECLAIM:  # 5. take quota back from borrowers
+            case Pass.RECLAIM:  # take quota back from borrowers
                 builder.note(each, reclaim(solver))
-            case Pass.PREEMPT:  # 6. priority within a queue
+            case Pass.PREEMPT:  # priority within a queue
                 builder.note(each, preempt(solver))
-            case Pass.STALE:  # 7. end gangs that lost a part
+            case Pass.STALE:  # end gangs that lost a part
                 builder.note_stale(end_stale(trial))
-    if columns.policy.place_before_taking:  # 8. start what turns out to be free at once
+    if columns.policy.place_before_taking:  # start what turns out to be free at once
         start_what_can(placer)
-    return builder.to_plan()  # 9. with a verdict for each group that waits
+    return builder.to_plan()  # with a verdict for each group that waits
 
 
 def next_pool(wanted: Sequence[PoolName], current: PoolName, verdict: Verdict | None) -> PoolName:

@@ -1,4 +1,4 @@
-"""Queues as columns: what each is owed, may have, fairly gets and holds, for the three resources quotas are about.
+"""Queues as columns: quota, limit, fair share and use of GPU, CPU and memory.
 
 Queues are numbered in id order, so that "ties go by id" is "ties go by number". Unlimited is `math.inf` here.
 Amounts of one queue are a list of three: GPU thousandths, CPU thousandths, bytes of memory.

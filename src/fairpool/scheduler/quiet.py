@@ -1,4 +1,4 @@
-"""Until when a plan holds: the next moment at which time alone can change it."""
+"""`quiet_until`: when time alone can next change the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns of the waiting groups in consolidate, reclaim and preempt: each gets one search for victims."""
+"""Runs one search for victims for each waiting group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of victims: the queue served last loses first, and in it the last group.
+"""Victim order: the reverse of serving order.
 
 A group loses one unit at a time and then takes part with what it has left.
 """

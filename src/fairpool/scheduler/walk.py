@@ -1,4 +1,4 @@
-"""The walk through waiting groups in the order in which they are served, which is computed anew after each.
+"""Iterates over waiting groups in serving order, recomputed after each.
 
 Going down the queue tree, at each level the best queue is taken, with the group at its head in mind; in a leaf, the
 best group. Heads and precedences are kept until something they were computed from changes.

@@ -1,4 +1,4 @@
-"""How far a simulation has come, and the folder that keeps it while no process does.
+"""Progress of a simulation, in memory or in a folder, so that it can continue.
 
 Everything else in the folder (ledger, journal of the engine, database of the control plane) is written by its owner
 before it is acted on. The position is written before time moves on and after each action, so a process that continues

@@ -1,4 +1,4 @@
-"""What was expected and what is so, figure by figure."""
+"""Checks expected figures against the simulated cluster."""
 
 from __future__ import annotations
 

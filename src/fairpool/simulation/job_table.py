@@ -1,4 +1,4 @@
-"""A `submit` step: the workloads that it declares, and how each will behave once it runs."""
+"""Workloads and their behaviour from a `submit` step."""
 
 from __future__ import annotations
 

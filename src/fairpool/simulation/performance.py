@@ -1,4 +1,4 @@
-"""Plays a scenario: lets the loop rest, does what is due, and moves time on to whatever comes next.
+"""Runs a scenario: cycles, due actions, next moment.
 
 Virtual time jumps. In real time it waits before each jump as long as the jump is, divided by the speed; nothing else
 is different, so the outcome is the same. While it is not played, the time of a simulation stands still.
@@ -41,10 +41,10 @@ class Pace:
             glance()
 
 
-def play(stage: Stage, shim: Checkpoint, pace: Pace, spectator: Spectator) -> None:
+def play(stage: Stage, checkpoint: Checkpoint, pace: Pace, spectator: Spectator) -> None:
     """To the end of the script, from wherever it is."""
-    script = Script(stage, shim)
-    if shim.position.in_batch:
+    script = Script(stage, checkpoint)
+    if checkpoint.position.in_batch:
         script.go_on()
     while not script.is_over:
         stage.rest()
@@ -55,8 +55,8 @@ def play(stage: Stage, shim: Checkpoint, pace: Pace, spectator: Spectator) -> No
         if moment is None:
             script.give_up()
             continue
-        shim.position.now = moment
-        shim.keep()  # before anything happens at that moment: who continues must not be earlier
+        checkpoint.position.now = moment
+        checkpoint.keep()  # before anything happens at that moment: who continues must not be earlier
         pace.wait_until(moment, stage.now, lambda: spectator(stage, script.part_done))
         stage.clock.set(moment)
     stage.rest()

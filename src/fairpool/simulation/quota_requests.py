@@ -1,4 +1,4 @@
-"""The requests that declare an organization: node pools, departments and projects, as an administrator sends them."""
+"""API requests that create node pools, departments and projects."""
 
 from __future__ import annotations
 

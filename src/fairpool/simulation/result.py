@@ -1,4 +1,4 @@
-"""What came out of a simulation, and the same as JSON. The fields are in docs/reference/scenario-file.md."""
+"""The result of a simulation, also as JSON."""
 
 from __future__ import annotations
 

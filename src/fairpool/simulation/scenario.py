@@ -1,4 +1,4 @@
-"""A scenario as values: a cluster, who owns quota in it, and what happens to it, one thing after the other.
+"""Scenarios: nodes, quotas and steps, as values.
 
 Read from a file (`scenario_file.py`) or from a table of jobs (`trace_file.py`); run by `script.py`.
 """

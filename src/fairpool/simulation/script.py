@@ -1,4 +1,4 @@
-"""Goes through a scenario, one action after the other, and knows when the next is due.
+"""Carries out the steps of a scenario when they are due.
 
 Whatever is done here may be done twice, because a process that was killed repeats what it did last. What cannot be
 repeated (a resume, a reboot) is marked before it is done, with how the world was: if it is different, it was done.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fairpool.model.ids import SECOND_MS, Instant, WorkloadId
 from fairpool.model.mentions import in_full
-from fairpool.model.node import Taint, TaintEffect
+from fairpool.model.node import DRAIN
 from fairpool.model.organization import NodeOverrides
 from fairpool.model.problem import Problem
 from fairpool.model.status import WorkloadPhase
@@ -33,7 +33,6 @@ from fairpool.simulation.scenario import (
 )
 from fairpool.simulation.world import Stage
 
-DRAIN = Taint("fairpool/drain", "", TaintEffect.NO_EXECUTE)
 OVERRIDES = {
     NodeEvent.CORDON: NodeOverrides(cordoned=True),
     NodeEvent.DRAIN: NodeOverrides(cordoned=True, taints=(DRAIN,)),
@@ -50,29 +49,29 @@ PHASES = {
 class Script:
     """A scenario on its way."""
 
-    def __init__(self, stage: Stage, shim: Checkpoint) -> None:
-        self._stage, self._shim = stage, shim
+    def __init__(self, stage: Stage, checkpoint: Checkpoint) -> None:
+        self._stage, self._checkpoint = stage, checkpoint
         self._actions: list[tuple[ScenarioPhase, Action]] = list(stage.scenario.actions())
-        if shim.position.step == 0:
+        if checkpoint.position.step == 0:
             stage.control.declare(stage.scenario.organization, stage.scenario.followers)
 
     @property
     def is_over(self) -> bool:
-        return self._shim.position.done
+        return self._checkpoint.position.done
 
     @property
     def waits_for_others(self) -> bool:
         """Not only for the hour."""
-        position = self._shim.position
+        position = self._checkpoint.position
         return position.step < len(self._actions) and isinstance(self._actions[position.step][1], Await)
 
     @property
     def part_done(self) -> float:
-        return self._shim.position.step / max(len(self._actions), 1)
+        return self._checkpoint.position.step / max(len(self._actions), 1)
 
     def go_on(self) -> bool:
         """Do what is due. True: something was done, the loop should look at it before anything else."""
-        position = self._shim.position
+        position = self._checkpoint.position
         while not position.done:
             if position.step == len(self._actions):
                 position.done = True
@@ -84,12 +83,12 @@ class Script:
                 break
         moved, position.in_batch = position.in_batch, False
         if moved or position.done:
-            self._shim.keep()
+            self._checkpoint.keep()
         return moved
 
     def wakes_at(self) -> Instant | None:
         """When the hour alone lets it go on; None: when something happens."""
-        position = self._shim.position
+        position = self._checkpoint.position
         if position.step == len(self._actions):
             return None
         _, action = self._actions[position.step]
@@ -104,10 +103,10 @@ class Script:
 
     def give_up(self) -> None:
         """Nothing will ever happen any more: whatever is waited for will not come."""
-        phase, action = self._actions[self._shim.position.step]
+        phase, action = self._actions[self._checkpoint.position.step]
         assert isinstance(action, Await), f"{action} waits for nothing but the hour"
         self._in_vain(phase, action)
-        self._shim.keep()
+        self._checkpoint.keep()
 
     # --- one action ---
 
@@ -122,26 +121,26 @@ class Script:
                 if not self._is_so(action):
                     return self._waited_too_long(phase, action)
             case Expect():
-                self._shim.position.checks += [checked(self._stage, phase.name, each) for each in action.expected]
+                self._checkpoint.position.checks += [checked(self._stage, phase.name, each) for each in action.expected]
             case _:
-                self._shim.position.in_batch = True
+                self._checkpoint.position.in_batch = True
                 self._do(phase, action)
         self._advance()
         return True
 
     def _advance(self) -> None:
-        position = self._shim.position
+        position = self._checkpoint.position
         position.step, position.since, position.mark = position.step + 1, self._stage.now, ""
-        self._shim.keep()
+        self._checkpoint.keep()
 
     def _do(self, phase: ScenarioPhase, action: SubmitStep | Ask | Resize | SetQuota | Strike) -> None:
-        position = self._shim.position
+        position = self._checkpoint.position
         mark = self._mark(action)
         if position.mark and position.mark != mark:
             return
         if mark:
             position.mark = mark
-            self._shim.keep()
+            self._checkpoint.keep()
         problem = self._problem_with(action)
         if problem is not None:
             position.checks.append(Check(phase.name, str(action), "done", problem.what, False, self._stage.now))
@@ -176,8 +175,8 @@ class Script:
 
     def _set_quota(self, action: SetQuota) -> Problem | None:
         change = (self._stage.now, str(action.queue), str(action.pool), action.quota_milli)
-        if change not in self._shim.position.quotas:
-            self._shim.position.quotas.append(change)
+        if change not in self._checkpoint.position.quotas:
+            self._checkpoint.position.quotas.append(change)
         return self._stage.control.set_quota(action.queue, action.quota_milli, action.pool)
 
     def _strike(self, action: Strike) -> Problem | None:
@@ -230,7 +229,7 @@ class Script:
         return True
 
     def _in_vain(self, phase: ScenarioPhase, action: Await) -> None:
-        position = self._shim.position
+        position = self._checkpoint.position
         if not action.required:
             self._advance()
             return

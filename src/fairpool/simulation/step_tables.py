@@ -1,4 +1,4 @@
-"""The phases of a scenario file: each step as actions, and what is expected at the end."""
+"""Parses the phases and steps of a scenario file."""
 
 from __future__ import annotations
 

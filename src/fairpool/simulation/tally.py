@@ -1,4 +1,4 @@
-"""Figures from history: use, waits, completion times, preemptions, and what each project had of what it is owed.
+"""Statistics from history: GPU use, waiting and completion times, preemptions.
 
 Everything follows from what was declared and from the lines of history, both of which outlive a process. Nothing is
 sampled, so that the figures do not depend on when or how often they were read.

@@ -1,4 +1,4 @@
-"""One table of a scenario file, read field by field; all that is wrong with it is collected, with the line it is in.
+"""Reads one TOML table and collects all errors with line numbers.
 
 The parser does not say where a value was, so lines are found by looking: a header, a key, or the nth entry of a list
 that is written one entry a line. Where that leads nowhere, the place in words has to do.

@@ -1,4 +1,4 @@
-"""Traces: a table of jobs that were submitted somewhere, as a scenario. Who owns what is worked out from the table."""
+"""Scenarios from traces: tables of submitted jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The assembled world: the real loop, ledger, link and control plane around a simulated engine, on a virtual clock.
+"""A simulated cluster: real loop, ledger and control plane, simulated engine, virtual clock.
 
 Time stands still while anything happens here, and is moved on by the caller. In a folder everything is
 durable: a stage that is set up again in the same folder is the one that was left, at the moment it is told.

@@ -1,4 +1,4 @@
-"""A page in the place of a notebook, where an image promises one and the machine has no Jupyter installed.
+"""A placeholder page where Jupyter is not installed.
 
 It answers under the address the notebook would have, says what it is, and shows the pod's identity: enough to see
 that the way to it works. One file without dependencies, put into the pod.

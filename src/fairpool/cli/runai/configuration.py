@@ -35,14 +35,6 @@ class Login:
     expires_at: float = 0.0
 
 
-def folder(told: str | None = None) -> Path:
-    """By flag, by `FAIRPOOL_CONFIG`, or in the user's configuration folder."""
-    chosen = told or os.environ.get("FAIRPOOL_CONFIG")
-    if chosen:
-        return Path(chosen).expanduser()
-    return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "fairpool"
-
-
 def address(text: str) -> str:
     """A normalized address: with a scheme, without a slash at the end."""
     full = text.strip() if "://" in text else f"http://{text.strip()}"

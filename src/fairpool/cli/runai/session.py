@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fairpool.api.client import Client, Refused, Unreachable
+from fairpool.api.config_directory import config_directory
 from fairpool.api.limits import NAME_PATTERN
 from fairpool.cli.failure import Failure, failure, meant
-from fairpool.cli.runai.configuration import Configuration, Login, folder
+from fairpool.cli.runai.configuration import Configuration, Login
 from fairpool.cli.runai.field_flags import refused_flag
 from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.model.problem import Problem
@@ -29,7 +30,7 @@ class Session:
 
     def __init__(self, options: GlobalOptions) -> None:
         self.options = options
-        self.configuration = Configuration(folder(options.config))
+        self.configuration = Configuration(config_directory(options.config))
         self.server = self.configuration.server(options.server)
 
     @property

@@ -1,4 +1,4 @@
-"""Users, applications, access rules and tokens, as rows."""
+"""SQL for users, applications, access rules and tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log and the answers kept for calls that are repeated, as rows."""
+"""SQL for the audit log and for answers kept for repeated calls."""
 
 from __future__ import annotations
 

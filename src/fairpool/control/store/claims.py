@@ -1,4 +1,4 @@
-"""Volume claims of projects, as rows."""
+"""SQL for volume claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clusters and what they report, as rows."""
+"""SQL for clusters and what they report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements of SQLAlchemy Core that are compiled once for each dialect, and executed on cursors of the driver.
+"""SQLAlchemy statements, compiled once per dialect.
 
 What SQLAlchemy does around a statement each time takes several times as long as SQLite needs to execute it, and a
 submit is nine statements, a report three for each workload. So those that are executed all the time are compiled once,

@@ -1,4 +1,4 @@
-"""In which condition a database file is, seen before it is opened for good; and copies of it.
+"""Checks of a database file before it is opened, and copies of it.
 
 A newer program's tables are never touched. Tables of an older one are brought up to date when the database is opened,
 and a copy of the file as it was stays beside it. A copy that is put back counts revisions on from somewhere else.

@@ -1,4 +1,4 @@
-"""What pods hold on nodes now, as rows. Each workload's rows are replaced together with what is shown of it."""
+"""SQL for resources that pods hold on nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Departments, projects, node pools and marks on nodes, as rows: the document that was declared, and its revision."""
+"""SQL for departments, projects, node pools and node overrides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that an administrator changed, as rows."""
+"""SQL for settings that were changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables. Moments are milliseconds since 1970; what is only ever read as a whole is JSON text.
+"""Table definitions.
 
 Each fact has one writer. What people declare and what a cluster reports about the same workload are different columns.
 """

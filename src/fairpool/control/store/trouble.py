@@ -1,4 +1,4 @@
-"""Errors of SQLite in words: damaged, read-only, full, busy; and which process holds a lock.
+"""SQLite errors as problems.
 
 Raised by the database as `Unavailable`, answered with 503 or 507, and said by `fairpool up` when it cannot start. What
 is not in the table below is a bug and stays what it is.

@@ -1,4 +1,4 @@
-"""Workloads and their pods, as rows; and lists of them with filter, order and page."""
+"""SQL for workloads and their pods: rows, lists with filter, order and page."""
 
 from __future__ import annotations
 
