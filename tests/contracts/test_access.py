@@ -376,17 +376,17 @@ def test_work_goes_with_its_project_to_another_department(home: House) -> None:
 @pytest.mark.parametrize(("scope", "name"), [("project", "team-a"), ("department", "default")])
 def test_who_administers_one_place_puts_nothing_into_another(home: House, scope: str, name: str) -> None:
     expect(home.call("POST", DEPARTMENTS, {"name": "research"}), 201)
-    home.researcher("shim")
+    home.researcher("ada")
     rule = {"subjectId": "ada@example.com", "roleId": "administrator", "scopeType": scope, "scopeId": name}
     expect(home.call("POST", RULES, rule), 201)
-    expect(home.call("PATCH", f"{PROJECTS}/team-a", {"description": "mine"}, by="shim"), 200)
-    moved = home.call("PATCH", f"{PROJECTS}/team-a", {"parentId": "research"}, by="shim")
+    expect(home.call("PATCH", f"{PROJECTS}/team-a", {"description": "mine"}, by="ada"), 200)
+    moved = home.call("PATCH", f"{PROJECTS}/team-a", {"parentId": "research"}, by="ada")
     assert codes(moved) == ["access.denied"]
 
 
 @pytest.mark.parametrize(("scope", "name", "may"), [("project", "team-a", False), ("department", "default", True)])
 def test_a_quota_is_set_by_those_above_the_project(home: House, scope: str, name: str, may: bool) -> None:
-    home.researcher("shim")
+    home.researcher("ada")
     rule = {"subjectId": "ada@example.com", "roleId": "administrator", "scopeType": scope, "scopeId": name}
     expect(home.call("POST", RULES, rule), 201)
     now = expect(home.call("GET", f"{PROJECTS}/team-a"), 200)["resources"]
@@ -399,14 +399,14 @@ def test_a_quota_is_set_by_those_above_the_project(home: House, scope: str, name
         ("PATCH", f"{PROJECTS}/team-a/resources", more),
         ("PUT", f"/v1/k8s/clusters/{home.cluster}/projects/team-a", {**body, **more}),
     ):
-        answer = home.call(method, path, change, by="shim")
+        answer = home.call(method, path, change, by="ada")
         assert answer.status_code == (200 if may else 403), path
         if not may:
             assert codes(answer) == ["access.denied"]
             assert "cannot change its quota" in answer.text
         expect(home.call("PUT", f"{PROJECTS}/team-a/resources", {"resources": now}), 200)
     # The rest of it is theirs to change, with the quota repeated as it is.
-    expect(home.call("PUT", f"{PROJECTS}/team-a", {**body, "resources": now}, by="shim"), 200)
+    expect(home.call("PUT", f"{PROJECTS}/team-a", {**body, "resources": now}, by="ada"), 200)
 
 
 # --- addresses of people ---
