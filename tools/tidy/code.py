@@ -25,7 +25,7 @@ ACTING_CALLS = frozenset({"open", "print", "input", "breakpoint", "exec", "eval"
 
 CONTROL_FLOW = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.TryStar, ast.Match)
 
-# Python starts or finds these by name; nobody imports them.
+# Python starts or finds these by name; no module imports them.
 STARTED_BY_NAME = frozenset({"__main__", "conftest"})
 
 

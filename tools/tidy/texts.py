@@ -45,9 +45,9 @@ _HOMES = ("home", "Users", "root", "work")
 FOREIGN_ADDRESSES = (
     *((re.compile(re.escape(host), re.IGNORECASE), "names a package registry's host") for host in _REGISTRIES),
     *((re.compile(re.escape(host), re.IGNORECASE), "names a package registry's host") for host in _OTHER_REGISTRIES),
-    *((re.compile(rf"--(extra-)?{setting}"), "chooses a package index for everyone") for setting in _INDEX_SETTINGS),
-    (re.compile(rf"(?<![\w.~$)}}/-])/(?:{'|'.join(_HOMES)})/(?!pod\b)[\w.]"), "names a path of somebody's machine"),
-    (re.compile(r"\b[A-Z]:\\Users\\"), "names a path of somebody's machine"),
+    *((re.compile(rf"--(extra-)?{setting}"), "chooses a package index for every user") for setting in _INDEX_SETTINGS),
+    (re.compile(rf"(?<![\w.~$)}}/-])/(?:{'|'.join(_HOMES)})/(?!pod\b)[\w.]"), "names a path of one machine"),
+    (re.compile(r"\b[A-Z]:\\Users\\"), "names a path of one machine"),
 )
 
 PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+]+(?P<marker> *; *[\w\s.'\"<>=!()]+)?")
@@ -71,7 +71,7 @@ def stray_files(tree: Tree) -> Iterator[Finding]:
 
 
 def large_files(tree: Tree) -> Iterator[Finding]:
-    """A repository is cloned by everyone, whole; only data we mean to keep may be large."""
+    """Every clone contains the whole repository; only data we mean to keep may be large."""
     for path in tree.paths:
         if tree.size_bytes(path) > LARGEST_BYTES and not path.startswith(LARGE_DATA):
             yield Finding(path, 0, f"is larger than {LARGEST_BYTES >> 20} MiB and not in a data folder")
