@@ -168,7 +168,7 @@ class ClusterIdentity:
 
 
 async def cluster_identity(app: Starlette, name: str | None = None) -> ClusterIdentity:
-    """New credentials for the cluster in this process; earlier tokens are revoked."""
+    """New credentials for a cluster that connects over HTTP, as in tests and benchmarks; earlier tokens are revoked."""
     plane: Plane = app.state.plane
 
     def unit(connection: Connection) -> ClusterIdentity:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairpool.api.access import ScopeType
 from fairpool.api.problems import ProblemItem
 from fairpool.control import declarations
-from fairpool.control.plane import ActionResult
+from fairpool.control.plane import ActionResult, Plane
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import access as access_store
 from fairpool.control.store import changes
@@ -17,9 +17,6 @@ from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import projects, workloads
 from fairpool.model.spec import DesiredState
-
-if TYPE_CHECKING:
-    from fairpool.control.plane import Plane
 
 
 class RemainingWorkloads(StrEnum):
