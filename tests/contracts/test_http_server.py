@@ -17,6 +17,7 @@ import uvloop
 
 from fairpool.api.loopback import LoopbackHttp
 from fairpool.control.guard import PEER_UID
+from fairpool.control.settings import BODY_MAX_BYTES
 from fairpool.platform import http_server
 from fairpool.platform.admin_socket import private_socket
 from fairpool.platform.http_server import Limits, Server
@@ -188,6 +189,17 @@ def test_a_body_that_was_refused_is_not_read_to_its_end(tmp_path: Path) -> None:
                 line.sendall(b"x" * 65536)
                 sent += 65536
         assert sent < 32 * 1024 * 1024
+
+
+def test_a_body_refused_before_it_arrived_leaves_the_connection_usable(running: Running) -> None:
+    """Answered at its head, as when the client sends head and body apart: all of the body counts as discarded."""
+    size = BODY_MAX_BYTES + 1
+    with running.connect() as line:
+        line.sendall(b"POST /refuse HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: %d\r\n\r\n" % size)
+        assert b"uid=None" in answer(line)
+        line.sendall(b"x" * size)
+        line.sendall(GET + b"\r\n")
+        assert b"uid=None" in answer(line)
 
 
 # --- time ---

@@ -25,6 +25,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from fairpool.control.attempts import network_of
 from fairpool.control.guard import PEER_UID
 from fairpool.control.refusal import Refused, refused
+from fairpool.control.settings import BODY_MAX_BYTES
 from fairpool.platform.admin_socket import peer_uid
 
 DESCRIPTORS_KEPT = 384
@@ -48,8 +49,12 @@ class Limits:
     body_slow_s: float = 60.0
     """After so long a body must have come at the least rate."""
     body_bytes_per_s: int = 512
-    discarded_bytes: int = 10 * 1024 * 1024
-    """How much of a body is still read after its request was refused, so that the client can read the refusal."""
+    discarded_bytes: int = 2 * BODY_MAX_BYTES
+    """How much of a body is still read after its request was refused, so that the client can read the refusal.
+
+    Beyond it the connection is closed, which a client notices only at its next request. So it is more than any body
+    that is refused by a few bytes.
+    """
     pipelined: int = 16
     connections: int = 640
     connections_per_address: int = 480
