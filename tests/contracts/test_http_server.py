@@ -42,11 +42,17 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
 class Running:
     """The server, in a thread."""
 
-    def __init__(self, limits: Limits, factory: Callable[[], asyncio.AbstractEventLoop] | None, place: Path) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        factory: Callable[[], asyncio.AbstractEventLoop] | None,
+        place: Path,
+        keep_alive_s: int = 600,
+    ) -> None:
         self.place = place
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self.port = self._listener.getsockname()[1]
-        self.server = Server(app, limits, timeout_keep_alive=60)
+        self.server = Server(app, limits, timeout_keep_alive=keep_alive_s)
         self._thread = threading.Thread(target=lambda: self._run(factory), daemon=True)
         self._thread.start()
         until(lambda: self.server.started)
@@ -100,8 +106,8 @@ def until(holds: Callable[[], object]) -> None:
 
 
 @contextmanager
-def serving(place: Path, **limits: Any) -> Iterator[Running]:
-    running = Running(Limits(**limits), uvloop.new_event_loop, place / "api.sock")
+def serving(place: Path, keep_alive_s: int = 600, **limits: Any) -> Iterator[Running]:
+    running = Running(Limits(**limits), uvloop.new_event_loop, place / "api.sock", keep_alive_s)
     try:
         yield running
     finally:
@@ -220,7 +226,7 @@ def test_a_client_that_stops_sending_is_given_up(
 ) -> None:
     """A11: half-open connections never timed out."""
     monkeypatch.setattr(http_server, "SWEEP_S", 0.05)
-    with serving(tmp_path, head_s=0.2, body_idle_s=0.2) as running, running.connect() as line:
+    with serving(tmp_path, keep_alive_s=1, head_s=0.2, body_idle_s=0.2) as running, running.connect() as line:
         line.sendall(sent)
         said = b""
         while more := line.recv(65536):  # until they hang up
