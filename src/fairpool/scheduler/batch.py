@@ -59,6 +59,8 @@ def _equal_heads(placer: Placer, walk: Walk) -> list[Batch] | None:
         if kind is None or head != kind or columns.queues.limited[leaf]:
             return None
         batches.append(Batch(leaf, [], is_all=True))
+    if kind is None or placer.index(kind[0]).best() is None:
+        return None
     for batch in batches:
         for group in walk.in_order(batch.leaf):
             if _kind(placer, group) != kind:

@@ -252,6 +252,10 @@ class Columns:
     sets: SetColumns = field(default_factory=SetColumns)
     unplaced_groups: list[int] = field(default_factory=list)
     """Groups that have a pod that waits or is gated."""
+    running_priorities: dict[int, dict[int, int]] = field(default_factory=dict)
+    """By leaf queue and priority, how many groups hold something and may be preempted."""
+    started: dict[int, list[Instant]] = field(default_factory=dict)
+    """By leaf queue, when groups that may be preempted started, sorted."""
     broken_groups: list[int] = field(default_factory=list)
     """Groups that hold something, but in some set less than they need."""
 
@@ -312,8 +316,10 @@ class Columns:
         """The pod set of a group that has this name."""
         return next(number for number in self.sets_of[group] if self.sets.name[number] == name)
 
-    def group_number(self, group: GroupId) -> int:
-        return bisect_left(self.group_ids, group)
+    def group_number(self, group: GroupId) -> int | None:
+        """None for a group that is not planned."""
+        number = bisect_left(self.group_ids, group)
+        return number if number < len(self.group_ids) and self.group_ids[number] == group else None
 
     def pod_number(self, pod: PodId) -> int | None:
         """None for a pod that is not planned."""

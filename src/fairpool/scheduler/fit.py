@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
 
 from fairpool.model.empty_node import matches
 from fairpool.model.node import MigStrategy, Node, TaintEffect
@@ -112,16 +113,26 @@ class Fit:
     def is_particular(self, pod: int) -> bool:
         """Whether more than its shape decides where a pod fits, so that nodes must be looked at one by one."""
         columns = self.columns
-        row = columns.pods[pod]
         if not columns.policy.predicates:
             return False
         return bool(
-            row.claims
-            or row.shape.near
-            or row.shape.apart
-            or (row.shape.labels and self._has_anti_affinity)
+            columns.shape_of[pod] in self.particular_shapes
+            or columns.pods[pod].claims
             or columns.groups[columns.group_of[pod]].avoid
-            or (row.shape.gpu.memory_mib and not self.one_device_size)
+        )
+
+    @cached_property
+    def particular_shapes(self) -> frozenset[int]:
+        """Shapes for which more decides than amounts and the kind of node: affinity, or memory of unlike devices."""
+        if not self.columns.policy.predicates:
+            return frozenset()
+        return frozenset(
+            number
+            for number, facts in enumerate(self.columns.facts)
+            if facts.shape.near
+            or facts.shape.apart
+            or (facts.shape.labels and self._has_anti_affinity)
+            or (facts.shape.gpu.memory_mib and not self.one_device_size)
         )
 
     def room(self, pod: int, node: int) -> Room | None:
