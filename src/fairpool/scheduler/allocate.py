@@ -30,7 +30,7 @@ def allocate(placer: Placer) -> None:
     if none_gains(placer, groups, classes, lambda group: place_next(placer, group)):
         return
     walk = Walk(trial, groups)
-    serve_batches(placer, walk)
+    serve_batches(placer, walk, classes)
     while (group := walk.pop()) is not None:
         if columns.policy.recheck_readiness and not is_ready(columns, group):
             continue

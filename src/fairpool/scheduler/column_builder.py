@@ -17,7 +17,6 @@ from fairpool.model.node import Placement, TaintEffect
 from fairpool.model.precedence import KindRule
 from fairpool.model.workload import Claim, Pod, PodGroup, PodSet
 from fairpool.scheduler.charge import Charges, ShapeFacts
-from fairpool.scheduler.chunk import is_broken
 from fairpool.scheduler.columns import NOTHING, NOWHERE, WAITS, Columns, NodeColumns
 from fairpool.scheduler.initial_load import leaf_amounts, load_node, load_sets
 from fairpool.scheduler.node_classes import node_classes, rule_keys
@@ -299,11 +298,14 @@ class _Builder:
 
     def select(self) -> None:
         """Pods and groups that matter for something that most do not matter for."""
-        columns, before, sets = self.columns, self.before, self.columns.sets
+        columns, before = self.columns, self.before
         rows, pods = columns.pods, self.pods
         fresh = set(pods.fresh)
         columns.promised_pods = pods.part(
             before.promised_pods, fresh, (pod for pod in fresh if rows[pod].phase is PodPhase.PROMISED)
+        )
+        columns.nominated_pods = pods.part(
+            before.nominated_pods, fresh, (pod for pod in fresh if rows[pod].nominated is not None)
         )
         columns.claiming_pods = pods.part(before.claiming_pods, fresh, (pod for pod in fresh if rows[pod].claims))
         columns.labelled_pods = pods.part(
@@ -315,12 +317,10 @@ class _Builder:
         columns.unplaced_groups = self.groups.part(
             before.unplaced_groups,
             changed,
-            (each for each in changed if any(sets.waiting[n] or sets.gated[n] for n in columns.sets_of[each])),
+            filter(columns.is_unplaced, changed),
         )
         self._follow_running_groups()
-        columns.broken_groups = self.groups.part(
-            before.broken_groups, changed, (each for each in changed if is_broken(columns, each))
-        )
+        columns.broken_groups = self.groups.part(before.broken_groups, changed, filter(columns.is_broken, changed))
 
     def _follow_running_groups(self) -> None:
         """Priorities and starts of the groups that may be preempted, by leaf queue."""

@@ -280,6 +280,8 @@ class Columns:
     """Pods that were promised a place in an earlier cycle."""
     labelled_pods: list[int] = field(default_factory=list)
     """Pods that others may want to be near to or apart from, or that want it themselves."""
+    nominated_pods: list[int] = field(default_factory=list)
+    """Pods that another scheduler has a node in mind for."""
     claiming_pods: list[int] = field(default_factory=list)
     """Pods that name a device claim."""
     on_node: PodsOnNodes = field(default_factory=dict)
@@ -311,6 +313,22 @@ class Columns:
     def is_non_preemptible(self, group: int) -> bool:
         """Whether a group may not be preempted, and so must stay within quota."""
         return not self.rules[group].preemptible
+
+    def is_unplaced(self, group: int) -> bool:
+        """Whether a group has a pod that waits or is gated."""
+        sets, numbers = self.sets, self.sets_of[group]
+        if len(numbers) == 1:
+            return sets.waiting[numbers[0]] > 0 or sets.gated[numbers[0]] > 0
+        return any(sets.waiting[each] or sets.gated[each] for each in numbers)
+
+    def is_broken(self, group: int) -> bool:
+        """Whether a group holds something, but in some pod set less than it needs."""
+        sets, numbers = self.sets, self.sets_of[group]
+        if len(numbers) == 1:
+            return 0 < sets.active[numbers[0]] + sets.leaving[numbers[0]] < sets.minimum[numbers[0]]
+        return any(sets.active[each] + sets.leaving[each] < sets.minimum[each] for each in numbers) and any(
+            sets.active[each] or sets.leaving[each] for each in numbers
+        )
 
     def set_number(self, group: int, name: str) -> int:
         """The pod set of a group that has this name."""

@@ -51,7 +51,7 @@ def _classes(placer: Placer, groups: Iterable[int]) -> dict[int, Hashable]:
     columns = placer.columns
     sets, shape_of, queue_of, rules = columns.sets, columns.shape_of, columns.queue_of, columns.rules
     particular = placer.fit.particular_shapes
-    claiming = set(columns.claiming_pods)
+    singular = {*columns.claiming_pods, *columns.nominated_pods}
     classes: dict[int, Hashable] = {}
     for group in groups:
         number = columns.first_set[group]
@@ -62,7 +62,7 @@ def _classes(placer: Placer, groups: Iterable[int]) -> dict[int, Hashable]:
             and sets.waiting[number] == len(pods)
             and not columns.groups[group].avoid
             and group not in placer.expired
-            and (not claiming or claiming.isdisjoint(pods))
+            and (not singular or singular.isdisjoint(pods))
         ):
             shapes = (shape_of[pods[0]],) if len(pods) == 1 else tuple([shape_of[pod] for pod in pods])
             if particular.isdisjoint(shapes):
