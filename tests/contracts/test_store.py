@@ -23,7 +23,7 @@ from fairpool.control.store.database import UNITS_CPU_S, Closed, Database
 from fairpool.control.store.migrations import downgrade, upgrade
 from fairpool.control.store.tables import clusters, metadata, pods, revision, users, workloads
 from fairpool.model.ids import Instant
-from tests.control.house import expect, house
+from tests.control.control_plane import control_plane, expect
 
 
 def with_database(path: Path, story: Callable[[Database], Awaitable[None]]) -> None:
@@ -255,9 +255,9 @@ def test_the_settings_that_durability_needs_are_on(tmp_path: Path) -> None:
 
 
 def test_a_database_of_the_first_release_is_brought_up_to_date_with_all_it_holds(tmp_path: Path) -> None:
-    with house(tmp_path) as home:
-        home.project("team-a")
-        workload = home.train("t1")
+    with control_plane(tmp_path) as control:
+        control.project("team-a")
+        workload = control.train("t1")
 
     async def take_back() -> None:
         database = Database(tmp_path / "control.sqlite")
@@ -268,9 +268,9 @@ def test_a_database_of_the_first_release_is_brought_up_to_date_with_all_it_holds
     with sqlite3.connect(tmp_path / "control.sqlite") as older:
         tables = {row[0] for row in older.execute("SELECT name FROM sqlite_master")}
         assert "preferences" not in tables
-    with house(tmp_path) as home:
-        assert expect(home.call("GET", f"/api/v1/workloads/{workload['id']}"), 200) == workload
-        assert expect(home.call("PUT", "/v1/k8s/setting/department.use", {"value": False}), 200)["value"] is False
+    with control_plane(tmp_path) as control:
+        assert expect(control.call("GET", f"/api/v1/workloads/{workload['id']}"), 200) == workload
+        assert expect(control.call("PUT", "/v1/k8s/setting/department.use", {"value": False}), 200)["value"] is False
 
 
 def test_the_migrations_lead_to_the_tables_the_code_knows(tmp_path: Path) -> None:
