@@ -33,8 +33,8 @@ VIOLATIONS = [
     ("engines/local.py", "import fairpool.cluster.loop", STACKED),
     ("control/app.py", "import fairpool.cli.main", STACKED),
     ("platform/assembly.py", "import fairpool.cli.main", STACKED),
-    ("platform/assembly.py", "import fairpool.simulation.world", STACKED),
-    ("simulation/world.py", "import fairpool.replay.saved", STACKED),
+    ("platform/assembly.py", "import fairpool.simulation.simulated_cluster", STACKED),
+    ("simulation/simulated_cluster.py", "import fairpool.replay.saved", STACKED),
     ("control/app.py", "import fairpool.platform.assembly", STACKED),
     ("utilities/__init__.py", "", STACKED),
     ("model/node.py", "import datetime", PURE),
@@ -125,7 +125,7 @@ NAMED_MODULES = (
 ALL_MODULES = (
     *NAMED_MODULES,
     *("api/workloads.py", "agent/devices.py", "engines/port.py", "engines/local.py", "engines/simulated/engine.py"),
-    *("gateway/app.py", "platform/assembly.py", "simulation/world.py"),
+    *("gateway/app.py", "platform/assembly.py", "simulation/simulated_cluster.py"),
 )
 
 

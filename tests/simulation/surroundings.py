@@ -12,7 +12,7 @@ from fairpool.model.ids import SECOND_MS, Instant, NodeName, PoolName, QueueId, 
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
 from fairpool.model.organization import (
     Organization,
-    OverQuota,
+    OverQuotaChoice,
     ProjectRules,
     Queue,
     department_queue,
@@ -67,7 +67,7 @@ def _queues(projects: Sequence[QueueId], department: QueueId | None, dice: Rando
     if department is not None:
         queues.append(Queue(id=department, gpu=gpu_entitlement(dice.choice((8, 16)) * 1000)))
     for project in projects:
-        over_quota = dice.choice((None, None, *OverQuota))
+        over_quota = dice.choice((None, None, *OverQuotaChoice))
         entitlement = gpu_entitlement(1000 * dice.randint(0, 8), over_quota)
         queues.append(Queue(id=project, parent=department, gpu=entitlement, over_quota=over_quota))
     return tuple(queues)

@@ -282,7 +282,7 @@ class ControlDriver:
 
     @property
     def revision(self) -> Revision:
-        """Of the last change that the cluster is told of."""
+        """Of the last change that the cluster can pull."""
         return self._database.read_now(changes.current_declared)
 
     def organization(self) -> Organization:

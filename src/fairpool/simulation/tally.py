@@ -139,7 +139,7 @@ def spans_of(history: Iterable[EventReport]) -> dict[PodId, Span]:
 def preemptions(history: Iterable[EventReport], jobs: Mapping[WorkloadId, JobFigures] | None = None) -> Counter[str]:
     """How often jobs lost their place, by cause: pods of one job that leave at one moment are counted once."""
     placed: set[PodId] = set()
-    told: set[PodId] = set()
+    left: set[PodId] = set()
     seen: set[tuple[WorkloadId, str, Instant]] = set()
     counted: Counter[str] = Counter()
     for line in history:
@@ -147,9 +147,9 @@ def preemptions(history: Iterable[EventReport], jobs: Mapping[WorkloadId, JobFig
             continue
         if line.kind in (EventKind.BOUND, EventKind.STARTED):
             placed.add(line.pod)
-        if line.kind not in (EventKind.RELEASING, EventKind.ENDED) or line.pod not in placed or line.pod in told:
+        if line.kind not in (EventKind.RELEASING, EventKind.ENDED) or line.pod not in placed or line.pod in left:
             continue
-        told.add(line.pod)
+        left.add(line.pod)
         key = (line.workload, line.cause, line.at)
         if line.cause not in TAKEN or key in seen:
             continue
