@@ -758,20 +758,21 @@ def test_an_earlier_life_is_closed_by_what_the_history_says(control: ControlPlan
     assert (first["current"], second["current"], second["phase"]) == (False, True, "waiting")
 
 
-def test_a_life_too_short_for_any_level_is_in_the_history(control: ControlPlane) -> None:
+@pytest.mark.parametrize("created", ["created", "born"], ids=["this version", "an older cluster"])
+def test_a_pod_too_short_for_any_report_is_in_the_history(control: ControlPlane, created: str) -> None:
     workload = control.train("t1")["id"]
     lines = [
         ended(number, workload, 0, Instant(START + 1000 * number), kind)
-        for number, kind in enumerate(("born", "bound", "started", "ended"), start=1)
+        for number, kind in enumerate((created, "bound", "started", "ended"), start=1)
     ]
     control.push(control.report(workloads=(waits(control, workload, 1),), events=tuple(lines)))
     first, _ = history(control, workload)
     assert (first["name"], first["phase"], first["exitCode"]) == ("t1-0-0", "ended", 3)
-    seconds = [first[name] for name in ("bornAt", "startedAt", "since")]
+    seconds = [first[name] for name in ("createdAt", "startedAt", "since")]
     assert seconds == [iso(Instant(START + 1000 * number)) for number in (1, 3, 4)]
 
 
-def test_a_life_whose_end_was_never_told_is_over_when_there_is_the_next(control: ControlPlane) -> None:
+def test_a_pod_whose_end_was_never_reported_is_over_when_there_is_the_next(control: ControlPlane) -> None:
     workload = control.train("t1")["id"]
     control.push(control.report(workloads=(control.runs(workload),)))
     control.clock.turn(10)

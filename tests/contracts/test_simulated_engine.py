@@ -674,7 +674,7 @@ def asked(question: Callable[[], object]) -> object:
 @pytest.mark.parametrize(
     "rate", ["pod_crash", "pod_loss", "node_reboot", "node_short_silence", "node_long_silence", "node_removal"]
 )
-def test_faults_strike(rate: str) -> None:
+def test_random_faults_are_applied(rate: str) -> None:
     world = World(Behaviour())
     faulty = FaultyEngine(world.engine, Faults(**{rate: 10}), Random(1), world.clock)
     order = world.start("a")

@@ -290,7 +290,7 @@ def test_events_and_why_tell_the_story_of_a_job(tmp_path: Path) -> None:
     assert answer.code == 0, answer
     story = answer.out.partition("History of b-4")[2].partition("Expected and actual")[0]
     words = [line.split()[1] for line in story.splitlines()[2:] if line]
-    assert words[:4] == ["born", "bound", "started", "releasing"]
+    assert words[:4] == ["created", "bound", "started", "releasing"]
     assert set(words[-2:]) == {"ended", "halted"}
     assert "preempted: " in story
     assert re.search(r"^phase +Completed$", answer.out, re.MULTILINE)

@@ -20,7 +20,7 @@ from fairpool.model.spec import Arrangement, DesiredState, WorkloadSpec
 Wrong = tuple[str, WorkloadId | None]
 
 KIND_OF = {
-    PodPhase.WAITING: EventKind.BORN,
+    PodPhase.WAITING: EventKind.CREATED,
     PodPhase.PROMISED: EventKind.PROMISED,
     PodPhase.BOUND: EventKind.BOUND,
     PodPhase.RUNNING: EventKind.STARTED,
@@ -145,7 +145,7 @@ def _expected(before: PodPhase | None, phase: PodPhase, adopted: bool) -> Iterat
         yield EventKind.ADOPTED
         before = PodPhase.BOUND
     if before is None and phase is not PodPhase.WAITING:
-        yield EventKind.BORN
+        yield EventKind.CREATED
     if before is PodPhase.PROMISED and phase is PodPhase.WAITING:
         yield EventKind.WITHDRAWN
     elif before is not phase:
@@ -156,7 +156,7 @@ def _unexplained(entry: LedgerEntry) -> Iterator[Wrong]:
     for event in entry.events:
         if event.kind is EventKind.RELEASING and not event.cause:
             yield f"{event.pod} has to leave without a cause", event.workload
-        if event.cause in OF_THE_SCHEDULER and event.kind is not EventKind.BORN and not event.detail:
+        if event.cause in OF_THE_SCHEDULER and event.kind is not EventKind.CREATED and not event.detail:
             yield f"{event.pod} is {event.cause} without a word why", event.workload
 
 

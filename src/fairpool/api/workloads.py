@@ -142,7 +142,7 @@ class PodItem(Answer):
     outcome: str | None = None
     exit_code: int | None = None
     trouble: str = ""
-    born_at: Moment
+    created_at: Moment
     started_at: Moment | None = None
     since: Moment
     current: bool = True

@@ -289,7 +289,7 @@ def pod_item(
         outcome=report.outcome.value if report.outcome else None,
         exit_code=report.exit_code,
         trouble=report.trouble,
-        born_at=iso(seen_at),
+        created_at=iso(seen_at),
         started_at=iso_or_none(report.started_at),
         since=iso(since),
         current=current,

@@ -33,7 +33,7 @@ class Span:
 
     pod: PodId
     workload: WorkloadId
-    born: Instant
+    created: Instant
     bound: Instant | None = None
     started: Instant | None = None
     ended: Instant | None = None
@@ -164,7 +164,7 @@ def _note(jobs: Mapping[WorkloadId, JobFigures], line: EventReport) -> None:
     job = jobs.get(line.workload)
     if job is None:
         return
-    if line.kind == EventKind.BORN and job.submitted is None:
+    if line.kind == EventKind.CREATED and job.submitted is None:
         job.submitted = line.at
     elif line.kind == EventKind.BOUND and job.first_bound is None:
         job.first_bound = line.at
@@ -224,7 +224,7 @@ class _Moves:
 
 def _moves_of(span: Span, milli: int, project: QueueId) -> Iterable[_Move]:
     until = span.bound if span.bound is not None else span.ended
-    yield _Move(span.born, span.workload, project, wanted_milli=milli, waiting=1)
+    yield _Move(span.created, span.workload, project, wanted_milli=milli, waiting=1)
     if until is not None:
         yield _Move(until, span.workload, project, wanted_milli=-milli, waiting=-1)
     if span.bound is not None:

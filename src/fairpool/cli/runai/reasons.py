@@ -109,7 +109,7 @@ def history(options: GlobalOptions, name: str, with_events: bool, output: str | 
         pods = client.history(workload)
         events = client.events(workload)
     documents = {
-        "lives": document(pods),
+        "pods": document(pods),
         "events": document(events),
     }
     show(output, pod_columns(), pods, documents=documents)
@@ -126,7 +126,7 @@ def pod_columns() -> list[Column[PodItem]]:
         Column("POD", lambda pod: pod.name),
         Column("STATUS", pod_word),
         Column("NODE", lambda pod: pod.node or "-"),
-        Column("BORN", lambda pod: ages.local(pod.born_at), spare=2),
+        Column("CREATED", lambda pod: ages.local(pod.created_at), spare=2),
         Column("RAN", _ran),
         Column("EXIT", lambda pod: "-" if pod.exit_code is None else str(pod.exit_code), spare=1),
         Column("DEVICES", lambda pod: ",".join(map(str, pod.devices)) or "-", wide=True),
