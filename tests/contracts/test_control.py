@@ -345,9 +345,9 @@ def test_one_node_and_two_people_who_mark_it(home: House) -> None:
     seen = home.call("GET", "/api/v1/nodes/n1")
     assert expect(seen, 200)["gpuInfo"]["gpuCount"] == 8
     tag = {"If-Match": seen.headers["ETag"]}
-    first = home.call("PUT", "/api/v1/nodes/n1/marks", {"cordoned": True}, headers=tag)
+    first = home.call("PUT", "/api/v1/nodes/n1/overrides", {"cordoned": True}, headers=tag)
     assert expect(first, 200)["cordoned"]
-    second = home.call("PUT", "/api/v1/nodes/n1/marks", {"labels": {"a": "b"}}, headers=tag)
+    second = home.call("PUT", "/api/v1/nodes/n1/overrides", {"labels": {"a": "b"}}, headers=tag)
     assert (second.status_code, codes(second)) == (412, ["request.changed_meanwhile"])
     assert home.call("GET", "/api/v1/nodes/n1").headers["ETag"] == first.headers["ETag"]
     assert codes(home.call("GET", "/api/v1/nodes/n3")) == ["node.unknown"]
@@ -760,7 +760,7 @@ def test_a_life_too_short_for_any_level_is_in_the_history(home: House) -> None:
     home.push(home.report(workloads=(waits(home, workload, 1),), events=tuple(lines)))
     first, _ = history(home, workload)
     assert (first["name"], first["phase"], first["exitCode"]) == ("t1-0-0", "ended", 3)
-    seconds = [first[name] for name in ("bornAt", "startedAt", "since")]
+    seconds = [first[name] for name in ("createdAt", "startedAt", "since")]
     assert seconds == [iso(Instant(START + 1000 * number)) for number in (1, 3, 4)]
 
 

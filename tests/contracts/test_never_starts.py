@@ -48,14 +48,14 @@ def test_the_older_api_refuses_it_too_and_takes_the_same_answer(home: House) -> 
 def test_drained_nodes_count_as_there(home: House) -> None:
     for name in ("n1", "n2"):
         marks = {"cordoned": True, "taints": [{"key": "runai", "value": "drain", "effect": "NoExecute"}]}
-        expect(home.call("PUT", f"/api/v1/nodes/{name}/marks", marks), 200)
+        expect(home.call("PUT", f"/api/v1/nodes/{name}/overrides", marks), 200)
     expect(submit(home, "8"), 202)
 
 
 def test_a_label_that_an_administrator_gave_counts(home: House) -> None:
     spec = {"image": "python", "compute": {"gpu": "1"}, "nodeType": "a100"}
     assert codes(submit(home, "1", spec=spec)) == ["node.none_matches"]
-    expect(home.call("PUT", "/api/v1/nodes/n1/marks", {"labels": {"run.ai/type": "a100"}}), 200)
+    expect(home.call("PUT", "/api/v1/nodes/n1/overrides", {"labels": {"run.ai/type": "a100"}}), 200)
     expect(submit(home, "1", spec=spec), 202)
 
 
