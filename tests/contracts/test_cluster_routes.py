@@ -77,13 +77,13 @@ def test_people_do_not_pull_and_clusters_do_nothing_else(control: ControlPlane) 
 def test_marks_on_a_node_reach_the_cluster(control: ControlPlane) -> None:
     control.push(control.report(whole=True, nodes=(node("n1"),)))
     drain = {"taints": [{"key": "runai", "value": "drain", "effect": "NoExecute"}], "labels": {"run.ai/type": "a"}}
-    shown = expect(control.call("PUT", "/api/v1/nodes/n1/marks", drain), 200)
+    shown = expect(control.call("PUT", "/api/v1/nodes/n1/overrides", drain), 200)
     assert shown["taints"][0]["key"] == "runai"
     organization = control.pull().organization
     assert organization is not None
     marks = organization.to_organization().marks["n1"]  # type: ignore[index]
     assert (str(marks.taints[0]), marks.labels) == ("runai=drain:NoExecute", (("run.ai/type", "a"),))
-    assert control.call("PUT", "/api/v1/nodes/n2/marks", drain).status_code == 404
+    assert control.call("PUT", "/api/v1/nodes/n2/overrides", drain).status_code == 404
 
 
 def test_a_cluster_that_falls_silent_shows_as_disconnected(control: ControlPlane) -> None:

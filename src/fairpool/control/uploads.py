@@ -206,6 +206,6 @@ async def sweep(plane: Plane) -> None:
     """Remove uploads of workloads that are gone, and uploads that no job used in time."""
     for upload in await plane.pod_access.uploads():
         row = await plane.read(partial(workload_store.one, workload_id=upload.id))
-        is_over = upload.age_s > LEFT_OVER_S if row is None else row.gone_at is not None
+        is_over = upload.age_s > LEFT_OVER_S if row is None else row.deleted_at is not None
         if is_over:
             await plane.pod_access.remove_upload(upload.id)
