@@ -20,8 +20,8 @@ from starlette.responses import Response
 from fairpool.api.wire import Answer
 from fairpool.control import rbac
 from fairpool.control.change_feed import ChangeFeedCache
+from fairpool.control.cluster_pods import ClusterPods
 from fairpool.control.notifier import Notifier
-from fairpool.control.pod_access import NoPodAccess, PodAccess
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.settings import Settings
 from fairpool.control.store import access as access_store
@@ -133,7 +133,7 @@ class Plane:
     database: Database
     notifier: Notifier = field(default_factory=Notifier)
     change_feed: ChangeFeedCache = field(default_factory=ChangeFeedCache)
-    pod_access: PodAccess = field(default_factory=NoPodAccess)
+    pod_access: ClusterPods = field(default_factory=ClusterPods)
     callers: Callers = field(default_factory=Callers)
     """Cache; emptied whenever users, rules or tokens change."""
     denials: Denials = field(default_factory=lambda: Denials())
@@ -153,7 +153,9 @@ class Plane:
         return await self.database.write(unit)
 
     def forget_callers(self) -> None:
+        """Also wakes open streams: one that woke at the commit may have found its caller in the cache once more."""
         self.callers.clear()
+        self.notifier.notify()
 
     def forget_callers_when_committed(self) -> None:
         """From within a transaction: emptied earlier, it could be filled again with the state before the commit."""
