@@ -32,9 +32,11 @@ from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, Worklo
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome
 from fairpool.model.status import WorkloadPhase
+from tests.control.pod_access_fakes import NoPodAccess
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 HERE = "http://127.0.0.1:8080"
+NO_PODS = NoPodAccess()
 START = Instant(1_800_000_000_000)
 
 
@@ -192,7 +194,7 @@ async def choose_password(app: Starlette, password: str = FIRST_PASSWORD) -> Non
 
 @contextmanager
 def control_plane(
-    data: Path | None = None, *, pod_access: PodAccess | None = None, **settings: Any
+    data: Path | None = None, *, pod_access: PodAccess | None = NO_PODS, **settings: Any
 ) -> Iterator[ControlPlane]:
     """Moves in, signs the first user in as `admin`, and gives the cluster its token."""
     with tempfile.TemporaryDirectory() as folder:
