@@ -51,7 +51,7 @@ class ChangeFeedCache:
 
     def __init__(self, kept: int = KEPT) -> None:
         self._kept = kept
-        self._told: list[FeedEntry] = []
+        self._changes: list[FeedEntry] = []
         self._begins_after: int | None = None
         self._reaches = 0
         self._notifications = -1
@@ -66,12 +66,12 @@ class ChangeFeedCache:
             self._notifications = notifications
         if self._begins_after is None or revision < self._begins_after:
             return None
-        first = bisect_right(self._told, revision, key=lambda told: told.revision)
-        return self._told[first : first + most]
+        first = bisect_right(self._changes, revision, key=lambda change: change.revision)
+        return self._changes[first : first + most]
 
     def forget(self) -> None:
         """Empty it: something belongs to another project now, so that other callers may see it."""
-        self._told, self._begins_after, self._notifications = [], None, -1
+        self._changes, self._begins_after, self._notifications = [], None, -1
 
     async def _catch_up(self, read: Read) -> None:
         """To what is written now; from there, where that would be more than is kept."""
@@ -84,14 +84,14 @@ class ChangeFeedCache:
 
         found = await read(unit)
         if isinstance(found, int):
-            self._told, self._begins_after, self._reaches = [], found, found
+            self._changes, self._begins_after, self._reaches = [], found, found
             return
-        self._told += [told for told in found if told.revision > self._reaches]
+        self._changes += [change for change in found if change.revision > self._reaches]
         if found:
-            self._reaches = self._told[-1].revision
-        if len(self._told) > 2 * self._kept:
-            self._begins_after = self._told[-self._kept - 1].revision
-            del self._told[: -self._kept]
+            self._reaches = self._changes[-1].revision
+        if len(self._changes) > 2 * self._kept:
+            self._begins_after = self._changes[-self._kept - 1].revision
+            del self._changes[: -self._kept]
 
 
 def entries_after(connection: Connection, revision: int, most: int) -> list[FeedEntry]:
@@ -100,10 +100,10 @@ def entries_after(connection: Connection, revision: int, most: int) -> list[Feed
     ids = list(dict.fromkeys(each.id for each in found if each.noun == "workload"))
     shown = workload_store.items_of(connection, ids)
     departments = {row.name: str(row.department) for row in organization_store.all_projects(connection)}
-    return [_told(each, shown.get(each.id) if each.noun == "workload" else None, departments) for each in found]
+    return [_entry(each, shown.get(each.id) if each.noun == "workload" else None, departments) for each in found]
 
 
-def _told(change: changes.Changed, row: Any, departments: Mapping[str, str]) -> FeedEntry:
+def _entry(change: changes.Changed, row: Any, departments: Mapping[str, str]) -> FeedEntry:
     bare = _line(change, None)
     project_now = str(row.project) if row is not None else change.project
     return FeedEntry(

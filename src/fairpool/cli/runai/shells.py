@@ -216,15 +216,15 @@ def _raw_terminal(shell: Shell, *, wanted: bool) -> Iterator[None]:
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
 
-    def tell_size(*_: Any) -> None:
+    def send_size(*_: Any) -> None:
         with suppress(OSError, Exception):
             size = os.get_terminal_size(descriptor)
             shell.resize(size.columns, size.lines)
 
-    earlier = signal.signal(signal.SIGWINCH, tell_size)
+    earlier = signal.signal(signal.SIGWINCH, send_size)
     try:
         tty.setraw(descriptor)
-        tell_size()
+        send_size()
         yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
