@@ -36,8 +36,8 @@ def test_every_pod_stays_in_the_history(control: ControlPlane) -> None:
     control.push(control.report(whole=True, workloads=(control.failed(workload["id"]),)))
     expect(control.call("POST", f"{WORKLOADS}/{workload['id']}/resume"), 202)
     control.push(control.report(workloads=(control.runs(workload["id"], run=1),)))
-    lives = expect(control.call("GET", f"{WORKLOADS}/{workload['id']}/history"), 200)["history"]
-    assert [(each["incarnation"], each.get("outcome")) for each in lives] == [
+    pods = expect(control.call("GET", f"{WORKLOADS}/{workload['id']}/history"), 200)["history"]
+    assert [(each["incarnation"], each.get("outcome")) for each in pods] == [
         (0, "error"),
         (1, None),
     ]

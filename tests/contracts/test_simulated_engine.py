@@ -224,11 +224,11 @@ def test_a_node_that_leaves_takes_its_pods_with_it_and_returns_as_another_machin
     order = world.start("a")
     world.engine.remove_node(NODE)
     assert (world.look().nodes, world.look().pods) == ({}, {})
-    assert world.tell(StopOrder(pod=order.pod, node=NODE, grace_s=0, reason="test")).status is OrderStatus.DONE
-    assert world.tell(start_order("b")).status is OrderStatus.REFUSED
+    assert world.send(StopOrder(pod=order.pod, node=NODE, grace_s=0, reason="test")).status is OrderStatus.DONE
+    assert world.send(start_order("b")).status is OrderStatus.REFUSED
     world.engine.add_node(machine())
     assert world.look().nodes[NODE].boot_id == f"{NODE}/2"
-    assert world.tell(order).status is OrderStatus.REFUSED
+    assert world.send(order).status is OrderStatus.REFUSED
 
 
 def test_a_node_may_get_labels_and_taints_while_pods_run() -> None:
@@ -248,7 +248,7 @@ def test_a_pod_that_is_lost_leaves_no_trace_and_does_not_start_again() -> None:
     order = world.start("a")
     world.engine.lose(order.pod)
     assert order.pod not in world.look().pods
-    assert world.tell(order) == OrderResult(order.pod, OrderStatus.REFUSED, "this pod has ended")
+    assert world.send(order) == OrderResult(order.pod, OrderStatus.REFUSED, "this pod has ended")
 
 
 # --- what changes and what stays the same object
@@ -406,7 +406,7 @@ def test_a_fenced_node_holds_nothing() -> None:
     world.start("a")
     world.engine.silence(NODE)
     world.pass_time(FENCE_S)
-    world.tell(start_order("a", incarnation=1, node="n2", boot_id="n2/1"))
+    world.send(start_order("a", incarnation=1, node="n2", boot_id="n2/1"))
     assert world.engine.violations == []
 
 
@@ -636,13 +636,13 @@ def history(seed: int) -> list[object]:
     nodes = [machine(f"n{number}") for number in range(4)]
     engine = SimulatedEngine(clock, nodes, random_behaviour(seed))
     faulty = FaultyEngine(engine, Faults.swarm(seed), Random(seed), clock)
-    told: list[object] = []
+    reported: list[object] = []
     for round_ in range(30):
         if round_ == 20:
             faulty.calm()
         clock.advance(60)
-        told.append(asked(lambda: faulty.observe(ONE)))
-        told.append(asked(lambda: faulty.carry_out(list(starts(engine)), ONE)))
+        reported.append(asked(lambda: faulty.observe(ONE)))
+        reported.append(asked(lambda: faulty.carry_out(list(starts(engine)), ONE)))
     clock.advance(1800)
     faulty.observe(ONE)
     clock.advance(600)
@@ -654,7 +654,7 @@ def history(seed: int) -> list[object]:
         OrderStatus.REFUSED,
     }
     assert engine.violations == []
-    return told
+    return reported
 
 
 def starts(engine: SimulatedEngine) -> Iterable[Order]:
@@ -747,7 +747,7 @@ def test_a_node_that_is_taken_away_is_not_seen_and_its_pods_are() -> None:
     assert (list(seen.nodes), seen.pods[order.pod].state) == ([], PodState.RUNNING)
     assert world.engine.nodes == []
     later = start_order("b", boot_id=order.boot_id, devices=(1,))
-    assert world.tell(later).status is OrderStatus.REFUSED
+    assert world.send(later).status is OrderStatus.REFUSED
     world.stop(order, grace_s=0)
     assert world.look().pods[order.pod].state is PodState.EXITED
 
@@ -776,11 +776,11 @@ def test_a_pod_whose_record_is_lost_is_found_by_any_order(how: str) -> None:
     world.engine.lose_record(order.pod, Instant(START + 1000 * SECOND_MS))
     match how:
         case "start":
-            assert world.tell(order).status is OrderStatus.DONE
+            assert world.send(order).status is OrderStatus.DONE
         case "stop":
             world.stop(order, grace_s=30)
         case "forget":
-            assert world.tell(ForgetOrder(pod=order.pod, node=order.node)).status is OrderStatus.LATER
+            assert world.send(ForgetOrder(pod=order.pod, node=order.node)).status is OrderStatus.LATER
         case _:
             world.engine.find_all()
     assert world.look().pods[order.pod].state is PodState.RUNNING, "once, and until it has left"
@@ -793,7 +793,7 @@ def test_a_pod_that_exits_unseen_is_never_observed_again() -> None:
     world.engine.lose_record(order.pod, Instant(START + 100 * SECOND_MS))
     assert order.pod not in world.at(200).pods
     assert world.engine.alive() == []
-    assert world.tell(order).status is OrderStatus.REFUSED, "it was started once"
+    assert world.send(order).status is OrderStatus.REFUSED, "it was started once"
 
 
 def test_an_engine_does_not_lose_a_pod_that_it_has_stopped() -> None:
@@ -867,14 +867,14 @@ class World:
     def start(self, workload: str, incarnation: int = 0, device: int = 0) -> StartOrder:
         boot_id = self.engine.host(NODE).boot_id
         order = start_order(workload, 0, incarnation, boot_id=boot_id, devices=(device,))
-        assert self.tell(order).status is OrderStatus.DONE
+        assert self.send(order).status is OrderStatus.DONE
         return order
 
     def stop(self, order: StartOrder, grace_s: int) -> None:
-        told = StopOrder(pod=order.pod, node=order.node, grace_s=grace_s, reason="test")
-        assert self.tell(told).status is OrderStatus.DONE
+        reported = StopOrder(pod=order.pod, node=order.node, grace_s=grace_s, reason="test")
+        assert self.send(reported).status is OrderStatus.DONE
 
-    def tell(self, order: Order) -> OrderResult:
+    def send(self, order: Order) -> OrderResult:
         (answer,) = self.engine.carry_out([order], ONE)
         return answer
 

@@ -82,7 +82,7 @@ class ControlPlane:
         return expect(self.call("POST", "/api/v1/org-unit/projects", body), 201)
 
     def researcher(self, name: str, *projects: str) -> None:
-        """Somebody who works in these projects."""
+        """A user who works in these projects."""
         email, password = f"{name}@example.com", "correct horse"
         body = {"email": email, "password": password, "needToChangePassword": False}
         user = expect(self.call("POST", "/api/v1/users", body), 201)
@@ -107,7 +107,7 @@ class ControlPlane:
         assert answer.status_code == 200, answer.text
         return PushAnswer.from_json(answer.content)
 
-    def report(self, *, whole: bool = False, token: int = 1, **levels: Any) -> PushReport:
+    def report(self, *, whole: bool = False, token: int = 1, **reports: Any) -> PushReport:
         self.report_number += 1
         return PushReport(
             cluster="local",
@@ -116,7 +116,7 @@ class ControlPlane:
             after=self.report_number - 1,
             whole=whole,
             at=self.clock.now,
-            **levels,
+            **reports,
         )
 
     def runs(self, workload: str, *, node: str = "n1", gpus_milli: int = 1000, run: int = 0) -> WorkloadReport:

@@ -288,11 +288,11 @@ def test_a_wait_in_vain_fails_and_says_why(tmp_path: Path) -> None:
 def test_events_and_why_tell_the_story_of_a_job(tmp_path: Path) -> None:
     answer = simulate(written(tmp_path, SMALL), "--why", "b-4", "--events", columns=None)
     assert answer.code == 0, answer
-    story = answer.out.partition("History of b-4")[2].partition("Expected and actual")[0]
-    words = [line.split()[1] for line in story.splitlines()[2:] if line]
+    scenario = answer.out.partition("History of b-4")[2].partition("Expected and actual")[0]
+    words = [line.split()[1] for line in scenario.splitlines()[2:] if line]
     assert words[:4] == ["created", "bound", "started", "releasing"]
     assert set(words[-2:]) == {"ended", "halted"}
-    assert "preempted: " in story
+    assert "preempted: " in scenario
     assert re.search(r"^phase +Completed$", answer.out, re.MULTILINE)
     assert answer.out.startswith("History\n")
 
