@@ -26,6 +26,7 @@ from fairpool.model.workload import GpuRequest, PodShape, WorkloadKind, gpu_memo
 from fairpool.scheduler.charge import Charges
 from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.policy import Policy
+from fairpool.scheduler.prepared import prepare
 from fairpool.scheduler.snapshot import Snapshot
 
 TRAIN, BUILD, INFERENCE = WorkloadKind.TRAIN, WorkloadKind.BUILD, WorkloadKind.INFERENCE
@@ -155,7 +156,7 @@ def _pod(spec: WorkloadSpec, phase: PodPhase = PodPhase.WAITING) -> PodRecord:
 
 def _columns(spec: WorkloadSpec) -> Columns:
     rows = snapshot_part(spec, WorkloadState(workload=spec.id), [_pod(spec)], Instant(0))
-    return Columns(Snapshot(now=Instant(0), nodes=(_node(),), groups=rows.groups, pods=rows.pods))
+    return prepare(Snapshot(now=Instant(0), nodes=(_node(),), groups=rows.groups, pods=rows.pods)).columns
 
 
 def _node() -> Node:
