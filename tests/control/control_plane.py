@@ -23,6 +23,7 @@ from fairpool.api.clusters import (
     PushReport,
     WorkloadReport,
 )
+from fairpool.api.message import VERSION
 from fairpool.control.app import cluster_identity, create_app
 from fairpool.control.pod_access import PodAccess
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
@@ -96,8 +97,9 @@ class ControlPlane:
         return expect(self.call("POST", "/api/v1/workloads/trainings", body, by=by), 202)
 
     def pull(self, after: int = 0, wait_s: float = 0.0) -> PullAnswer:
+        body = {"after": after, "waitS": wait_s, "version": VERSION}
         headers = {"Authorization": f"Bearer {self.cluster_token}"}
-        answer = self.http.post("/api/v1/cluster/pull", json={"after": after, "waitS": wait_s}, headers=headers)
+        answer = self.http.post("/api/v1/cluster/pull", json=body, headers=headers)
         assert answer.status_code == 200, answer.text
         return PullAnswer.from_json(answer.content)
 

@@ -20,6 +20,7 @@ from fairpool.cluster.ledger import BEFORE_BEGIN, BEFORE_COMMIT, DiskTrouble, Le
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.loop import LeadershipLost, Loop
 from fairpool.cluster.planning import NEXT_POOL_S
+from fairpool.cluster.report_queue import PIECE_ROWS
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.engines.simulated.traces import Arrival
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, Revision, Token, WorkloadId
@@ -103,6 +104,7 @@ class World:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._loses_ledger = self.rng.random() < 0.1
         self._on_disk = self.rng.random() < 0.1
+        self._piece_rows = Random(f"pieces {seed}").choice((1, 2, 5, PIECE_ROWS))
         self._calm = False
         self._holder = 0
         self._interrupted = False
@@ -341,7 +343,7 @@ class World:
             self.fail("a loop that was overtaken goes on as if nothing had happened")
 
     def _new_loop(self) -> Loop:
-        link = ControlLink(self.wire, CLUSTER)
+        link = ControlLink(self.wire, CLUSTER, piece_rows=self._piece_rows, on_step=self._between)
         holder = f"loop-{self._holder}"
         return Loop(self.ledger, self.network, link, self.clock.wall.now, holder=holder, on_step=self._between)
 

@@ -8,6 +8,7 @@ import httpx2
 from pydantic import ValidationError
 
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
+from fairpool.api.message import VERSION
 from fairpool.model.ids import Revision
 
 PATIENCE_S = 10.0
@@ -25,7 +26,7 @@ class ClusterClient:
 
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
         """What changed after a revision, waiting a while for something to change. Raises `ControlPlaneUnreachable`."""
-        body = {"after": after, "waitS": wait_s}
+        body = {"after": after, "waitS": wait_s, "version": VERSION}
         timeout = httpx2.Timeout(PATIENCE_S, read=PATIENCE_S + wait_s)
         text = self._call("/api/v1/cluster/pull", json=body, timeout=timeout)
         try:
@@ -35,7 +36,7 @@ class ClusterClient:
 
     def push(self, report: PushReport) -> PushAnswer:
         """Take in what is so. Raises `ControlPlaneUnreachable`."""
-        text = self._call("/api/v1/cluster/push", content=report.to_json())
+        text = self._call("/api/v1/cluster/push", content=report.to_json(report.version))
         try:
             return PushAnswer.from_json(text)
         except ValidationError as error:

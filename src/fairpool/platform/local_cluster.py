@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
-from fairpool.cluster.long_poll import LongPoll
+from fairpool.cluster.link_threads import LinkThreads
 from fairpool.cluster.loop import Loop
 from fairpool.control.clusters import cluster_beside
 from fairpool.control.plane import Plane
@@ -34,7 +33,7 @@ class LocalCluster:
 
     ledger: Ledger
     waker: Waker
-    long_poll: LongPoll
+    link: LinkThreads
     calls: tuple[InProcessControl, InProcessControl]
     loop_thread: LoopThread
     is_stuck: bool = False
@@ -45,19 +44,19 @@ class LocalCluster:
         return self.loop_thread.is_settled.is_set()
 
     def start(self) -> None:
-        self.long_poll.open()
+        self.link.open()
         self.loop_thread.start()
 
     def stop(self) -> None:
         """Blocks; the control plane must still be running. Pods are not affected."""
-        direct, waiting = self.calls
-        waiting.close()  # ends the pull that is held
+        pulls, pushes = self.calls
+        pulls.close()  # ends the pull that is held
         if not self.loop_thread.stop(STOP_TIMEOUT_S):
             log.error("the scheduling loop did not finish within %g s; exiting without it", STOP_TIMEOUT_S)
             self.is_stuck = True
             return
-        self.long_poll.close(STOP_TIMEOUT_S)
-        direct.close()
+        pushes.close()
+        self.link.close(STOP_TIMEOUT_S)
         self.ledger.close()
         self.waker.close()
 
@@ -69,20 +68,20 @@ async def local_cluster(
     """Run the scheduling loop; `on_step_down` is called on this event loop if another one has taken over."""
     own = await cluster_beside(plane)
     event_loop = asyncio.get_running_loop()
-    direct, waiting = (InProcessControl(plane, own.uuid, event_loop) for _ in range(2))
+    pulls, pushes = (InProcessControl(plane, own.uuid, event_loop) for _ in range(2))
     waker = Waker(engine.supervisor.wake_descriptors())
-    long_poll = LongPoll(direct, waiting, waker.wake)
+    link = LinkThreads(pulls, pushes, own.name, now, waker.wake)
     ledger = await asyncio.to_thread(Ledger, ledger_file)
 
     def make_loop() -> Loop:
-        link = ControlLink(long_poll, own.name)
+        link.start_over()
         return Loop(ledger, engine, link, now, holder=HOLDER, report_delay_ms=REPORT_DELAY_MS, on_event=note_event)
 
     def step_down(why: str) -> None:
         event_loop.call_soon_threadsafe(on_step_down, why)
 
     loop_thread = await asyncio.to_thread(LoopThread, make_loop, waker, step_down)
-    cluster = LocalCluster(ledger, waker, long_poll, (direct, waiting), loop_thread)
+    cluster = LocalCluster(ledger, waker, link, (pulls, pushes), loop_thread)
     cluster.start()
     try:
         yield cluster
