@@ -20,12 +20,18 @@ from fairpool.api.message import PREVIOUS, Message, Since, Wire
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
+from fairpool.model.problem import Problem
 from fairpool.model.spec import WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
 
 
 class ControlPlaneUnreachable(Exception):
     """The control plane does not answer, or with something we do not understand. Everything may be tried again."""
+
+    def __init__(self, text: str, problem: Problem | None = None) -> None:
+        """`problem`: what an administrator has to mend, if trying again alone will not help."""
+        super().__init__(text)
+        self.problem = problem
 
 
 # --- pull: what is desired -----------------------------------------------------------------------------------
