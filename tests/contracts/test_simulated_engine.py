@@ -53,7 +53,7 @@ from fairpool.model.workload import (
 from tests.contracts.harness import GIB, NODE, START, machine, start_order
 from tests.fault_injection.faults import Faults
 from tests.fault_injection.faulty_engine import FaultyEngine
-from tests.fault_injection.random_workloads import arrivals, seeded
+from tests.fault_injection.random_workloads import arrivals, random_behaviour
 from tests.fault_injection.skewed_clock import SkewedClock
 
 ONE = Token(1)
@@ -90,7 +90,7 @@ def test_a_pod_that_never_gets_its_image_leaves_when_it_is_stopped() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_observing_often_and_observing_once_show_the_same(seed: int) -> None:
-    often, seldom = World(seeded(seed), gpus=64), World(seeded(seed), gpus=64)
+    often, seldom = World(random_behaviour(seed), gpus=64), World(random_behaviour(seed), gpus=64)
     for each in (often, seldom):
         for number in range(40):
             each.start(f"w{number}", device=number)
@@ -156,9 +156,9 @@ def test_who_comes_back_after_finishing_begins_anew() -> None:
 
 def test_behaviours_from_a_seed_are_the_same_in_every_process() -> None:
     # Written down once: salted hashes would give other numbers each time.
-    first, again = seeded(7)(start_order("a")), seeded(7)(start_order("a", incarnation=1))
+    first, again = random_behaviour(7)(start_order("a")), random_behaviour(7)(start_order("a", incarnation=1))
     assert first.run_s == again.run_s == 5457.734
-    assert seeded(7)(start_order("b")).run_s != first.run_s
+    assert random_behaviour(7)(start_order("b")).run_s != first.run_s
 
 
 # --- nodes
@@ -429,7 +429,7 @@ def test_the_invariant_checker_trusts_not_even_the_engine() -> None:
 
 def test_a_reopened_engine_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     clock = VirtualClock(START)
-    first = SimulatedEngine(clock, [machine()], seeded(1), StateFile(tmp_path / "state"))
+    first = SimulatedEngine(clock, [machine()], random_behaviour(1), StateFile(tmp_path / "state"))
     first.carry_out([start_order("a"), start_order("b", devices=(1,))], ONE)
     clock.advance(3600)
     reopened = SimulatedEngine(clock, [machine()], same_behaviour(Behaviour()), StateFile(tmp_path / "state"))
@@ -449,10 +449,10 @@ def test_violations_outlive_the_process(tmp_path: Path) -> None:
 def test_an_engine_that_dies_between_any_two_calls_does_what_the_other_does(seed: int, tmp_path: Path) -> None:
     clock = VirtualClock(START)
     nodes = [machine("n1"), machine("n2")]
-    steady = SimulatedEngine(clock, nodes, seeded(seed))
+    steady = SimulatedEngine(clock, nodes, random_behaviour(seed))
 
     def reopened() -> SimulatedEngine:
-        return SimulatedEngine(clock, nodes, seeded(seed), StateFile(tmp_path / "state"))
+        return SimulatedEngine(clock, nodes, random_behaviour(seed), StateFile(tmp_path / "state"))
 
     dice = Random(seed)
     for step in range(20):
@@ -634,7 +634,7 @@ def history(seed: int) -> list[object]:
     """A caller who repeats every start until it is answered, on an engine with all the faults of a seed."""
     clock = VirtualClock(START)
     nodes = [machine(f"n{number}") for number in range(4)]
-    engine = SimulatedEngine(clock, nodes, seeded(seed))
+    engine = SimulatedEngine(clock, nodes, random_behaviour(seed))
     faulty = FaultyEngine(engine, Faults.swarm(seed), Random(seed), clock)
     told: list[object] = []
     for round_ in range(30):
@@ -674,7 +674,7 @@ def asked(question: Callable[[], object]) -> object:
 @pytest.mark.parametrize(
     "rate", ["pod_crash", "pod_loss", "node_reboot", "node_short_silence", "node_long_silence", "node_removal"]
 )
-def test_mishaps_strike(rate: str) -> None:
+def test_random_faults_are_applied(rate: str) -> None:
     world = World(Behaviour())
     faulty = FaultyEngine(world.engine, Faults(**{rate: 10}), Random(1), world.clock)
     order = world.start("a")
@@ -848,7 +848,10 @@ def test_a_state_file_keeps_removed_nodes_lost_records_and_stopped_shims(tmp_pat
 @pytest.mark.parametrize("deaf", [0.0, 0.5])
 def test_pods_that_ignore_a_stop_behave_as_before_in_all_else(deaf: float) -> None:
     orders = [start_order(f"w{number}") for number in range(60)]
-    heard, mixed = [seeded(7)(each) for each in orders], [seeded(7, ignores_stop=deaf)(each) for each in orders]
+    heard, mixed = (
+        [random_behaviour(7)(each) for each in orders],
+        [random_behaviour(7, ignores_stop=deaf)(each) for each in orders],
+    )
     assert [replace(each, stop_s=0) for each in heard] == [replace(each, stop_s=0) for each in mixed]
     assert any(each.stop_s > 3600 for each in mixed) == (deaf > 0)
 

@@ -23,7 +23,7 @@ from fairpool.control.store.database import UNITS_CPU_S, Closed, Database
 from fairpool.control.store.migrations import downgrade, upgrade
 from fairpool.control.store.tables import clusters, metadata, pods, revision, users, workloads
 from fairpool.model.ids import Instant
-from tests.control.house import expect, house
+from tests.control.control_plane import control_plane, expect
 
 
 def with_database(path: Path, story: Callable[[Database], Awaitable[None]]) -> None:
@@ -255,9 +255,9 @@ def test_the_settings_that_durability_needs_are_on(tmp_path: Path) -> None:
 
 
 def test_a_database_of_the_first_release_is_brought_up_to_date_with_all_it_holds(tmp_path: Path) -> None:
-    with house(tmp_path) as home:
-        home.project("team-a")
-        workload = home.train("t1")
+    with control_plane(tmp_path) as control:
+        control.project("team-a")
+        workload = control.train("t1")
 
     async def take_back() -> None:
         database = Database(tmp_path / "control.sqlite")
@@ -268,9 +268,9 @@ def test_a_database_of_the_first_release_is_brought_up_to_date_with_all_it_holds
     with sqlite3.connect(tmp_path / "control.sqlite") as older:
         tables = {row[0] for row in older.execute("SELECT name FROM sqlite_master")}
         assert "preferences" not in tables
-    with house(tmp_path) as home:
-        assert expect(home.call("GET", f"/api/v1/workloads/{workload['id']}"), 200) == workload
-        assert expect(home.call("PUT", "/v1/k8s/setting/department.use", {"value": False}), 200)["value"] is False
+    with control_plane(tmp_path) as control:
+        assert expect(control.call("GET", f"/api/v1/workloads/{workload['id']}"), 200) == workload
+        assert expect(control.call("PUT", "/v1/k8s/setting/department.use", {"value": False}), 200)["value"] is False
 
 
 def test_the_migrations_lead_to_the_tables_the_code_knows(tmp_path: Path) -> None:
@@ -290,11 +290,11 @@ def test_the_migrations_lead_to_the_tables_the_code_knows(tmp_path: Path) -> Non
 POD = {
     "id": "w-0-0",
     "workload": "w",
-    "place": 0,
+    "pod_index": 0,
     "incarnation": 0,
     "phase": "waiting",
     "document": "{}",
-    "seen_at": 1,
+    "created_at": 1,
     "since": 1,
 }
 
@@ -315,7 +315,7 @@ def test_a_compiled_statement_does_as_the_usual_one(tmp_path: Path) -> None:
 
     async def story(database: Database) -> None:
         def unit(connection: Connection) -> None:
-            Compiled(insert(pods)).run_all(connection, [POD, {**POD, "id": "w-1-0", "place": 1}])
+            Compiled(insert(pods)).run_all(connection, [POD, {**POD, "id": "w-1-0", "pod_index": 1}])
             change.run(connection, {"of": "w-0-0", "phase": "running"})
             change.run(connection, {"of": "w-0-0", "since": 7, "id": "w-0-1"})  # other columns, another text
             change.run(connection, {"of": "nobody", "phase": "ended"})
@@ -378,7 +378,7 @@ def test_a_compiled_statement_is_undone_with_its_unit(tmp_path: Path) -> None:
 def test_pages_are_chosen_in_an_index(order: tuple[str, ...], tmp_path: Path) -> None:
     """Long rows are not gone through to find out which of them are wanted, nor sorted."""
     *equal, by = (workloads.c[name] for name in order)
-    query = select(workloads.c.item).where(workloads.c.gone_at.is_(None), *(each == "x" for each in equal))
+    query = select(workloads.c.report).where(workloads.c.deleted_at.is_(None), *(each == "x" for each in equal))
     text = str(query.order_by(by, workloads.c.id).compile(compile_kwargs={"literal_binds": True}))
 
     async def story(database: Database) -> None:
@@ -386,7 +386,7 @@ def test_pages_are_chosen_in_an_index(order: tuple[str, ...], tmp_path: Path) ->
             return " ".join(row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}"))
 
         steps = await database.read(plan)
-        assert f"ix_workloads_there_{'_'.join(order)}" in steps
+        assert f"ix_workloads_existing_{'_'.join(order)}" in steps
         assert "TEMP B-TREE" not in steps
 
     with_database(tmp_path, story)

@@ -38,7 +38,7 @@ from fairpool.model.status import WorkloadPhase
 from fairpool.platform.backup import make_backup
 from fairpool.platform.data_directory import DataDirectory
 from fairpool.platform.restore import restore_backup
-from tests.control.house import CHEAP, choose_password
+from tests.control.control_plane import CHEAP, choose_password
 from tests.control.pod_access_fakes import NoUploadAccess
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from fairpool.control.plane import Plane
 from fairpool.control.pod_access import PodAccess
 from fairpool.control.settings import Settings
 from fairpool.platform.tunnel_client import TunnelClient
-from tests.control.house import CHEAP, choose_password
+from tests.control.control_plane import CHEAP, choose_password
 
 T = TypeVar("T")
 

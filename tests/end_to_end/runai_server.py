@@ -29,7 +29,7 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome
 from fairpool.model.problem import Problem
 from fairpool.model.status import WaitReason, WorkloadPhase
-from tests.control.house import CHEAP, choose_password
+from tests.control.control_plane import CHEAP, choose_password
 from tests.control.pod_access_fakes import NoUploadAccess
 from tests.end_to_end.typist import Typist
 

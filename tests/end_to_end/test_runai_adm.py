@@ -165,7 +165,7 @@ def test_the_life_of_a_node_pool(server: Server) -> None:
 
 
 def marks(server: Server, node: str) -> dict[str, object]:
-    found: dict[str, object] = json.loads(server.typed(f"runai-adm node get {node} -o json"))["marks"]
+    found: dict[str, object] = json.loads(server.typed(f"runai-adm node get {node} -o json"))["overrides"]
     return found
 
 

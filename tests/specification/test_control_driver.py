@@ -23,7 +23,7 @@ from fairpool.model.organization import (
     GraceRules,
     NodeOverrides,
     Organization,
-    OverQuota,
+    OverQuotaChoice,
     ProjectRules,
     Queue,
     department_queue,
@@ -135,15 +135,15 @@ def test_a_department_without_a_quota_of_its_own_follows_its_projects() -> None:
     ("setting", "limit", "weight"),
     [
         pytest.param(None, -1, 5.0, id="not set: the weight follows"),
-        pytest.param(OverQuota.OFF, 5000, 0.0, id="off: the limit follows"),
-        pytest.param(OverQuota.LOWEST, -1, 0.0, id="lowest"),
-        pytest.param(OverQuota.LOW, -1, 1.0, id="low"),
-        pytest.param(OverQuota.MEDIUM, -1, 2.0, id="medium"),
-        pytest.param(OverQuota.HIGH, -1, 3.0, id="high, the weight of the old quota"),
+        pytest.param(OverQuotaChoice.OFF, 5000, 0.0, id="off: the limit follows"),
+        pytest.param(OverQuotaChoice.LOWEST, -1, 0.0, id="lowest"),
+        pytest.param(OverQuotaChoice.LOW, -1, 1.0, id="low"),
+        pytest.param(OverQuotaChoice.MEDIUM, -1, 2.0, id="medium"),
+        pytest.param(OverQuotaChoice.HIGH, -1, 3.0, id="high, the weight of the old quota"),
     ],
 )
 def test_the_over_quota_setting_outlives_a_changed_quota_and_the_process(
-    setting: OverQuota | None, limit: int, weight: float, tmp_path: Path
+    setting: OverQuotaChoice | None, limit: int, weight: float, tmp_path: Path
 ) -> None:
     vision = Queue(id=VISION, gpu=gpu_entitlement(3000, setting), over_quota=setting)
     speech = Queue(id=SPEECH, gpu=gpu_entitlement(3000))

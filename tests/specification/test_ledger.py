@@ -105,7 +105,7 @@ def spec(workload: str = "frac05", **changes: Any) -> WorkloadSpec:
 
 
 def event(number: int = 0) -> Event:
-    return Event(at=Instant(NOON + number), kind=EventKind.BORN, workload=WorkloadId("frac05"))
+    return Event(at=Instant(NOON + number), kind=EventKind.CREATED, workload=WorkloadId("frac05"))
 
 
 FULL_SPEC = spec(
@@ -362,6 +362,15 @@ def test_events_are_numbered_once_and_leave_when_delivered() -> None:
         ledger.record(LedgerEntry(acknowledged=99, events=(event(4),)), token, NOON)
         assert ledger.events(0, 10) == [(4, event(4))], "a number above all that were given takes no new event along"
         assert ledger.load().events_through == 4
+
+
+def test_an_event_that_an_older_version_called_born_is_a_creation(file: Path) -> None:
+    with opened(file) as (ledger, token):
+        ledger.record(LedgerEntry(events=(event(1),)), token, NOON)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        assert connection.execute("UPDATE events SET kind = 'born' WHERE kind = 'created'").rowcount == 1
+    with closing(Ledger(file)) as ledger:
+        assert ledger.events(0, 10) == [(1, event(1))]
 
 
 def test_events_that_are_never_fetched_are_dropped_and_counted_the_oldest_first() -> None:
@@ -874,8 +883,9 @@ def test_after_a_kill_the_file_holds_whole_entries_and_all_that_were_confirmed(f
         for _ in range(dice.randrange(1, 120)):
             confirmed = int(writer.stdout.readline())
         writer.send_signal(signal.SIGKILL)
-        # What it still said before it died counts as well.
-        confirmed = max([confirmed, *(int(line) for line in writer.communicate()[0].split("\n") if line)])
+        # What it still said before it died counts as well. Not `communicate`, which skips lines that were read ahead.
+        confirmed = max([confirmed, *map(int, writer.stdout.read().split())])
+        writer.communicate()
         with closing(Ledger(file)) as ledger:
             image = ledger.load()
             written = image.cursor or 0

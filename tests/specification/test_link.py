@@ -209,7 +209,7 @@ def test_what_is_gone_is_said_until_it_is_known() -> None:
 def test_a_long_history_is_reported_in_portions_without_waiting() -> None:
     control, _, cluster = met()
     for number in range(2 * EVENTS_MAX):
-        cluster.events.append(EventReport(number=number + 3, at=Instant(0), kind="born", workload=A))
+        cluster.events.append(EventReport(number=number + 3, at=Instant(0), kind="created", workload=A))
     turns = 0
     while turns == 0 or cluster.link.retry_at == cluster.now:
         cluster.push()

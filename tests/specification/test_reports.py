@@ -13,7 +13,7 @@ MOMENT = "2026-01-01T00:00:00Z"
 
 
 def shown(reports: dict[str, Any]) -> PodItem:
-    life = PodItem(id="a-0-0", name="a-0-0", index=0, incarnation=0, phase="running", born_at=MOMENT, since=MOMENT)
+    life = PodItem(id="a-0-0", name="a-0-0", index=0, incarnation=0, phase="running", created_at=MOMENT, since=MOMENT)
     return with_reports(life, reports)
 
 

@@ -7,8 +7,6 @@ A cluster is known by its token, and neither reads nor writes rows of another. T
 
 from __future__ import annotations
 
-import json
-from functools import lru_cache
 from typing import Any
 
 from starlette.requests import Request
@@ -18,7 +16,7 @@ from fairpool.api import clusters as link
 from fairpool.api.declarations import OrganizationWire
 from fairpool.api.message import read
 from fairpool.api.problems import item as problem_item
-from fairpool.control import declarations, items
+from fairpool.control import declarations
 from fairpool.control.closed_pods import close_ended, is_better_known
 from fairpool.control.clusters import known_cluster
 from fairpool.control.organization import organization_of
@@ -27,14 +25,14 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.removal import remove_project
 from fairpool.control.routes import Routes
-from fairpool.control.store import changes, holdings
+from fairpool.control.store import changes
 from fairpool.control.store import clusters as store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
+from fairpool.control.workload_documents import declaration_of, report_of
 from fairpool.model.ids import SECOND_MS, Instant, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.spec import DesiredState
 
 routes = Routes("clusters")
 
@@ -125,25 +123,19 @@ def pull_answer(plane: Plane, connection: Connection, heard: Any, after: Revisio
 
 
 def _is_for(row: Any, cluster: str) -> bool:
-    return row.gone_at is None and row.cluster == cluster
+    return row.deleted_at is None and row.cluster == cluster
 
 
 def _desired(connection: Connection, rows: list[Any]) -> list[link.DesiredWorkload]:
     incarnations = store.incarnations(connection, [row.id for row in rows])
     desired = []
     for row in rows:
-        report = declarations.report_of(row)
+        report = report_of(row)
         over = link.Over.of_report(report) if report is not None and report.run == row.run else None
-        workload = _declared(row.declaration)
         done = report.done if report is not None else ()
-        desired.append(workload.heard(over, incarnations.get(row.id, {}), done))
+        workload = declaration_of(row).workload
+        desired.append(link.DesiredWorkload.of_wire(workload, over, incarnations.get(row.id, {}), done))
     return desired
-
-
-# The same text is the same value, which cannot be changed; and a cluster that starts asks for all of them.
-@lru_cache(maxsize=1024)
-def _declared(declaration: str) -> link.DesiredWorkload:
-    return link.DesiredWorkload.from_json(declaration)
 
 
 # --- push ----------------------------------------------------------------------------------------------------
@@ -227,7 +219,7 @@ def _take_workloads(plane: Plane, connection: Connection, cluster: str, report: 
             _take_workload(plane, connection, row, each, document, report.at)
     if report.whole:
         for row in workload_store.unheard(connection, cluster, {each.id for each in report.workloads}):
-            _show(plane, connection, row, None, None)
+            declarations.observe(plane, connection, row, None, None)
 
 
 def _take_workload(
@@ -245,48 +237,17 @@ def _take_workload(
         values: dict[str, Any] = {
             "id": pod.id,
             "workload": row.id,
-            "place": pod.index,
+            "pod_index": pod.index,
             "incarnation": pod.incarnation,
             "phase": pod.phase.value,
             "document": pod_document,
             "since": before.since if before is not None and same_phase else at,
         }
         if before is None:
-            values["seen_at"] = at
+            values["created_at"] = at
         workload_store.set_pod(connection, before is not None, values)
     if each.run == row.run or row.run < each.run:
-        _show(plane, connection, row, each, document)
-
-
-def _show(
-    plane: Plane, connection: Connection, row: Any, report: link.WorkloadReport | None, document: str | None
-) -> None:
-    """What users are shown from now on; `document` is the report as text."""
-    changes.record(
-        connection,
-        "workload",
-        row.id,
-        "observed",
-        plane.now(),
-        project=row.project,
-        declared=False,
-        kept=plane.settings.changes_kept,
-    )
-    item = items.state(json.loads(row.facts), DesiredState(row.want), report, row.revision)
-    item = declarations.with_own_addresses(connection, row, item)
-    live = [pod for pod in report.pods if pod.phase is PodPhase.RUNNING] if report is not None else []
-    holdings.replace(connection, row.cluster, row.id, report.pods if report is not None else ())
-    workload_store.change(
-        connection,
-        row.id,
-        report=document,
-        phase=item["phase"],
-        allocated_gpus_milli=0 if report is None else report.gpus_milli,
-        running_pods=len(live),
-        started_at=items.started_at(report),
-        completed_at=items.completed_at(report),
-        item=items.text(item),
-    )
+        declarations.observe(plane, connection, row, each, document)
 
 
 def _take_nodes(plane: Plane, connection: Connection, cluster: str, report: link.PushReport) -> None:
@@ -318,11 +279,7 @@ def _drop_gone(plane: Plane, connection: Connection, cluster: str, report: link.
         row = found.get(each.id)
         if row is None or not _is_for(row, cluster) or row.run != each.run:
             continue
-        kept = plane.settings.changes_kept
-        revision = changes.record(connection, "workload", row.id, "gone", now, project=row.project, kept=kept)
-        last = declarations.report_of(row)
-        item = items.state(json.loads(row.facts), DesiredState(row.want), last, revision, gone=True)
-        workload_store.gone(connection, row.id, now, items.text(item), revision)
+        declarations.forget(plane, connection, row)
         _finish_project(plane, connection, row.project, now)
 
 

@@ -23,6 +23,7 @@ from fairpool.control.change_feed import ChangeFeedCache
 from fairpool.control.cluster_pods import ClusterPods
 from fairpool.control.notifier import Notifier
 from fairpool.control.refusal import Refused, denied, refused
+from fairpool.control.rendered import RenderedCache
 from fairpool.control.settings import Settings
 from fairpool.control.store import access as access_store
 from fairpool.control.store import audit as audit_store
@@ -132,7 +133,8 @@ class Plane:
     settings: Settings
     database: Database
     notifier: Notifier = field(default_factory=Notifier)
-    change_feed: ChangeFeedCache = field(default_factory=ChangeFeedCache)
+    rendered: RenderedCache = field(default_factory=RenderedCache)
+    change_feed: ChangeFeedCache = field(init=False)
     pod_access: ClusterPods = field(default_factory=ClusterPods)
     callers: Callers = field(default_factory=Callers)
     """Cache; emptied whenever users, rules or tokens change."""
@@ -141,6 +143,9 @@ class Plane:
     """The cluster whose loop runs in this process, if one does."""
     pools: dict[str, tuple[object, dict[str, tuple[Node, ...]]]] = field(default_factory=dict)
     """By cluster: its nodes by pool, and the state of the tables that they were read from."""
+
+    def __post_init__(self) -> None:
+        self.change_feed = ChangeFeedCache(self.rendered)
 
     def now(self) -> Instant:
         clock = self.settings.now

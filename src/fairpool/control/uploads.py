@@ -214,7 +214,7 @@ async def sweep(plane: Plane) -> None:
     """Remove uploads of workloads that are gone, and uploads that no job used in time."""
     for held in await all_uploads(plane):
         row = await plane.read(partial(workload_store.one, workload_id=held.upload.id))
-        is_over = held.upload.age_s > LEFT_OVER_S if row is None else row.gone_at is not None
+        is_over = held.upload.age_s > LEFT_OVER_S if row is None else row.deleted_at is not None
         if is_over:
             with suppress(PodAccessError):  # its cluster went away; the next round tries again
                 await held.access.remove_upload(held.upload.id)

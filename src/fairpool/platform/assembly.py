@@ -237,9 +237,9 @@ class Platform:
             "loop": {
                 "is_alive": loop_thread.is_alive,
                 "trouble": loop_thread.trouble or engine.supervisor.trouble,
-                "turns": loop_thread.turns,
-                "turned_at_ms": loop_thread.turned_at,
-                "turned_ago_s": loop_thread.turned_ago_s,
+                "cycles": loop_thread.turns,
+                "last_cycle_at_ms": loop_thread.turned_at,
+                "last_cycle_ago_s": loop_thread.turned_ago_s,
             },
             "nodes": [
                 {

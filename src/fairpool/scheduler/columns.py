@@ -7,6 +7,7 @@ shared devices, what pods hold, what queues hold) is changed by `trial.py` and, 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 
 from fairpool.model.ids import ClaimId, GroupId, NodeName
 from fairpool.model.lifecycle import PodPhase
@@ -26,6 +27,13 @@ NOTHING, REAL, RELEASING, PROMISED = 0, 1, 2, 3
 
 # Of a shared device: memory of pods that stay, of pods that leave, and of pods that are promised a place.
 STAYING, LEAVING, COMING = REAL - 1, RELEASING - 1, PROMISED - 1
+
+NODE_AMOUNTS = (
+    *("cpu_idle", "memory_idle", "slots_idle", "gpus_idle"),
+    *("cpu_releasing", "memory_releasing", "slots_releasing", "gpus_releasing"),
+    *("unschedulable_pods", "version", "changes"),
+)
+"""Columns of nodes that change during a plan."""
 
 DEVICE_CHOICES = {
     Placement.BINPACK: DeviceChoice.PACK,
@@ -67,6 +75,15 @@ class NodeColumns:
         """Counts the changes of a node, so that what was worked out from it can be kept."""
         self.changes: list[int] = []
         """Nodes that changed, in order; each index of nodes reads on from where it was."""
+
+    def copy(self) -> NodeColumns:
+        mine = copy(self)
+        for name in NODE_AMOUNTS:
+            setattr(mine, name, getattr(self, name).copy())
+        mine.other_idle = {name: amounts.copy() for name, amounts in self.other_idle.items()}
+        mine.other_releasing = {name: amounts.copy() for name, amounts in self.other_releasing.items()}
+        mine.shared = [{device: use[:] for device, use in here.items()} if here else {} for here in self.shared]
+        return mine
 
     def shared_devices(self, node: int) -> Iterable[list[int]]:
         """What is on the shared devices of a node that are schedulable."""
@@ -112,6 +129,12 @@ class SetColumns:
         self.waiting.append(0)
         self.gated.append(0)
         return len(self.name) - 1
+
+    def copy(self) -> SetColumns:
+        mine = copy(self)
+        for name in ("minimum", "pods", "active", "leaving", "waiting", "gated"):
+            setattr(mine, name, getattr(self, name).copy())
+        return mine
 
     def waiting_groups(self) -> set[int]:
         """Groups with a pod that waits and enough pods, in every set, to run."""
@@ -231,6 +254,14 @@ class Columns:
         if not self.policy.pod_order:
             return (False, False, 0, row.created_at, row.id)
         return (not row.leader, row.order is None, -(row.order or 0), row.created_at, row.id)
+
+    def copy(self) -> Columns:
+        """The same columns, in which a trial may change what changes during a plan."""
+        mine = copy(self)
+        mine.nodes, mine.sets, mine.queues = self.nodes.copy(), self.sets.copy(), self.queues.copy()
+        for name in ("hold", "hold_node", "hold_devices", "promise_node", "promise_devices"):
+            setattr(mine, name, getattr(self, name).copy())
+        return mine
 
     def shape(self, pod: int) -> PodShape:
         return self.facts[self.shape_of[pod]].shape

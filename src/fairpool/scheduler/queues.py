@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from copy import copy
 
 from fairpool.model.ids import QueueId
 from fairpool.model.organization import Entitlement, Queue
@@ -64,6 +65,15 @@ class QueueTable:
         """Counts the changes of `held`, so that what was worked out from it can be kept."""
         self.total: Vector = NONE
         self._allocatable: list[Vector] | None = None
+
+    def copy(self) -> QueueTable:
+        mine = copy(self)
+        mine.fair, mine.request, mine.held, mine.held_non_preemptible = (
+            [amounts[:] for amounts in column]
+            for column in (self.fair, self.request, self.held, self.held_non_preemptible)
+        )
+        mine.version = self.version.copy()
+        return mine
 
     def _path(self, number: int) -> tuple[int, ...]:
         path = [number]

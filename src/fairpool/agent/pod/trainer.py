@@ -2,7 +2,7 @@
 
 Fits a small network to made-up data, in NumPy where there is some and in plain Python elsewhere. It does everything a
 good training should: prints epoch, loss, accuracy and the time left, saves checkpoints, resumes from the latest one,
-saves once more and leaves when it is told to stop, and reports its progress.
+saves once more and exits on SIGTERM, and reports its progress.
 
 Other images' options (`--dataset_dir`, `--num_devices`, …) are accepted and shown. One file, put into the pod.
 """
@@ -31,11 +31,11 @@ with contextlib.suppress(ImportError):
 CHECKPOINT = "checkpoint.json"
 FEATURES, EXAMPLES, RATE = 16, 512, 0.5
 STOPPED = 143
-"""128 and the number of SIGTERM: it left because it was told to, with its work saved."""
+"""128 and the number of SIGTERM: it exited on SIGTERM, with its work saved."""
 
 
 def main(arguments: list[str]) -> int:
-    """Train to the end, or until told to stop; the exit code."""
+    """Train to the end, or until SIGTERM; the exit code."""
     options, others = _parser().parse_known_args(arguments)
     directory = options.checkpoint_dir or os.environ.get("FAIRPOOL_CHECKPOINT_DIR", "")
     training = Training(options, directory)

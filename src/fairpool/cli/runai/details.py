@@ -161,7 +161,7 @@ def classic_document(found: Workload, pods: Sequence[PodItem]) -> dict[str, Any]
             {
                 "name": pod.name,
                 "status": pod_word(pod),
-                "age": ages.age(pod.born_at),
+                "age": ages.age(pod.created_at),
                 "node": pod.node or "N/A",
                 "chief": pod is current[0],
                 **({} if pod.progress_percent is None else {"progress": pod.progress_percent}),
@@ -178,8 +178,8 @@ def pod_word(pod: PodItem) -> str:
     """The status of a pod, as the older command names it."""
     if pod.phase == "ended":
         return OUTCOME_WORDS.get(pod.outcome or "", "Unknown")
-    if pod.trouble:
-        return pod.trouble.partition(":")[0]
+    if pod.problem:
+        return pod.problem.partition(":")[0]
     return POD_WORDS.get(pod.phase, pod.phase)
 
 
@@ -220,7 +220,7 @@ def _draw_pods(screen: Screen, found: Workload, pods: list[PodItem]) -> None:
         Column("POD", lambda pod: pod.name),
         Column("STATUS", pod_word),
         Column("TYPE", lambda _: type_word(found)),
-        Column("AGE", lambda pod: ages.age(pod.born_at, at)),
+        Column("AGE", lambda pod: ages.age(pod.created_at, at)),
         Column("NODE", lambda pod: pod.node or "N/A"),
     ]
     if pods:

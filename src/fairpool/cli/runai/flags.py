@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fairpool.cli.lazy_group import HELP, LazyGroup
-from fairpool.cli.program import Program
+from fairpool.cli.root_command import RootCommand
 from fairpool.cli.screen import printable
 
 OTHER_DASHES = "–—−"
@@ -202,7 +202,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-class RunaiProgram(Program, Group):
+class RunaiProgram(RootCommand, Group):
     """`runai` or `runai-adm` as a whole."""
 
     def __init__(self, *args: Any, with_project: bool = True, **attributes: Any) -> None:

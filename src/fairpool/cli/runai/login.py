@@ -8,7 +8,7 @@ import click
 
 from fairpool.api.client import Client
 from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
-from fairpool.cli.failure import Failure, complain, failure, not_yet
+from fairpool.cli.failure import Failure, failure, not_yet, print_problem
 from fairpool.cli.runai.flags import Command, GlobalOptions, flag
 from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import printable
@@ -80,7 +80,7 @@ def _new_password() -> str:
             problem = Problem("password.differ", "the passwords do not match", "type the same password twice")
         if problem is None:
             return new
-        complain(problem)
+        print_problem(problem)
     raise failure("password.none", "the password was not changed", "run: runai password")
 
 

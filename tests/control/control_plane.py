@@ -54,7 +54,7 @@ class Clock:
 
 
 @dataclass
-class House:
+class ControlPlane:
     """One control plane, its clock, and its callers."""
 
     app: Starlette
@@ -193,17 +193,19 @@ async def choose_password(app: Starlette, password: str = FIRST_PASSWORD) -> Non
 
 
 @contextmanager
-def house(data: Path | None = None, *, pod_access: PodAccess | None = NO_PODS, **settings: Any) -> Iterator[House]:
+def control_plane(
+    data: Path | None = None, *, pod_access: PodAccess | None = NO_PODS, **settings: Any
+) -> Iterator[ControlPlane]:
     """Moves in, signs the first user in as `admin`, and gives the cluster its token."""
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock()
         chosen = Settings(data=data or Path(folder), now=clock, **settings)
         app = create_app(chosen, pod_access=pod_access, hasher=CHEAP)
         with TestClient(app, raise_server_exceptions=True, base_url=HERE) as http:
-            home = House(app, http, clock)
+            control = ControlPlane(app, http, clock)
             assert http.portal is not None
             http.portal.call(choose_password, app)
-            home.sign_in("admin", FIRST_USER, chosen.first_password or FIRST_PASSWORD)
+            control.sign_in("admin", FIRST_USER, chosen.first_password or FIRST_PASSWORD)
             identity = http.portal.call(cluster_identity, app)
-            home.cluster, home.cluster_token = identity.id, identity.token
-            yield home
+            control.cluster, control.cluster_token = identity.id, identity.token
+            yield control
