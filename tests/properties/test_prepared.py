@@ -203,13 +203,17 @@ def change_queue(rows: Snapshot, dice: random.Random) -> Snapshot:
 
 def lose_rows(rows: Snapshot, dice: random.Random) -> Snapshot:
     """A row is missing: of a node with pods, of a group with pods, of a queue with groups."""
-    name = dice.choice(["nodes", "groups", "pods", "queues", "claims"])
-    return replace(rows, **{name: without_one(getattr(rows, name), dice)})
+    changes: list[dict[str, Any]] = [
+        {name: without_one(getattr(rows, name), dice)} for name in ("nodes", "groups", "pods", "queues", "claims")
+    ]
+    return replace(rows, **dice.choice(changes))
 
 
 def double_rows(rows: Snapshot, dice: random.Random) -> Snapshot:
-    name = dice.choice(["nodes", "groups", "pods"])
-    return replace(rows, **{name: (*getattr(rows, name), *getattr(rows, name)[:1])})
+    changes: list[dict[str, Any]] = [
+        {name: (*getattr(rows, name), *getattr(rows, name)[:1])} for name in ("nodes", "groups", "pods")
+    ]
+    return replace(rows, **dice.choice(changes))
 
 
 def shuffle(rows: Snapshot, dice: random.Random) -> Snapshot:
