@@ -26,7 +26,7 @@ from fairpool.engines.simulated.behaviour import Behaviour, same_behaviour
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
 from fairpool.model.node import Node
-from fairpool.platform.assembly import KEEP_ALIVE_S
+from fairpool.platform.control_server import KEEP_ALIVE_S
 from fairpool.platform.in_process import InProcessControl
 from fairpool.platform.local_cluster import REPORT_DELAY_MS
 from fairpool.platform.loop_thread import LoopThread, Waker, now

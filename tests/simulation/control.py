@@ -13,10 +13,10 @@ from tests.fault_injection.faults import Faults
 class FaultyControl:
     """The control plane behind a bad network."""
 
-    def __init__(self, control: ControlDriver, faults: Faults, dice: Random) -> None:
+    def __init__(self, control: ControlDriver, faults: Faults, rng: Random) -> None:
         self.control = control
         self.faults = faults
-        self._dice = dice
+        self._rng = rng
         self._late: list[PushReport] = []
         self._last_answer: PullAnswer | None = None
         self._is_cut = False
@@ -60,4 +60,4 @@ class FaultyControl:
                 self._late.append(report)
 
     def _happens(self, rate: float) -> bool:
-        return rate > 0 and self._dice.random() < rate
+        return rate > 0 and self._rng.random() < rate

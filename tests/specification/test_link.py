@@ -188,13 +188,13 @@ def test_the_order_of_a_report_is_no_accident() -> None:
 def test_nodes_are_said_when_they_change_and_when_they_leave() -> None:
     control, road, cluster = met()
     n1, n2 = (NodeReport(name=NodeName(name), gpus=8) for name in ("n1", "n2"))
-    told = []
+    reported = []
     for nodes in ([n1, n2], [n1, n2], [n1.model_copy(update={"ready": False}), n2], [n2]):
         cluster.nodes = nodes
         road.reports.clear()
         cluster.push()
-        told.append([([node.name for node in each.nodes], list(each.nodes_gone)) for each in road.reports])
-    assert told == [[(["n1", "n2"], [])], [], [(["n1"], [])], [([], ["n1"])]]
+        reported.append([([node.name for node in each.nodes], list(each.nodes_gone)) for each in road.reports])
+    assert reported == [[(["n1", "n2"], [])], [], [(["n1"], [])], [([], ["n1"])]]
     assert control.nodes() == [n2]
 
 
@@ -220,7 +220,7 @@ def test_what_is_gone_is_said_until_it_is_known() -> None:
 def test_a_long_history_is_reported_in_pieces_without_waiting() -> None:
     control, road, cluster = met()
     for number in range(2 * PIECE_ROWS + 1):
-        cluster.events.append(EventReport(number=number + 3, at=Instant(0), kind="born", workload=A))
+        cluster.events.append(EventReport(number=number + 3, at=Instant(0), kind="created", workload=A))
     cluster.push()
     assert [len(report.events) for report in road.reports] == [PIECE_ROWS, PIECE_ROWS, 1]
     assert [each.number for each in control.events()] == list(range(1, 2 * PIECE_ROWS + 4))
@@ -590,7 +590,7 @@ def ids_of(answer: PullAnswer) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-def test_after_any_mishaps_both_sides_agree(seed: int, tmp_path: Path) -> None:
+def test_after_any_faults_both_sides_agree(seed: int, tmp_path: Path) -> None:
     """Roads close, answers get lost or late, loops restart, the control plane starts again from an older copy."""
     dice = random.Random(seed)
     path, copy = tmp_path / "control.db", tmp_path / "copy.db"

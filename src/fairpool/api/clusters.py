@@ -20,12 +20,18 @@ from fairpool.api.message import PREVIOUS, Message, Since, Wire
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
+from fairpool.model.problem import Problem
 from fairpool.model.spec import WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
 
 
 class ControlPlaneUnreachable(Exception):
     """The control plane does not answer, or with something we do not understand. Everything may be tried again."""
+
+    def __init__(self, text: str, problem: Problem | None = None) -> None:
+        """`problem`: what an administrator has to mend, if trying again alone will not help."""
+        super().__init__(text)
+        self.problem = problem
 
 
 # --- pull: what is desired -----------------------------------------------------------------------------------
@@ -76,11 +82,14 @@ class DesiredWorkload(WorkloadWire):
         incarnations: Mapping[int, int] | None = None,
         done: tuple[int, ...] = (),
     ) -> DesiredWorkload:
-        return cls.of(spec).heard(over, incarnations or {}, done)
+        return cls.of_wire(WorkloadWire.of(spec), over, incarnations or {}, done)
 
-    def heard(self, over: Over | None, incarnations: Mapping[int, int], done: tuple[int, ...]) -> DesiredWorkload:
-        """The same workload with what was heard of it."""
-        return self.model_copy(update={"over": over, "incarnations": dict(incarnations), "done": done})
+    @classmethod
+    def of_wire(
+        cls, declared: WorkloadWire, over: Over | None, incarnations: Mapping[int, int], done: tuple[int, ...]
+    ) -> DesiredWorkload:
+        """A declared workload with what was reported about it. Nothing is validated again."""
+        return cls.model_construct(**dict(declared), over=over, incarnations=dict(incarnations), done=done)
 
 
 class PullRequest(BaseModel):

@@ -9,7 +9,6 @@ A cluster is known by its token, and neither reads nor writes rows of another. T
 from __future__ import annotations
 
 import asyncio
-from functools import lru_cache
 from typing import Any
 
 from starlette.requests import Request
@@ -19,7 +18,6 @@ from fairpool.api import clusters as link
 from fairpool.api.declarations import OrganizationWire
 from fairpool.api.message import PREVIOUS, VERSION, read
 from fairpool.api.problems import item as problem_item
-from fairpool.control import declarations
 from fairpool.control.clusters import known_cluster
 from fairpool.control.organization import organization_of
 from fairpool.control.plane import Caller, Plane
@@ -31,6 +29,7 @@ from fairpool.control.store import changes
 from fairpool.control.store import clusters as store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
+from fairpool.control.workload_documents import declaration_of, report_of
 from fairpool.model.ids import SECOND_MS, Revision, Token, WorkloadId
 
 routes = Routes("clusters")
@@ -130,25 +129,19 @@ def pull_answer(plane: Plane, connection: Connection, heard: Any, after: Revisio
 
 
 def _is_for(row: Any, cluster: str) -> bool:
-    return row.gone_at is None and row.cluster == cluster
+    return row.deleted_at is None and row.cluster == cluster
 
 
 def _desired(connection: Connection, rows: list[Any]) -> list[link.DesiredWorkload]:
     incarnations = store.incarnations(connection, [row.id for row in rows])
     desired = []
     for row in rows:
-        report = declarations.report_of(row)
+        report = report_of(row)
         over = link.Over.of_report(report) if report is not None and report.run == row.run else None
-        workload = _declared(row.declaration)
         done = report.done if report is not None else ()
-        desired.append(workload.heard(over, incarnations.get(row.id, {}), done))
+        workload = declaration_of(row).workload
+        desired.append(link.DesiredWorkload.of_wire(workload, over, incarnations.get(row.id, {}), done))
     return desired
-
-
-# The same text is the same value, which cannot be changed; and a cluster that starts asks for all of them.
-@lru_cache(maxsize=1024)
-def _declared(declaration: str) -> link.DesiredWorkload:
-    return link.DesiredWorkload.from_json(declaration)
 
 
 # --- push ----------------------------------------------------------------------------------------------------

@@ -7,25 +7,23 @@ already does not change. Reports of one cluster are taken in one after the other
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from typing import Any, Final
 
 from fairpool.api import clusters as link
-from fairpool.control import declarations, items
+from fairpool.control import declarations
 from fairpool.control.closed_pods import close_ended, is_better_known
 from fairpool.control.clusters import known_cluster
 from fairpool.control.plane import Plane
 from fairpool.control.removal import remove_project
-from fairpool.control.store import changes, holdings
+from fairpool.control.store import changes
 from fairpool.control.store import clusters as store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import Instant, Token
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.spec import DesiredState
 
 SLICE_S: Final = 0.003
 """How long one slice may keep the event loop busy; the row that is begun is finished."""
@@ -144,7 +142,7 @@ class ReportIntake:
         for workload in workload_store.unheard(connection, self._cluster, told, self._complete.workloads):
             row = workload_store.one(connection, workload)
             if row is not None and _is_for(row, self._cluster):
-                show_workload(self._plane, connection, row, None, None)
+                declarations.observe(self._plane, connection, row, None, None)
             yield
 
     def _take_workload(self, connection: Connection, row: Any, each: link.WorkloadReport, document: str) -> None:
@@ -161,17 +159,17 @@ class ReportIntake:
             values: dict[str, Any] = {
                 "id": pod.id,
                 "workload": row.id,
-                "place": pod.index,
+                "pod_index": pod.index,
                 "incarnation": pod.incarnation,
                 "phase": pod.phase.value,
                 "document": pod_document,
                 "since": before.since if before is not None and same_phase else at,
             }
             if before is None:
-                values["seen_at"] = at
+                values["created_at"] = at
             workload_store.set_pod(connection, before is not None, values)
         if each.run >= row.run:
-            show_workload(self._plane, connection, row, each, document)
+            declarations.observe(self._plane, connection, row, each, document)
 
     def _take_nodes(self, connection: Connection) -> Iterator[None]:
         report, cluster = self._report, self._cluster
@@ -212,43 +210,8 @@ class ReportIntake:
         row = workload_store.one(connection, gone.id)
         if row is None or not _is_for(row, self._cluster) or row.run != gone.run:
             return
-        now, kept = self._plane.now(), self._plane.settings.changes_kept
-        revision = changes.record(connection, "workload", row.id, "gone", now, project=row.project, kept=kept)
-        last = declarations.report_of(row)
-        item = items.state(json.loads(row.facts), DesiredState(row.want), last, revision, gone=True)
-        workload_store.gone(connection, row.id, now, items.text(item), revision)
-        _finish_project(self._plane, connection, row.project, now)
-
-
-def show_workload(
-    plane: Plane, connection: Connection, row: Any, report: link.WorkloadReport | None, document: str | None
-) -> None:
-    """What users are shown from now on; `document` is the report as text, None if it is not the cluster's."""
-    changes.record(
-        connection,
-        "workload",
-        row.id,
-        "observed",
-        plane.now(),
-        project=row.project,
-        declared=False,
-        kept=plane.settings.changes_kept,
-    )
-    item = items.state(json.loads(row.facts), DesiredState(row.want), report, row.revision)
-    item = declarations.with_own_addresses(connection, row, item)
-    live = [pod for pod in report.pods if pod.phase is PodPhase.RUNNING] if report is not None else []
-    holdings.replace(connection, row.cluster, row.id, report.pods if report is not None else ())
-    workload_store.change(
-        connection,
-        row.id,
-        report=document,
-        phase=item["phase"],
-        allocated_gpus_milli=0 if report is None else report.gpus_milli,
-        running_pods=len(live),
-        started_at=items.started_at(report),
-        completed_at=items.completed_at(report),
-        item=items.text(item),
-    )
+        declarations.forget(self._plane, connection, row)
+        _finish_project(self._plane, connection, row.project, self._plane.now())
 
 
 def _answer(token: int, number: int, through: int, want_whole: bool, *, taken: bool) -> link.PushAnswer:
@@ -258,7 +221,7 @@ def _answer(token: int, number: int, through: int, want_whole: bool, *, taken: b
 
 
 def _is_for(row: Any, cluster: str) -> bool:
-    return row.gone_at is None and row.cluster == cluster
+    return row.deleted_at is None and row.cluster == cluster
 
 
 def _finish_project(plane: Plane, connection: Connection, name: str, now: Instant) -> None:

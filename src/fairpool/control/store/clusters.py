@@ -24,9 +24,9 @@ _EVENT_NUMBERS = Compiled(
 _ADD_EVENT = Compiled(insert(events))
 _INCARNATIONS = CompiledIn(
     lambda ids: (
-        select(pods.c.workload, pods.c.place, func.max(pods.c.incarnation).label("highest"))
+        select(pods.c.workload, pods.c.pod_index, func.max(pods.c.incarnation).label("highest"))
         .where(pods.c.workload.in_(ids))
-        .group_by(pods.c.workload, pods.c.place)
+        .group_by(pods.c.workload, pods.c.pod_index)
     )
 )
 _CLUSTER = Compiled(select(clusters).where(clusters.c.id == bindparam("id")))
