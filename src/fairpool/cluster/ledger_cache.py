@@ -21,6 +21,7 @@ from fairpool.model.organization import Organization
 from fairpool.model.pod_record import PodRecord
 from fairpool.model.spec import WorkloadSpec
 from fairpool.scheduler.decision import Plan, Verdict
+from fairpool.scheduler.prepared import Prepared
 
 MESSAGES_S = 10
 """How often the numbers in the messages of waiting workloads are updated."""
@@ -51,6 +52,8 @@ class LedgerCache:
         self.reports: dict[WorkloadId, WorkloadReport] = {}
         self.verdicts: dict[GroupId, Verdict] = {}
         self.plans: dict[PoolName, Plan] = {}
+        self.prepared: dict[PoolName, Prepared] = {}
+        """The columns of the last snapshots, from which the next ones are prepared."""
         self.awaiting_engine: set[WorkloadId] = set()
         """Workloads for which the engine may still have orders to carry out."""
         self.orphans: set[PodId] = set()
@@ -147,7 +150,7 @@ class LedgerCache:
         self.acknowledged -= draft.reports.keys()
         self.verdicts = draft.verdicts
         if draft.plans:
-            self.plans = draft.plans
+            self.plans, self.prepared = draft.plans, draft.prepared
         if draft.orphans != self.orphans:
             known = self.workload_of.keys() | draft.orphans
             self.stops_confirmed = {pod: s for pod, s in self.stops_confirmed.items() if pod in known}
@@ -192,6 +195,7 @@ class EntryDraft:
         self.reports: dict[WorkloadId, WorkloadReport] = {}
         self.verdicts = cache.verdicts
         self.plans: dict[PoolName, Plan] = {}
+        self.prepared: dict[PoolName, Prepared] = {}
         self.awaiting_engine = cache.awaiting_engine
         self.orphans = set(cache.orphans)
         self.running_orphans: frozenset[PodId] = frozenset()

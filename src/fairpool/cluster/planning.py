@@ -12,8 +12,9 @@ from fairpool.cluster.pod_slots import workload_of
 from fairpool.cluster.snapshot_builder import SnapshotBuilder, current_pool, snapshot_part
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, PoolName, WorkloadId
 from fairpool.scheduler.decision import Verdict
-from fairpool.scheduler.plan import next_pool, plan
+from fairpool.scheduler.plan import decide, next_pool
 from fairpool.scheduler.policy import Policy
+from fairpool.scheduler.prepared import prepare
 from fairpool.scheduler.snapshot import Snapshot
 
 NEXT_POOL_S = 1
@@ -43,7 +44,9 @@ def plan_pools(draft: EntryDraft, policy: Policy, on_snapshot: SnapshotHook | No
     for pool, snapshot in _snapshots(draft, policy).items():
         if on_snapshot is not None:
             on_snapshot(pool, snapshot)
-        planned = plan(snapshot)
+        prepared = prepare(snapshot, draft.cache.prepared.get(pool))
+        planned = decide(prepared)
+        draft.prepared[pool] = prepared
         draft.plans[pool] = planned
         verdicts.update(planned.verdicts)
         changed_here = apply_plan(draft, snapshot, planned)
