@@ -206,8 +206,11 @@ class ControlLink:
         return self.state.pulled(now, asked, answer)
 
     def report(self, now: Instant, token: Token, offered: Offered) -> None:
-        """Send all of it, piece by piece, until one fails."""
         self.state.reports.offer(offered)
+        self.send(now, token)
+
+    def send(self, now: Instant, token: Token) -> None:
+        """Send what is to be told, piece by piece, until one fails."""
         while (piece := self.state.next_piece(now, token)) is not None:
             try:
                 answer = self._control.push(piece)
