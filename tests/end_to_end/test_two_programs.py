@@ -137,7 +137,7 @@ def test_a_link_that_is_cut_for_seconds_changes_nothing(
     meanwhile = submit(client, "meanwhile")
     ends = submit(client, "ends", program="print(1)")
     time.sleep(2.0)
-    assert client.workload(meanwhile).phase == "Pending"
+    assert client.workload(meanwhile).phase == "Creating", "the cluster has not heard of it"
     relay.mend()
     until_phase(client, meanwhile, "Running")
     until_phase(client, ends, "Completed")
