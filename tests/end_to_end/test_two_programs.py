@@ -1,6 +1,6 @@
 """`fairpool control` and `fairpool cluster` as two processes: joined, stopped, killed, cut off, refused.
 
-F-227 and F-228 on one machine: what is tested here needs no second machine, only a second process.
+What is tested here needs no second machine, only a second process.
 """
 
 from __future__ import annotations
