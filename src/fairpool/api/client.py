@@ -344,7 +344,7 @@ class Client(Calls):
         self, node: str, overrides: nodes_wire.NodeOverridesRequest | Json, revision: int | None = None
     ) -> nodes_wire.NodeAnswer:
         """Replace what administrators set on a node; with a revision only if it has not changed since."""
-        return self._change("PUT", f"/api/v1/nodes/{node}/marks", overrides, revision)
+        return self._change("PUT", f"/api/v1/nodes/{node}/overrides", overrides, revision)
 
     def node_pools(self) -> list[nodes_wire.NodePoolAnswer]:
         return self._all("/api/v1/node-pools", "nodepools")

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from fairpool.api.calls import refusal
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
 from fairpool.api.loopback import Reply, is_here
+from fairpool.api.message import VERSION
 from fairpool.api.nodes import ClusterAnswer
 from fairpool.model.ids import Revision
 from fairpool.model.problem import Problem
@@ -61,13 +62,15 @@ class ClusterClient:
 
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
         """What changed after a revision, waiting a while for something to change. Raises `ControlPlaneUnreachable`."""
-        body = {"after": after, "waitS": wait_s}
+        body = {"after": after, "waitS": wait_s, "version": VERSION}
         timeout = httpx2.Timeout(PATIENCE_S, read=PATIENCE_S + wait_s)
         return self._read(PullAnswer, self._call("POST", "/api/v1/cluster/pull", json=body, timeout=timeout))
 
     def push(self, report: PushReport) -> PushAnswer:
         """Take in what is so. Raises `ControlPlaneUnreachable`."""
-        return self._read(PushAnswer, self._call("POST", "/api/v1/cluster/push", content=report.to_json()))
+        return self._read(
+            PushAnswer, self._call("POST", "/api/v1/cluster/push", content=report.to_json(report.version))
+        )
 
     def _call(self, method: str, path: str, **options: Any) -> bytes:
         with self._under_way:

@@ -9,7 +9,7 @@ import click
 from fairpool import __version__
 from fairpool.cli.failure import UNUSABLE, unexpected
 from fairpool.cli.lazy_group import lazy
-from fairpool.cli.program import Program
+from fairpool.cli.root_command import RootCommand
 
 MEMBERS = {
     "up": lazy("Start the platform on this machine.", "fairpool.cli.up:up"),
@@ -27,7 +27,7 @@ MEMBERS = {
 }
 
 
-class Fairpool(Program):
+class Fairpool(RootCommand):
     """The whole command."""
 
     def describe_bug(self, error: Exception, arguments: Sequence[str]) -> list[str]:

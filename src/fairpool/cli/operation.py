@@ -30,7 +30,7 @@ LINES = 200
 NAMED = 8
 LOOK_S = 0.25
 STALE_S = 30.0
-"""A loop that has not turned for so long is stuck: an idle one turns every five seconds."""
+"""A loop without a cycle for so long is stuck: an idle one runs a cycle every five seconds."""
 
 
 @click.command()
@@ -188,7 +188,7 @@ def _loop_health(loop: dict[str, Any]) -> str:
         return f"stopped: {loop['trouble'] or 'check `fairpool logs`'}"
     if loop["trouble"]:
         return f"degraded: {loop['trouble']}"
-    age_s = loop.get("turned_ago_s", 0.0)  # by the server's steady clock: the time of day may be set meanwhile
+    age_s = loop.get("last_cycle_ago_s", 0.0)  # by the server's steady clock: the time of day may be set meanwhile
     return f"stuck: no cycle for {age_s:.0f} s" if age_s > STALE_S else "healthy"
 
 

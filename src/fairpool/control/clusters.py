@@ -164,12 +164,11 @@ async def delete_cluster(cluster_id: str, request: Request, plane: Plane, caller
             raise refused(412, "cluster.has_work", what, "delete them and wait until they are gone")
         store.delete_cluster(connection, row.id)
         access_store.revoke_subject(connection, row.id)
+        plane.forget_callers_when_committed()
         _cluster_changed(plane, connection, row.id, "deleted")
         return ActionResult(action="delete", entity_type="cluster", entity_id=row.id, entity_name=row.name)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 async def cluster_states(plane: Plane) -> list[wire.ClusterAnswer]:
@@ -180,7 +179,7 @@ async def cluster_states(plane: Plane) -> list[wire.ClusterAnswer]:
 async def cluster_beside(plane: Plane) -> wire.ClusterAnswer:
     """The cluster whose loop runs in this process: the oldest one, whatever its name."""
     own = _cluster(plane, (await plane.read(lambda connection: store.all_clusters(connection, 0, 1)))[0])
-    plane.cluster_beside = own.uuid
+    plane.cluster_beside = plane.pod_access.local_cluster = own.uuid
     return own
 
 
@@ -203,6 +202,7 @@ def add_cluster(plane: Plane, connection: Connection, body: wire.ClusterRequest)
 def new_cluster_token(plane: Plane, connection: Connection, cluster_id: str) -> str:
     """A new token for a cluster; earlier ones are revoked."""
     access_store.revoke_subject(connection, cluster_id)
+    plane.forget_callers_when_committed()
     token = "fpc_" + secrets.token_urlsafe(32)
     access_store.add_token(
         connection,

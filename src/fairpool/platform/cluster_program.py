@@ -33,6 +33,7 @@ from fairpool.platform.local_cluster import ControlPeer, LocalCluster
 from fairpool.platform.node_set import NodeSet, summary
 from fairpool.platform.remote_control import ControlTarget, Membership, RemoteControl, asked
 from fairpool.platform.server_process import keep_what_is_loaded, on_signals, run_server, stepped_down
+from fairpool.platform.tunnel_client import TunnelClient
 
 log = logging.getLogger("fairpool.cluster")
 
@@ -40,6 +41,7 @@ HOLDER = "fairpool cluster"
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 10.0
 """Between two attempts to reach the control plane for the first time."""
 LOOK_S = 0.02
+TUNNEL_STOP_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +96,7 @@ class ClusterProgram:
             peer = ControlPeer(cluster=member.name, connect=partial(RemoteControl, self._options.target, member))
             await stack.enter_async_context(cluster.scheduling(peer, HOLDER, self._step_down))
             self._cluster = cluster
-            # The cluster's side of the tunnel belongs here: it needs `self._options.target` and `cluster.pod_access`.
+            stack.callback(self._open_tunnel(cluster).stop, TUNNEL_STOP_S)
             keep_what_is_loaded()
             while not cluster.is_settled and not self._stopping.is_set():
                 await asyncio.sleep(LOOK_S)
@@ -102,6 +104,12 @@ class ClusterProgram:
                 log.info("ready", extra={"fields": {"cluster": member.name, "control": self._options.target.url}})
                 on_joined(member)
             await self._stopping.wait()
+
+    def _open_tunnel(self, cluster: LocalCluster) -> TunnelClient:
+        target = self._options.target
+        tunnel = TunnelClient(target.url, target.token, cluster.pod_access, ssl_context=target.certificates)
+        tunnel.start()
+        return tunnel
 
     def _log_start(self) -> None:
         fields = {

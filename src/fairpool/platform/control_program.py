@@ -12,7 +12,6 @@ from starlette.applications import Starlette
 
 from fairpool import __version__
 from fairpool.control.clusters import cluster_states
-from fairpool.control.pod_access import NoPodAccess
 from fairpool.model.problem import Problem
 from fairpool.platform.control_server import ControlOptions, ControlServer, start_up_errors
 from fairpool.platform.data_directory import DataDirectory
@@ -38,8 +37,7 @@ class ControlProgram:
         address, root = self._options.address.url, self._data_directory.root
         fields = {"version": __version__, "pid": os.getpid(), "address": address, "data": root}
         log.info("control plane starting", extra={"fields": fields})
-        # Pods are in clusters elsewhere: the tunnel's side of the control plane belongs here as `pod_access`.
-        async with self._control.opened(is_ready=lambda: True, pod_access=NoPodAccess(), cluster_name="") as app:
+        async with self._control.opened(is_ready=lambda: True, pod_access=None, cluster_name="") as app:
             keep_what_is_loaded()
             access = OwnerAccess(app.state, "")
 

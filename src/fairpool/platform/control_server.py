@@ -87,9 +87,12 @@ class ControlServer:
 
     @asynccontextmanager
     async def opened(
-        self, *, is_ready: Callable[[], bool], pod_access: PodAccess, **settings: Any
+        self, *, is_ready: Callable[[], bool], pod_access: PodAccess | None, **settings: Any
     ) -> AsyncIterator[Starlette]:
-        """The application with its database; `settings`: those that an administrator does not choose."""
+        """The application with its database; `settings`: those that an administrator does not choose.
+
+        `pod_access`: of the cluster in this process, if there is one.
+        """
         kept = condition.keep_if_older(self._data_directory.control)
         if kept is not None:
             log.info("database migrated; the previous version is kept in %s", kept)

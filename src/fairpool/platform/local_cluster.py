@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fairpool.api.config_directory import config_directory
-from fairpool.cluster.control_link import ControlLink, ControlPlane
+from fairpool.cluster.control_link import ControlPlane
 from fairpool.cluster.ledger import Ledger
-from fairpool.cluster.long_poll import LongPoll
+from fairpool.cluster.link_threads import LinkThreads
 from fairpool.cluster.loop import Loop
 from fairpool.engines.local import LocalEngine
 from fairpool.model.node import SIMULATED_LABEL
@@ -30,8 +30,6 @@ from fairpool.platform.node_set import NodeSet
 log = logging.getLogger("fairpool.up")
 
 STOP_TIMEOUT_S = 10.0
-CALL_TIMEOUT_S = 3.0
-"""How long a call to the control plane may still take when the cluster stops: then it is ended."""
 REPORT_DELAY_MS = 30
 """A process runs some 10 ms after it was ordered."""
 
@@ -58,13 +56,13 @@ class Scheduling:
 
     ledger: Ledger
     waker: Waker
-    long_poll: LongPoll
-    direct: ControlCalls
-    waiting: ControlCalls
+    link: LinkThreads
+    pulls: ControlCalls
+    pushes: ControlCalls
     loop_thread: LoopThread
 
     def start(self) -> None:
-        self.long_poll.open()
+        self.link.open()
         self.loop_thread.start()
 
     def stop(self) -> bool:
@@ -72,14 +70,12 @@ class Scheduling:
 
         False: its thread has not ended, so nothing that it may still use can be closed.
         """
-        self.waiting.close()  # ends the pull that is held
-        if not self.loop_thread.stop(CALL_TIMEOUT_S):
-            self.direct.close()
-            if not self.loop_thread.stop(STOP_TIMEOUT_S):
-                log.error("the scheduling loop did not finish within %g s; exiting without it", STOP_TIMEOUT_S)
-                return False
-        self.long_poll.close(STOP_TIMEOUT_S)
-        self.direct.close()
+        self.pulls.close()  # ends the pull that is held
+        if not self.loop_thread.stop(STOP_TIMEOUT_S):
+            log.error("the scheduling loop did not finish within %g s; exiting without it", STOP_TIMEOUT_S)
+            return False
+        self.pushes.close()
+        self.link.close(STOP_TIMEOUT_S)
         self.ledger.close()
         self.waker.close()
         return True
@@ -121,12 +117,12 @@ class LocalCluster:
         """
         event_loop = asyncio.get_running_loop()
         waker = Waker(self.engine.supervisor.wake_descriptors())
-        direct, waiting = control.connect(), control.connect()
-        long_poll = LongPoll(direct, waiting, waker.wake)
+        pulls, pushes = control.connect(), control.connect()
+        link = LinkThreads(pulls, pushes, control.cluster, now, waker.wake)
         ledger = await asyncio.to_thread(Ledger, self._ledger_file)
 
         def make_loop() -> Loop:
-            link = ControlLink(long_poll, control.cluster)
+            link.start_over()
             delay_ms = REPORT_DELAY_MS
             return Loop(ledger, self.engine, link, now, holder=holder, report_delay_ms=delay_ms, on_event=note_event)
 
@@ -134,7 +130,7 @@ class LocalCluster:
             event_loop.call_soon_threadsafe(on_step_down, why)
 
         loop_thread = await asyncio.to_thread(LoopThread, make_loop, waker, step_down)
-        self._scheduling = Scheduling(ledger, waker, long_poll, direct, waiting, loop_thread)
+        self._scheduling = Scheduling(ledger, waker, link, pulls, pushes, loop_thread)
         self._scheduling.start()
         self.disk.start()
         try:
@@ -166,9 +162,9 @@ class LocalCluster:
             "loop": {
                 "is_alive": loop_thread.is_alive,
                 "trouble": loop_thread.trouble or self.engine.supervisor.trouble,
-                "turns": loop_thread.turns,
-                "turned_at_ms": loop_thread.turned_at,
-                "turned_ago_s": loop_thread.turned_ago_s,
+                "cycles": loop_thread.turns,
+                "last_cycle_at_ms": loop_thread.turned_at,
+                "last_cycle_ago_s": loop_thread.turned_ago_s,
             },
             "nodes": [
                 {
