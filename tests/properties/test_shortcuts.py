@@ -22,7 +22,7 @@ KINDS = [(profile, feature) for profile in PROFILES for feature in FEATURES]
 def plan_the_long_way(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Plan:
     """Groups one by one, every victim simulated, every search from the beginning."""
     with monkeypatch.context() as patch:
-        patch.setattr(allocate, "serve_batches", lambda *_: None)
+        patch.setattr(allocate, "serve_batches", lambda *_: False)
         patch.setattr(equivalence, "countable_shape", lambda *_: None)
         patch.setattr(solver.Search, "go_on_from", lambda *_: None)
         patch.setattr(solver.Search, "_is_full_for", lambda *_: False)
