@@ -59,8 +59,8 @@ class Running:
 
     def _run(self, factory: Callable[[], asyncio.AbstractEventLoop] | None) -> None:
         async def serve() -> None:
-            home = asyncio.get_running_loop()
-            own = await home.create_unix_server(self.server.own_connection, sock=private_socket(self.place))
+            control = asyncio.get_running_loop()
+            own = await control.create_unix_server(self.server.own_connection, sock=private_socket(self.place))
             sweeping = asyncio.create_task(self.server.sweep())
             await self.server.serve([self._listener])
             sweeping.cancel()
@@ -238,7 +238,7 @@ def test_a_client_that_stops_sending_is_given_up(
 @pytest.mark.parametrize("first", [GET, POST + b"content-length: 1000000\r\n\r\n"], ids=["head", "body"])
 def test_a_drop_now_and_then_is_not_going_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes) -> None:
     monkeypatch.setattr(http_server, "SWEEP_S", 0.05)
-    limits = {"head_s": 0.5, "body_idle_s": 30.0, "body_slow_s": 0.5, "body_bytes_per_s": 1000}
+    limits: dict[str, Any] = {"head_s": 0.5, "body_idle_s": 30.0, "body_slow_s": 0.5, "body_bytes_per_s": 1000}
     with serving(tmp_path, **limits) as running, running.connect() as line:
         line.sendall(first)
         end = time.monotonic() + PATIENCE_S

@@ -165,7 +165,7 @@ def test_the_life_of_a_node_pool(server: Server) -> None:
 
 
 def marks(server: Server, node: str) -> dict[str, object]:
-    found: dict[str, object] = json.loads(server.typed(f"runai-adm node get {node} -o json"))["marks"]
+    found: dict[str, object] = json.loads(server.typed(f"runai-adm node get {node} -o json"))["overrides"]
     return found
 
 
@@ -219,7 +219,7 @@ def test_the_life_of_a_user(server: Server) -> None:
     assert re.search(r"once: \S{8,}", server.typed("runai-adm user reset-password ann@example.com"))
     server.typed("runai-adm user delete ann@example.com")
     assert "there is no user ann@example.com" in server.refused("runai-adm user reset-password ann@example.com")
-    assert "is not a valid email address" in server.refused("runai-adm user create nobody")
+    assert "is not a valid email address" in server.refused("runai-adm user create not-an-address")
 
 
 def test_what_is_not_there_yet_says_so_and_version_does_not_ask(server: Server) -> None:

@@ -200,8 +200,8 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(
 def test_a_restore_that_is_killed_is_finished_by_the_next_start_or_never_was(
     data_directory: DataDirectory, backup: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    with monkeypatch.context() as fate:
-        dying_at(step, fate)
+    with monkeypatch.context() as patch:
+        dying_at(step, patch)
         with pytest.raises(Killed) if step < 10 else nullcontext():  # it takes ten
             restore.restore_backup(data_directory, backup)
         was_begun = data_directory.restoring.exists() or step == 10
@@ -229,8 +229,8 @@ def test_a_restore_that_ends_while_the_count_leaps_never_was(
             database.execute("UPDATE revision SET value = value + 1")
         raise end
 
-    with monkeypatch.context() as fate:
-        fate.setattr(condition, "leap_ahead", half)
+    with monkeypatch.context() as patch:
+        patch.setattr(condition, "leap_ahead", half)
         with pytest.raises((Killed, PlatformError)):
             restore.restore_backup(data_directory, backup)
     assert restore.finish_restore(data_directory) == []
@@ -243,8 +243,8 @@ def test_a_restore_that_ends_while_the_count_leaps_never_was(
 def test_what_was_cut_off_and_cannot_be_finished_is_undone_whole(
     data_directory: DataDirectory, backup: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    with monkeypatch.context() as fate:
-        dying_at(step, fate)
+    with monkeypatch.context() as patch:
+        dying_at(step, patch)
         with pytest.raises(Killed):
             restore.restore_backup(data_directory, backup)
     with monkeypatch.context() as trouble:

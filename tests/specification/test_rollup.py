@@ -357,9 +357,9 @@ def test_of_each_index_the_last_pod_is_shown_and_every_one_that_has_not_ended() 
 
 def test_pods_are_reported_by_index_and_an_eviction_with_its_first_cause() -> None:
     pods = [leaves("a-1-0", Cause.PEER), leaves("a-0-0", Cause.PEER), leaves("a-2-0", Cause.NODE_DRAINED)]
-    level = report(GANG, [replace(each, detail=str(each.cause)) for each in pods])
-    assert [pod.id for pod in level.pods] == ["a-0-0", "a-1-0", "a-2-0"]
-    assert level.detail == "node-drained; it has at most 30 s to stop"
+    workload_report = report(GANG, [replace(each, detail=str(each.cause)) for each in pods])
+    assert [pod.id for pod in workload_report.pods] == ["a-0-0", "a-1-0", "a-2-0"]
+    assert workload_report.detail == "node-drained; it has at most 30 s to stop"
 
 
 @pytest.mark.parametrize(

@@ -141,8 +141,8 @@ class PodItem(Answer):
     detail: str = ""
     outcome: str | None = None
     exit_code: int | None = None
-    trouble: str = ""
-    born_at: Moment
+    problem: str = ""
+    created_at: Moment
     started_at: Moment | None = None
     since: Moment
     current: bool = True

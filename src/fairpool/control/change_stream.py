@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from fairpool.control.change_feed import FeedEntry, entries_after
-from fairpool.control.discretion import told_to
+from fairpool.control.discretion import redacted_for
 from fairpool.control.guard import identify
 from fairpool.control.plane import Caller, Places, Plane
 from fairpool.control.rbac import Action
@@ -94,23 +94,23 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
         if found is not None:
             text, sent_through = _text_of(caller, found, sent_through)
         else:
-            text, sent_through = await plane.read(_text_after(caller, sent_through))
+            text, sent_through = await plane.read(_text_after(plane, caller, sent_through))
         if text:
             listening.cancel()
-            yield await told_to(plane, caller, text)
+            yield await redacted_for(plane, caller, text)
             continue
         if not await plane.notifier.wait(listening, plane.settings.keep_alive_s):
             yield ": still here\n\n"
 
 
-def _text_after(caller: Caller, read: int) -> Callable[[Connection], tuple[bytes, int]]:
+def _text_after(plane: Plane, caller: Caller, read: int) -> Callable[[Connection], tuple[bytes, int]]:
     """For a client that was away for longer than the cache reaches."""
 
     def unit(connection: Connection) -> tuple[bytes, int]:
         if changes.is_forgotten(connection, read):
             now = changes.current(connection)
             return _event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"}).encode(), now
-        return _text_of(caller, entries_after(connection, read, AT_ONCE), read)
+        return _text_of(caller, entries_after(connection, plane.rendered, read, AT_ONCE), read)
 
     return unit
 

@@ -17,6 +17,8 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause
 
 CAUSES = frozenset(Cause)
+CREATED = ("created", "born")
+"""Clusters of an older version say born, and so do lines that were stored then."""
 PODS_KEPT = 100
 """Of each pod. What is preempted every hour for a year has thousands, and they are not read."""
 
@@ -49,24 +51,24 @@ def _close(connection: Connection, pod: PodId, place: tuple[int, int], end: Even
     before = PodReport(id=pod, index=index, incarnation=incarnation, phase=PodPhase.WAITING)
     if row is not None:
         before = PodReport.from_json(row.document)
-    born_at, started_at = end.at, before.started_at
+    created_at, started_at = end.at, before.started_at
     if row is None or started_at is None:
         for line in cluster_store.events_of_pod(connection, end.workload, pod):
-            if line.kind == "born":
-                born_at = line.at
+            if line.kind in CREATED:
+                created_at = line.at
             elif line.kind == "started":
                 started_at = line.at
     after = before.model_copy(update=_ended(before, end, started_at))
     values = {
         "id": pod,
         "workload": end.workload,
-        "place": index,
+        "pod_index": index,
         "incarnation": incarnation,
         "phase": after.phase.value,
         "document": after.to_json(),
         "since": end.at,
     }
-    store.set_pod(connection, row is not None, values if row is not None else {**values, "seen_at": born_at})
+    store.set_pod(connection, row is not None, values if row is not None else {**values, "created_at": created_at})
     store.drop_pods_before(connection, end.workload, index, incarnation - PODS_KEPT + 1)
 
 

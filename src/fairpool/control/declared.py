@@ -19,7 +19,7 @@ from fairpool.model.organization import (
     GraceRules,
     NodeOverrides,
     Organization,
-    OverQuota,
+    OverQuotaChoice,
     ProjectRules,
     Queue,
     children_over_quota,
@@ -31,7 +31,7 @@ from fairpool.model.organization import (
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, gpus_text
 
-WEIGHT_NAMES = {0: OverQuota.LOWEST, 1: OverQuota.LOW, 2: OverQuota.MEDIUM, 3: OverQuota.HIGH}
+WEIGHT_NAMES = {0: OverQuotaChoice.LOWEST, 1: OverQuotaChoice.LOW, 2: OverQuotaChoice.MEDIUM, 3: OverQuotaChoice.HIGH}
 MEMORY_UNITS = {wire.MemoryUnits.MIB: 1024 * 1024, wire.MemoryUnits.MB: 1000**2, wire.MemoryUnits.GB: 1000**3}
 
 
@@ -59,7 +59,7 @@ def organization(
     projects: Iterable[Unit],
     departments: Iterable[Department],
     pools: Iterable[nodes.NodePoolRequest],
-    marks: Mapping[str, nodes.NodeOverridesRequest],
+    overrides: Mapping[str, nodes.NodeOverridesRequest],
     *,
     use_departments: bool = True,
     graces: GraceRules = DEFAULT_GRACES,
@@ -75,7 +75,7 @@ def organization(
         queues=queues,
         rules={QueueId(each.name): rules for each in units if (rules := project_rules(each.rules)) != ProjectRules()},
         pools=model_pools if any(pool.name == DEFAULT_POOL for pool in model_pools) else (NodePool(), *model_pools),
-        marks={NodeName(name): node_marks(each) for name, each in marks.items()},
+        marks={NodeName(name): node_overrides(each) for name, each in overrides.items()},
         graces=graces,
     )
 
@@ -95,7 +95,7 @@ def department_as_queue(department: Department, pool: str, projects: Iterable[Qu
     """A department in one pool. A quota that was never set is what its projects are owed together."""
     children = list(projects)
     said = next((each for each in department.resources if each.pool == pool), wire.DepartmentResources())
-    off = said.gpu.over_quota is wire.OverQuotaChoice.OFF
+    off = said.gpu.over_quota is OverQuotaChoice.OFF
     gpu = total_quota([each.gpu for each in children]) if said.gpu.deserved is None else _gpu_quota(said.gpu.deserved)
     unit = MEMORY_UNITS[said.memory.units]
     cpu = _plain(said.cpu, said.cpu.deserved, 1, off, total_quota([each.cpu for each in children]))
@@ -123,9 +123,8 @@ def owners(project: Unit, pool: str, department: Department | None, siblings: It
     return own, replace(above, over_quota=_setting(department.resources, pool))
 
 
-def _setting(resources: Iterable[wire.PoolResources | wire.DepartmentResources], pool: str) -> OverQuota | None:
-    said = next((each.gpu.over_quota for each in resources if each.pool == pool), None)
-    return None if said is None else OverQuota(said.value)
+def _setting(resources: Iterable[wire.PoolResources | wire.DepartmentResources], pool: str) -> OverQuotaChoice | None:
+    return next((each.gpu.over_quota for each in resources if each.pool == pool), None)
 
 
 def are_queues(departments: Iterable[Department]) -> bool:
@@ -154,7 +153,7 @@ def node_pool(each: nodes.NodePoolRequest) -> NodePool:
     )
 
 
-def node_marks(each: nodes.NodeOverridesRequest) -> NodeOverrides:
+def node_overrides(each: nodes.NodeOverridesRequest) -> NodeOverrides:
     taints = tuple(Taint(taint.key, taint.value, TaintEffect(taint.effect)) for taint in each.taints)
     return NodeOverrides(cordoned=each.cordoned, taints=taints, labels=tuple(sorted(each.labels.items())))
 
@@ -253,7 +252,7 @@ def _queue(unit: Unit, pool: str, parent: QueueId | None) -> Queue:
     owed = next((each for each in unit.resources if each.pool == pool), None)
     if owed is None:
         return Queue(id=QueueId(unit.name), parent=parent, created_at=unit.created_at)
-    off = owed.gpu.over_quota is wire.OverQuotaChoice.OFF
+    off = owed.gpu.over_quota is OverQuotaChoice.OFF
     return Queue(
         id=QueueId(unit.name),
         parent=parent,
@@ -276,7 +275,7 @@ def _gpu_quota(deserved: int | float) -> int:
 def _gpu(said: wire.GpuTerms, quota: int) -> Entitlement:
     limit = UNLIMITED if said.limit is None else _gpu_quota(said.limit)
     if said.over_quota is not None:
-        return gpu_entitlement(quota, OverQuota(said.over_quota.value), limit_milli=limit)
+        return gpu_entitlement(quota, said.over_quota, limit_milli=limit)
     if said.over_quota_weight is None:
         return gpu_entitlement(quota, limit_milli=limit)
     named = WEIGHT_NAMES.get(int(said.over_quota_weight)) if said.over_quota_weight in WEIGHT_NAMES else None

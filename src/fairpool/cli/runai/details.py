@@ -10,7 +10,7 @@ import click
 from fairpool.api.pod_choice import pod_to_read
 from fairpool.api.record import document
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.jobs import gpus, gpus_asked, node, running_seconds, type_word
 from fairpool.cli.runai.listing import FORMATS, PROSE, screen_here, show_document
 from fairpool.cli.runai.session import Session, job
@@ -56,9 +56,7 @@ def _describe(options: GlobalOptions, name: str, output: str | None) -> None:
 _output = flag("-o", "--output", type=click.Choice(FORMATS), help="Output format: json, yaml, wide or name.")
 
 
-@click.command(
-    "job", cls=Command, short_help="Show a job with its pods, mounts and events.", example="runai describe job hyper1"
-)
+@command("job", "runai describe job hyper1")
 @click.argument("name", shell_complete=job_names)
 @_output
 @click.pass_obj
@@ -67,7 +65,7 @@ def describe_job(options: GlobalOptions, name: str, output: str | None) -> None:
     _describe(options, name, output)
 
 
-@click.command("get", cls=Command, short_help="Old name of describe job.", example="runai get hyper1")
+@command("get", "runai get hyper1")
 @click.argument("name", shell_complete=job_names)
 @_output
 @click.pass_obj
@@ -161,7 +159,7 @@ def classic_document(found: Workload, pods: Sequence[PodItem]) -> dict[str, Any]
             {
                 "name": pod.name,
                 "status": pod_word(pod),
-                "age": ages.age(pod.born_at),
+                "age": ages.age(pod.created_at),
                 "node": pod.node or "N/A",
                 "chief": pod is current[0],
                 **({} if pod.progress_percent is None else {"progress": pod.progress_percent}),
@@ -178,8 +176,8 @@ def pod_word(pod: PodItem) -> str:
     """The status of a pod, as the older command names it."""
     if pod.phase == "ended":
         return OUTCOME_WORDS.get(pod.outcome or "", "Unknown")
-    if pod.trouble:
-        return pod.trouble.partition(":")[0]
+    if pod.problem:
+        return pod.problem.partition(":")[0]
     return POD_WORDS.get(pod.phase, pod.phase)
 
 
@@ -220,7 +218,7 @@ def _draw_pods(screen: Screen, found: Workload, pods: list[PodItem]) -> None:
         Column("POD", lambda pod: pod.name),
         Column("STATUS", pod_word),
         Column("TYPE", lambda _: type_word(found)),
-        Column("AGE", lambda pod: ages.age(pod.born_at, at)),
+        Column("AGE", lambda pod: ages.age(pod.created_at, at)),
         Column("NODE", lambda pod: pod.node or "N/A"),
     ]
     if pods:

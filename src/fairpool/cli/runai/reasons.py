@@ -10,7 +10,7 @@ import click
 from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.details import event_text, pod_word
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import PROSE, output_flag, screen_here, show
 from fairpool.cli.runai.projects import quota_text
 from fairpool.cli.runai.session import Session, job
@@ -29,9 +29,7 @@ NEXT_STEP = {
 }
 
 
-@click.command(
-    "why", cls=Command, short_help="Explain why a job is waiting, stopped or failed.", example="runai why hyper1"
-)
+@command("why", "runai why hyper1")
 @click.argument("name", shell_complete=job_names)
 @click.pass_obj
 def why(options: GlobalOptions, name: str) -> None:
@@ -87,15 +85,13 @@ def _last_end(found: Workload, pods: Sequence[PodItem]) -> list[str]:
     if not ends or found.phase not in ("Pending", "Creating", "Initializing", "Failed"):
         return []
     last = max(ends, key=lambda pod: pod.since)
-    words = last.detail or last.trouble or last.cause or ""
+    words = last.detail or last.problem or last.cause or ""
     if not words or words in found.phase_message:
         return []
     return [f"Its last try, {last.name}, ended {ages.age(last.since)} ago: {words.rstrip('.')}."]
 
 
-@click.command(
-    "history", cls=Command, short_help="Show every try of a job's pods.", example="runai history hyper1 --events"
-)
+@command("history", "runai history hyper1 --events")
 @click.argument("name", shell_complete=job_names)
 @flag("--events", "with_events", is_flag=True, help="Also show all events.")
 @output_flag
@@ -109,7 +105,7 @@ def history(options: GlobalOptions, name: str, with_events: bool, output: str | 
         pods = client.history(workload)
         events = client.events(workload)
     documents = {
-        "lives": document(pods),
+        "pods": document(pods),
         "events": document(events),
     }
     show(output, pod_columns(), pods, documents=documents)
@@ -126,12 +122,12 @@ def pod_columns() -> list[Column[PodItem]]:
         Column("POD", lambda pod: pod.name),
         Column("STATUS", pod_word),
         Column("NODE", lambda pod: pod.node or "-"),
-        Column("BORN", lambda pod: ages.local(pod.born_at), spare=2),
+        Column("CREATED", lambda pod: ages.local(pod.created_at), spare=2),
         Column("RAN", _ran),
         Column("EXIT", lambda pod: "-" if pod.exit_code is None else str(pod.exit_code), spare=1),
         Column("DEVICES", lambda pod: ",".join(map(str, pod.devices)) or "-", wide=True),
         Column("ID", lambda pod: pod.id, wide=True),
-        Column("WHY", lambda pod: pod.detail or pod.cause or pod.trouble or "-", least=PROSE),
+        Column("WHY", lambda pod: pod.detail or pod.cause or pod.problem or "-", least=PROSE),
     ]
 
 

@@ -26,7 +26,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
-from sqlalchemy import Connection as Connection  # the rest of the room takes it from here
+from sqlalchemy import Connection as Connection  # the other modules of the store import it from here
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy import Table as Table
 from sqlalchemy.exc import DBAPIError
