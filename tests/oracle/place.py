@@ -219,6 +219,9 @@ def _holds(rule: NodeSelectorRequirement, node: Node) -> bool:
 
 def _is_near(world: World, pod: PodState, rule: PodAffinityTerm, node: Node) -> bool:
     """In a domain with a matching pod; the first pod of its kind may go to any domain."""
+    if world.policy.near_what_stays:
+        leaving = [other for other in world.pods.values() if other.status is Status.LEAVING]
+        world = world.with_pods(*(PodState(other.row, Status.WAITING) for other in leaving))
     if _is_beside(world, pod, rule, node):
         return True
     is_first = not any(_is_beside(world, pod, rule, other) for other in world.nodes.values())

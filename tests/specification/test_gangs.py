@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fairpool.model.workload import NodeSelectorOperator, NodeSelectorRequirement
+from fairpool.model.workload import NodeSelectorOperator, NodeSelectorRequirement, PodAffinityTerm
 from tests.scenario import World, check
 
 
@@ -250,3 +250,24 @@ def test_a_gang_gets_victims_on_the_nodes_that_its_pods_are_tied_to(hosts: tuple
 
 def on_host(name: str) -> tuple[tuple[NodeSelectorRequirement, ...], ...]:
     return ((NodeSelectorRequirement("host", NodeSelectorOperator.IN, (name,)),),)
+
+
+def test_a_pod_does_not_take_the_place_of_the_neighbour_that_it_must_be_near_to() -> None:
+    """It would lose its promise once the neighbour has left, who would come back: for ever."""
+    world = World("""
+        node    n1: 1 gpu, label host=n1
+        queue   vision: quota 0
+        queue   speech: quota 1
+        running v of vision: 1 gpu on n1
+        pending p of speech: 1 gpu
+    """)
+    near = (PodAffinityTerm("host", (("app", "v"),)),)
+    running, waiting = world.snapshot.pods
+    world.snapshot = replace(
+        world.snapshot,
+        pods=(
+            replace(running, shape=replace(running.shape, labels=(("app", "v"),))),
+            replace(waiting, shape=replace(waiting.shape, near=near)),
+        ),
+    )
+    assert world.cycle().is_empty
