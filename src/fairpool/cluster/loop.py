@@ -34,6 +34,8 @@ from fairpool.scheduler.policy import Policy
 
 BATCH = 100
 """Orders that are sent to the engine in one call."""
+ACT_S = 1
+"""How long orders are sent at most, beyond the call that is under way. The rest is due again in the next cycle."""
 RETRY_S = 1
 RENEW_S = 5
 """How often an idle loop renews its lease."""
@@ -241,7 +243,7 @@ class Loop:
     # --- act ---
 
     def _act(self, now: Instant, orders: Iterable[Order]) -> None:
-        """Send the orders in batches, those that free devices first."""
+        """Send the orders in batches, those that free devices first, for about a second."""
         queue = sorted(orders, key=_urgency)
         for first in range(0, len(queue), BATCH):
             batch = queue[first : first + BATCH]
@@ -254,6 +256,13 @@ class Loop:
             for order, answer in zip(batch, answers, strict=True):
                 self._note_answer(now, order, answer)
             self._on_step("acted")
+            passed_ms = self._clock() - now
+            if first + BATCH < len(queue) and not 0 <= passed_ms < ACT_S * SECOND_MS:
+                # The rest follows from the ledger: it is due again after the next observation, behind new stops.
+                self._renewed_at = self._clock()
+                self._ledger.renew(self.token, self._renewed_at)
+                self._run_again = True
+                return
 
     def _note_answer(self, now: Instant, order: Order, answer: OrderResult) -> None:
         if answer.status is not OrderStatus.DONE:

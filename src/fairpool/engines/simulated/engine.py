@@ -7,6 +7,7 @@ often. Unreliable networks are not simulated here; `tests/fault_injection` wraps
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -65,6 +66,7 @@ class SimulatedEngine:
         state_file: StateFile | None = None,
     ) -> None:
         self._clock = clock
+        self._woken = threading.Event()
         self._behaviour_of = behaviour_of
         self._changes = PendingChanges(state_file)
         self._violations_noted = 0
@@ -105,6 +107,17 @@ class SimulatedEngine:
         answers = [self._answer(order, token) for order in orders]
         self._save()
         return answers
+
+    def wait(self, timeout_s: float) -> None:
+        """Sleep until something will look different, on a clock that runs by itself."""
+        change = self.next_change_at
+        left_s = timeout_s if change is None else (change - self._clock.now()) / SECOND_MS
+        self._woken.wait(max(0.0, min(timeout_s, left_s)))
+        self._woken.clear()
+
+    def wake(self) -> None:
+        """From any thread."""
+        self._woken.set()
 
     # --- what happens to nodes ---
 
