@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from fairpool.api.clusters import EventReport, PullAnswer
+from fairpool.api.message import VERSION
 from fairpool.cluster.control_link import Link
 from fairpool.cluster.cycle import CycleInput, cycle
 from fairpool.cluster.history import Event
@@ -178,6 +179,8 @@ class Loop:
         contents = self._ledger.load()
         self.cache = LedgerCache(contents)
         self._events_recorded = contents.events_through
+        if contents.protocol != VERSION:
+            self._link.pull_everything()  # what an earlier version did not know was not sent
 
     def _ledger_is_old(self) -> bool:
         """Whether the control plane has events that this ledger has not recorded yet."""

@@ -131,7 +131,7 @@ class ReportQueue:
             kind.settled()
         if not self.has_more:
             return None
-        return self._piece_of_changes(now, token)
+        return self._piece_of_changes(now, token, version)
 
     def _begin(self) -> None:
         self.send_all, self._is_sending_all, self._is_first = False, True, True
@@ -159,6 +159,7 @@ class ReportQueue:
         return self._report(
             now,
             token,
+            version=version,
             whole=in_one,
             piece=None if in_one else piece,
             workloads=workloads,
@@ -172,7 +173,7 @@ class ReportQueue:
     def _weight(self) -> int:
         return self._workloads.weight + self._nodes.weight + self._queues.weight
 
-    def _piece_of_changes(self, now: Instant, token: Token) -> PushReport:
+    def _piece_of_changes(self, now: Instant, token: Token, version: int) -> PushReport:
         room = self._piece_rows
         workloads, _ = self._workloads.take_changes(room)
         room -= sum(1 + len(each.pods) for each in workloads)
@@ -185,6 +186,7 @@ class ReportQueue:
         return self._report(
             now,
             token,
+            version=version,
             workloads=workloads,
             gone=gone,
             nodes=nodes,

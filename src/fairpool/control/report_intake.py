@@ -22,6 +22,8 @@ from fairpool.control.store import clusters as store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
+from fairpool.control.version_skew import is_withheld
+from fairpool.control.workload_documents import report_of
 from fairpool.model.ids import Instant, Token
 from fairpool.model.lifecycle import PodPhase
 
@@ -141,7 +143,7 @@ class ReportIntake:
         reported = {each.id for each in self._report.workloads}
         for workload in workload_store.unheard(connection, self._cluster, reported, self._complete.workloads):
             row = workload_store.one(connection, workload)
-            if row is not None and _is_for(row, self._cluster):
+            if row is not None and _is_for(row, self._cluster) and not is_withheld(report_of(row)):
                 declarations.observe(self._plane, connection, row, None, None)
             yield
 
