@@ -21,6 +21,7 @@ from fairpool.control.store import changes
 from fairpool.control.store.compiled import Compiled, CompiledIn
 from fairpool.control.store.database import UNITS_CPU_S, Closed, Database
 from fairpool.control.store.migrations import downgrade, upgrade
+from fairpool.control.store.sqlite import Sqlite
 from fairpool.control.store.tables import clusters, metadata, pods, revision, users, workloads
 from fairpool.model.ids import Instant
 from tests.control.house import expect, house
@@ -28,7 +29,7 @@ from tests.control.house import expect, house
 
 def with_database(path: Path, story: Callable[[Database], Awaitable[None]]) -> None:
     async def run() -> None:
-        database = Database(path / "control.sqlite")
+        database = Database(Sqlite(path / "control.sqlite"))
         await database.open(upgrade)
         try:
             await story(database)
@@ -195,7 +196,7 @@ def test_what_was_accepted_is_finished_before_it_closes(tmp_path: Path) -> None:
         assert [each.result() for each in writing] == list(range(2, 302))
 
     async def run() -> None:
-        database = Database(tmp_path / "control.sqlite")
+        database = Database(Sqlite(tmp_path / "control.sqlite"))
         await database.open(upgrade)
         await story(database)
 
@@ -204,7 +205,7 @@ def test_what_was_accepted_is_finished_before_it_closes(tmp_path: Path) -> None:
 
 def test_who_writes_after_it_has_closed_is_told_so(tmp_path: Path) -> None:
     async def story() -> None:
-        database = Database(tmp_path / "control.sqlite")
+        database = Database(Sqlite(tmp_path / "control.sqlite"))
         await database.open(upgrade)
         await database.close()
         for _ in range(2):
@@ -260,7 +261,7 @@ def test_a_database_of_the_first_release_is_brought_up_to_date_with_all_it_holds
         workload = home.train("t1")
 
     async def take_back() -> None:
-        database = Database(tmp_path / "control.sqlite")
+        database = Database(Sqlite(tmp_path / "control.sqlite"))
         await database.open(lambda connection: downgrade(connection, "0001"))
         await database.close()
 

@@ -62,7 +62,8 @@ from fairpool.control.settings import Settings
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.migrations import upgrade
-from fairpool.control.store.trouble import Unavailable
+from fairpool.control.store.sqlite import Sqlite
+from fairpool.control.store.unavailable import Unavailable
 from fairpool.model.problem import Problem
 
 log = logging.getLogger("fairpool.control")
@@ -79,7 +80,7 @@ def create_app(
     settings: Settings, *, pod_access: PodAccess | None = None, hasher: PasswordHasher | None = None
 ) -> Starlette:
     """The control plane. Opens its database when it starts and closes it when it stops."""
-    database = Database(settings.data / "control.sqlite")
+    database = Database(Sqlite(settings.data / "control.sqlite"))
     plane = Plane(settings=settings, database=database, pod_access=pod_access or NoPodAccess())
     database.after_commit = plane.notifier.notify
     router = Router(ROUTES, Endpoint, _lifespan)

@@ -32,7 +32,7 @@ from fairpool.control.app import StartupFailed, create_app
 from fairpool.control.request_log import RequestLog
 from fairpool.control.settings import Retention, Settings, is_loopback
 from fairpool.control.store import condition
-from fairpool.control.store.trouble import Unavailable
+from fairpool.control.store.unavailable import Unavailable
 from fairpool.engines.local import LocalEngine
 from fairpool.engines.port import EngineUnreachable
 from fairpool.model.node import SIMULATED_LABEL
