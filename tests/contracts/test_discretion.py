@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairpool.control import items
-from fairpool.control.discretion import told_to
+from fairpool.control.discretion import redacted_for
 from fairpool.control.guard import identify
 from fairpool.control.store import workloads as workload_store
 from tests.control.cluster import Cluster
@@ -133,7 +133,7 @@ def test_the_stream_of_changes_names_no_more(scene: Scene) -> None:
     heard = {}
     for name in ("ann", "both", "admin"):
         caller = home.http.portal.call(identify, plane, f"Bearer {home.tokens[name]}")
-        heard[name] = home.http.portal.call(told_to, plane, caller, line).decode()
+        heard[name] = home.http.portal.call(redacted_for, plane, caller, line).decode()
         json.loads(heard[name].partition("data: ")[2])
     assert not any(secret in heard["ann"] for secret in SECRETS)
     assert "speech" in heard["both"]

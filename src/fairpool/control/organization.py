@@ -1,4 +1,4 @@
-"""Declarations of departments, projects, node pools and node overrides, and what clusters are told of them."""
+"""Declarations of departments, projects, node pools and node overrides, and what clusters pull of them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def pool_view(plane: Plane, connection: Connection, project: Any, pool: str) -> 
     departments = [department_unit(row) for row in store.all_departments(connection)]
     used = bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS))
     above = None
-    siblings: list[declared.Unit] = []
+    siblings: list[declared.DeclaredProject] = []
     if used and declared.are_queues(departments):
         above = next(each for each in departments if each.name == project.department)
         rows = store.all_projects(connection, names=(), parents=(project.department,))
@@ -135,8 +135,8 @@ def _node(document: str, overrides: str | None) -> tuple[str, Node]:
 class OrganizationTree:
     """Departments and projects as they are declared, with what they hold and what there is: read once for a list."""
 
-    projects: tuple[declared.Unit, ...]
-    departments: tuple[declared.Department, ...]
+    projects: tuple[declared.DeclaredProject, ...]
+    departments: tuple[declared.DeclaredDepartment, ...]
     clusters: Mapping[str, str]
     """The cluster of each project."""
     gpus: Mapping[str, Mapping[str, int]]
@@ -306,16 +306,18 @@ def changed(plane: Plane, connection: Connection, noun: str, name: str, verb: st
     return changes.record(connection, noun, name, verb, now, project=project, kept=plane.settings.changes_kept)
 
 
-def project_unit(row: Any) -> declared.Unit:
+def project_unit(row: Any) -> declared.DeclaredProject:
     """A project's row, as it is declared."""
     body = _project_body(row.document)
-    return declared.Unit(row.name, tuple(body.resources), row.created_at, row.department, body.scheduling_rules)
+    return declared.DeclaredProject(
+        row.name, tuple(body.resources), row.created_at, row.department, body.scheduling_rules
+    )
 
 
-def department_unit(row: Any) -> declared.Department:
+def department_unit(row: Any) -> declared.DeclaredDepartment:
     """A department's row, as it is declared."""
     body = _department_body(row.document)
-    return declared.Department(row.name, tuple(body.resources), row.created_at)
+    return declared.DeclaredDepartment(row.name, tuple(body.resources), row.created_at)
 
 
 # The same text is the same value, which cannot be changed; and it is asked for at every submit.

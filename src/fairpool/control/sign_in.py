@@ -33,7 +33,7 @@ from fairpool.model.ids import SECOND_MS
 
 routes = Routes("access")
 
-LIVES = (preferences.ACCESS_TOKEN, preferences.REFRESH_TOKEN)
+LIFETIMES = (preferences.ACCESS_TOKEN, preferences.REFRESH_TOKEN)
 TOO_MANY = 429
 UNAVAILABLE = 503
 REFRESH = ("refresh", store.SPENT)
@@ -266,7 +266,7 @@ def new_tokens(connection: Connection, plane: Plane, caller: Caller, family: str
     token, refresh = "fpa_" + secrets.token_urlsafe(32), "fpr_" + secrets.token_urlsafe(32)
     now = plane.now()
     store.drop_expired(connection, now)
-    lives_s = [preferences.chosen(plane.settings, connection, key) for key in LIVES]
+    lives_s = [preferences.chosen(plane.settings, connection, key) for key in LIFETIMES]
     for each, kind, life_s in zip((token, refresh), ("access", "refresh"), lives_s, strict=True):
         store.add_token(
             connection,

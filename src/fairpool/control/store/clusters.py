@@ -142,12 +142,12 @@ def queues(connection: Connection) -> list[QueueReport]:
 
 def add_events(connection: Connection, cluster_id: str, lines: Iterable[EventReport]) -> list[EventReport]:
     """Take in lines that are not here yet; a line has a number, and comes in once."""
-    told = sorted(lines, key=lambda line: line.number)
-    if not told:
+    ordered = sorted(lines, key=lambda line: line.number)
+    if not ordered:
         return []
-    bounds = {"cluster": cluster_id, "low": told[0].number, "high": told[-1].number}
+    bounds = {"cluster": cluster_id, "low": ordered[0].number, "high": ordered[-1].number}
     known = set(_EVENT_NUMBERS.column(connection, bounds))
-    fresh = [line for line in {line.number: line for line in told}.values() if line.number not in known]
+    fresh = [line for line in {line.number: line for line in ordered}.values() if line.number not in known]
     if fresh:
         rows = [
             {
