@@ -45,12 +45,11 @@ def new_row(spec: WorkloadSpec, declaration: Declaration, **values: Any) -> dict
 
 
 def declare(plane: Plane, connection: Connection, spec: WorkloadSpec, declaration: Declaration, **values: Any) -> Any:
-    """A new workload; its row."""
+    """A new workload, whose name is not taken; its row."""
     now, kept = spec.created_at, plane.settings.changes_kept
     revision = changes.record(connection, "workload", spec.id, "created", now, project=spec.project, kept=kept)
     row = new_row(spec, declaration, **values, revision=revision)
-    if not store.add(connection, row, declaration.labels):
-        raise name_taken(spec.name)
+    store.add(connection, row, declaration.labels)
     return SimpleNamespace(**row)
 
 

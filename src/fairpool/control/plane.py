@@ -25,11 +25,11 @@ from fairpool.control.pod_access import NoPodAccess, PodAccess
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.rendered import RenderedCache
 from fairpool.control.settings import Settings
+from fairpool.control.state_cache import StateCache
 from fairpool.control.store import access as access_store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection, Database
 from fairpool.model.ids import SECOND_MS, Instant
-from fairpool.model.node import Node
 
 log = logging.getLogger("fairpool.control")
 
@@ -141,8 +141,7 @@ class Plane:
     denials: Denials = field(default_factory=lambda: Denials())
     cluster_beside: str = ""
     """The cluster whose loop runs in this process, if one does."""
-    pools: dict[str, tuple[object, dict[str, tuple[Node, ...]]]] = field(default_factory=dict)
-    """By cluster: its nodes by pool, and the state of the tables that they were read from."""
+    cache: StateCache = field(default_factory=StateCache)
 
     def __post_init__(self) -> None:
         self.change_feed = ChangeFeedCache(self.rendered)

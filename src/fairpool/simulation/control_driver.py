@@ -120,6 +120,8 @@ class ControlDriver:
                 raise unknown("project", spec.project)
             if project.phase != "Ready":
                 raise refused(409, "project.deleting", f"project {project.name} is being deleted", "use another one")
+            if workload_store.is_taken(connection, f"{spec.project}/{spec.name}"):
+                raise declarations.name_taken(spec.name)
             kind = Kind.DISTRIBUTED if spec.leader is not None else KINDS[spec.kind]
             values = {"kind": kind.value, "department": project.department, "cluster": project.cluster}
             declaration = _declaration(WorkloadWire.of(spec))

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 from sqlalchemy.engine import Row
 
-from fairpool.api.clusters import EventReport, NodeReport, QueueReport
+from fairpool.api.clusters import EventReport, QueueReport
 from fairpool.control.store.compiled import Compiled, CompiledIn
 from fairpool.control.store.tables import clusters, events, nodes, pods, queue_reports
 from fairpool.model.ids import Instant
@@ -33,7 +33,12 @@ _CLUSTER = Compiled(select(clusters).where(clusters.c.id == bindparam("id")))
 _CHANGE = Compiled(update(clusters).where(clusters.c.id == bindparam("of")))
 _ADD_NODE = Compiled(insert(nodes))
 _DROP_NODE = Compiled(delete(nodes).where(nodes.c.cluster == bindparam("of"), nodes.c.name == bindparam("node")))
-_NODES_OF = Compiled(select(nodes.c.name, nodes.c.document).where(nodes.c.cluster == bindparam("of")))
+_NODES_OF = Compiled(
+    select(nodes.c.name, nodes.c.document).where(nodes.c.cluster == bindparam("of")).order_by(nodes.c.name)
+)
+_NODES_CHANGED = Compiled(
+    update(clusters).where(clusters.c.id == bindparam("of")).values(nodes_version=clusters.c.nodes_version + 1)
+)
 _DROP_QUEUES = Compiled(delete(queue_reports).where(queue_reports.c.cluster == bindparam("of")))
 _EVENTS_OF_POD = Compiled(
     select(events.c.document)
@@ -93,32 +98,16 @@ def set_node(connection: Connection, cluster_id: str, name: str, document: str, 
 
 def drop_node(connection: Connection, cluster_id: str, name: str) -> None:
     _DROP_NODE.run(connection, {"of": cluster_id, "node": name})
+    _NODES_CHANGED.run(connection, {"of": cluster_id})
 
 
 def all_nodes(connection: Connection) -> list[Row[Any]]:
     return list(connection.execute(select(nodes).order_by(nodes.c.name, nodes.c.cluster)))
 
 
-def images(connection: Connection, cluster_id: str) -> tuple[str, ...] | None:
-    """Patterns of the images that a cluster can run; None: any that can be pulled, or unknown."""
-    mine = nodes.c.cluster == cluster_id
-    anything = select(nodes.c.name).where(mine, nodes.c.document.contains('"images":null')).limit(1)
-    if connection.execute(anything).first() is not None:
-        return None
-    rows = connection.execute(select(nodes.c.document).where(mine).order_by(nodes.c.name)).scalars()
-    found = [pattern for document in rows for pattern in NodeReport.from_json(document).images or ()]
-    return tuple(dict.fromkeys(found)) or None
-
-
-_LATEST: Any = func.max(nodes.c.revision).label("latest")
-_MANY: Any = func.count(nodes.c.name).label("many")
-_STATE_OF_NODES = Compiled(select(_LATEST, _MANY).where(nodes.c.cluster == bindparam("of")))
-
-
-def state_of_nodes(connection: Connection, cluster_id: str) -> tuple[int, int]:
-    """Another whenever the nodes of a cluster are others than before."""
-    row = _STATE_OF_NODES.one(connection, {"of": cluster_id})
-    return int(row[0] or 0), int(row[1])
+def nodes_of(connection: Connection, cluster_id: str) -> list[Any]:
+    """Name and last report of each node of a cluster, by name."""
+    return _NODES_OF.rows(connection, {"of": cluster_id})
 
 
 def set_queue(connection: Connection, cluster_id: str, report: QueueReport) -> None:

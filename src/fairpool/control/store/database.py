@@ -34,7 +34,7 @@ T = TypeVar("T")
 Unit = Callable[[Connection], T]
 
 UNITS_PER_COMMIT = 128
-UNITS_CPU_S = 0.02
+UNITS_S = 0.02
 """With more at a time, the event loop would be busy for longer than those who only read should wait."""
 
 BUSY_S = 5.0
@@ -132,6 +132,8 @@ class Database:
         self._reading: Connection | None = None
         self.after_commit: Callable[[], None] = lambda: None
         self._then: list[Callable[[], None]] = []
+        self.undone = 0
+        """Units and transactions that were undone. Numbers that they took from counters are used again."""
 
     async def open(self, prepare: Callable[[Connection], None]) -> None:
         """Connect, bring the tables up to date with `prepare`, and begin to take units. Raises `Unavailable`."""
@@ -245,8 +247,8 @@ class Database:
         """The transaction was begun."""
         batch: list[_Pending[Any]] = []
         try:
-            until = time.thread_time() + UNITS_CPU_S
-            while self._queue and len(batch) < UNITS_PER_COMMIT and time.thread_time() < until:
+            until = time.perf_counter() + UNITS_S
+            while self._queue and len(batch) < UNITS_PER_COMMIT and time.perf_counter() < until:
                 batch.append(self._queue.popleft())
                 self._carry_out(batch[-1])
             self._in_commit_thread(self._driver.commit, lambda _, error: self._end(batch, error))
@@ -315,6 +317,7 @@ class Database:
                 raise
             del self._then[asked:]
             self._driver.undo_to_savepoint()
+            self.undone += 1
             pending.error = error
         else:
             self._driver.release()
@@ -341,6 +344,7 @@ class Database:
                 self._at_rest.set()
 
     def _roll_back(self) -> None:
+        self.undone += 1
         with suppress(Exception):  # then the next transaction cannot begin, and its callers get the error
             self._driver.roll_back()
 
