@@ -18,7 +18,7 @@ from bench._stopwatch import Result, aloud, peak_mib, silent
 from bench._through_loop import ThroughLoop
 from bench._worlds import GPUS_PER_NODE, nodes
 from fairpool.model.ids import QueueId
-from fairpool.model.organization import OverQuota, Queue, gpu_entitlement
+from fairpool.model.organization import OverQuotaChoice, Queue, gpu_entitlement
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.scheduler.policy import Pass, Policy
 
@@ -41,7 +41,7 @@ class Case:
     name: str
     about: str
     knobs: Knobs = field(default_factory=Knobs)
-    over_quota: OverQuota | None = None
+    over_quota: OverQuotaChoice | None = None
     """None: what is idle is lent in proportion to quota."""
 
 
@@ -71,7 +71,7 @@ CASES = (
     Case("levels-guard-4d", "levels, and four days", _turned(*LEVELS_GPU_H, policy=_guard(4 * DAY_S))),
     Case("levels-no-reclaim", "levels, nothing taken back", _turned(*LEVELS_GPU_H, policy=NO_RECLAIM)),
     Case("usage-7d", "what a queue used counts against it, by half after a week", _turned(usage_half_life_s=7 * DAY_S)),
-    Case("equal-weights", "what is idle is lent in equal parts", _turned(), OverQuota.MEDIUM),
+    Case("equal-weights", "what is idle is lent in equal parts", _turned(), OverQuotaChoice.MEDIUM),
 )
 
 
@@ -136,7 +136,7 @@ def _meter(point: Point) -> Meter:
     return Meter(everybody[: point.jobs], quotas(everybody, capacity), capacity)
 
 
-def queues(quota: Mapping[QueueId, int], over_quota: OverQuota | None = None) -> list[Queue]:
+def queues(quota: Mapping[QueueId, int], over_quota: OverQuotaChoice | None = None) -> list[Queue]:
     """A queue for each virtual cluster."""
     return [
         Queue(id=name, gpu=gpu_entitlement(gpus * WHOLE_GPU_MILLI, over_quota)) for name, gpus in sorted(quota.items())

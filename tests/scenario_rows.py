@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, QueueId
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.node import MigStrategy, Node, Taint, TaintEffect, Topology
-from fairpool.model.organization import Entitlement, OverQuota, Queue, gpu_entitlement
+from fairpool.model.organization import Entitlement, OverQuotaChoice, Queue, gpu_entitlement
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, parse_gpus
 from fairpool.model.workload import (
     NO_GPU,
@@ -125,7 +125,7 @@ class QueueDraft:
     queue: Queue
     quota_milli: int = 0
     limit_milli: int = UNLIMITED
-    over_quota: OverQuota | None = None
+    over_quota: OverQuotaChoice | None = None
     weight: float | None = None
     usage: float = 0.0
 
@@ -155,7 +155,7 @@ QUEUE_PHRASES: tuple[Phrase[QueueDraft], ...] = (
     Phrase(
         "over quota off|lowest|low|medium|high",
         r"over quota (off|lowest|low|medium|high)",
-        lambda d, m: replace(d, over_quota=OverQuota(m[1])),
+        lambda d, m: replace(d, over_quota=OverQuotaChoice(m[1])),
     ),
     Phrase("priority 200", r"priority (\d+)", lambda d, m: _with(d, priority=int(m[1]))),
     Phrase("in research", r"in (\S+)", lambda d, m: _with(d, parent=QueueId(m[1]))),
@@ -418,7 +418,7 @@ def _placed(pod: Pod, index: int, verb: str, draft: GroupDraft, snapshot: Snapsh
 
 @dataclass
 class FreeDevices:
-    """Which parts of which devices nobody holds, so that scenarios need not number devices."""
+    """Which parts of which devices are free, so that scenarios need not number devices."""
 
     snapshot: Snapshot
     soon: bool = False

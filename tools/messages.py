@@ -3,7 +3,7 @@
 Two kinds of golden files, compared with the code by `tests/architecture/test_messages.py`:
 
     tests/golden/help/*.txt      the help page of every command, at 80 columns
-    tests/golden/messages/*.txt  every text in a room's code that has words in it, by module, in source order
+    tests/golden/messages/*.txt  every text in a package's code that has words in it, by module, in source order
 
 A text is any string or f-string of at least two words that is neither a docstring nor a pattern nor a statement of SQL;
 what is filled in stands in braces. That is more than people see, and leaves out nothing they do.
@@ -32,15 +32,15 @@ UNSEEN = ("control/store/migrations/", "agent/pod/")
 
 def golden_files() -> dict[str, str]:
     """Path below `tests/golden` to what should be in it."""
-    rooms: dict[str, list[str]] = {}
+    packages: dict[str, list[str]] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         module = path.relative_to(SOURCE).as_posix()
         if any(part in module for part in UNSEEN):
             continue
         found = list(texts_of(ast.parse(path.read_text(encoding="utf-8"))))
         if found:
-            rooms.setdefault(module.partition("/")[0].removesuffix(".py"), []).append(_section(module, found))
-    files = {f"messages/{room}.txt": "\n".join(sections) for room, sections in rooms.items()}
+            packages.setdefault(module.partition("/")[0].removesuffix(".py"), []).append(_section(module, found))
+    files = {f"messages/{package}.txt": "\n".join(sections) for package, sections in packages.items()}
     return files | {f"help/{name}.txt": "\n".join(help_pages(name, command)) for name, command in _commands().items()}
 
 

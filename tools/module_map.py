@@ -12,7 +12,7 @@ from pathlib import Path
 from tools.tidy.tree import Module, Tree
 
 PAGE = "docs/reference/modules.md"
-ROOMS = (
+PACKAGES = (
     *("model", "scheduler", "api", "agent", "engines", "cluster", "control"),
     *("platform", "simulation", "replay", "cli"),
 )
@@ -52,8 +52,8 @@ def _folder(path: str) -> str:
 
 
 def _place(folder: str) -> tuple[int, str]:
-    room = folder.partition("/")[0]
-    return (ROOMS.index(room) if room in ROOMS else len(ROOMS), folder)
+    package = folder.partition("/")[0]
+    return (PACKAGES.index(package) if package in PACKAGES else len(PACKAGES), folder)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Fairpool: GPU pooling and fair-share scheduling.
 
-Each sub-package is one room of the house described in ARCHITECTURE.md; import from the room you need.
+ARCHITECTURE.md describes the sub-packages; import from the one you need.
 This module holds the version and nothing else, so that importing it costs nothing.
 """
 

@@ -1,1 +1,1 @@
-"""Tests of the house itself: its rules, its walls, its papers."""
+"""Tests of the repository itself: import rules, house rules, messages."""

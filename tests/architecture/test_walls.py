@@ -1,4 +1,4 @@
-"""Each import wall of pyproject.toml stops the trespass it is there for.
+"""Each import contract of pyproject.toml catches the violation it is there for.
 
 Every test copies our contracts beside a toy `fairpool` with one wrong import, and asks import-linter.
 The real tree is checked by `make check`.
@@ -12,8 +12,8 @@ import pytest
 
 PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
-STACKED = "Rooms are stacked: a room may look down, never up or sideways"
-PURE = "Deciding code has no clock, dice, disk, log or network"
+STACKED = "Packages are layered: a package imports from lower layers only"
+PURE = "Deciding code has no clock, randomness, disk, log or network"
 COLUMNS = "NumPy stays in the scheduler"
 COMMANDS = "Click stays with the commands"
 WIRE = "Pydantic stays on the wire"
@@ -21,20 +21,20 @@ DECLARING = "The control plane does not know how pods are placed or run"
 PORT = "The cluster loop knows the engine port, never an engine"
 REPLAY = "Replay needs the scheduler and the model, nothing that runs"
 CALLERS = "runai and runai-adm know the API and the model"
-DRIVER = "NVML has one doorkeeper"
-ADMITTING = "Admission, roles and filters decide; they have no clock, dice, disk, log or network"
+DRIVER = "NVML is used in one module"
+ADMITTING = "Admission, roles and filters decide; they have no clock, randomness, disk, log or network"
 TABLES = "SQL stays in the store"
 WEB = "The web framework stays in the control plane"
 
-TRESPASSES = [
+VIOLATIONS = [
     ("model/node.py", "import fairpool.scheduler.plan", STACKED),
     ("scheduler/plan.py", "import fairpool.api.workloads", STACKED),
     ("cluster/loop.py", "import fairpool.control.app", STACKED),
     ("engines/local.py", "import fairpool.cluster.loop", STACKED),
     ("control/app.py", "import fairpool.cli.main", STACKED),
     ("platform/assembly.py", "import fairpool.cli.main", STACKED),
-    ("platform/assembly.py", "import fairpool.simulation.world", STACKED),
-    ("simulation/world.py", "import fairpool.replay.saved", STACKED),
+    ("platform/assembly.py", "import fairpool.simulation.simulated_cluster", STACKED),
+    ("simulation/simulated_cluster.py", "import fairpool.replay.saved", STACKED),
     ("control/app.py", "import fairpool.platform.assembly", STACKED),
     ("utilities/__init__.py", "", STACKED),
     ("model/node.py", "import datetime", PURE),
@@ -65,18 +65,18 @@ TRESPASSES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("path", "code", "wall"), TRESPASSES, ids=lambda part: str(part).split(":")[0])
-def test_a_trespass_is_stopped(path: str, code: str, wall: str, tmp_path: Path) -> None:
-    _toy_house(tmp_path)
+@pytest.mark.parametrize(("path", "code", "contract"), VIOLATIONS, ids=lambda part: str(part).split(":")[0])
+def test_a_violation_is_caught(path: str, code: str, contract: str, tmp_path: Path) -> None:
+    _toy_package(tmp_path)
     _written(tmp_path / "fairpool" / path, code)
     answer = _lint_imports(tmp_path)
     assert answer.returncode != 0, answer.stdout
-    assert f"{wall} BROKEN" in " ".join(answer.stdout.split()), answer.stdout
+    assert f"{contract} BROKEN" in " ".join(answer.stdout.split()), answer.stdout
 
 
 @pytest.mark.slow
-def test_what_the_walls_permit_is_permitted(tmp_path: Path) -> None:
-    _toy_house(tmp_path)
+def test_what_the_contracts_permit_is_permitted(tmp_path: Path) -> None:
+    _toy_package(tmp_path)
     _written(tmp_path / "fairpool/scheduler/plan.py", "import numpy\nimport fairpool.model.node\n")
     _written(tmp_path / "fairpool/cli/main.py", "import time\nimport fairpool.scheduler.plan\n")
     _written(tmp_path / "fairpool/api/workloads.py", "import pydantic\nimport fairpool.model.node\n")
@@ -87,14 +87,14 @@ def test_what_the_walls_permit_is_permitted(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_rooms_that_do_not_exist_yet_are_no_error(tmp_path: Path) -> None:
-    _toy_house(tmp_path, rooms=NAMED_ROOMS)
+def test_modules_that_do_not_exist_yet_are_no_error(tmp_path: Path) -> None:
+    _toy_package(tmp_path, modules=NAMED_MODULES)
     answer = _lint_imports(tmp_path)
     assert answer.returncode == 0, answer.stdout
 
 
-# Rooms and modules that a contract watches over by name: import-linter wants them to exist.
-NAMED_ROOMS = (
+# Packages and modules that a contract watches over by name: import-linter wants them to exist.
+NAMED_MODULES = (
     *("model/node.py", "scheduler/plan.py", "control/app.py", "cluster/loop.py", "replay/saved.py"),
     *("cli/main.py", "cli/runai/main.py", "cli/adm/main.py"),
     *(f"control/{module}.py" for module in ("admission", "declared", "feasibility", "filters", "pod_template", "rbac")),
@@ -122,19 +122,19 @@ NAMED_ROOMS = (
         )
     ),
 )
-ALL_ROOMS = (
-    *NAMED_ROOMS,
+ALL_MODULES = (
+    *NAMED_MODULES,
     *("api/workloads.py", "agent/devices.py", "engines/port.py", "engines/local.py", "engines/simulated/engine.py"),
-    *("gateway/app.py", "platform/assembly.py", "simulation/world.py"),
+    *("gateway/app.py", "platform/assembly.py", "simulation/simulated_cluster.py"),
 )
 
 
-def _toy_house(root: Path, rooms: tuple[str, ...] = ALL_ROOMS) -> None:
+def _toy_package(root: Path, modules: tuple[str, ...] = ALL_MODULES) -> None:
     text = PYPROJECT.read_text(encoding="utf-8")
     (root / "pyproject.toml").write_text(text, encoding="utf-8")
     _written(root / "fairpool/__init__.py", "")
-    for room in rooms:
-        _written(root / "fairpool" / room, "")
+    for module in modules:
+        _written(root / "fairpool" / module, "")
 
 
 def _written(path: Path, code: str) -> None:

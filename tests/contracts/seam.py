@@ -14,7 +14,7 @@ from fairpool.model.ids import Instant, QueueId, Revision, WorkloadId
 from fairpool.model.spec import WorkloadSpec
 from fairpool.platform.in_process import InProcessControl
 from fairpool.simulation.control_driver import ControlDriver
-from tests.control.house import START, House, codes, expect, house
+from tests.control.control_plane import START, ControlPlane, codes, control_plane, expect
 
 PROJECT = "team-a"
 WORKLOADS = "/api/v1/workloads"
@@ -51,18 +51,18 @@ class Seam(Protocol):
 class OverHttp:
     """The application, and every call through its routes."""
 
-    def __init__(self, home: House) -> None:
-        self.home = home
-        home.project(PROJECT)
+    def __init__(self, control: ControlPlane) -> None:
+        self.control = control
+        control.project(PROJECT)
 
     def pull(self, after: int = 0) -> PullAnswer:
-        return self.home.pull(after)
+        return self.control.pull(after)
 
     def push(self, report: PushReport) -> PushAnswer:
-        return self.home.push(report)
+        return self.control.push(report)
 
     def submit(self, name: str) -> WorkloadId:
-        return WorkloadId(self.home.train(name)["id"])
+        return WorkloadId(self.control.train(name)["id"])
 
     def suspend(self, workload: WorkloadId) -> str:
         return self._ask("POST", f"{workload}/suspend")
@@ -74,33 +74,33 @@ class OverHttp:
         return self._ask("DELETE", f"{workload}?force=true" if force else workload)
 
     def _ask(self, method: str, path: str) -> str:
-        answer = self.home.call(method, f"{WORKLOADS}/{path}")
+        answer = self.control.call(method, f"{WORKLOADS}/{path}")
         return "" if answer.status_code == 202 else codes(answer)[0]
 
     def add_project(self, name: str) -> None:
-        self.home.project(name)
+        self.control.project(name)
 
     def phase(self, workload: WorkloadId) -> str:
-        return str(expect(self.home.call("GET", f"{WORKLOADS}/{workload}"), 200)["phase"])
+        return str(expect(self.control.call("GET", f"{WORKLOADS}/{workload}"), 200)["phase"])
 
     def nodes(self) -> dict[str, bool]:
-        listed = expect(self.home.call("GET", "/api/v1/nodes"), 200)["nodes"]
+        listed = expect(self.control.call("GET", "/api/v1/nodes"), 200)["nodes"]
         return {each["name"]: each["status"] == "Ready" for each in listed}
 
     def events(self, workload: WorkloadId) -> list[tuple[int, str]]:
-        listed = expect(self.home.call("GET", f"{WORKLOADS}/{workload}/events"), 200)["events"]
+        listed = expect(self.control.call("GET", f"{WORKLOADS}/{workload}/events"), 200)["events"]
         return [(each["sequence"], each["kind"]) for each in listed]
 
 
 class InProcess(OverHttp):
     """The same application, whose cluster runs in the same process and calls it without HTTP."""
 
-    def __init__(self, home: House) -> None:
-        super().__init__(home)
-        portal = home.http.portal
+    def __init__(self, control: ControlPlane) -> None:
+        super().__init__(control)
+        portal = control.http.portal
         assert portal is not None
-        own = portal.call(cluster_beside, home.app.state.plane)
-        self._calls = InProcessControl(home.app.state.plane, own.uuid, portal.call(asyncio.get_running_loop))
+        own = portal.call(cluster_beside, control.app.state.plane)
+        self._calls = InProcessControl(control.app.state.plane, own.uuid, portal.call(asyncio.get_running_loop))
 
     def pull(self, after: int = 0) -> PullAnswer:
         return self._calls.pull(Revision(after), 0.0)
@@ -168,5 +168,5 @@ def seam_of(kind: str, changes_kept: int = 100_000) -> Iterator[Seam]:
         yield simulated
         simulated.control.close()
         return
-    with house(changes_kept=changes_kept) as home:
-        yield OverHttp(home) if kind == "over HTTP" else InProcess(home)
+    with control_plane(changes_kept=changes_kept) as control:
+        yield OverHttp(control) if kind == "over HTTP" else InProcess(control)

@@ -6,93 +6,154 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.control.house import House, expect, gone, house, node
+from fairpool.api.clusters import PushAnswer, PushReport
+from fairpool.control.report_intake import ReportIntake
+from tests.control.control_plane import ControlPlane, control_plane, event, expect, gone, node
 
 WORKLOADS = "/api/v1/workloads"
 
 
 @pytest.fixture
-def home() -> Iterator[House]:
-    with house() as home:
-        home.project("team-a")
-        yield home
+def control() -> Iterator[ControlPlane]:
+    with control_plane() as control:
+        control.project("team-a")
+        yield control
 
 
-def test_what_a_report_says_is_what_people_see(home: House) -> None:
-    workload = home.train("t1")
-    home.push(home.report(whole=True, workloads=(home.runs(workload["id"]),), nodes=(node("n1"),)))
-    shown = expect(home.call("GET", f"{WORKLOADS}/{workload['id']}"), 200)
+def test_what_a_report_says_is_what_people_see(control: ControlPlane) -> None:
+    workload = control.train("t1")
+    control.push(control.report(whole=True, workloads=(control.runs(workload["id"]),), nodes=(node("n1"),)))
+    shown = expect(control.call("GET", f"{WORKLOADS}/{workload['id']}"), 200)
     assert (shown["phase"], shown["actualPhase"], shown["runningPods"]) == ("Running", "Running", 1)
     assert (shown["currentNodes"], shown["allocatedResources"]["gpu"]) == (["n1"], 1.0)
-    pods = expect(home.call("GET", f"{WORKLOADS}/{workload['id']}/pods"), 200)["pods"]
+    pods = expect(control.call("GET", f"{WORKLOADS}/{workload['id']}/pods"), 200)["pods"]
     assert [(each["name"], each["phase"], each["node"]) for each in pods] == [("t1-0-0", "running", "n1")]
-    project = expect(home.call("GET", "/api/v1/org-unit/projects/team-a"), 200)
+    project = expect(control.call("GET", "/api/v1/org-unit/projects/team-a"), 200)
     assert (project["allocatedGpus"], project["workloads"]) == (1.0, 1)
-    assert [each["name"] for each in expect(home.call("GET", "/api/v1/nodes"), 200)["nodes"]] == ["n1"]
+    assert [each["name"] for each in expect(control.call("GET", "/api/v1/nodes"), 200)["nodes"]] == ["n1"]
 
 
-def test_every_pod_stays_in_the_history(home: House) -> None:
-    workload = home.train("t1")
-    home.push(home.report(whole=True, workloads=(home.failed(workload["id"]),)))
-    expect(home.call("POST", f"{WORKLOADS}/{workload['id']}/resume"), 202)
-    home.push(home.report(workloads=(home.runs(workload["id"], run=1),)))
-    lives = expect(home.call("GET", f"{WORKLOADS}/{workload['id']}/history"), 200)["history"]
-    assert [(each["incarnation"], each.get("outcome")) for each in lives] == [
+def test_every_pod_stays_in_the_history(control: ControlPlane) -> None:
+    workload = control.train("t1")
+    control.push(control.report(whole=True, workloads=(control.failed(workload["id"]),)))
+    expect(control.call("POST", f"{WORKLOADS}/{workload['id']}/resume"), 202)
+    control.push(control.report(workloads=(control.runs(workload["id"], run=1),)))
+    pods = expect(control.call("GET", f"{WORKLOADS}/{workload['id']}/history"), 200)["history"]
+    assert [(each["incarnation"], each.get("outcome")) for each in pods] == [
         (0, "error"),
         (1, None),
     ]
     # A cluster that lost its ledger goes on from the highest incarnation, and repeats none.
-    assert home.pull().workloads[0].incarnations == {0: 1}
+    assert control.pull().workloads[0].incarnations == {0: 1}
 
 
-def test_a_workload_that_is_gone_stays_gone_and_is_still_shown_on_request(home: House) -> None:
-    workload = home.train("t1")
-    expect(home.call("DELETE", f"{WORKLOADS}/{workload['id']}"), 202)
-    read = home.pull().revision
-    home.push(home.report(whole=True, gone=(gone(workload["id"]),)))
-    answer = home.pull(read)
+def test_a_workload_that_is_gone_stays_gone_and_is_still_shown_on_request(control: ControlPlane) -> None:
+    workload = control.train("t1")
+    expect(control.call("DELETE", f"{WORKLOADS}/{workload['id']}"), 202)
+    read = control.pull().revision
+    control.push(control.report(whole=True, gone=(gone(workload["id"]),)))
+    answer = control.pull(read)
     assert list(answer.removed) == [workload["id"]]
-    home.push(home.report(workloads=(home.runs(workload["id"]),)))
-    assert expect(home.call("GET", WORKLOADS), 200)["workloads"] == []
-    shown = expect(home.call("GET", f"{WORKLOADS}?deleted=true"), 200)["workloads"]
+    control.push(control.report(workloads=(control.runs(workload["id"]),)))
+    assert expect(control.call("GET", WORKLOADS), 200)["workloads"] == []
+    shown = expect(control.call("GET", f"{WORKLOADS}?deleted=true"), 200)["workloads"]
     assert [(each["name"], each["phase"]) for each in shown] == [("t1", "Deleted")]
 
 
-def test_one_cluster_cannot_speak_of_anothers_work(home: House) -> None:
-    workload = home.train("t1")
-    other = expect(home.call("POST", "/api/v1/clusters", {"name": "other"}), 201)
-    home.cluster_token = other["token"]
-    assert home.pull().workloads == ()
-    home.push(home.report(whole=True, workloads=(home.runs(workload["id"]),), gone=(gone(workload["id"]),)))
-    assert expect(home.call("GET", f"{WORKLOADS}/{workload['id']}"), 200)["phase"] == "Creating"
+def test_one_cluster_cannot_speak_of_anothers_work(control: ControlPlane) -> None:
+    workload = control.train("t1")
+    other = expect(control.call("POST", "/api/v1/clusters", {"name": "other"}), 201)
+    control.cluster_token = other["token"]
+    assert control.pull().workloads == ()
+    control.push(control.report(whole=True, workloads=(control.runs(workload["id"]),), gone=(gone(workload["id"]),)))
+    assert expect(control.call("GET", f"{WORKLOADS}/{workload['id']}"), 200)["phase"] == "Creating"
 
 
-def test_people_do_not_pull_and_clusters_do_nothing_else(home: House) -> None:
-    assert home.call("POST", "/api/v1/cluster/pull", {"after": 0}).status_code == 403
-    home.tokens["cluster"] = home.cluster_token
+def test_people_do_not_pull_and_clusters_do_nothing_else(control: ControlPlane) -> None:
+    assert control.call("POST", "/api/v1/cluster/pull", {"after": 0}).status_code == 403
+    control.tokens["cluster"] = control.cluster_token
     for path in ("/api/v1/me", WORKLOADS, "/api/v1/changes"):
-        assert home.call("GET", path, by="cluster").status_code == 403
+        assert control.call("GET", path, by="cluster").status_code == 403
 
 
-def test_marks_on_a_node_reach_the_cluster(home: House) -> None:
-    home.push(home.report(whole=True, nodes=(node("n1"),)))
+def test_marks_on_a_node_reach_the_cluster(control: ControlPlane) -> None:
+    control.push(control.report(whole=True, nodes=(node("n1"),)))
     drain = {"taints": [{"key": "runai", "value": "drain", "effect": "NoExecute"}], "labels": {"run.ai/type": "a"}}
-    shown = expect(home.call("PUT", "/api/v1/nodes/n1/overrides", drain), 200)
+    shown = expect(control.call("PUT", "/api/v1/nodes/n1/overrides", drain), 200)
     assert shown["taints"][0]["key"] == "runai"
-    organization = home.pull().organization
+    organization = control.pull().organization
     assert organization is not None
     marks = organization.to_organization().marks["n1"]  # type: ignore[index]
     assert (str(marks.taints[0]), marks.labels) == ("runai=drain:NoExecute", (("run.ai/type", "a"),))
-    assert home.call("PUT", "/api/v1/nodes/n2/overrides", drain).status_code == 404
+    assert control.call("PUT", "/api/v1/nodes/n2/overrides", drain).status_code == 404
 
 
-def test_a_cluster_that_falls_silent_shows_as_disconnected(home: House) -> None:
+def test_a_cluster_that_falls_silent_shows_as_disconnected(control: ControlPlane) -> None:
     def state() -> str:
-        clusters = expect(home.call("GET", "/api/v1/clusters"), 200)["clusters"]
+        clusters = expect(control.call("GET", "/api/v1/clusters"), 200)["clusters"]
         return str(clusters[0]["status"]["state"])
 
     assert state() == "WaitingToConnect"
-    home.pull()
+    control.pull()
     assert state() == "Connected"
-    home.clock.turn(61)
+    control.clock.turn(61)
     assert state() == "Disconnected"
+
+
+# --- a report is taken in row by row, in slices between which users are answered ---
+
+
+class Slices:
+    """A report that is taken in one row at a time."""
+
+    def __init__(self, control: ControlPlane, report: PushReport) -> None:
+        self.control = control
+        self.plane = control.app.state.plane
+        self.intake = ReportIntake(self.plane, control.cluster, report, slice_s=0)
+
+    def go_on(self, slices: int = 1_000_000) -> PushAnswer | None:
+        portal = self.control.http.portal
+        assert portal is not None
+        answer = None
+        while slices and answer is None:
+            answer = portal.call(self.plane.write, self.intake.go_on)
+            slices -= 1
+        return answer
+
+
+def test_what_users_do_between_two_slices_of_a_report_is_not_undone_by_it(control: ControlPlane) -> None:
+    ids = [control.train(f"t{number}")["id"] for number in range(4)]
+    slices = Slices(control, control.report(whole=True, workloads=tuple(map(control.runs, ids))))
+    assert slices.go_on(2) is None
+    expect(control.call("POST", f"{WORKLOADS}/{ids[3]}/suspend"), 202)
+    expect(control.call("DELETE", f"{WORKLOADS}/{ids[2]}"), 202)
+    answer = slices.go_on()
+    assert answer is not None
+    assert answer.taken
+    shown = [expect(control.call("GET", f"{WORKLOADS}/{each}"), 200) for each in ids]
+    assert [(each["phase"], each["desiredPhase"]) for each in shown] == [
+        ("Running", "Running"),
+        ("Running", "Running"),
+        ("Deleting", "Deleted"),
+        ("Running", "Stopped"),
+    ]
+
+
+def test_a_report_that_stops_half_way_is_taken_in_when_it_comes_again(control: ControlPlane) -> None:
+    ids = [control.train(f"t{number}")["id"] for number in range(4)]
+    levels = tuple(map(control.runs, ids))
+    Slices(control, control.report(whole=True, workloads=levels)).go_on(3)
+    answer = control.push(control.report(whole=True, workloads=levels, events=(event(1, ids[0]),)))
+    assert (answer.taken, answer.number, answer.want_whole) == (True, 2, False)
+    assert [each["phase"] for each in expect(control.call("GET", WORKLOADS), 200)["workloads"]] == ["Running"] * 4
+
+
+def test_an_older_report_stops_when_a_newer_one_was_taken_in_between(control: ControlPlane) -> None:
+    workload = control.train("t1")["id"]
+    older = Slices(control, control.report(workloads=(control.runs(workload),), nodes=(node("n1"), node("n2"))))
+    assert older.go_on(1) is None
+    control.push(control.report(whole=True, workloads=(control.failed(workload),)))
+    answer = older.go_on()
+    assert answer is not None
+    assert (answer.taken, answer.number) == (False, 2)
+    assert expect(control.call("GET", "/api/v1/nodes"), 200)["nodes"] == []

@@ -18,7 +18,7 @@ import pytest
 from fairpool.agent import namespaces
 from fairpool.control.store import condition
 from fairpool.control.store.database import Database
-from tests.control.house import House, codes, house
+from tests.control.control_plane import ControlPlane, codes, control_plane
 from tests.specification.test_archive import new_database
 
 pytestmark = pytest.mark.slow
@@ -27,21 +27,21 @@ PROJECTS, WORKLOADS = "/api/v1/org-unit/projects", "/api/v1/workloads"
 PATIENCE_S = 120.0
 
 
-def database_of(home: House) -> Database:
-    database = home.app.state.plane.database
+def database_of(control: ControlPlane) -> Database:
+    database = control.app.state.plane.database
     assert isinstance(database, Database)
     return database
 
 
-def pragma(home: House, text: str) -> None:
+def pragma(control: ControlPlane, text: str) -> None:
     """On both connections, between two requests."""
-    for connection in (database_of(home)._writing, database_of(home)._reading):
+    for connection in (database_of(control)._writing, database_of(control)._reading):
         assert connection is not None
         connection.exec_driver_sql(f"PRAGMA {text}").close()
 
 
-def create(home: House, name: str) -> Any:
-    return home.call("POST", PROJECTS, {"name": name, "resources": [{"gpu": {"deserved": 1}}]})
+def create(control: ControlPlane, name: str) -> Any:
+    return control.call("POST", PROJECTS, {"name": name, "resources": [{"gpu": {"deserved": 1}}]})
 
 
 def refused_by_name(answer: Any, status: int, code: str) -> bool:
@@ -49,88 +49,88 @@ def refused_by_name(answer: Any, status: int, code: str) -> bool:
 
 
 @contextmanager
-def zeroed(home: House) -> Iterator[None]:
+def zeroed(control: ControlPlane) -> Iterator[None]:
     """Every page but the first is gone, and what was read before is forgotten."""
-    path: Path = home.app.state.plane.settings.data / "control.sqlite"
-    pragma(home, "wal_checkpoint(TRUNCATE)")
+    path: Path = control.app.state.plane.settings.data / "control.sqlite"
+    pragma(control, "wal_checkpoint(TRUNCATE)")
     whole = path.read_bytes()
     page_bytes = int.from_bytes(whole[16:18], "big")
     with path.open("r+b") as file:
         file.seek(page_bytes)
         file.write(bytes(len(whole) - page_bytes))
-    pragma(home, "shrink_memory")
+    pragma(control, "shrink_memory")
     try:
         yield
     finally:
         with path.open("r+b") as file:
             file.write(whole)
-        pragma(home, "shrink_memory")
+        pragma(control, "shrink_memory")
 
 
 def test_after_damage_was_seen_no_change_is_acknowledged(tmp_path: Path) -> None:
-    with house(tmp_path) as home:
-        home.project("team-a")
-        home.call("GET", WORKLOADS)  # the caller is known from now on
-        with zeroed(home):
-            assert refused_by_name(home.call("GET", WORKLOADS), 503, "database.damaged")
-            assert refused_by_name(create(home, "team-b"), 503, "database.damaged")
-        assert home.call("GET", WORKLOADS).status_code == 200, "what can be read is read"
-        assert refused_by_name(create(home, "team-b"), 503, "database.damaged"), "until a start has checked the file"
-    with house(tmp_path) as home:
-        assert create(home, "team-b").status_code == 201
+    with control_plane(tmp_path) as control:
+        control.project("team-a")
+        control.call("GET", WORKLOADS)  # the caller is known from now on
+        with zeroed(control):
+            assert refused_by_name(control.call("GET", WORKLOADS), 503, "database.damaged")
+            assert refused_by_name(create(control, "team-b"), 503, "database.damaged")
+        assert control.call("GET", WORKLOADS).status_code == 200, "what can be read is read"
+        assert refused_by_name(create(control, "team-b"), 503, "database.damaged"), "until a start has checked the file"
+    with control_plane(tmp_path) as control:
+        assert create(control, "team-b").status_code == 201
 
 
 def test_a_change_that_meets_damage_is_refused_with_all_that_came_with_it(tmp_path: Path) -> None:
-    with house(tmp_path) as home:
-        home.project("team-a")
-        with zeroed(home):
-            assert refused_by_name(create(home, "team-b"), 503, "database.damaged")
-            assert refused_by_name(create(home, "team-c"), 503, "database.damaged")
+    with control_plane(tmp_path) as control:
+        control.project("team-a")
+        with zeroed(control):
+            assert refused_by_name(create(control, "team-b"), 503, "database.damaged")
+            assert refused_by_name(create(control, "team-c"), 503, "database.damaged")
 
 
 def test_text_that_is_none_is_damage(tmp_path: Path) -> None:
-    with house(tmp_path) as home:
-        home.project("team-a")
-        home.train("t1")
+    with control_plane(tmp_path) as control:
+        control.project("team-a")
+        control.train("t1")
         with closing(sqlite3.connect(tmp_path / "control.sqlite")) as other, other:
             other.execute("UPDATE workloads SET declaration = CAST(x'c328ff' AS TEXT)")
-        assert refused_by_name(home.call("GET", WORKLOADS), 503, "database.damaged")
+        assert refused_by_name(control.call("GET", WORKLOADS), 503, "database.damaged")
 
 
 def test_a_full_disk_is_called_so_and_over_when_there_is_room(tmp_path: Path) -> None:
-    with house(tmp_path) as home:
-        home.project("team-a")
-        pragma(home, "max_page_count = 1")  # as many as there are, and no more
+    with control_plane(tmp_path) as control:
+        control.project("team-a")
+        pragma(control, "max_page_count = 1")  # as many as there are, and no more
         refusals = []
         for number in range(200):
             body = {"name": f"p-{number}", "description": "x" * 200, "resources": [{"gpu": {"deserved": 1}}]}
-            answer = home.call("POST", PROJECTS, body)
+            answer = control.call("POST", PROJECTS, body)
             if answer.status_code != 201:
                 refusals.append(answer)
         assert refusals
         assert all(refused_by_name(each, 507, "disk.full") for each in refusals)
-        pragma(home, "max_page_count = 1000000")
-        assert create(home, "team-b").status_code == 201
-        shown = home.call("GET", f"{PROJECTS}?limit=500").json()
+        pragma(control, "max_page_count = 1000000")
+        assert create(control, "team-b").status_code == 201
+        shown = control.call("GET", f"{PROJECTS}?limit=500").json()
         assert len(shown["projects"]) == 2 + 200 - len(refusals), "each was acknowledged or is not there"
 
 
 def test_a_database_that_became_read_only_is_called_so(tmp_path: Path) -> None:
-    with house(tmp_path) as home:
-        home.project("team-a")
-        pragma(home, "query_only = ON")
-        assert refused_by_name(create(home, "team-b"), 503, "database.read_only")
-        assert home.call("GET", PROJECTS).status_code == 200
-        pragma(home, "query_only = OFF")
-        assert create(home, "team-b").status_code == 201
+    with control_plane(tmp_path) as control:
+        control.project("team-a")
+        pragma(control, "query_only = ON")
+        assert refused_by_name(create(control, "team-b"), 503, "database.read_only")
+        assert control.call("GET", PROJECTS).status_code == 200
+        pragma(control, "query_only = OFF")
+        assert create(control, "team-b").status_code == 201
 
 
 def test_nothing_is_acknowledged_into_a_file_that_was_removed(tmp_path: Path) -> None:
-    with house(tmp_path) as home:
-        home.project("team-a")
+    with control_plane(tmp_path) as control:
+        control.project("team-a")
         (tmp_path / "control.sqlite").rename(tmp_path / "elsewhere")
-        assert refused_by_name(create(home, "team-b"), 503, "database.moved")
-        assert refused_by_name(create(home, "team-c"), 503, "database.moved")
+        assert refused_by_name(create(control, "team-b"), 503, "database.moved")
+        assert refused_by_name(create(control, "team-c"), 503, "database.moved")
 
 
 # --- locks of others
@@ -161,16 +161,16 @@ def locked(path: Path, how: str = "BEGIN IMMEDIATE") -> Iterator[int]:
 
 @pytest.mark.parametrize("how", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
 def test_a_foreign_lock_stops_no_reader_and_is_named_to_writers(tmp_path: Path, how: str) -> None:
-    with house(tmp_path) as home:
-        home.project("team-a")
-        database_of(home)._busy_s = 1.0
+    with control_plane(tmp_path) as control:
+        control.project("team-a")
+        database_of(control)._busy_s = 1.0
         with locked(tmp_path / "control.sqlite", how) as pid:
             refusal: list[Any] = []
-            writer = threading.Thread(target=lambda: refusal.append(create(home, "team-b")))
+            writer = threading.Thread(target=lambda: refusal.append(create(control, "team-b")))
             writer.start()
             read = 0
             while writer.is_alive():
-                assert home.call("GET", PROJECTS).status_code == 200
+                assert control.call("GET", PROJECTS).status_code == 200
                 read += 1
             writer.join()
             assert read > 1, "the event loop went on"
@@ -178,22 +178,22 @@ def test_a_foreign_lock_stops_no_reader_and_is_named_to_writers(tmp_path: Path, 
             assert refused_by_name(answer, 503, "database.busy")
             assert f"(process {pid})" in answer.json()["problems"][0]["what"]
             assert answer.headers["retry-after"] == "1"
-        assert create(home, "team-b").status_code == 201
+        assert create(control, "team-b").status_code == 201
 
 
 def test_who_waits_for_a_lock_goes_on_when_it_is_given_back(tmp_path: Path) -> None:
-    with house(tmp_path) as home:
-        home.project("team-a")
-        database_of(home)._busy_s = PATIENCE_S
+    with control_plane(tmp_path) as control:
+        control.project("team-a")
+        database_of(control)._busy_s = PATIENCE_S
         answers: list[int] = []
         with locked(tmp_path / "control.sqlite"):
             writers = [
-                threading.Thread(target=lambda name=f"p-{number}": answers.append(create(home, name).status_code))
+                threading.Thread(target=lambda name=f"p-{number}": answers.append(create(control, name).status_code))
                 for number in range(4)
             ]
             for writer in writers:
                 writer.start()
-            while len(database_of(home)._queue) < 4:
+            while len(database_of(control)._queue) < 4:
                 time.sleep(0.01)
         for writer in writers:
             writer.join()
@@ -204,7 +204,7 @@ def test_who_waits_for_a_lock_goes_on_when_it_is_given_back(tmp_path: Path) -> N
 
 
 @pytest.fixture
-def control(tmp_path: Path) -> Path:
+def database_file(tmp_path: Path) -> Path:
     path = tmp_path / "control.sqlite"
     path.write_bytes(new_database())
     with closing(sqlite3.connect(path)) as database:
@@ -220,63 +220,63 @@ def code_of(path: Path) -> str:
     return problem.code
 
 
-def test_a_sound_database_is_let_through(control: Path, tmp_path: Path) -> None:
-    assert condition.problem_with(control) is None
+def test_a_sound_database_is_let_through(database_file: Path, tmp_path: Path) -> None:
+    assert condition.problem_with(database_file) is None
     assert condition.problem_with(tmp_path / "none") is None
 
 
-def test_every_zeroed_page_is_found(control: Path) -> None:
-    whole = control.read_bytes()
+def test_every_zeroed_page_is_found(database_file: Path) -> None:
+    whole = database_file.read_bytes()
     for page in range(0, len(whole), 4096):
-        control.write_bytes(whole[:page] + bytes(4096) + whole[page + 4096 :])
-        assert code_of(control) in ("database.damaged", "database.foreign"), page
+        database_file.write_bytes(whole[:page] + bytes(4096) + whole[page + 4096 :])
+        assert code_of(database_file) in ("database.damaged", "database.foreign"), page
 
 
-def test_flipped_bytes_in_the_head_of_a_page_are_found(control: Path) -> None:
-    whole = bytearray(control.read_bytes())
+def test_flipped_bytes_in_the_head_of_a_page_are_found(database_file: Path) -> None:
+    whole = bytearray(database_file.read_bytes())
     for page in range(4096, len(whole), 4096):
         damaged = whole.copy()
         damaged[page : page + 8] = bytes(byte ^ 0xFF for byte in whole[page : page + 8])
-        control.write_bytes(damaged)
-        assert code_of(control) == "database.damaged", page
+        database_file.write_bytes(damaged)
+        assert code_of(database_file) == "database.damaged", page
 
 
 @pytest.mark.parametrize("left", [1, 50, 100, 4095, 4096, 12288, 20000])
-def test_a_file_that_was_cut_is_found(control: Path, left: int) -> None:
-    control.write_bytes(control.read_bytes()[:left])
-    assert code_of(control) == "database.damaged"
+def test_a_file_that_was_cut_is_found(database_file: Path, left: int) -> None:
+    database_file.write_bytes(database_file.read_bytes()[:left])
+    assert code_of(database_file) == "database.damaged"
 
 
-def test_a_file_that_was_emptied_is_new_only_where_nothing_was_before(control: Path) -> None:
-    control.write_bytes(b"")
-    assert condition.problem_with(control) is None
-    problem = condition.problem_with(control, may_be_new=False)
+def test_a_file_that_was_emptied_is_new_only_where_nothing_was_before(database_file: Path) -> None:
+    database_file.write_bytes(b"")
+    assert condition.problem_with(database_file) is None
+    problem = condition.problem_with(database_file, may_be_new=False)
     assert problem is not None
     assert problem.code == "database.damaged"
 
 
-def test_what_others_made_is_left_alone(control: Path, tmp_path: Path) -> None:
+def test_what_others_made_is_left_alone(database_file: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.sqlite"
     with closing(sqlite3.connect(other)) as database, database:
         database.execute("CREATE TABLE theirs (x)")
     assert code_of(other) == "database.foreign"
-    with closing(sqlite3.connect(control)) as database, database:
+    with closing(sqlite3.connect(database_file)) as database, database:
         database.execute("PRAGMA application_id = 77")
-    assert code_of(control) == "database.foreign"
+    assert code_of(database_file) == "database.foreign"
 
 
-def test_triggers_and_views_are_refused_by_name(control: Path) -> None:
-    with closing(sqlite3.connect(control)) as database, database:
+def test_triggers_and_views_are_refused_by_name(database_file: Path) -> None:
+    with closing(sqlite3.connect(database_file)) as database, database:
         database.execute("CREATE TRIGGER evil AFTER INSERT ON users BEGIN DELETE FROM tokens; END")
-    problem = condition.problem_with(control)
+    problem = condition.problem_with(database_file)
     assert problem is not None
     assert (problem.code, "trigger 'evil'" in problem.what) == ("database.foreign", True)
 
 
-def test_a_newer_one_is_left_alone(control: Path) -> None:
-    with closing(sqlite3.connect(control)) as database, database:
+def test_a_newer_one_is_left_alone(database_file: Path) -> None:
+    with closing(sqlite3.connect(database_file)) as database, database:
         database.execute("UPDATE alembic_version SET version_num = '9999'")
-    assert code_of(control) == "database.newer"
+    assert code_of(database_file) == "database.newer"
 
 
 READ_ONLY = """
@@ -294,14 +294,14 @@ print(problem.code if problem else "")
 """
 
 
-def test_a_file_that_cannot_be_written_is_found(control: Path) -> None:
+def test_a_file_that_cannot_be_written_is_found(database_file: Path) -> None:
     if os.geteuid() != 0:
-        control.chmod(0o400)
-        assert code_of(control) == "database.read_only"
+        database_file.chmod(0o400)
+        assert code_of(database_file) == "database.read_only"
         return
     why = namespaces.permitted(namespaces.CLONE_NEWNS)
     if why:
         pytest.skip(f"this machine permits no mount namespaces: {why}")
-    command = [sys.executable, "-c", READ_ONLY, str(control)]
+    command = [sys.executable, "-c", READ_ONLY, str(database_file)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.stdout.strip() == "database.read_only", ran.stderr

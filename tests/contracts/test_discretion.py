@@ -13,7 +13,7 @@ from fairpool.control.discretion import redacted_for
 from fairpool.control.guard import identify
 from fairpool.control.store import workloads as workload_store
 from tests.control.cluster import Cluster
-from tests.control.house import House, expect, house
+from tests.control.control_plane import ControlPlane, control_plane, expect
 
 JOBS = "/researcher/api/v1/jobs"
 pytestmark = pytest.mark.slow
@@ -24,22 +24,22 @@ SECRETS = ("owed-work", "speech")
 class Scene:
     """Ann's training was taken for Bob's, and Ann's next one waits for his."""
 
-    def __init__(self, home: House) -> None:
-        self.home, self.cluster = home, Cluster(home)
+    def __init__(self, control: ControlPlane) -> None:
+        self.control, self.cluster = control, Cluster(control)
         for name in ("team-a", "speech"):
-            home.project(name, 8)
-        home.researcher("ann", "team-a")
-        home.researcher("bob", "speech")
-        home.researcher("both", "team-a", "speech")
-        self.victims = [home.train(f"victim-{n}", "team-a", by="ann", compute={"gpu": "8"}) for n in range(2)]
+            control.project(name, 8)
+        control.researcher("ann", "team-a")
+        control.researcher("bob", "speech")
+        control.researcher("both", "team-a", "speech")
+        self.victims = [control.train(f"victim-{n}", "team-a", by="ann", compute={"gpu": "8"}) for n in range(2)]
         self.cluster.run(10)
-        self.winner = home.train("owed-work", "speech", by="bob", compute={"gpu": "8"})
+        self.winner = control.train("owed-work", "speech", by="bob", compute={"gpu": "8"})
         self.cluster.run(90)
         assert self.cluster.phase(self.winner) == "Running"
         self.victim = next(each for each in self.victims if self.cluster.phase(each) == "Pending")
 
     def texts(self, by: str) -> dict[str, str]:
-        """Everything that the API says to somebody about the victim."""
+        """Everything that the API says to a caller about the victim."""
         one = f"/api/v1/workloads/{self.victim['id']}"
         paths = [
             one,
@@ -48,7 +48,7 @@ class Scene:
             f"{one}/pods",
             "/api/v1/workloads?filterBy=projectName==team-a",
         ]
-        answers = {path: self.home.call("GET", path, by=by) for path in [*paths, f"{JOBS}/team-a"]}
+        answers = {path: self.control.call("GET", path, by=by) for path in [*paths, f"{JOBS}/team-a"]}
         for answer in answers.values():
             assert answer.status_code == 200, answer.text
             assert int(answer.headers["content-length"]) == len(answer.content)
@@ -57,8 +57,8 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
-    with house() as home:
-        yield Scene(home)
+    with control_plane() as control:
+        yield Scene(control)
 
 
 def test_a_victim_is_told_that_another_project_has_it_and_not_which(scene: Scene) -> None:
@@ -81,26 +81,26 @@ def test_those_who_may_see_both_are_told_which(scene: Scene, by: str) -> None:
 
 
 def test_a_foreign_job_is_answered_as_one_that_does_not_exist(scene: Scene) -> None:
-    home = scene.home
+    control = scene.control
 
     def answer(method: str, path: str, project: str, name: str) -> Any:
-        (outcome,) = expect(home.call(method, path, [{"name": name, "project": project}], by="ann"), 200)
+        (outcome,) = expect(control.call(method, path, [{"name": name, "project": project}], by="ann"), 200)
         return outcome
 
     for method, path in (("DELETE", JOBS), ("POST", f"{JOBS}/suspend"), ("POST", f"{JOBS}/resume")):
-        foreign, unknown = answer(method, path, "speech", "owed-work"), answer(method, path, "nobodys", "owed-work")
+        foreign, unknown = answer(method, path, "speech", "owed-work"), answer(method, path, "absent", "owed-work")
         assert scene.winner["id"] not in str(foreign)
-        assert str(foreign).replace("speech", "nobodys") == str(unknown)
+        assert str(foreign).replace("speech", "absent") == str(unknown)
     assert scene.cluster.phase(scene.winner) == "Running"
-    log = expect(home.call("GET", "/api/v1/audit/log?limit=50"), 200)["entries"]
+    log = expect(control.call("GET", "/api/v1/audit/log?limit=50"), 200)["entries"]
     tried = [(each["action"], each["entity_name"]) for each in log if each["result"] == "Failed"]
     assert ("delete", "speech/owed-work") in tried
     assert ("update", "speech/owed-work") in tried
-    assert not any("nobodys" in name for _, name in tried)
+    assert not any("absent" in name for _, name in tried)
 
 
 def test_the_newer_routes_say_nothing_of_it_either(scene: Scene) -> None:
-    home, id_ = scene.home, scene.winner["id"]
+    control, id_ = scene.control, scene.winner["id"]
     missing = "00000000-0000-7000-8000-000000000000"
     for method, path in (
         ("GET", ""),
@@ -112,28 +112,28 @@ def test_the_newer_routes_say_nothing_of_it_either(scene: Scene) -> None:
         ("POST", "/resume"),
         ("DELETE", ""),
     ):
-        foreign = home.call(method, f"/api/v1/workloads/{id_}{path}", by="ann")
-        unknown = home.call(method, f"/api/v1/workloads/{missing}{path}", by="ann")
+        foreign = control.call(method, f"/api/v1/workloads/{id_}{path}", by="ann")
+        unknown = control.call(method, f"/api/v1/workloads/{missing}{path}", by="ann")
         assert foreign.status_code == unknown.status_code == 404, path
         assert foreign.text.replace(id_, missing) == unknown.text
     batch = {"action": "delete", "ids": [id_]}
-    assert "owed-work" not in home.call("POST", "/api/v1/workloads/batch", batch, by="ann").text
+    assert "owed-work" not in control.call("POST", "/api/v1/workloads/batch", batch, by="ann").text
     for path in ("/api/v1/workloads", "/api/v1/org-unit/projects", "/api/v1/org-unit/departments", "/api/v1/nodes"):
-        text = home.call("GET", path, by="ann").text
+        text = control.call("GET", path, by="ann").text
         assert "owed-work" not in text
         assert "speech" not in text
 
 
 def test_the_stream_of_changes_names_no_more(scene: Scene) -> None:
     """Every line of it goes through what answers go through."""
-    plane, home = scene.home.app.state.plane, scene.home
-    assert home.http.portal is not None
-    row = home.http.portal.call(plane.read, lambda connection: workload_store.one(connection, scene.victim["id"]))
+    plane, control = scene.control.app.state.plane, scene.control
+    assert control.http.portal is not None
+    row = control.http.portal.call(plane.read, lambda connection: workload_store.one(connection, scene.victim["id"]))
     line = f"id: 1\nevent: workload\ndata: {items.item_text(row)}\n\n".encode()
     heard = {}
     for name in ("ann", "both", "admin"):
-        caller = home.http.portal.call(identify, plane, f"Bearer {home.tokens[name]}")
-        heard[name] = home.http.portal.call(redacted_for, plane, caller, line).decode()
+        caller = control.http.portal.call(identify, plane, f"Bearer {control.tokens[name]}")
+        heard[name] = control.http.portal.call(redacted_for, plane, caller, line).decode()
         json.loads(heard[name].partition("data: ")[2])
     assert not any(secret in heard["ann"] for secret in SECRETS)
     assert "speech" in heard["both"]
@@ -144,6 +144,6 @@ def test_what_people_write_cannot_look_like_a_mention(scene: Scene) -> None:
     """One reader would see another command than was submitted."""
     hidden = "\ue000team-b\ue001SEEN\ue001HIDDEN\ue002"
     body = {"name": "x", "projectId": "team-a", "spec": {"image": "i", "args": ["echo", hidden]}}
-    answer = scene.home.call("POST", "/api/v1/workloads/trainings", body)
+    answer = scene.control.call("POST", "/api/v1/workloads/trainings", body)
     assert (answer.status_code, answer.json()["problems"][0]["code"]) == (422, "request.reserved_characters")
-    assert scene.home.call("GET", "/api/v1/workloads?filterBy=labels.a%00b==v").status_code == 400
+    assert scene.control.call("GET", "/api/v1/workloads?filterBy=labels.a%00b==v").status_code == 400

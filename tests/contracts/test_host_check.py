@@ -11,41 +11,41 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 
 from fairpool.control.app import create_app
 from fairpool.control.settings import Settings
-from tests.control.house import CHEAP, House, codes, house
+from tests.control.control_plane import CHEAP, ControlPlane, codes, control_plane
 
 SIGN_IN = {"grantType": "password", "username": "test@run.ai", "password": "password"}
 
 
 @pytest.fixture(scope="module")
-def home() -> Iterator[House]:
-    with house(host_names=("Pool.example.com",)) as home:
-        yield home
+def control() -> Iterator[ControlPlane]:
+    with control_plane(host_names=("Pool.example.com",)) as control:
+        yield control
 
 
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "127.0.0.1:8080", "localhost:1", "LOCALHOST", "[::1]:8080", "[::1]", "pool.example.com:8080"]
 )
-def test_it_answers_to_its_own_names(home: House, host: str) -> None:
-    assert home.http.post("/api/v1/token", json=SIGN_IN, headers={"Host": host}).status_code == 200
+def test_it_answers_to_its_own_names(control: ControlPlane, host: str) -> None:
+    assert control.http.post("/api/v1/token", json=SIGN_IN, headers={"Host": host}).status_code == 200
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example:8080", "192.0.2.7", "localhost.evil.example", "127.0.0.1.evil.example", ""]
 )
-def test_a_name_that_somebody_made_lead_here_is_refused_before_the_password_is_looked_at(
-    home: House, host: str
+def test_a_foreign_name_for_this_address_is_refused_before_the_password_is_looked_at(
+    control: ControlPlane, host: str
 ) -> None:
-    refused = home.http.post("/api/v1/token", json=SIGN_IN, headers={"Host": host})
+    refused = control.http.post("/api/v1/token", json=SIGN_IN, headers={"Host": host})
     assert (refused.status_code, codes(refused)) == (421, ["access.not_our_name"])
     assert "--host-name" in refused.json()["problems"][0]["fix"]
-    known = home.call("GET", "/api/v1/me", headers={"Host": host})
+    known = control.call("GET", "/api/v1/me", headers={"Host": host})
     assert known.status_code == 421
 
 
 def test_where_others_can_reach_it_any_number_will_do_and_names_must_be_given(tmp_path: Path) -> None:
-    with house(tmp_path) as home:
+    with control_plane(tmp_path) as control:
         body = {"currentPassword": "password", "newPassword": "a better one"}
-        assert home.call("POST", "/api/v1/me/password", body).status_code == 204
+        assert control.call("POST", "/api/v1/me/password", body).status_code == 204
     app = create_app(Settings(data=tmp_path, host="0.0.0.0", host_names=("pool.example.com",)), hasher=CHEAP)
     with TestClient(app) as http:
         answers = {
@@ -56,20 +56,20 @@ def test_where_others_can_reach_it_any_number_will_do_and_names_must_be_given(tm
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:9090", "null"])
-def test_a_page_from_elsewhere_opens_no_shell(home: House, origin: str) -> None:
-    headers = {"Authorization": f"Bearer {home.tokens['admin']}", "Host": "127.0.0.1:8080", "Origin": origin}
+def test_a_page_from_elsewhere_opens_no_shell(control: ControlPlane, origin: str) -> None:
+    headers = {"Authorization": f"Bearer {control.tokens['admin']}", "Host": "127.0.0.1:8080", "Origin": origin}
     path = "/api/v1/workloads/none/exec?command=sh"
-    with pytest.raises(WebSocketDenialResponse) as refused, home.http.websocket_connect(path, headers=headers):
+    with pytest.raises(WebSocketDenialResponse) as refused, control.http.websocket_connect(path, headers=headers):
         pass
     assert (refused.value.status_code, codes(refused.value)) == (403, ["access.other_origin"])
     own = headers | {"Origin": "http://127.0.0.1:8080"}
-    with pytest.raises(WebSocketDenialResponse) as unknown, home.http.websocket_connect(path, headers=own):
+    with pytest.raises(WebSocketDenialResponse) as unknown, control.http.websocket_connect(path, headers=own):
         pass
     assert unknown.value.status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/api/v1/workloads/trainings", "/api/v1/users", "/nowhere"])
-def test_a_strangers_body_is_not_even_read(home: House, path: str) -> None:
+def test_the_body_of_an_unknown_caller_is_not_even_read(control: ControlPlane, path: str) -> None:
     said: list[Any] = []
 
     async def receive() -> Any:
@@ -85,13 +85,13 @@ def test_a_strangers_body_is_not_even_read(home: House, path: str) -> None:
         "query_string": b"",
         "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json"), (b"content-length", b"8000000")],
     }
-    assert home.http.portal is not None
-    home.http.portal.call(home.app, scope, receive, send)
+    assert control.http.portal is not None
+    control.http.portal.call(control.app, scope, receive, send)
     assert said[0]["status"] == 401
 
 
-def test_who_signs_in_sends_little(home: House) -> None:
+def test_who_signs_in_sends_little(control: ControlPlane) -> None:
     large = SIGN_IN | {"password": "x" * 20_000}
-    for refused in (home.http.post("/api/v1/token", json=large), home.http.post("/api/v2/token", data=large)):
+    for refused in (control.http.post("/api/v1/token", json=large), control.http.post("/api/v2/token", data=large)):
         assert (refused.status_code, codes(refused)) == (413, ["request.too_large"])
         assert "16 KiB" in refused.text

@@ -15,24 +15,24 @@ from fairpool.control.settings import Retention
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import audit, changes, events, idempotency, metadata, pods, workloads
 from fairpool.model.ids import PodId
-from tests.control.house import House, event, expect, gone, house
+from tests.control.control_plane import ControlPlane, control_plane, event, expect, gone
 
 DAY_S = 86_400
 WORKLOADS = "/api/v1/workloads"
 
 
 @pytest.fixture
-def home() -> Iterator[House]:
+def control() -> Iterator[ControlPlane]:
     kept = Retention(history_s=30 * DAY_S, audit_s=90 * DAY_S)
-    with house(retention=kept, pull_wait_s=0.0, access_token_s=1000 * DAY_S) as home:
-        home.project("team-a")
-        yield home
+    with control_plane(retention=kept, pull_wait_s=0.0, access_token_s=1000 * DAY_S) as control:
+        control.project("team-a")
+        yield control
 
 
-def clear(home: House) -> int:
+def clear(control: ControlPlane) -> int:
     """All that is too old; the number of times it takes."""
-    plane, times = home.app.state.plane, 0
-    portal = home.http.portal
+    plane, times = control.app.state.plane, 0
+    portal = control.http.portal
     assert portal is not None
 
     def unit(connection: Connection) -> bool:
@@ -44,123 +44,123 @@ def clear(home: House) -> int:
             return times
 
 
-def rows(home: House) -> dict[str, int]:
+def rows(control: ControlPlane) -> dict[str, int]:
     def unit(connection: Connection) -> dict[str, int]:
         return {
             table.name: connection.execute(select(func.count()).select_from(table)).scalar_one()
             for table in metadata.sorted_tables
         }
 
-    portal = home.http.portal
+    portal = control.http.portal
     assert portal is not None
-    counted: dict[str, int] = portal.call(home.app.state.plane.read, unit)
+    counted: dict[str, int] = portal.call(control.app.state.plane.read, unit)
     return counted
 
 
-def deleted(home: House, name: str) -> str:
+def deleted(control: ControlPlane, name: str) -> str:
     """One that ran, was deleted and is gone."""
-    workload = str(home.train(name)["id"])
-    bound = event(home.report_number + 1, workload).model_copy(update={"at": home.clock.now})
-    home.push(home.report(workloads=(home.runs(workload),), events=(bound,)))
-    home.call("DELETE", f"{WORKLOADS}/{workload}")
-    home.push(home.report(gone=(gone(workload),)))
+    workload = str(control.train(name)["id"])
+    bound = event(control.report_number + 1, workload).model_copy(update={"at": control.clock.now})
+    control.push(control.report(workloads=(control.runs(workload),), events=(bound,)))
+    control.call("DELETE", f"{WORKLOADS}/{workload}")
+    control.push(control.report(gone=(gone(workload),)))
     return workload
 
 
-def test_what_was_deleted_can_be_looked_at_for_a_while_and_then_nothing_is_left_of_it(home: House) -> None:
-    old = deleted(home, "old")
-    home.clock.turn(20 * DAY_S)
-    young, wanted = deleted(home, "young"), home.train("wanted")["id"]
-    clear(home)
-    assert expect(home.call("GET", f"{WORKLOADS}/{old}"), 200)["phase"] == "Deleted"
-    home.clock.turn(11 * DAY_S)
-    clear(home)
-    assert home.call("GET", f"{WORKLOADS}/{old}").status_code == 404
-    assert home.call("GET", f"{WORKLOADS}/{young}").status_code == 200
-    left = rows(home)
+def test_what_was_deleted_can_be_looked_at_for_a_while_and_then_nothing_is_left_of_it(control: ControlPlane) -> None:
+    old = deleted(control, "old")
+    control.clock.turn(20 * DAY_S)
+    young, wanted = deleted(control, "young"), control.train("wanted")["id"]
+    clear(control)
+    assert expect(control.call("GET", f"{WORKLOADS}/{old}"), 200)["phase"] == "Deleted"
+    control.clock.turn(11 * DAY_S)
+    clear(control)
+    assert control.call("GET", f"{WORKLOADS}/{old}").status_code == 404
+    assert control.call("GET", f"{WORKLOADS}/{young}").status_code == 200
+    left = rows(control)
     assert [left[table.name] for table in (workloads, pods, events)] == [2, 1, 1]
-    home.clock.turn(365 * DAY_S)
-    clear(home)
-    assert [each["id"] for each in expect(home.call("GET", WORKLOADS), 200)["workloads"]] == [wanted]
-    left = rows(home)
+    control.clock.turn(365 * DAY_S)
+    clear(control)
+    assert [each["id"] for each in expect(control.call("GET", WORKLOADS), 200)["workloads"]] == [wanted]
+    left = rows(control)
     assert [left[table.name] for table in (workloads, pods, events, changes, idempotency)] == [1, 0, 0, 0, 0]
 
 
-def test_a_cluster_that_was_away_for_longer_than_changes_are_kept_is_told_everything(home: House) -> None:
-    workload = home.train("t1")["id"]
-    read = home.pull().revision
-    home.clock.turn(31 * DAY_S)
-    clear(home)
-    answer = home.pull(read)
+def test_a_cluster_that_was_away_for_longer_than_changes_are_kept_is_told_everything(control: ControlPlane) -> None:
+    workload = control.train("t1")["id"]
+    read = control.pull().revision
+    control.clock.turn(31 * DAY_S)
+    clear(control)
+    answer = control.pull(read)
     assert not answer.whole, "it has read all there was"
-    home.clock.turn(31 * DAY_S)
-    home.train("t2")
-    home.clock.turn(31 * DAY_S)
-    clear(home)
-    answer = home.pull(read)
+    control.clock.turn(31 * DAY_S)
+    control.train("t2")
+    control.clock.turn(31 * DAY_S)
+    clear(control)
+    answer = control.pull(read)
     assert answer.whole
     assert workload in {each.id for each in answer.workloads}
     assert len(answer.workloads) == 2
 
 
-def test_the_audit_log_is_kept_for_its_own_time(home: House) -> None:
-    home.train("t1")
-    before = rows(home)[audit.name]
-    home.clock.turn(89 * DAY_S)
-    clear(home)
-    assert rows(home)[audit.name] == before
-    home.clock.turn(2 * DAY_S)
-    clear(home)
-    assert rows(home)[audit.name] == 0
+def test_the_audit_log_is_kept_for_its_own_time(control: ControlPlane) -> None:
+    control.train("t1")
+    before = rows(control)[audit.name]
+    control.clock.turn(89 * DAY_S)
+    clear(control)
+    assert rows(control)[audit.name] == before
+    control.clock.turn(2 * DAY_S)
+    clear(control)
+    assert rows(control)[audit.name] == 0
 
 
-def test_a_submit_may_be_repeated_for_a_day(home: House) -> None:
+def test_a_submit_may_be_repeated_for_a_day(control: ControlPlane) -> None:
     body = {"name": "t1", "projectId": "team-a", "spec": {"image": "quickstart"}}
     key = {"Idempotency-Key": "k"}
     path = f"{WORKLOADS}/trainings"
-    first = expect(home.call("POST", path, body, headers=key), 202)
-    home.clock.turn(DAY_S - 60)
-    clear(home)
-    assert expect(home.call("POST", path, body, headers=key), 202)["id"] == first["id"]
-    home.clock.turn(120)
-    clear(home)
-    assert home.call("POST", path, body, headers=key).status_code == 409
+    first = expect(control.call("POST", path, body, headers=key), 202)
+    control.clock.turn(DAY_S - 60)
+    clear(control)
+    assert expect(control.call("POST", path, body, headers=key), 202)["id"] == first["id"]
+    control.clock.turn(120)
+    clear(control)
+    assert control.call("POST", path, body, headers=key).status_code == 409
 
 
-def test_much_goes_in_small_units(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_much_goes_in_small_units(control: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(housekeeping, "AT_A_TIME", 2)
     for number in range(5):
-        deleted(home, f"t{number}")
-    home.clock.turn(31 * DAY_S)
-    assert clear(home) > 3
-    assert rows(home)[workloads.name] == 0
+        deleted(control, f"t{number}")
+    control.clock.turn(31 * DAY_S)
+    assert clear(control) > 3
+    assert rows(control)[workloads.name] == 0
 
 
 @pytest.mark.slow
-def test_a_pod_that_lived_very_often_keeps_its_latest_lives(home: House) -> None:
-    workload = str(home.train("t1")["id"])
-    for life in range(PODS_KEPT + 5):
-        pod = PodId(f"{workload}-0-{life}")
-        ended = event(life + 1, workload, "ended").model_copy(update={"pod": pod})
-        home.push(home.report(workloads=(home.runs(workload, run=life),), events=(ended,)))
-    history = expect(home.call("GET", f"{WORKLOADS}/{workload}/history?limit=500"), 200)["history"]
+def test_only_the_latest_pods_of_an_index_are_kept(control: ControlPlane) -> None:
+    workload = str(control.train("t1")["id"])
+    for replica in range(PODS_KEPT + 5):
+        pod = PodId(f"{workload}-0-{replica}")
+        ended = event(replica + 1, workload, "ended").model_copy(update={"pod": pod})
+        control.push(control.report(workloads=(control.runs(workload, run=replica),), events=(ended,)))
+    history = expect(control.call("GET", f"{WORKLOADS}/{workload}/history?limit=500"), 200)["history"]
     numbers = sorted(each["incarnation"] for each in history)
     assert numbers == list(range(5, PODS_KEPT + 5))
 
 
 @pytest.mark.slow
 def test_it_happens_by_itself() -> None:
-    with house(retention=Retention(history_s=1, audit_s=1), pull_wait_s=0.0) as home:
-        home.project("team-a")
-        deleted(home, "t1")
-        home.clock.turn(5)
+    with control_plane(retention=Retention(history_s=1, audit_s=1), pull_wait_s=0.0) as control:
+        control.project("team-a")
+        deleted(control, "t1")
+        control.clock.turn(5)
         end = time.monotonic() + 60
-        while rows(home)[workloads.name]:
+        while rows(control)[workloads.name]:
             assert time.monotonic() < end
             time.sleep(0.02)
 
 
-def test_strangers_cannot_fill_the_memory_with_callers() -> None:
+def test_unknown_callers_cannot_fill_the_memory() -> None:
     callers = Callers()
     for number in range(CALLERS_MAX + 1):
         callers[str(number)] = Caller(id="a", name="a", kind="user")

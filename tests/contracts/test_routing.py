@@ -15,7 +15,7 @@ from fairpool.control.app import ROUTES
 from fairpool.control.endpoint import Endpoint
 from fairpool.control.router import Router
 from fairpool.control.routes import IN_PATH, WEBSOCKET
-from tests.control.house import House, codes, house
+from tests.control.control_plane import ControlPlane, codes, control_plane
 
 TRAININGS, LIST = "/api/v1/workloads/trainings", "/api/v1/workloads"
 PROJECTS, RULES = "/api/v1/org-unit/projects", "/api/v1/authorization/access-rules"
@@ -71,18 +71,18 @@ def test_a_word_with_a_line_break_is_another_word(router: Router) -> None:
     assert match.route.path == f"{LIST}/{{workload_id}}"
 
 
-def test_the_methods_of_a_path_are_named_when_another_one_is_used(home: House) -> None:
-    answer = home.call("PATCH", LIST)
+def test_the_methods_of_a_path_are_named_when_another_one_is_used(control: ControlPlane) -> None:
+    answer = control.call("PATCH", LIST)
     assert (answer.status_code, codes(answer), answer.headers["allow"]) == (405, ["request.no_such_method"], "GET")
-    answer = home.call("PATCH", PROJECTS)
+    answer = control.call("PATCH", PROJECTS)
     assert answer.headers["allow"] == "GET, POST"
-    assert home.call("HEAD", "/api/v1/changes").status_code == 405, "it would never end"
+    assert control.call("HEAD", "/api/v1/changes").status_code == 405, "it would never end"
 
 
-def test_a_slash_too_many_leads_to_the_path_without_it(home: House) -> None:
-    answer = home.call("GET", f"{LIST}/?limit=1", follow_redirects=False)
+def test_a_slash_too_many_leads_to_the_path_without_it(control: ControlPlane) -> None:
+    answer = control.call("GET", f"{LIST}/?limit=1", follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (307, f"http://127.0.0.1:8080{LIST}?limit=1")
-    assert codes(home.call("GET", f"{LIST}/none/nothing/")) == ["request.no_such_path"]
+    assert codes(control.call("GET", f"{LIST}/none/nothing/")) == ["request.no_such_path"]
 
 
 def test_no_two_routes_have_the_same_method_and_path() -> None:
@@ -94,17 +94,17 @@ def test_no_two_routes_have_the_same_method_and_path() -> None:
 
 
 @pytest.fixture(scope="module")
-def home() -> Iterator[House]:
-    with house() as home:
-        home.project("team-a")
-        home.researcher("ann", "team-a")
-        yield home
+def control() -> Iterator[ControlPlane]:
+    with control_plane() as control:
+        control.project("team-a")
+        control.researcher("ann", "team-a")
+        yield control
 
 
-def sent(home: House, path: str, body: str | bytes, kind: str | None = "application/json") -> Any:
-    headers = {"Authorization": f"Bearer {home.tokens['admin']}"}
+def sent(control: ControlPlane, path: str, body: str | bytes, kind: str | None = "application/json") -> Any:
+    headers = {"Authorization": f"Bearer {control.tokens['admin']}"}
     headers |= {} if kind is None else {"Content-Type": kind}
-    return home.http.post(path, content=body, headers=headers)
+    return control.http.post(path, content=body, headers=headers)
 
 
 def problems(answer: Any) -> list[str]:
@@ -238,10 +238,10 @@ EXPECTED: dict[str, tuple[int, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_everything_wrong_with_a_body_is_reported(home: House, name: str) -> None:
+def test_everything_wrong_with_a_body_is_reported(control: ControlPlane, name: str) -> None:
     if name == "right-again":
-        sent(home, TRAININGS, BODIES[name])
-    answer = sent(home, TRAININGS, BODIES[name])
+        sent(control, TRAININGS, BODIES[name])
+    answer = sent(control, TRAININGS, BODIES[name])
     status, found = EXPECTED[name]
     assert (answer.status_code, problems(answer)) == (status, found), answer.text
 
@@ -254,8 +254,8 @@ def test_everything_wrong_with_a_body_is_reported(home: House, name: str) -> Non
         *((kind, 415) for kind in ("multipart/form-data", "a/b; c", "", None)),
     ],
 )
-def test_a_body_must_be_declared_as_json(home: House, kind: str | None, status: int) -> None:
-    answer = sent(home, PROJECTS, '{"name": "B A D"}', kind)
+def test_a_body_must_be_declared_as_json(control: ControlPlane, kind: str | None, status: int) -> None:
+    answer = sent(control, PROJECTS, '{"name": "B A D"}', kind)
     assert answer.status_code == status
     if status == 415:
         assert codes(answer) == ["request.not_json"]
@@ -274,30 +274,32 @@ def test_a_body_must_be_declared_as_json(home: House, kind: str | None, status: 
         ("search=" + "s" * 300, 422, ["request.wrong_value search"]),
     ],
 )
-def test_everything_wrong_with_parameters_is_reported(home: House, query: str, status: int, found: list[str]) -> None:
-    answer = home.call("GET", f"{LIST}?{query}")
+def test_everything_wrong_with_parameters_is_reported(
+    control: ControlPlane, query: str, status: int, found: list[str]
+) -> None:
+    answer = control.call("GET", f"{LIST}?{query}")
     assert (answer.status_code, problems(answer)) == (status, found), answer.text
 
 
-def test_body_and_parameters_are_reported_together(home: House) -> None:
-    answer = sent(home, f"{TRAININGS}?dryRun=maybe", submit(name=7))
+def test_body_and_parameters_are_reported_together(control: ControlPlane) -> None:
+    answer = sent(control, f"{TRAININGS}?dryRun=maybe", submit(name=7))
     assert problems(answer) == ["request.wrong_value dryRun", "request.wrong_value name"]
-    assert problems(sent(home, f"{TRAININGS}?dryRun=maybe", "")) == [
+    assert problems(sent(control, f"{TRAININGS}?dryRun=maybe", "")) == [
         "request.wrong_value dryRun",
         "request.missing_field",
     ]
 
 
-def test_who_may_not_is_told_so_whatever_the_body_is(home: House) -> None:
+def test_who_may_not_is_told_so_whatever_the_body_is(control: ControlPlane) -> None:
     for body in ('{"name": "team-b"}', '{"name": 7}', "no JSON"):
-        headers = {"Authorization": f"Bearer {home.tokens['ann']}", "Content-Type": "application/json"}
-        assert home.http.post("/api/v1/users", content=body, headers=headers).status_code == 403
+        headers = {"Authorization": f"Bearer {control.tokens['ann']}", "Content-Type": "application/json"}
+        assert control.http.post("/api/v1/users", content=body, headers=headers).status_code == 403
 
 
 # --- while a body is on its way ------------------------------------------------------------------------------
 
 
-def asked_slowly(home: House, token: str, meanwhile: Any, body: bytes) -> int:
+def asked_slowly(control: ControlPlane, token: str, meanwhile: Any, body: bytes) -> int:
     """The status of a request whose body comes late."""
     said: list[Any] = []
 
@@ -321,24 +323,24 @@ def asked_slowly(home: House, token: str, meanwhile: Any, body: bytes) -> int:
     }
 
     async def ask() -> None:
-        await home.app(scope, receive, send)
+        await control.app(scope, receive, send)
 
-    assert home.http.portal is not None
-    home.http.portal.call(ask)
+    assert control.http.portal is not None
+    control.http.portal.call(ask)
     return int(said[0]["status"])
 
 
 @pytest.mark.slow
 def test_a_token_that_is_revoked_while_the_body_is_on_its_way_is_none(tmp_path: Path) -> None:
-    with house(tmp_path) as home:
-        home.project("team-a")
-        home.researcher("ann", "team-a")
+    with control_plane(tmp_path) as control:
+        control.project("team-a")
+        control.researcher("ann", "team-a")
         body = b'{"permission": "workload.read"}'
-        assert asked_slowly(home, home.tokens["ann"], lambda: None, body) == 200
+        assert asked_slowly(control, control.tokens["ann"], lambda: None, body) == 200
 
         def gone() -> None:
-            home.app.state.plane.callers.clear()
-            connection = home.app.state.plane.database._writing
+            control.app.state.plane.callers.clear()
+            connection = control.app.state.plane.database._writing
             connection.exec_driver_sql("DELETE FROM tokens WHERE subject_type = 'user'")
 
-        assert asked_slowly(home, home.tokens["ann"], gone, body) == 401
+        assert asked_slowly(control, control.tokens["ann"], gone, body) == 401

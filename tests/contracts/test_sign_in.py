@@ -21,54 +21,54 @@ from fairpool.control.passwords import WAITING_MAX, Passwords, new_password
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.settings import Settings
-from tests.control.house import CHEAP, HERE, START, House, codes, expect, house
+from tests.control.control_plane import CHEAP, HERE, START, ControlPlane, codes, control_plane, expect
 
 
 @pytest.fixture
-def home() -> Iterator[House]:
-    with house() as home:
-        home.project("team-a")
-        yield home
+def control() -> Iterator[ControlPlane]:
+    with control_plane() as control:
+        control.project("team-a")
+        yield control
 
 
 OWN = ("/api/v1/me", "/api/v1/me/password", "/api/v1/me/logout")
 
 
 def test_a_first_password_is_good_for_nothing_but_its_change(tmp_path: Path) -> None:
-    """F-221, and A3 of the first trial: enforced by the server, whoever calls."""
-    with house(tmp_path, first_password="chosen by the installer") as home:
-        home.sign_in("first", "test@run.ai", "chosen by the installer")
-        me = expect(home.call("GET", "/api/v1/me", by="first"), 200)
+    """F-221, and A3 of the first trial: enforced by the server for every caller."""
+    with control_plane(tmp_path, first_password="chosen by the installer") as control:
+        control.sign_in("first", "test@run.ai", "chosen by the installer")
+        me = expect(control.call("GET", "/api/v1/me", by="first"), 200)
         assert (me["username"], me["mustChangePassword"], me["hasPassword"]) == ("test@run.ai", True, True)
         for route in ROUTES:
             if route.action in (Action.OPEN, Action.LINK) or route.method == "WEBSOCKET" or route.path in OWN:
                 continue
-            answer = home.call(route.method, re.sub(r"\{\w+\}", "nothing", route.path), by="first")
+            answer = control.call(route.method, re.sub(r"\{\w+\}", "nothing", route.path), by="first")
             assert codes(answer) == ["access.password_must_change"], (route.method, route.path)
         body = {"currentPassword": "chosen by the installer", "newPassword": "password"}
-        assert codes(home.call("POST", "/api/v1/me/password", body, by="first")) == ["access.same_password"]
+        assert codes(control.call("POST", "/api/v1/me/password", body, by="first")) == ["access.same_password"]
         body = {"currentPassword": "chosen by the installer", "newPassword": "a better one"}
-        expect(home.call("POST", "/api/v1/me/password", body, by="first"), 204)
-        expect(home.call("GET", "/api/v1/users", by="first"), 200)
+        expect(control.call("POST", "/api/v1/me/password", body, by="first"), 204)
+        expect(control.call("GET", "/api/v1/users", by="first"), 200)
 
 
 @pytest.mark.parametrize("given", ["by an administrator", "made up", "reset", "of an earlier release"])
-def test_a_password_that_somebody_else_chose_must_be_changed_first(home: House, given: str) -> None:
+def test_a_password_that_an_administrator_chose_must_be_changed_first(control: ControlPlane, given: str) -> None:
     email, password = "ann@example.com", "correct horse"
     body = {"email": email, "roles": ["administrator"], **({"password": password} if given != "made up" else {})}
-    made = expect(home.call("POST", "/api/v1/users", body), 201)
+    made = expect(control.call("POST", "/api/v1/users", body), 201)
     password = made.get("tempPassword", password)
     if given == "reset":
-        password = expect(home.call("POST", f"/api/v1/users/{email}/password"), 200)["tempPassword"]
+        password = expect(control.call("POST", f"/api/v1/users/{email}/password"), 200)["tempPassword"]
     if given == "of an earlier release":
         statement = "UPDATE users SET must_change = 0, first_password = 1 WHERE email = 'ann@example.com'"
-        home.app.state.plane.database._writing.exec_driver_sql(statement)
+        control.app.state.plane.database._writing.exec_driver_sql(statement)
     assert password[0].isalnum()
-    home.sign_in("ann", email, password)
-    assert codes(home.call("GET", "/api/v1/users", by="ann")) == ["access.password_must_change"]
+    control.sign_in("ann", email, password)
+    assert codes(control.call("GET", "/api/v1/users", by="ann")) == ["access.password_must_change"]
     change = {"currentPassword": password, "newPassword": "battery staple"}
-    expect(home.call("POST", "/api/v1/me/password", change, by="ann"), 204)
-    expect(home.call("GET", "/api/v1/users", by="ann"), 200)
+    expect(control.call("POST", "/api/v1/me/password", change, by="ann"), 204)
+    expect(control.call("GET", "/api/v1/users", by="ann"), 200)
 
 
 def test_without_a_first_password_no_password_opens_the_first_account(tmp_path: Path) -> None:
@@ -83,61 +83,61 @@ def test_without_a_first_password_no_password_opens_the_first_account(tmp_path: 
         me = expect(http.get("/api/v1/me", headers=headers), 200)
         assert (me["roles"], me["mustChangePassword"], me["hasPassword"]) == (["administrator"], False, False)
         stolen = http.post("/api/v1/me/password", json={"newPassword": "battery staple"}, headers=headers)
-        assert codes(stolen) == ["access.no_password"], "a token alone gives nobody a password for good"
+        assert codes(stolen) == ["access.no_password"], "a token alone is not enough to set a password"
 
 
-def test_a_sign_in_link_is_good_once_and_for_ten_minutes(home: House) -> None:
-    assert home.http.portal is not None
-    plane, links = home.app.state.plane, home.app.state.links
-    path = str(home.http.portal.call(new_link, plane, links))
-    assert "not signed in" in home.http.get("/").text
-    opened = home.http.get(path)
+def test_a_sign_in_link_is_good_once_and_for_ten_minutes(control: ControlPlane) -> None:
+    assert control.http.portal is not None
+    plane, links = control.app.state.plane, control.app.state.links
+    path = str(control.http.portal.call(new_link, plane, links))
+    assert "not signed in" in control.http.get("/").text
+    opened = control.http.get(path)
     assert "You are signed in as <strong>test@run.ai</strong>" in opened.text
     assert opened.url.query == b"", "the code does not stay in the address"
     cookie = opened.history[0].headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
-    assert home.http.get("/api/v1/me").status_code == 401, "the API does not take the cookie"
-    assert home.http.get(path).status_code == 403
-    assert "not signed in" in home.http.post("/sign-out").text
-    late = str(home.http.portal.call(new_link, plane, links))
-    home.clock.turn(601)
-    assert home.http.get(late).status_code == 403
-    assert home.http.get("/sign-in").status_code == 403
+    assert control.http.get("/api/v1/me").status_code == 401, "the API does not take the cookie"
+    assert control.http.get(path).status_code == 403
+    assert "not signed in" in control.http.post("/sign-out").text
+    late = str(control.http.portal.call(new_link, plane, links))
+    control.clock.turn(601)
+    assert control.http.get(late).status_code == 403
+    assert control.http.get("/sign-in").status_code == 403
 
 
-def test_pages_and_health_need_no_caller_and_nothing_from_elsewhere(home: House) -> None:
-    assert home.http.get("/healthz").json() == {"status": "ok"}
-    assert home.http.get("/readyz").json() == {"status": "ready"}
-    home.app.state.is_ready = lambda: False
-    assert home.http.get("/readyz").status_code == 503
+def test_pages_and_health_need_no_caller_and_nothing_from_elsewhere(control: ControlPlane) -> None:
+    assert control.http.get("/healthz").json() == {"status": "ok"}
+    assert control.http.get("/readyz").json() == {"status": "ready"}
+    control.app.state.is_ready = lambda: False
+    assert control.http.get("/readyz").status_code == 503
     for path in ("/", "/docs", "/api/docs", "/researcher/api/docs"):
-        page = home.http.get(path)
+        page = control.http.get(path)
         assert page.headers["content-type"] == "text/html; charset=utf-8"
         assert "default-src 'none'" in page.headers["content-security-policy"]
         assert not re.search(r"(src|href)=[\"']?(https?:)?//", page.text), "it opens offline"
-    reference = home.http.get("/docs").text
+    reference = control.http.get("/docs").text
     for route in ROUTES:
         if route.action is not Action.OPEN:
             assert f"<code>{route.path}</code>" in reference, (route.method, route.path)
-    assert home.http.get("/api/docs", headers={"Accept": "text/markdown"}).text.startswith("# REST API")
+    assert control.http.get("/api/docs", headers={"Accept": "text/markdown"}).text.startswith("# REST API")
 
 
 # --- guesses ---
 
 
-def test_the_right_password_from_a_known_address_gets_in_whatever_strangers_do(tmp_path: Path) -> None:
-    """A13: wrong passwords in somebody's name cost their sender time, and keep nobody out. Also after a restart."""
+def test_the_right_password_from_a_known_address_gets_in_whatever_attackers_do(tmp_path: Path) -> None:
+    """A13: wrong passwords for another user cost their sender time, and lock no user out. Also after a restart."""
     right = {"grantType": "password", "username": "test@run.ai", "password": "password"}
-    with house(tmp_path) as home:
-        attempts: Attempts = home.app.state.attempts
+    with control_plane(tmp_path) as control:
+        attempts: Attempts = control.app.state.attempts
         for number in range(500):
-            attempts.begin(names_of("user", "test@run.ai", f"127.0.{number % 250}.{number % 200}"), home.clock.now)
-            attempts.begin(names_of("user", "test@run.ai", f"203.0.113.{number % 250}"), home.clock.now)
-        assert attempts.wait_s(names_of("user", "test@run.ai", "203.0.113.251"), home.clock.now) > 0
+            attempts.begin(names_of("user", "test@run.ai", f"127.0.{number % 250}.{number % 200}"), control.clock.now)
+            attempts.begin(names_of("user", "test@run.ai", f"203.0.113.{number % 250}"), control.clock.now)
+        assert attempts.wait_s(names_of("user", "test@run.ai", "203.0.113.251"), control.clock.now) > 0
         assert attempts.delay_s(names_of("user", "test@run.ai", "203.0.113.1")) == 0
-        expect(home.http.post("/api/v1/token", json=right), 200)
-    with house(tmp_path) as again:
+        expect(control.http.post("/api/v1/token", json=right), 200)
+    with control_plane(tmp_path) as again:
         attempts = again.app.state.attempts
         assert attempts.is_known(names_of("user", "test@run.ai", "testclient"))
         assert not attempts.is_known(names_of("user", "test@run.ai", "127.9.9.9"))
@@ -160,11 +160,11 @@ def test_wrong_passwords_from_a_known_address_cost_their_sender_time() -> None:
     assert delays[-1] == 5
 
 
-def test_what_could_not_be_checked_is_no_wrong_password(home: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_could_not_be_checked_is_no_wrong_password(control: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     """A9: argon2 without memory or threads. It is not a mismatch, and does not count towards the wait."""
     right = {"grantType": "password", "username": "test@run.ai", "password": "password"}
-    passwords: Passwords = home.app.state.passwords
-    attempts: Attempts = home.app.state.attempts
+    passwords: Passwords = control.app.state.passwords
+    attempts: Attempts = control.app.state.attempts
 
     class Short:
         def verify(self, *_: str) -> bool:
@@ -173,10 +173,10 @@ def test_what_could_not_be_checked_is_no_wrong_password(home: House, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(passwords, "_hasher", Short())
         for _ in range(10):
-            busy = home.http.post("/api/v1/token", json=right)
+            busy = control.http.post("/api/v1/token", json=right)
             assert (busy.status_code, codes(busy), busy.headers["retry-after"]) == (503, ["access.busy"], "2")
     assert not attempts._failures
-    expect(home.http.post("/api/v1/token", json=right), 200)
+    expect(control.http.post("/api/v1/token", json=right), 200)
 
 
 def test_sign_ins_wait_in_a_short_queue_of_their_own() -> None:
@@ -201,7 +201,7 @@ def test_sign_ins_wait_in_a_short_queue_of_their_own() -> None:
         known = asyncio.create_task(passwords.fits(known_hash, "right", begin, is_known=True))
         await asyncio.sleep(0)
         go_on.set()
-        assert await known, "who has signed in before does not wait for strangers"
+        assert await known, "who has signed in before does not wait for unknown callers"
         assert not any(await asyncio.gather(*waiting))
 
     asyncio.run(all_at_once())
@@ -217,7 +217,7 @@ def test_generated_passwords_never_look_like_a_flag() -> None:
 # --- bodies ---
 
 
-def sent(home: House, path: str, by: str, size: int) -> tuple[int, int]:
+def sent(control: ControlPlane, path: str, by: str, size: int) -> tuple[int, int]:
     """The status of a request that declares a large body, and how many bytes of it were asked for."""
     said: list[Any] = []
     read = 0
@@ -232,7 +232,7 @@ def sent(home: House, path: str, by: str, size: int) -> tuple[int, int]:
 
     headers = {"host": "127.0.0.1:8080", "content-type": "application/json", "content-length": str(size)}
     if by:
-        headers["authorization"] = f"Bearer {home.tokens[by]}"
+        headers["authorization"] = f"Bearer {control.tokens[by]}"
     scope = {
         "type": "http",
         "method": "POST",
@@ -245,34 +245,34 @@ def sent(home: House, path: str, by: str, size: int) -> tuple[int, int]:
     }
 
     async def ask() -> None:
-        await home.app(scope, receive, send)
+        await control.app(scope, receive, send)
 
-    assert home.http.portal is not None
-    home.http.portal.call(ask)
+    assert control.http.portal is not None
+    control.http.portal.call(ask)
     return int(said[0]["status"]), read
 
 
 @pytest.mark.slow
-def test_no_byte_of_a_body_is_read_before_its_sender_may_send_it(home: House) -> None:
+def test_no_byte_of_a_body_is_read_before_its_sender_may_send_it(control: ControlPlane) -> None:
     """A6: a token without any role made the server parse 250 MiB."""
-    home.researcher("nobody")
+    control.researcher("no-role")
     for route in ROUTES:
         path = route.path
         if route.method != "POST" or route.action in (Action.OPEN, Action.SELF):
             continue
-        if path == "/api/v1/cluster/pull":  # which takes no large body from anybody
+        if path == "/api/v1/cluster/pull":  # which takes no large body from any caller
             continue
         full = re.sub(r"\{\w+\}", "nothing", path)
-        assert sent(home, full, "nobody", 9 * 1024 * 1024) == (403, 0), path
-        assert sent(home, full, "", 9 * 1024 * 1024) == (401, 0), path
-    assert sent(home, "/api/v1/cluster/push", "nobody", 250 * 1024 * 1024) == (403, 0)
-    assert sent(home, "/api/v1/cluster/pull", "nobody", 250 * 1024 * 1024) == (413, 0)
+        assert sent(control, full, "no-role", 9 * 1024 * 1024) == (403, 0), path
+        assert sent(control, full, "", 9 * 1024 * 1024) == (401, 0), path
+    assert sent(control, "/api/v1/cluster/push", "no-role", 250 * 1024 * 1024) == (403, 0)
+    assert sent(control, "/api/v1/cluster/pull", "no-role", 250 * 1024 * 1024) == (413, 0)
 
 
-def test_a_pull_is_a_small_message_and_a_report_may_be_large(home: House) -> None:
-    home.tokens["cluster"] = home.cluster_token
-    assert sent(home, "/api/v1/cluster/pull", "cluster", 65 * 1024) == (413, 0)
-    report = json.loads(home.report(whole=True).to_json())
+def test_a_pull_is_a_small_message_and_a_report_may_be_large(control: ControlPlane) -> None:
+    control.tokens["cluster"] = control.cluster_token
+    assert sent(control, "/api/v1/cluster/pull", "cluster", 65 * 1024) == (413, 0)
+    report = json.loads(control.report(whole=True).to_json())
     large = json.dumps(report).encode() + b" " * (12 * 1024 * 1024)
-    headers = {"Authorization": f"Bearer {home.cluster_token}"}
-    assert home.http.post("/api/v1/cluster/push", content=large, headers=headers).status_code == 200
+    headers = {"Authorization": f"Bearer {control.cluster_token}"}
+    assert control.http.post("/api/v1/cluster/push", content=large, headers=headers).status_code == 200

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import io
 import os
@@ -17,10 +16,11 @@ from fairpool.agent.state_directory import StateDirectory
 from fairpool.agent.unpacking import unpack
 from fairpool.agent.uploads import Uploads
 from fairpool.control import uploads as control_uploads
-from fairpool.control.pod_access import NoPodAccess, PodAccessError
+from fairpool.control.pod_access import PodAccessError
 from fairpool.model.problem import Problem
 from fairpool.model.upload import Bounds, Upload
-from tests.control.house import House, codes, expect, gone, house
+from tests.control.control_plane import ControlPlane, codes, control_plane, expect, gone
+from tests.control.pod_access_fakes import NoPodAccess
 
 BOUNDS = Bounds(size_bytes=1 << 20, files=100, total_bytes=1 << 30)
 UPLOADS = "/api/v1/uploads"
@@ -69,8 +69,8 @@ def pod_access(tmp_path: Path) -> FakePodAccess:
 
 
 @pytest.fixture
-def home(tmp_path: Path, pod_access: FakePodAccess) -> Iterator[House]:
-    with house(tmp_path / "data", pod_access=pod_access) as made:
+def control(tmp_path: Path, pod_access: FakePodAccess) -> Iterator[ControlPlane]:
+    with control_plane(tmp_path / "data", pod_access=pod_access) as made:
         made.project("team-a")
         made.project("team-b")
         made.researcher("ann", "team-a")
@@ -92,30 +92,32 @@ def archive(*entries: tuple[str, bytes | None], **changes: Any) -> bytes:
     return file.getvalue()
 
 
-def upload(home: House, packed: bytes, *, by: str = "ann", project: str = "team-a") -> Any:
+def upload(control: ControlPlane, packed: bytes, *, by: str = "ann", project: str = "team-a") -> Any:
     """All of it; the answer to the last call."""
-    made = expect(home.call("POST", UPLOADS, {"projectId": project, "archiveBytes": len(packed)}, by=by), 201)
-    headers = {"Authorization": f"Bearer {home.tokens[by]}"}
+    made = expect(control.call("POST", UPLOADS, {"projectId": project, "archiveBytes": len(packed)}, by=by), 201)
+    headers = {"Authorization": f"Bearer {control.tokens[by]}"}
     half = len(packed) // 2
     for offset in (0, half):
         piece = packed[offset:] if offset else packed[:half]
-        answer = home.http.put(f"{UPLOADS}/{made['id']}?offset={offset}", content=piece, headers=headers)
+        answer = control.http.put(f"{UPLOADS}/{made['id']}?offset={offset}", content=piece, headers=headers)
         assert answer.status_code == 200, answer.text
-    return made["id"], home.call("POST", f"{UPLOADS}/{made['id']}/complete", by=by)
+    return made["id"], control.call("POST", f"{UPLOADS}/{made['id']}/complete", by=by)
 
 
 def submit(
-    home: House, upload_id: str, *, by: str = "ann", project: str = "team-a", name: str = "t1", **more: Any
+    control: ControlPlane, upload_id: str, *, by: str = "ann", project: str = "team-a", name: str = "t1", **more: Any
 ) -> Any:
     spec = {"image": "python", "args": ["python", "train.py"], "workdir": {"upload": upload_id}, **more}
-    return home.call("POST", "/api/v1/workloads/trainings", {"name": name, "projectId": project, "spec": spec}, by=by)
+    return control.call(
+        "POST", "/api/v1/workloads/trainings", {"name": name, "projectId": project, "spec": spec}, by=by
+    )
 
 
 # --- one upload, from its beginning to its end ----------------------------------------------------------------
 
 
-def test_a_folder_is_uploaded_and_its_job_has_its_id(home: House, pod_access: FakePodAccess) -> None:
-    upload_id, done = upload(home, archive(("train.py", b"print(1)"), ("data", None), ("data/a", b"x" * 1000)))
+def test_a_folder_is_uploaded_and_its_job_has_its_id(control: ControlPlane, pod_access: FakePodAccess) -> None:
+    upload_id, done = upload(control, archive(("train.py", b"print(1)"), ("data", None), ("data/a", b"x" * 1000)))
     assert expect(done, 200) == {
         "id": upload_id,
         "projectId": "team-a",
@@ -127,159 +129,168 @@ def test_a_folder_is_uploaded_and_its_job_has_its_id(home: House, pod_access: Fa
     files = pod_access.store.files_of(upload_id)
     assert (files / "train.py").read_text() == "print(1)"
     assert (files.parent.stat().st_mode & 0o077, files.stat().st_mode & 0o077) == (0, 0), "others cannot look into it"
-    made = expect(submit(home, upload_id), 202)
+    made = expect(submit(control, upload_id), 202)
     assert made["id"] == upload_id
-    (wanted,) = [each for each in home.pull().workloads if each.id == upload_id]
+    (wanted,) = [each for each in control.pull().workloads if each.id == upload_id]
     program = wanted.to_spec().template.program
     assert program.working_dir == "/workdir"
     assert [(each.target, each.uploaded) for each in program.volumes] == [("/workdir", True)]
 
 
-def test_a_folder_goes_with_its_workload_and_stays_as_long_as_that(home: House, pod_access: FakePodAccess) -> None:
-    upload_id, _ = upload(home, archive(("train.py", b"")))
-    expect(submit(home, upload_id), 202)
+def test_a_folder_goes_with_its_workload_and_stays_as_long_as_that(
+    control: ControlPlane, pod_access: FakePodAccess
+) -> None:
+    upload_id, _ = upload(control, archive(("train.py", b"")))
+    expect(submit(control, upload_id), 202)
     os.utime(pod_access.store.files_of(upload_id).parent / "about.json", (0, 0))
-    sweep(home)
+    sweep(control)
     assert pod_access.store.find(upload_id) is not None, "however old it is"
-    expect(home.call("DELETE", f"/api/v1/workloads/{upload_id}", by="ann"), 202)
-    sweep(home)
+    expect(control.call("DELETE", f"/api/v1/workloads/{upload_id}", by="ann"), 202)
+    sweep(control)
     assert pod_access.store.find(upload_id) is not None, "its pods may still be there"
-    home.push(home.report(gone=(gone(upload_id),)))
-    sweep(home)
+    control.push(control.report(gone=(gone(upload_id),)))
+    sweep(control)
     assert pod_access.store.find(upload_id) is None
     assert os.listdir(pod_access.store.files_of(upload_id).parent.parent) == []
 
 
-def test_an_upload_without_a_job_is_removed_after_an_hour(home: House, pod_access: FakePodAccess) -> None:
-    upload_id, _ = upload(home, archive(("train.py", b"")))
-    begun = expect(home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="ann"), 201)["id"]
-    sweep(home)
+def test_an_upload_without_a_job_is_removed_after_an_hour(control: ControlPlane, pod_access: FakePodAccess) -> None:
+    upload_id, _ = upload(control, archive(("train.py", b"")))
+    begun = expect(control.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="ann"), 201)["id"]
+    sweep(control)
     assert {each.id for each in pod_access.store.all()} == {upload_id, begun}
     for each in (upload_id, begun):
         os.utime(pod_access.store.files_of(each).parent / "about.json", (0, 0))
     (pod_access.store.files_of(begun).parent / "about.json").write_text("{")  # as a power cut might leave it
     os.utime(pod_access.store.files_of(begun).parent, (0, 0))
-    sweep(home)
+    sweep(control)
     assert pod_access.store.all() == []
 
 
-def sweep(home: House) -> None:
-    plane = home.app.state.plane
-    assert home.http.portal is not None
-    home.http.portal.call(control_uploads.sweep, plane)
+def sweep(control: ControlPlane) -> None:
+    plane = control.app.state.plane
+    assert control.http.portal is not None
+    control.http.portal.call(control_uploads.sweep, plane)
 
 
-def test_a_repeated_submit_is_answered_alike_and_a_second_job_does_not_get_the_folder(home: House) -> None:
-    upload_id, _ = upload(home, archive(("train.py", b"")))
+def test_a_repeated_submit_is_answered_alike_and_a_second_job_does_not_get_the_folder(control: ControlPlane) -> None:
+    upload_id, _ = upload(control, archive(("train.py", b"")))
     spec = {"image": "python", "workdir": {"upload": upload_id}}
     body = {"name": "t1", "projectId": "team-a", "spec": spec}
     headers = {"Idempotency-Key": "k1"}
     answers = [
-        expect(home.call("POST", "/api/v1/workloads/trainings", body, by="ann", headers=headers), 202) for _ in range(2)
+        expect(control.call("POST", "/api/v1/workloads/trainings", body, by="ann", headers=headers), 202)
+        for _ in range(2)
     ]
     assert answers[0] == answers[1]
-    again = submit(home, upload_id, name="t2")
+    again = submit(control, upload_id, name="t2")
     assert (again.status_code, codes(again)) == (422, ["spec.upload"])
 
 
 @pytest.mark.parametrize(
     ("by", "project"),
-    [pytest.param("bob", "team-a", id="somebody else"), pytest.param("bob", "team-b", id="another project")],
+    [pytest.param("bob", "team-a", id="another user"), pytest.param("bob", "team-b", id="another project")],
 )
-def test_nobody_gets_the_folder_of_another(home: House, by: str, project: str) -> None:
-    upload_id, _ = upload(home, archive(("train.py", b"")))
-    answer = submit(home, upload_id, by=by, project=project)
+def test_no_user_gets_the_folder_of_another(control: ControlPlane, by: str, project: str) -> None:
+    upload_id, _ = upload(control, archive(("train.py", b"")))
+    answer = submit(control, upload_id, by=by, project=project)
     assert (answer.status_code, codes(answer)) == (422, ["spec.upload"])
     for method, path in (("POST", f"{UPLOADS}/{upload_id}/complete"), ("DELETE", f"{UPLOADS}/{upload_id}")):
-        assert home.call(method, path, by=by).status_code == 404
+        assert control.call(method, path, by=by).status_code == 404
 
 
-def test_who_may_not_submit_may_not_upload(home: House) -> None:
-    answer = home.call("POST", UPLOADS, {"projectId": "team-b", "archiveBytes": 10}, by="ann")
+def test_who_may_not_submit_may_not_upload(control: ControlPlane) -> None:
+    answer = control.call("POST", UPLOADS, {"projectId": "team-b", "archiveBytes": 10}, by="ann")
     assert answer.status_code == 403
 
 
-def test_an_upload_that_is_not_complete_is_nobodys_folder(home: House) -> None:
-    made = expect(home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="ann"), 201)
-    assert codes(submit(home, made["id"])) == ["spec.upload"]
-    finished = home.call("POST", f"{UPLOADS}/{made['id']}/complete", by="ann")
+def test_an_upload_that_is_not_complete_is_no_folder(control: ControlPlane) -> None:
+    made = expect(control.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="ann"), 201)
+    assert codes(submit(control, made["id"])) == ["spec.upload"]
+    finished = control.call("POST", f"{UPLOADS}/{made['id']}/complete", by="ann")
     assert (finished.status_code, codes(finished)) == (409, ["upload.incomplete"])
 
 
-def test_a_job_keeps_its_folder_from_being_removed_by_hand(home: House) -> None:
-    upload_id, _ = upload(home, archive(("train.py", b"")))
-    expect(submit(home, upload_id), 202)
-    answer = home.call("DELETE", f"{UPLOADS}/{upload_id}", by="ann")
+def test_a_job_keeps_its_folder_from_being_removed_by_hand(control: ControlPlane) -> None:
+    upload_id, _ = upload(control, archive(("train.py", b"")))
+    expect(submit(control, upload_id), 202)
+    answer = control.call("DELETE", f"{UPLOADS}/{upload_id}", by="ann")
     assert (answer.status_code, codes(answer)) == (409, ["upload.in_use"])
 
 
-def test_a_project_does_not_see_what_an_earlier_one_of_its_name_left(home: House, pod_access: FakePodAccess) -> None:
+def test_a_project_does_not_see_what_an_earlier_one_of_its_name_left(
+    control: ControlPlane, pod_access: FakePodAccess
+) -> None:
     new = {"claimName": "data", "path": "/d", "existingPvc": False, "claimInfo": {"size": "1Gi"}}
-    home.project("team-c")
-    job = home.train("t1", project="team-c", storage={"pvc": [new]})["id"]
+    control.project("team-c")
+    job = control.train("t1", project="team-c", storage={"pvc": [new]})["id"]
     for project in ("team-a", "team-c"):
         (pod_access.data.claims / project / "data").mkdir(parents=True)
         (pod_access.data.claims / project / "data" / "secret").touch()
-    expect(home.call("DELETE", "/api/v1/org-unit/projects/team-c?workloads=delete"), 202)
-    home.push(home.report(gone=(gone(job),)))
-    again = home.call("POST", "/api/v1/org-unit/projects", {"name": "team-a", "parentId": "default"})
+    expect(control.call("DELETE", "/api/v1/org-unit/projects/team-c?workloads=delete"), 202)
+    control.push(control.report(gone=(gone(job),)))
+    again = control.call("POST", "/api/v1/org-unit/projects", {"name": "team-a", "parentId": "default"})
     assert (again.status_code, codes(again)) == (409, ["project.exists"])
-    home.project("team-c")
+    control.project("team-c")
     assert os.listdir(pod_access.data.claims) == ["team-a"], "those of a project that exists stay"
     (aside,) = (pod_access.data.root / "claims-set-aside").iterdir()
     assert (aside / "data" / "secret").exists(), "nothing is lost"
-    assert expect(home.call("GET", "/api/v1/claims?projectId=team-c"), 200)["claims"] == []
+    assert expect(control.call("GET", "/api/v1/claims?projectId=team-c"), 200)["claims"] == []
 
 
 # --- bounds --------------------------------------------------------------------------------------------------
 
 
-def test_what_is_too_large_is_refused_before_it_is_sent(home: House) -> None:
-    answer = home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 257 << 20}, by="ann")
+def test_what_is_too_large_is_refused_before_it_is_sent(control: ControlPlane) -> None:
+    answer = control.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 257 << 20}, by="ann")
     assert (answer.status_code, codes(answer)) == (413, ["upload.too_large"])
-    expect(home.call("PUT", "/v1/k8s/setting/uploads.maxMebibytes", {"value": 300}), 200)
-    assert home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 257 << 20}, by="ann").status_code == 201
+    expect(control.call("PUT", "/v1/k8s/setting/uploads.maxMebibytes", {"value": 300}), 200)
+    assert (
+        control.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 257 << 20}, by="ann").status_code == 201
+    )
 
 
-def test_all_uploads_together_are_bounded(home: House) -> None:
-    expect(home.call("PUT", "/v1/k8s/setting/uploads.totalMebibytes", {"value": 1}), 200)
+def test_all_uploads_together_are_bounded(control: ControlPlane) -> None:
+    expect(control.call("PUT", "/v1/k8s/setting/uploads.totalMebibytes", {"value": 1}), 200)
     first, second = (
-        home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 600_000}, by="ann") for _ in range(2)
+        control.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 600_000}, by="ann") for _ in range(2)
     )
     assert (first.status_code, second.status_code, codes(second)) == (201, 507, ["upload.no_room"])
 
 
-def test_one_person_has_only_so_many_open(home: House) -> None:
-    answers = [home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="ann") for _ in range(9)]
+def test_one_person_has_only_so_many_open(control: ControlPlane) -> None:
+    answers = [control.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="ann") for _ in range(9)]
     assert [each.status_code for each in answers] == [201] * 8 + [429]
-    assert home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="bob").status_code == 201
+    assert control.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="bob").status_code == 201
 
 
-def test_finished_ones_that_no_job_uses_count_too(home: House) -> None:
+def test_finished_ones_that_no_job_uses_count_too(control: ControlPlane) -> None:
     packed = archive(("a", b"1"))
-    finished = [upload(home, packed)[0] for _ in range(8)]
-    refused = home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="ann")
+    finished = [upload(control, packed)[0] for _ in range(8)]
+    refused = control.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="ann")
     assert (refused.status_code, codes(refused)) == (429, ["upload.too_many"])
-    expect(submit(home, finished[0]), 202)
-    assert home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="ann").status_code == 201
+    expect(submit(control, finished[0]), 202)
+    assert control.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="ann").status_code == 201
 
 
-def test_what_folders_hold_together_is_bounded_once_they_are_unpacked(home: House, pod_access: FakePodAccess) -> None:
-    expect(home.call("PUT", "/v1/k8s/setting/uploads.totalMebibytes", {"value": 1}), 200)
+def test_what_folders_hold_together_is_bounded_once_they_are_unpacked(
+    control: ControlPlane, pod_access: FakePodAccess
+) -> None:
+    expect(control.call("PUT", "/v1/k8s/setting/uploads.totalMebibytes", {"value": 1}), 200)
     packed = archive(("a", bytes(600_000)))
-    _, first = upload(home, packed)
-    second_id, second = upload(home, packed)
+    _, first = upload(control, packed)
+    second_id, second = upload(control, packed)
     assert (first.status_code, second.status_code, codes(second)) == (200, 507, ["upload.no_room"])
     assert pod_access.store.find(second_id) is None
 
 
-def test_pieces_come_in_order_and_may_come_twice(home: House) -> None:
+def test_pieces_come_in_order_and_may_come_twice(control: ControlPlane) -> None:
     packed = archive(("a", b"1"))
-    made = expect(home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": len(packed)}, by="ann"), 201)
-    headers = {"Authorization": f"Bearer {home.tokens['ann']}"}
+    made = expect(control.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": len(packed)}, by="ann"), 201)
+    headers = {"Authorization": f"Bearer {control.tokens['ann']}"}
 
     def put(offset: int, piece: bytes) -> Any:
-        return home.http.put(f"{UPLOADS}/{made['id']}?offset={offset}", content=piece, headers=headers)
+        return control.http.put(f"{UPLOADS}/{made['id']}?offset={offset}", content=piece, headers=headers)
 
     assert codes(put(5, b"x")) == ["upload.gap"]
     assert put(0, packed[:20]).json()["receivedBytes"] == 20
@@ -287,7 +298,7 @@ def test_pieces_come_in_order_and_may_come_twice(home: House) -> None:
     assert codes(put(20, packed)) == ["upload.too_large"]
     assert put(20, packed[20:]).json()["receivedBytes"] == len(packed)
     finish = f"{UPLOADS}/{made['id']}/complete"
-    assert expect(home.call("POST", finish, by="ann"), 200) == expect(home.call("POST", finish, by="ann"), 200)
+    assert expect(control.call("POST", finish, by="ann"), 200) == expect(control.call("POST", finish, by="ann"), 200)
 
 
 # --- hostile archives ------------------------------------------------------------------------------------------
@@ -374,8 +385,8 @@ def test_a_hostile_archive_is_refused_and_leaves_nothing(tmp_path: Path, name: s
     assert sorted(each.name for each in tmp_path.iterdir()) == ["archive", "out"], "nothing outside"
 
 
-def test_a_refused_archive_is_removed(home: House, pod_access: FakePodAccess) -> None:
-    upload_id, done = upload(home, archive(("../a", b"x")))
+def test_a_refused_archive_is_removed(control: ControlPlane, pod_access: FakePodAccess) -> None:
+    upload_id, done = upload(control, archive(("../a", b"x")))
     assert (done.status_code, codes(done)) == (422, ["upload.path"])
     assert pod_access.store.find(upload_id) is None
     assert pod_access.store.all() == []
@@ -409,9 +420,8 @@ def test_what_a_pod_closed_or_nested_deep_is_removed_too(pod_access: FakePodAcce
     assert os.listdir(tmp_path / "uploads") == []
 
 
-def test_nothing_is_uploaded_where_there_is_no_place_for_it(tmp_path: Path) -> None:
-    with house(tmp_path) as home:
-        home.project("team-a")
-        answer = home.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10})
-        assert (answer.status_code, codes(answer)) == (503, ["upload.unreachable"])
-        assert asyncio.run(NoPodAccess().uploads()) == []
+def test_nothing_is_uploaded_to_a_cluster_that_is_away(tmp_path: Path) -> None:
+    with control_plane(tmp_path, pod_access=None) as control:
+        control.project("team-a")
+        answer = control.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10})
+        assert (answer.status_code, codes(answer)) == (503, ["cluster.away"])

@@ -13,7 +13,7 @@ from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import NodeName
 from fairpool.model.node import Node
-from tests.control.house import START, House, expect
+from tests.control.control_plane import START, ControlPlane, expect
 
 TURNS_MAX = 50
 
@@ -21,8 +21,8 @@ TURNS_MAX = 50
 class Cluster:
     """Nodes whose work runs until it is stopped, and time that passes by hand, here and in the control plane."""
 
-    def __init__(self, home: House, nodes: Sequence[Node] = ()) -> None:
-        self.home = home
+    def __init__(self, control: ControlPlane, nodes: Sequence[Node] = ()) -> None:
+        self.control = control
         self.clock = VirtualClock(START)
         self.engine = SimulatedEngine(self.clock, nodes or [machine("n1"), machine("n2")], same_behaviour(Behaviour()))
         self.ledger = Ledger(None)
@@ -30,7 +30,7 @@ class Cluster:
 
     def restart(self) -> Loop:
         """Another loop on the same ledger."""
-        self.loop = Loop(self.ledger, self.engine, ControlLink(self.home, "local"), self.clock.now)
+        self.loop = Loop(self.ledger, self.engine, ControlLink(self.control, "local"), self.clock.now)
         return self.loop
 
     def run(self, seconds: int = 90) -> None:
@@ -42,10 +42,10 @@ class Cluster:
             else:
                 raise AssertionError("the loop does not come to rest")
             self.clock.advance(1)
-            self.home.clock.turn(1)
+            self.control.clock.turn(1)
 
     def shown(self, workload: Mapping[str, str], *, by: str = "admin") -> dict[str, Any]:
-        answer: dict[str, Any] = expect(self.home.call("GET", f"/api/v1/workloads/{workload['id']}", by=by), 200)
+        answer: dict[str, Any] = expect(self.control.call("GET", f"/api/v1/workloads/{workload['id']}", by=by), 200)
         return answer
 
     def phase(self, workload: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -27,7 +27,7 @@ from fairpool.cluster.ledger import Ledger
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import PoolName
 from fairpool.model.node import DEFAULT_POOL
-from fairpool.model.organization import Entitlement, OverQuota, gpu_entitlement
+from fairpool.model.organization import Entitlement, OverQuotaChoice, gpu_entitlement
 from fairpool.model.problem import Problem
 from fairpool.replay.saved import load
 from fairpool.scheduler.plan import plan
@@ -36,10 +36,10 @@ from fairpool.simulation import scenario_file
 from fairpool.simulation.catalogue import examples
 from fairpool.simulation.checkpoint import Checkpoint, Folder, opened
 from fairpool.simulation.control_driver import ControlDriver
-from fairpool.simulation.performance import Pace, play
 from fairpool.simulation.result import SimulationResult, text
+from fairpool.simulation.runner import Pacer, run_scenario
 from fairpool.simulation.scenario import START, Scenario
-from fairpool.simulation.world import Stage
+from fairpool.simulation.simulated_cluster import SimulatedCluster
 
 COMMAND = [sys.executable, "-m", "fairpool.cli.main", "simulate"]
 
@@ -279,7 +279,7 @@ def test_a_wait_in_vain_fails_and_says_why(tmp_path: Path) -> None:
     vain = SMALL.replace("]\n[phases.expect]", f"{steps}]\n[phases.expect]", 1)
     answer = simulate(written(tmp_path, vain), columns=None)
     assert answer.code == 1
-    assert "Stopped early: wait running huge was in vain." in answer.out
+    assert "Stopped early: wait running huge: the condition was not met." in answer.out
     (row,) = [line for line in answer.out.splitlines() if line.endswith("FAIL")]
     assert "huge is Pending, " in row
     assert answer.out.splitlines()[-1].startswith("FAIL: 1 of ")
@@ -288,13 +288,26 @@ def test_a_wait_in_vain_fails_and_says_why(tmp_path: Path) -> None:
 def test_events_and_why_tell_the_story_of_a_job(tmp_path: Path) -> None:
     answer = simulate(written(tmp_path, SMALL), "--why", "b-4", "--events", columns=None)
     assert answer.code == 0, answer
-    story = answer.out.partition("History of b-4")[2].partition("Expected and actual")[0]
-    words = [line.split()[1] for line in story.splitlines()[2:] if line]
-    assert words[:4] == ["born", "bound", "started", "releasing"]
+    scenario = answer.out.partition("History of b-4")[2].partition("Expected and actual")[0]
+    words = [line.split()[1] for line in scenario.splitlines()[2:] if line]
+    assert words[:4] == ["created", "bound", "started", "releasing"]
     assert set(words[-2:]) == {"ended", "halted"}
-    assert "preempted: " in story
+    assert "preempted: " in scenario
     assert re.search(r"^phase +Completed$", answer.out, re.MULTILINE)
     assert answer.out.startswith("History\n")
+
+
+def test_every_field_of_the_json_is_documented(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "scenario-file.md"
+    documented = set(re.findall(r"`([\w-]+)`", page.read_text(encoding="utf-8").partition("## The outcome as JSON")[2]))
+    assert set(_fields(document(written(tmp_path, SMALL)))) - documented == set()
+
+
+def _fields(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _fields(each)
 
 
 def test_the_json_has_figures_that_agree_with_each_other(tmp_path: Path) -> None:
@@ -338,10 +351,10 @@ def test_a_trace_runs_to_its_end(tmp_path: Path) -> None:
 # --- snapshots ------------------------------------------------------------------------------------------------------
 
 
-def played(scenario: Scenario, watch: Callable[[PoolName, Snapshot], None] | None = None) -> Stage:
-    stage = Stage(scenario, START, watch=watch)
-    play(stage, Checkpoint(), Pace(), lambda stage, part: None)
-    return stage
+def simulated(scenario: Scenario, watch: Callable[[PoolName, Snapshot], None] | None = None) -> SimulatedCluster:
+    cluster = SimulatedCluster(scenario, START, watch=watch)
+    run_scenario(cluster, Checkpoint(), Pacer(), lambda cluster, part: None)
+    return cluster
 
 
 def small_scenario() -> Scenario:
@@ -354,28 +367,28 @@ def small_scenario() -> Scenario:
     ("setting", "after"),
     [
         pytest.param(None, Entitlement(2000, -1, 2.0), id="not set: the weight follows"),
-        pytest.param(OverQuota.OFF, Entitlement(2000, 2000, 0.0), id="off: the limit follows"),
-        pytest.param(OverQuota.LOWEST, Entitlement(2000, -1, 0.0), id="lowest"),
-        pytest.param(OverQuota.LOW, Entitlement(2000, -1, 1.0), id="low, the weight of the old quota"),
-        pytest.param(OverQuota.MEDIUM, Entitlement(2000, -1, 2.0), id="medium"),
-        pytest.param(OverQuota.HIGH, Entitlement(2000, -1, 3.0), id="high"),
+        pytest.param(OverQuotaChoice.OFF, Entitlement(2000, 2000, 0.0), id="off: the limit follows"),
+        pytest.param(OverQuotaChoice.LOWEST, Entitlement(2000, -1, 0.0), id="lowest"),
+        pytest.param(OverQuotaChoice.LOW, Entitlement(2000, -1, 1.0), id="low, the weight of the old quota"),
+        pytest.param(OverQuotaChoice.MEDIUM, Entitlement(2000, -1, 2.0), id="medium"),
+        pytest.param(OverQuotaChoice.HIGH, Entitlement(2000, -1, 3.0), id="high"),
     ],
 )
-def test_a_quota_step_keeps_the_over_quota_setting(setting: OverQuota | None, after: Entitlement) -> None:
+def test_a_quota_step_keeps_the_over_quota_setting(setting: OverQuotaChoice | None, after: Entitlement) -> None:
     """Project b goes from a quota of 1 to 2; project a stays as it is."""
     scenario = scenario_file.read(SMALL.split("[[phases]]")[0] + QUOTA_STEP, "step")
     assert isinstance(scenario, Scenario), scenario
     a, b = scenario.organization.queues[DEFAULT_POOL]
     b = replace(b, gpu=gpu_entitlement(1000, setting), over_quota=setting)
     organization = replace(scenario.organization, queues={DEFAULT_POOL: (a, b)})
-    stage = played(replace(scenario, organization=organization))
-    assert [queue.gpu for queue in stage.control.organization().queues[DEFAULT_POOL]] == [a.gpu, after]
+    cluster = simulated(replace(scenario, organization=organization))
+    assert [queue.gpu for queue in cluster.control.organization().queues[DEFAULT_POOL]] == [a.gpu, after]
 
 
 @pytest.mark.slow
 def test_every_saved_cycle_replays_to_the_plan_it_had(tmp_path: Path) -> None:
     seen: list[Snapshot] = []
-    played(small_scenario(), lambda pool, snapshot: seen.append(snapshot))
+    simulated(small_scenario(), lambda pool, snapshot: seen.append(snapshot))
     file = written(tmp_path, SMALL)
     flags = [each for number in range(1, len(seen) + 1) for each in ("--snapshot", f"{tmp_path}/{number}@{number}")]
     assert simulate(file, *flags).code == 0
@@ -491,10 +504,10 @@ def outcome_in(folder: Path, scenario: Scenario) -> str:
     shim = opened(folder, scenario)
     assert isinstance(shim, Folder), shim
     try:
-        stage = Stage(scenario, shim.position.now, shim.files)
-        play(stage, shim, Pace(), lambda stage, part: None)
-        outcome = text(SimulationResult.of(stage, shim.position))
-        stage.close()
+        cluster = SimulatedCluster(scenario, shim.position.now, shim.files)
+        run_scenario(cluster, shim, Pacer(), lambda cluster, part: None)
+        outcome = text(SimulationResult.of(cluster, shim.position))
+        cluster.close()
     finally:
         shim.close()
     return outcome

@@ -69,6 +69,8 @@ class Faults:
     """An hour, of each pod: its shim neither reports its exit nor forwards a signal."""
     ignores_stop: float = _up_to(0.5)
     """Of each pod: it ignores SIGTERM, and some have long grace periods. For behaviours."""
+    report_cut: float = _up_to(0.5)
+    """Of each piece of a report: the link is cut after it, for so long that the loop gives up for now."""
 
     @classmethod
     def none(cls) -> Faults:
@@ -78,9 +80,9 @@ class Faults:
     @classmethod
     def swarm(cls, seed: int) -> Faults:
         """The mix of this seed. Strengths are spread over two orders of magnitude, so that rare is tried too."""
-        dice = Random(f"faults {seed}")
+        rng = Random(f"faults {seed}")
         rates = {
-            each.name: each.metadata["most"] * 10 ** -dice.uniform(0, 2) if dice.random() < 0.5 else 0.0
+            each.name: each.metadata["most"] * 10 ** -rng.uniform(0, 2) if rng.random() < 0.5 else 0.0
             for each in fields(cls)
         }
         return cls(**rates)

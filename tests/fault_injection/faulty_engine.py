@@ -1,4 +1,4 @@
-"""An engine that is hard to reach: orders get lost, come late or twice, and answers do not come at all."""
+"""An unreliable engine: orders are lost, late or repeated, and answers are lost."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from random import Random
 
 from fairpool.engines.port import EngineUnreachable, Fenced
 from fairpool.engines.simulated.clock import VirtualClock
-from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Token
 from fairpool.model.observation import Observation, Order, OrderResult, OrderStatus, StartOrder, StopOrder
+from tests.fault_injection.faultable_engine import FaultableEngine
 from tests.fault_injection.faults import Faults
 from tests.fault_injection.random_faults import RandomFaults
 
@@ -23,7 +23,7 @@ PULL_ERROR_S = 300
 
 
 class Delivery(Enum):
-    """What becomes of one order on its way."""
+    """What happens to one order on the network."""
 
     ARRIVES = auto()
     LOST = auto()
@@ -36,7 +36,7 @@ class Delivery(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """One order on its way: what becomes of it, and what arrives now."""
+    """One order: what happens to it on the network, and what arrives now."""
 
     order: Order
     delivery: Delivery
@@ -54,17 +54,17 @@ class DelayedOrder:
 
 
 class FaultyEngine:
-    """A simulated engine with a bad network before it and bad luck behind it. All by the dice it is given.
+    """A simulated engine behind an unreliable network, with random faults of nodes and pods.
 
     A slow answer moves the clock on.
     """
 
-    def __init__(self, engine: SimulatedEngine, faults: Faults, dice: Random, clock: VirtualClock) -> None:
+    def __init__(self, engine: FaultableEngine, faults: Faults, rng: Random, clock: VirtualClock) -> None:
         self._engine = engine
         self._faults = faults
-        self._dice = dice
+        self._rng = rng
         self._clock = clock
-        self._random_faults = RandomFaults(engine, faults, dice, clock.now())
+        self._random_faults = RandomFaults(engine, faults, rng, clock.now())
         self._delayed: list[DelayedOrder] = []
         self._arrived: set[PodId] = set()
 
@@ -88,7 +88,7 @@ class FaultyEngine:
             raise EngineUnreachable("the orders did not arrive")
         cut_off = self._happens(self._faults.away_after)
         if cut_off:
-            orders = orders[: self._dice.randint(min(1, len(orders)), len(orders))]
+            orders = orders[: self._rng.randint(min(1, len(orders)), len(orders))]
         dispatches = [self._dispatch(order, token) for order in orders]
         arriving = [dispatch.arriving for dispatch in dispatches if dispatch.arriving is not None]
         answers = iter(self._engine.carry_out(arriving, token))
@@ -98,14 +98,14 @@ class FaultyEngine:
         return replies
 
     def catch_up(self) -> None:
-        """Late orders arrive, and mishaps strike, until now. Worlds may call it; every call to the engine does."""
+        """Late orders arrive, and faults are applied, until now. Worlds may call it; every call to the engine does."""
         now = self._clock.now()
         due = [each for each in self._delayed if each.arrives_at <= now]
         self._delayed = [each for each in self._delayed if each.arrives_at > now]
         for each in sorted(due, key=lambda delayed: delayed.arrives_at):
             if now - each.given_at <= DROPPED_S * SECOND_MS:
                 self._arrive_late(each)
-        self._random_faults.strike(now)
+        self._random_faults.apply(now)
 
     def _arrive_late(self, delayed: DelayedOrder) -> None:
         if isinstance(delayed.order, StartOrder):
@@ -120,7 +120,7 @@ class FaultyEngine:
         delivery = self._delivery(order)
         if delivery in (Delivery.LATE, Delivery.TWICE):
             now = self._clock.now()
-            arrives_at = Instant(now + round(self._dice.uniform(0, LATE_S) * SECOND_MS))
+            arrives_at = Instant(now + round(self._rng.uniform(0, LATE_S) * SECOND_MS))
             self._delayed.append(DelayedOrder(arrives_at, now, order, token))
         if delivery in (Delivery.LOST, Delivery.LATE, Delivery.PUT_OFF):
             return Dispatch(order, delivery, None)
@@ -152,22 +152,22 @@ class FaultyEngine:
         if answer is None:
             return OrderResult(pod, OrderStatus.UNKNOWN, "no response")
         if isinstance(dispatch.arriving, StartOrder) and answer.status is OrderStatus.DONE:
-            self._maybe_hold_up(pod)
+            self._maybe_delay_pull(pod)
         if dispatch.delivery is Delivery.ANSWER_LOST:
             return OrderResult(pod, OrderStatus.UNKNOWN, "no response")
         if dispatch.delivery is Delivery.REFUSED and answer.status is OrderStatus.DONE:
             return OrderResult(pod, OrderStatus.REFUSED, "the node could not start it")
         return answer
 
-    def _maybe_hold_up(self, pod: PodId) -> None:
+    def _maybe_delay_pull(self, pod: PodId) -> None:
         if self._happens(self._faults.pull_error):
-            until = Instant(self._clock.now() + round(self._dice.uniform(1, PULL_ERROR_S) * SECOND_MS))
+            until = Instant(self._clock.now() + round(self._rng.uniform(1, PULL_ERROR_S) * SECOND_MS))
             self._engine.hold_up(pod, "ErrImagePull: the registry does not respond", until)
 
     def _delay(self) -> None:
         if self._happens(self._faults.slow_answer):
-            self._clock.advance(self._dice.uniform(0, SLOW_S))
+            self._clock.advance(self._rng.uniform(0, SLOW_S))
 
     def _happens(self, chance: float) -> bool:
-        # No dice where nothing can happen: a calm world then goes on the same whatever came before.
-        return chance > 0 and self._dice.random() < chance
+        # Draw nothing at rate 0: a world without faults then continues the same way whatever came before.
+        return chance > 0 and self._rng.random() < chance

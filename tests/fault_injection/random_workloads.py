@@ -16,86 +16,86 @@ from fairpool.model.workload import NO_GPU, GpuRequest, PodShape, WorkloadKind, 
 
 def arrivals(seed: int, projects: Sequence[QueueId], count: int, *, start: Instant, gap_s: float = 30) -> list[Arrival]:
     """So many workloads of every kind, `gap_s` apart on average. The first seven are of seven kinds."""
-    dice = Random(f"arrivals {seed}")
+    rng = Random(f"arrivals {seed}")
     at = start
     listed: list[Arrival] = []
     makers: list[Maker] = []
     for number in range(count):
-        at = Instant(at + round(dice.expovariate(1 / gap_s) * SECOND_MS))
-        makers = makers or dice.sample(list(MAKERS), len(MAKERS))
-        listed.append(Arrival(at, _workload(makers.pop(), number, at, dice.choice(projects), dice)))
+        at = Instant(at + round(rng.expovariate(1 / gap_s) * SECOND_MS))
+        makers = makers or rng.sample(list(MAKERS), len(MAKERS))
+        listed.append(Arrival(at, _workload(makers.pop(), number, at, rng.choice(projects), rng)))
     return listed
 
 
 Maker = Callable[[WorkloadSpec, Random], WorkloadSpec]
 
 
-def _workload(make: Maker, number: int, at: Instant, project: QueueId, dice: Random) -> WorkloadSpec:
+def _workload(make: Maker, number: int, at: Instant, project: QueueId, rng: Random) -> WorkloadSpec:
     name = f"{make.__name__.strip('_').replace('_', '-')}-{number:05}"
-    plain = WorkloadSpec(id=WorkloadId(name), name=name, project=project, created_at=at, template=_template(dice))
-    spec = make(plain, dice)
+    plain = WorkloadSpec(id=WorkloadId(name), name=name, project=project, created_at=at, template=_template(rng))
+    spec = make(plain, rng)
     return replace(
         spec,
-        priority=dice.choice((None, None, None, 50, 75, 100, 125)),
-        deadline_s=dice.choice((None, None, None, 1800, 14400)),
-        ttl_s=dice.choice((None, None, 0, 600)),
-        retries=dice.choice((None, None, 0, 1, 3)),
-        grace_s=dice.choice((30, 30, 0, 5, 60)),
+        priority=rng.choice((None, None, None, 50, 75, 100, 125)),
+        deadline_s=rng.choice((None, None, None, 1800, 14400)),
+        ttl_s=rng.choice((None, None, 0, 600)),
+        retries=rng.choice((None, None, 0, 1, 3)),
+        grace_s=rng.choice((30, 30, 0, 5, 60)),
     )
 
 
-def _train(spec: WorkloadSpec, dice: Random) -> WorkloadSpec:
-    return replace(spec, restart=dice.choice((None, None, RestartPolicy.NEVER)))
+def _train(spec: WorkloadSpec, rng: Random) -> WorkloadSpec:
+    return replace(spec, restart=rng.choice((None, None, RestartPolicy.NEVER)))
 
 
-def _build(spec: WorkloadSpec, dice: Random) -> WorkloadSpec:
-    return replace(spec, kind=WorkloadKind.BUILD, preemptible=dice.choice((None, False)))
+def _build(spec: WorkloadSpec, rng: Random) -> WorkloadSpec:
+    return replace(spec, kind=WorkloadKind.BUILD, preemptible=rng.choice((None, False)))
 
 
-def _preemptible_build(spec: WorkloadSpec, dice: Random) -> WorkloadSpec:
+def _preemptible_build(spec: WorkloadSpec, rng: Random) -> WorkloadSpec:
     return replace(spec, kind=WorkloadKind.BUILD, preemptible=True)
 
 
-def _sweep(spec: WorkloadSpec, dice: Random) -> WorkloadSpec:
-    at_once = dice.randint(1, 4)
-    completions = dice.choice((None, at_once + dice.randint(0, 6)))
+def _sweep(spec: WorkloadSpec, rng: Random) -> WorkloadSpec:
+    at_once = rng.randint(1, 4)
+    completions = rng.choice((None, at_once + rng.randint(0, 6)))
     return replace(spec, arrangement=Arrangement.SWEEP, pods=at_once, completions=completions)
 
 
-def _distributed(spec: WorkloadSpec, dice: Random) -> WorkloadSpec:
+def _distributed(spec: WorkloadSpec, rng: Random) -> WorkloadSpec:
     leader = PodTemplate(shape=PodShape(cpu_milli=1000, memory_bytes=2 * GIB), program=spec.template.program)
-    return replace(spec, pods=dice.randint(2, 5), leader=dice.choice((None, leader)))
+    return replace(spec, pods=rng.randint(2, 5), leader=rng.choice((None, leader)))
 
 
-def _elastic(spec: WorkloadSpec, dice: Random) -> WorkloadSpec:
-    pods = dice.randint(2, 6)
-    return replace(spec, pods=pods, minimum=dice.randint(1, pods - 1))
+def _elastic(spec: WorkloadSpec, rng: Random) -> WorkloadSpec:
+    pods = rng.randint(2, 6)
+    return replace(spec, pods=pods, minimum=rng.randint(1, pods - 1))
 
 
-def _inference(spec: WorkloadSpec, dice: Random) -> WorkloadSpec:
-    return replace(spec, kind=WorkloadKind.INFERENCE, arrangement=Arrangement.REPLICAS, pods=dice.randint(1, 4))
+def _inference(spec: WorkloadSpec, rng: Random) -> WorkloadSpec:
+    return replace(spec, kind=WorkloadKind.INFERENCE, arrangement=Arrangement.REPLICAS, pods=rng.randint(1, 4))
 
 
 MAKERS: tuple[Maker, ...] = (_train, _build, _preemptible_build, _sweep, _distributed, _elastic, _inference)
 
 
-def _template(dice: Random) -> PodTemplate:
+def _template(rng: Random) -> PodTemplate:
     shape = PodShape(
-        gpu=_gpu_request(dice),
-        cpu_milli=dice.choice((0, 500, 1000, 4000)),
-        memory_bytes=dice.choice((0, 1, 4, 16)) * GIB,
+        gpu=_gpu_request(rng),
+        cpu_milli=rng.choice((0, 500, 1000, 4000)),
+        memory_bytes=rng.choice((0, 1, 4, 16)) * GIB,
     )
     return PodTemplate(shape=shape, program=Program(image="example/program:1", command=("run",)))
 
 
-def _gpu_request(dice: Random) -> GpuRequest:
-    return dice.choice(
+def _gpu_request(rng: Random) -> GpuRequest:
+    return rng.choice(
         (
-            whole_gpus(dice.choice((1, 1, 2, 4, 8))),
+            whole_gpus(rng.choice((1, 1, 2, 4, 8))),
             whole_gpus(1),
-            gpu_portion(dice.choice((100, 250, 333, 500, 750))),
+            gpu_portion(rng.choice((100, 250, 333, 500, 750))),
             gpu_portion(500, devices=2),
-            gpu_memory(dice.choice((2_000, 8_000, 20_000))),
+            gpu_memory(rng.choice((2_000, 8_000, 20_000))),
             NO_GPU,
         )
     )
@@ -105,7 +105,7 @@ NEVER_S = 10.0**9
 """Longer than any grace period."""
 
 
-def seeded(
+def random_behaviour(
     seed: int, *, run_s: tuple[float, float] = (60, 7200), failing: float = 0.02, ignores_stop: float = 0.0
 ) -> BehaviourOf:
     """Behaviours that depend on nothing but the seed and the pod.

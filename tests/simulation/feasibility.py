@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.pod_slots import counted_pods
-from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import PoolName, QueueId, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, nodes_by_pool
 from fairpool.model.organization import Queue
@@ -18,9 +17,10 @@ from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, memory_portion_m
 from fairpool.model.spec import Arrangement, WorkloadSpec
 from fairpool.model.workload import GpuKind, PodShape
 from fairpool.scheduler.policy import Policy
+from tests.fault_injection.faultable_engine import FaultableEngine
 
 
-class Room:
+class FreeCapacity:
     """What is free on one node."""
 
     def __init__(self, node: Node) -> None:
@@ -52,28 +52,28 @@ def part_of_device(shape: PodShape, node: Node) -> int:
     return shape.gpu.portion_milli
 
 
-def could_run(books: LedgerCache, workload: WorkloadId, engine: SimulatedEngine) -> bool:
+def could_run(cache: LedgerCache, workload: WorkloadId, engine: FaultableEngine) -> bool:
     """Whether the pods it needs fit into the empty nodes, and its project may have so much."""
-    spec = books.specs[workload]
-    done = {index for index, life in counted_pods(spec, books.pods[workload]).items() if life.outcome is Outcome.OK}
+    spec = cache.specs[workload]
+    done = {index for index, pod in counted_pods(spec, cache.pods[workload]).items() if pod.outcome is Outcome.OK}
     needed = max(spec.needed - len(done), 1)
     first = [0] if spec.leader is not None and 0 not in done else []
     most = spec.runs_needed if spec.arrangement is Arrangement.SWEEP else spec.pods
     indices = first + [index for index in range(most) if index not in done and index not in first]
     shapes = [spec.template_of(index).shape for index in indices[:needed]]
-    return any(_fits_in(books, pool, spec, shapes, engine) for pool in spec.pools or (DEFAULT_POOL,))
+    return any(_fits_in(cache, pool, spec, shapes, engine) for pool in spec.pools or (DEFAULT_POOL,))
 
 
 def _fits_in(
-    books: LedgerCache, pool: PoolName, spec: WorkloadSpec, shapes: list[PodShape], engine: SimulatedEngine
+    cache: LedgerCache, pool: PoolName, spec: WorkloadSpec, shapes: list[PodShape], engine: FaultableEngine
 ) -> bool:
-    organization = books.organization
+    organization = cache.organization
     nodes = [engine.host(name).node for name in engine.nodes]
     marks = organization.marks
     nodes = [marks[node.name].applied_to(node) if node.name in marks else node for node in nodes]
     members = nodes_by_pool(nodes, organization.pools).get(pool, ())
-    rooms = [Room(node) for node in members if node.is_healthy]
-    if not all(any(room.take(shape) for room in rooms) for shape in shapes):
+    capacities = [FreeCapacity(node) for node in members if node.is_healthy]
+    if not all(any(capacity.take(shape) for capacity in capacities) for shape in shapes):
         return False
     milli = max((part_of_device(shape, nodes[0]) * shape.gpu.devices for shape in shapes), default=0) * len(shapes)
     non_preemptible = not Policy.product().rule_for(spec.kind, spec.priority, spec.preemptible).preemptible

@@ -16,7 +16,7 @@ SEED_CPU_S_MAX = 60
 """A world that takes longer hangs."""
 
 
-def live_through(seed: int) -> Counter[str]:
+def run_seed(seed: int) -> Counter[str]:
     """One world from its beginning to its end; what happened in it, counted. Raises `Wrong`."""
     world = World(seed)
     try:
@@ -32,7 +32,7 @@ def attempt(seed: int) -> tuple[int, Counter[str], str]:
     signal.signal(signal.SIGPROF, _too_long)
     signal.setitimer(signal.ITIMER_PROF, SEED_CPU_S_MAX)  # not by the clock: the machine may be busy
     try:
-        return seed, live_through(seed), ""
+        return seed, run_seed(seed), ""
     except Wrong as wrong:
         return seed, Counter(), str(wrong)
     except Exception:  # a bug of ours is a failed seed, too
@@ -46,7 +46,7 @@ def _too_long(number: int, frame: object) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Live through many simulated worlds.")
+    parser = argparse.ArgumentParser(description="Run many simulated worlds.")
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count())

@@ -1,4 +1,4 @@
-"""One seed makes the world: nodes, projects, arrivals, what people do, faults, and crashes between any two lines.
+"""A simulated world by seed: nodes, projects, arrivals, users, faults, and crashes between any two lines.
 
 First anything may fail and nothing wrong may happen. Then faults stop, and everything that can run must run.
 """
@@ -19,7 +19,8 @@ from fairpool.cluster.cycle import CycleInput, cycle
 from fairpool.cluster.ledger import BEFORE_BEGIN, BEFORE_COMMIT, DiskTrouble, LeaseHeld, LedgerEntry
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.loop import LeadershipLost, Loop
-from fairpool.cluster.planning import NEXT_POOL_S
+from fairpool.cluster.planning import FOLLOW_UP_S, NEXT_POOL_S
+from fairpool.cluster.report_queue import PIECE_ROWS
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.engines.simulated.traces import Arrival
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, Revision, Token, WorkloadId
@@ -31,28 +32,28 @@ from fairpool.scheduler.decision import Verdict
 from fairpool.simulation.control_driver import ControlDriver
 from tests.fault_injection.faults import Faults
 from tests.fault_injection.random_faults import INSTEAD
-from tests.fault_injection.random_workloads import seeded
+from tests.fault_injection.random_workloads import random_behaviour
 from tests.fault_injection.skewed_clock import SkewedClock
-from tests.simulation import checks, rest
-from tests.simulation.chronicle import Chronicle, WatchedLedger, overtaken, told_at_rest
+from tests.simulation import checks, quiet_checks
 from tests.simulation.control import FaultyControl
+from tests.simulation.event_log import EventLog
 from tests.simulation.feasibility import could_run
-from tests.simulation.people import People
-from tests.simulation.record import Record, RecordedEngine, RecordedNetwork
-from tests.simulation.story import Story
-from tests.simulation.surroundings import (
-    Workshop,
+from tests.simulation.ledger_audit import LedgerAudit, WatchedLedger, overtaken, unreported_events
+from tests.simulation.random_cluster import (
+    NodeChanges,
     in_pools,
-    patient,
-    some_arrivals,
-    some_nodes,
-    some_organization,
+    random_arrivals,
+    random_nodes,
+    random_organization,
+    with_grace,
 )
+from tests.simulation.record import EngineRecord, RecordedEngine, RecordedNetwork
+from tests.simulation.users import RandomUsers
 
 START = Instant(1_000_000_000)
 CLUSTER = "cluster"
-TURNS_MAX = 40
-"""Turns at one moment; a loop that needs more never comes to rest."""
+CYCLES_MAX = 40
+"""Cycles at one moment; a loop that needs more never comes to rest."""
 LEASE_S = 15
 HOURS_MAX = 72
 """Within so many quiet hours everything has come to rest."""
@@ -89,54 +90,55 @@ class World:
 
     def __init__(self, seed: int, faults: Faults | None = None, workloads: int | None = None) -> None:
         self.seed = seed
-        self.dice = Random(f"world {seed}")
+        self.rng = Random(f"world {seed}")
         self.faults = Faults.swarm(seed) if faults is None else faults
         self.counts: Counter[str] = Counter()
         self.clock = SkewedClock(START)
-        self.story = Story(START)
-        self.record = Record()
-        self.chronicle = Chronicle()
+        self.event_log = EventLog(START)
+        self.record = EngineRecord()
+        self.ledger_audit = LedgerAudit()
         self.clock_jumped = False
         self.waits: dict[tuple[PodId, PodId], Instant] = {}
-        """Who waits for whom to leave, and since when that is known."""
+        """Since when a pod has been waiting for another to stop."""
         self._desired: Desired | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._loses_ledger = self.dice.random() < 0.1
-        self._on_disk = self.dice.random() < 0.1
+        self._loses_ledger = self.rng.random() < 0.1
+        self._on_disk = self.rng.random() < 0.1
+        self._piece_rows = Random(f"pieces {seed}").choice((1, 2, 5, PIECE_ROWS))
         self._calm = False
         self._holder = 0
         self._interrupted = False
         self.wrong_entries: list[checks.Wrong] = []
-        """What was wrong in an entry, until the turn is over that wrote it."""
-        self._surround(workloads)
+        """What was wrong in an entry, until the cycle that wrote it is over."""
+        self._build_cluster(workloads)
         self.ledger = self._new_ledger()
         self.loop: Loop | None = None
         self._former: tuple[Loop, WatchedLedger] | None = None
         """A loop that was overtaken and does not know it yet, with its own way to the ledger."""
 
-    def _surround(self, workloads: int | None) -> None:
-        """Machines, an organization, and what people will submit."""
-        seed, dice = self.seed, self.dice
-        two_pools = dice.random() < 0.3
-        nodes = some_nodes(dice)
-        nodes = in_pools(nodes, dice) if two_pools else nodes
+    def _build_cluster(self, workloads: int | None) -> None:
+        """Nodes, an organization, and the workloads that will be submitted."""
+        seed, rng = self.seed, self.rng
+        two_pools = rng.random() < 0.3
+        nodes = random_nodes(rng)
+        nodes = in_pools(nodes, rng) if two_pools else nodes
         self._memory_mib: dict[str, int] = {node.name: node.gpu_memory_mib for node in nodes}
-        behaviour_of = seeded(
-            seed, run_s=(30, 2400), failing=dice.choice((0.02, 0.02, 0.2)), ignores_stop=self.faults.ignores_stop
+        behaviour_of = random_behaviour(
+            seed, run_s=(30, 2400), failing=rng.choice((0.02, 0.02, 0.2)), ignores_stop=self.faults.ignores_stop
         )
         self.engine = RecordedEngine(self.clock, nodes, behaviour_of, self.record)
         self.network = RecordedNetwork(self.engine, self.faults, Random(f"engine {seed}"), self.clock)
-        self.workshop = Workshop(self.engine, Random(f"workshop {seed}"), two_pools)
+        self.node_changes = NodeChanges(self.engine, Random(f"workshop {seed}"), two_pools)
         self.control = self._new_control()
-        organization = some_organization(dice, two_pools)
+        organization = random_organization(rng, two_pools)
         self.control.declare(organization)
         self.wire = FaultyControl(self.control, self.faults, Random(f"control {seed}"))
-        self.people = People(self.control, [node.name for node in nodes], Random(f"people {seed}"))
-        count = workloads if workloads is not None else dice.randint(3, 12)
-        gap_s = dice.choice((1, 30, 120))
-        self.arrivals = some_arrivals(seed, organization, count, start=START, gap_s=gap_s, two_pools=two_pools)
+        self.users = RandomUsers(self.control, [node.name for node in nodes], Random(f"people {seed}"))
+        count = workloads if workloads is not None else rng.randint(3, 12)
+        gap_s = rng.choice((1, 30, 120))
+        self.arrivals = random_arrivals(seed, organization, count, start=START, gap_s=gap_s, two_pools=two_pools)
         if self.faults.ignores_stop:
-            self.arrivals = [patient(seed, arrival) for arrival in self.arrivals]
+            self.arrivals = [with_grace(seed, arrival) for arrival in self.arrivals]
 
     def close(self) -> None:
         self.ledger.close()
@@ -146,7 +148,7 @@ class World:
         if self._folder is not None:
             self._folder.cleanup()
 
-    # --- what a test asks ---
+    # --- for tests ---
 
     @property
     def cache(self) -> LedgerCache:
@@ -173,7 +175,7 @@ class World:
             self._submit_due()
             if not self._calm:
                 self._interfere()
-            self._turn_until_quiet()
+            self._run_until_quiet()
             self.clock.set(Instant(max(self.clock.now(), min(until, self._next_moment()))))
 
     def calm(self) -> None:
@@ -182,7 +184,7 @@ class World:
         self.faults = Faults.none()
         self.network.calm()
         self.wire.faults = self.faults
-        self.people.calm()
+        self.users.calm()
 
     def finish(self) -> None:
         """Run until nothing changes any more; then send away what never ends, and see the rest through."""
@@ -211,22 +213,22 @@ class World:
         self.expect_same_from_scratch()
         self._require(checks.ledger_and_engine_agree(self))
         self._require(checks.promises_are_kept_or_given_up(self))
-        self._require(rest.failures_have_an_end(self))
-        self._require(rest.levels_are_true(self))
-        self._require(told_at_rest(self.chronicle, self.control.events()))
+        self._require(quiet_checks.failures_have_an_end(self))
+        self._require(quiet_checks.reports_are_true(self))
+        self._require(unreported_events(self.ledger_audit, self.control.events()))
         cache = self.cache
         for workload, spec in self.control.specs().items():
-            level = self.control.workload(workload)
-            if level is None or level != cache.reports.get(workload):
-                self.fail(f"the control plane does not know how {workload} stands", workload)
+            report = self.control.workload(workload)
+            if report is None or report != cache.reports.get(workload):
+                self.fail(f"the control plane does not know the state of {workload}", workload)
             elif spec.want is DesiredState.DELETE:
                 self.fail(f"{workload} was deleted long ago and is still there", workload)
-            elif level.phase is WorkloadPhase.PENDING and not _verdicts(cache, workload):
+            elif report.phase is WorkloadPhase.PENDING and not _verdicts(cache, workload):
                 self.fail(f"{workload} waits without a reason", workload)
-            elif level.phase in (WorkloadPhase.INITIALIZING, WorkloadPhase.DELETING, WorkloadPhase.CREATING):
-                self.fail(f"{workload} is still {level.phase.value}: {level.detail}", workload)
-        for workload, lives in cache.pods.items():
-            if len(lives) > len({life.index for life in lives}) and not any(not life.is_over for life in lives):
+            elif report.phase in (WorkloadPhase.INITIALIZING, WorkloadPhase.DELETING, WorkloadPhase.CREATING):
+                self.fail(f"{workload} is still {report.phase.value}: {report.detail}", workload)
+        for workload, pods in cache.pods.items():
+            if len(pods) > len({pod.index for pod in pods}) and not any(not pod.is_over for pod in pods):
                 self.fail(f"{workload} keeps pods that are not needed", workload)
 
     def expect_same_from_scratch(self) -> None:
@@ -234,59 +236,59 @@ class World:
         if self.loop is None or self.loop.cache.observation is None:
             return
         cache = self.loop.cache
-        soon = Instant(self.wall_now() + NEXT_POOL_S * SECOND_MS)
-        if cache.pools_tried and cache.quiet_until is not None and cache.quiet_until <= soon:
-            return  # a workload is about to try the next pool, which a new loop would do at once
+        soon = Instant(self.wall_now() + max(NEXT_POOL_S, FOLLOW_UP_S) * SECOND_MS)
+        if cache.quiet_until is not None and cache.quiet_until <= soon:
+            return  # it is about to be planned again, which a new loop would do at once
         observation = self.engine.observe(self.loop.token)
         fresh = LedgerCache(self.ledger.load())
         fresh.stops_confirmed = dict(cache.stops_confirmed)
         draft = cycle(fresh, CycleInput(now=self.wall_now(), observation=observation))
-        changed = [life.id for life in draft.changed_pods()]
-        standings = [each for each in draft.states.values() if not _is_same_but_for_pool(each, cache)]
-        if changed or standings:
-            self.fail(f"looked at anew, these change: {changed} {standings}", *draft.pods)
+        changed = [pod.id for pod in draft.changed_pods()]
+        states = [each for each in draft.states.values() if not _is_same_but_for_pool(each, cache)]
+        if changed or states:
+            self.fail(f"recomputed, these change: {changed} {states}", *draft.pods)
         for workload in sorted(cache.reports.keys() | draft.reports.keys()):
-            told, true = (
-                _level(levels, workload, cache.specs.get(workload)) for levels in (cache.reports, draft.reports)
+            reported, true = (
+                _report(reports, workload, cache.specs.get(workload)) for reports in (cache.reports, draft.reports)
             )
-            differ = [name for name in told.keys() | true.keys() if told.get(name) != true.get(name)]
+            differ = [name for name in reported.keys() | true.keys() if reported.get(name) != true.get(name)]
             if differ:
-                words = ", ".join(f"{name} was {told.get(name)} and is {true.get(name)}" for name in sorted(differ))
-                self.fail(f"looked at anew, {workload} does not stand as was told: {words}", workload)
+                words = ", ".join(f"{name} was {reported.get(name)} and is {true.get(name)}" for name in sorted(differ))
+                self.fail(f"recomputed, {workload} is not as it was reported: {words}", workload)
         wakes = {workload for workload, wake in draft.wakes.items() if wake is not None}
         if wakes != cache.wakes.keys():
             waits = [
                 (each, cache.wakes.get(each), draft.wakes.get(each)) for each in sorted(wakes ^ cache.wakes.keys())
             ]
-            self.fail(f"looked at anew at {self.wall_now()}, others wait for the hour: {waits}", waits[0][0])
+            self.fail(f"recomputed at {self.wall_now()}, others wait for a time: {waits}", waits[0][0])
         if cache.verdicts.keys() != draft.verdicts.keys():
             differ = sorted(cache.verdicts.keys() ^ draft.verdicts.keys())
-            self.fail(f"looked at anew, others wait for a place: {differ}", *map(_owner, differ))
+            self.fail(f"recomputed, others wait for a place: {differ}", *map(_owner, differ))
 
     def expect_finished(self) -> None:
         """Everything that has an end has come to it, except what can never run here."""
         cache = self.cache
         for workload in self.control.specs():
-            level = self.control.workload(workload)
-            if level is None or level.phase not in HOLDS_NOTHING:
+            report = self.control.workload(workload)
+            if report is None or report.phase not in HOLDS_NOTHING:
                 said = [each.why for each in _verdicts(cache, workload)]
                 if not said or could_run(cache, workload, self.engine):
-                    self.fail(f"{workload} has not come to its end: {level and level.phase} {said}", workload)
-        alive = [life.id for lives in cache.pods.values() for life in lives if life.is_placed]
+                    self.fail(f"{workload} has not come to its end: {report and report.phase} {said}", workload)
+        alive = [pod.id for pods in cache.pods.values() for pod in pods if pod.is_placed]
         if alive:
             self.fail(f"still there: {alive}")
 
     def fail(self, what: str, *concerned: WorkloadId | None) -> None:
         names = [each for each in concerned if each is not None]
-        raise Wrong(f"seed {self.seed}: {what}\n{self.story.about(names)}")
+        raise Wrong(f"seed {self.seed}: {what}\n{self.event_log.about(names)}")
 
-    # --- the loop and what befalls it ---
+    # --- the loop and its faults ---
 
-    def _turn_until_quiet(self) -> None:
-        self._turn_former()
-        for _ in range(TURNS_MAX):
+    def _run_until_quiet(self) -> None:
+        self._run_former_cycle()
+        for _ in range(CYCLES_MAX):
             now = self.clock.now()
-            if not self._turn():
+            if not self._run_cycle():
                 if self.loop is not None and not self.loop.trouble and self.clock.now() == now:
                     self._look_around(self.loop)
                 return
@@ -295,17 +297,17 @@ class World:
 
     def _look_around(self, loop: Loop) -> None:
         """The loop has nothing to do at this moment."""
-        if self.dice.random() < 0.02:
-            self.counts["looked at anew"] += 1
+        if self.rng.random() < 0.02:
+            self.counts["recomputed"] += 1
             self.expect_same_from_scratch()
         if loop.cache.cursor != self.control.revision:
             return
         if self._calm:
-            self._require(rest.nobody_overstays(self))
+            self._require(quiet_checks.no_pod_overstays(self))
         if self._calm or not any(getattr(self.faults, each) for each in HOLD_UP_ORDERS):
-            self._require(rest.quota_comes_back_in_time(self))
+            self._require(quiet_checks.quota_comes_back_in_time(self))
 
-    def _turn(self) -> bool:
+    def _run_cycle(self) -> bool:
         running, ledger = self.loop, self.ledger
         try:
             if running is None:
@@ -313,18 +315,18 @@ class World:
             worked = running.run_cycle()
         except Crash:
             self._ended(running, ledger, "crashes")
-            return self.dice.random() < 0.5  # it is there again at once, or a moment later
+            return self.rng.random() < 0.5  # it is there again at once, or a moment later
         except LeadershipLost:
             self._ended(running, ledger, "stepped down")
             return True
         except (LeaseHeld, DiskTrouble):
             return False
-        self.counts["turns"] += worked
+        self.counts["cycles"] += worked
         if worked:
-            self._require(checks.all_wrong(self))
+            self._require(checks.all_violations(self))
         return worked and not running.trouble
 
-    def _turn_former(self) -> None:
+    def _run_former_cycle(self) -> None:
         """A loop that was overtaken wakes up: it may look and find nothing to do, but never gets anything done."""
         if self._former is None:
             return
@@ -341,14 +343,14 @@ class World:
             self.fail("a loop that was overtaken goes on as if nothing had happened")
 
     def _new_loop(self) -> Loop:
-        link = ControlLink(self.wire, CLUSTER)
+        link = ControlLink(self.wire, CLUSTER, piece_rows=self._piece_rows, on_step=self._between)
         holder = f"loop-{self._holder}"
         return Loop(self.ledger, self.network, link, self.clock.wall.now, holder=holder, on_step=self._between)
 
     def _ended(self, loop: Loop | None, ledger: WatchedLedger, how: str) -> None:
         """A loop is no more. If another one had taken over, that one goes on."""
         self.counts[how] += 1
-        self.story.tell(self.clock.now(), f"the loop {how}")
+        self.event_log.note(self.clock.now(), f"the loop {how}")
         if self._former is not None and loop is self._former[0]:
             self._former = None
         elif loop is self.loop:
@@ -362,10 +364,10 @@ class World:
         """Between any two lines of the loop: it may die, or be overtaken by another one."""
         if self._calm or self._interrupted:
             return
-        if self.dice.random() < self.faults.loop_crash:
-            self.story.tell(self.clock.now(), f"crash: {step}")
+        if self.rng.random() < self.faults.loop_crash:
+            self.event_log.note(self.clock.now(), f"crash: {step}")
             raise Crash(step)
-        if self.dice.random() < self.faults.second_loop:
+        if self.rng.random() < self.faults.second_loop:
             self._overtake(step)
 
     def _overtake(self, step: str) -> None:
@@ -373,8 +375,8 @@ class World:
         if self.loop is None or self._former is not None:
             return
         self._interrupted = True
-        self.story.tell(self.clock.now(), f"a second loop takes over: {step}")
-        self.clock.advance(LEASE_S + self.dice.uniform(0, 5))
+        self.event_log.note(self.clock.now(), f"a second loop takes over: {step}")
+        self.clock.advance(LEASE_S + self.rng.uniform(0, 5))
         self._holder += 1
         self.counts["second loops"] += 1
         held_up = (self.loop, self.ledger)
@@ -395,18 +397,18 @@ class World:
     def _in_ledger(self, step: str) -> None:
         if self._calm or self._interrupted:
             return
-        if step == BEFORE_COMMIT and self.dice.random() < self.faults.disk_full:
+        if step == BEFORE_COMMIT and self.rng.random() < self.faults.disk_full:
             self.counts["full disks"] += 1
             full = sqlite3.OperationalError("database or disk is full")
             full.sqlite_errorcode = sqlite3.SQLITE_FULL
             raise full
-        if step == BEFORE_BEGIN and self.dice.random() < self.faults.disk_full:
+        if step == BEFORE_BEGIN and self.rng.random() < self.faults.disk_full:
             self.counts["busy disks"] += 1
             busy = sqlite3.OperationalError("database is locked")
             busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
             raise busy
-        if self.dice.random() < self.faults.loop_crash:
-            self.story.tell(self.clock.now(), f"crash in the ledger: {step}")
+        if self.rng.random() < self.faults.loop_crash:
+            self.event_log.note(self.clock.now(), f"crash in the ledger: {step}")
             raise Crash(step)
 
     def _new_ledger(self) -> WatchedLedger:
@@ -431,24 +433,24 @@ class World:
 
     def _note_written(self, entry: LedgerEntry, token: Token, now: Instant) -> None:
         """An entry is in the ledger: this is what the loop knew, and what it made of it."""
-        self.story.record(now, entry.events)
+        self.event_log.record(now, entry.events)
         loops = (self.loop, self._former[0] if self._former is not None else None)
         cache = next(loop.cache for loop in loops if loop is not None and loop.token == token)
         if entry.organization is None:
             self.wrong_entries += overtaken(cache, entry, now)
-        self.record.looked(self.engine.shown[token], self.chronicle.phase_of)
-        self.wrong_entries += self.chronicle.take_in(entry, now)
+        self.record.looked(self.engine.shown[token], self.ledger_audit.phase_of)
+        self.wrong_entries += self.ledger_audit.take_in(entry, now)
 
     def _note_started_over(self) -> None:
         """A loop does not believe its ledger. It may, where one was lost and reports of the lost one come late."""
         self.counts["started over"] += 1
-        if self.chronicle.is_complete:
+        if self.ledger_audit.is_complete:
             self.wrong_entries.append(("a loop gave up a ledger with which nothing was wrong", None))
-        self.chronicle.has_gaps = True
+        self.ledger_audit.has_gaps = True
         self.engine.find_all()
         self._forget()
 
-    # --- what happens around it ---
+    # --- users, nodes and clocks ---
 
     def _submit_due(self) -> None:
         while self.arrivals and self.arrivals[0].at <= self.clock.now():
@@ -461,25 +463,25 @@ class World:
             self.counts["workloads"] += 1
 
     def _interfere(self) -> None:
-        if self.dice.random() < 0.05:
-            self.people.act()
-        if self.dice.random() < 0.01:
+        if self.rng.random() < 0.05:
+            self.users.act()
+        if self.rng.random() < 0.01:
             self.counts["machines changed"] += 1
-            self.story.tell(self.clock.now(), self.workshop.act())
-        if self._on_disk and self.dice.random() < 0.02:
+            self.event_log.note(self.clock.now(), self.node_changes.act())
+        if self._on_disk and self.rng.random() < 0.02:
             self._restart_control()
-        if self.dice.random() < self.faults.clock_jump:
+        if self.rng.random() < self.faults.clock_jump:
             self.clock_jumped = True
-            self.clock.jump(self.dice.choice((-3600, -60, -5, 5, 60, 3600)))
+            self.clock.jump(self.rng.choice((-3600, -60, -5, 5, 60, 3600)))
             self.counts["clock jumps"] += 1
-        if self._loses_ledger and self.dice.random() < 0.02:
+        if self._loses_ledger and self.rng.random() < 0.02:
             self.lose_ledger()
 
     def lose_ledger(self) -> None:
         """The disk of the ledger is gone, and with it the loop."""
         self._loses_ledger = False
         self.counts["lost ledgers"] += 1
-        self.story.tell(self.clock.now(), "the ledger's disk is lost")
+        self.event_log.note(self.clock.now(), "the ledger's disk is lost")
         self.loop = None
         self.ledger.close()
         if self._former is not None:
@@ -495,15 +497,15 @@ class World:
 
     def _forget(self) -> None:
         """What only the ledger knew cannot be checked any more."""
-        known = [(level.id, index) for level in self.control.workloads() for index in level.done]
+        known = [(report.id, index) for report in self.control.workloads() for index in report.done]
         self.record.forget(known)
-        self.chronicle.forget()
+        self.ledger_audit.forget()
 
     def _restart_control(self) -> None:
         """The control plane goes on from its file."""
         self.counts["control plane restarts"] += 1
         self.control.close()
-        self.control = self.wire.control = self.people.control = self._new_control()
+        self.control = self.wire.control = self.users.control = self._new_control()
 
     def _next_moment(self) -> Instant:
         """The next time at which something happens, at most half a minute ahead while things go wrong."""
@@ -517,7 +519,7 @@ class World:
             off_by_ms = self.wall_now() - now
             moments.append(Instant(wake - off_by_ms))
         if not self._calm:
-            moments.append(Instant(now + round(self.dice.uniform(1, 30) * SECOND_MS)))
+            moments.append(Instant(now + round(self.rng.uniform(1, 30) * SECOND_MS)))
         moments.append(Instant(now + 600 * SECOND_MS))
         return max(min(moments), Instant(now + 200))
 
@@ -534,22 +536,22 @@ def _owner(group: str) -> WorkloadId:
     return WorkloadId(group.partition("/")[0])
 
 
-def _is_same_but_for_pool(standing: WorkloadState, cache: LedgerCache) -> bool:
+def _is_same_but_for_pool(state: WorkloadState, cache: LedgerCache) -> bool:
     """A loop that has just started begins another round through the pools of those that wait."""
-    known = cache.states.get(standing.workload)
-    several = len(cache.specs[standing.workload].pools) > 1
-    return several and known is not None and replace(standing, pool=None) == replace(known, pool=None)
+    known = cache.states.get(state.workload)
+    several = len(cache.specs[state.workload].pools) > 1
+    return several and known is not None and replace(state, pool=None) == replace(known, pool=None)
 
 
-def _level(
-    levels: Mapping[WorkloadId, WorkloadReport], workload: WorkloadId, spec: WorkloadSpec | None
+def _report(
+    reports: Mapping[WorkloadId, WorkloadReport], workload: WorkloadId, spec: WorkloadSpec | None
 ) -> dict[str, object]:
-    """Where it stands; of one that waits without the words, whose numbers are told less often than they change."""
-    level = levels.get(workload)
-    if level is None:
+    """Its report; of a waiting one without the text, whose numbers are reported less often than they change."""
+    report = reports.get(workload)
+    if report is None:
         return {}
-    fields: dict[str, object] = dict(level)
-    if level.reason is WaitReason.QUEUED:
+    fields: dict[str, object] = dict(report)
+    if report.reason is WaitReason.QUEUED:
         del fields["detail"]
     if spec is not None and len(spec.pools) > 1:
         del fields["pool"]

@@ -106,11 +106,11 @@ def test_files_of_another_user_are_refused(tmp_path: Path, monkeypatch: pytest.M
         file.touch()
     plain = Path.stat
 
-    def somebody_elses(path: Path, **options: Any) -> os.stat_result:
+    def owned_by_another_user(path: Path, **options: Any) -> os.stat_result:
         found = plain(path, **options)
         return os.stat_result((*found[:4], 54321, *found[5:])) if path == data_directory.root / name else found
 
-    monkeypatch.setattr(Path, "stat", somebody_elses)
+    monkeypatch.setattr(Path, "stat", owned_by_another_user)
     with pytest.raises(PlatformError, match="belongs to user 54321"):
         data_directory.prepare()
     with pytest.raises(PlatformError, match="belongs to user 54321"), locked(data_directory, "down"):
@@ -134,9 +134,9 @@ def test_a_folder_that_cannot_be_held_is_said(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_clock_that_was_set_forward_makes_no_loop_stuck() -> None:
-    loop = {"is_alive": True, "trouble": "", "turns": 3, "turned_at_ms": 0}
-    assert _loop_health({**loop, "turned_ago_s": 4.0}) == "healthy"
-    assert _loop_health({**loop, "turned_ago_s": 40.0}) == "stuck: no cycle for 40 s"
+    loop = {"is_alive": True, "trouble": "", "cycles": 3, "last_cycle_at_ms": 0}
+    assert _loop_health({**loop, "last_cycle_ago_s": 4.0}) == "healthy"
+    assert _loop_health({**loop, "last_cycle_ago_s": 40.0}) == "stuck: no cycle for 40 s"
 
 
 def test_a_log_that_is_followed_loses_nothing_when_it_is_rotated(

@@ -9,7 +9,7 @@ import pytest
 from fairpool.control.feasibility import PoolNodes, PoolView, never_starts
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, DRAIN, Node
-from fairpool.model.organization import Entitlement, OverQuota, Queue, department_queue, gpu_entitlement
+from fairpool.model.organization import Entitlement, OverQuotaChoice, Queue, department_queue, gpu_entitlement
 from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.workload import (
     GpuRequest,
@@ -86,7 +86,7 @@ LEADER = {"leader": PodTemplate(shape=PodShape(gpu=whole_gpus(4), cpu_milli=1000
         ),
         pytest.param(
             spec(whole_gpus(6)),
-            place(TWO, project(gpu_entitlement(4000, OverQuota.OFF), over_quota=OverQuota.OFF)),
+            place(TWO, project(gpu_entitlement(4000, OverQuotaChoice.OFF), over_quota=OverQuotaChoice.OFF)),
             "limited to 4 GPUs in node pool default (its quota; over quota is off)",
         ),
         pytest.param(
@@ -123,7 +123,7 @@ LEADER = {"leader": PodTemplate(shape=PodShape(gpu=whole_gpus(4), cpu_milli=1000
         ),
         pytest.param(
             spec(whole_gpus(1)),
-            place(None, project(gpu_entitlement(0, OverQuota.OFF), over_quota=OverQuota.OFF)),
+            place(None, project(gpu_entitlement(0, OverQuotaChoice.OFF), over_quota=OverQuotaChoice.OFF)),
             "limited to 0 GPUs",
             id="limits hold while the cluster is away",
         ),

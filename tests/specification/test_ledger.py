@@ -105,7 +105,7 @@ def spec(workload: str = "frac05", **changes: Any) -> WorkloadSpec:
 
 
 def event(number: int = 0) -> Event:
-    return Event(at=Instant(NOON + number), kind=EventKind.BORN, workload=WorkloadId("frac05"))
+    return Event(at=Instant(NOON + number), kind=EventKind.CREATED, workload=WorkloadId("frac05"))
 
 
 FULL_SPEC = spec(
@@ -364,6 +364,15 @@ def test_events_are_numbered_once_and_leave_when_delivered() -> None:
         assert ledger.load().events_through == 4
 
 
+def test_an_event_that_an_older_version_called_born_is_a_creation(file: Path) -> None:
+    with opened(file) as (ledger, token):
+        ledger.record(LedgerEntry(events=(event(1),)), token, NOON)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        assert connection.execute("UPDATE events SET kind = 'born' WHERE kind = 'created'").rowcount == 1
+    with closing(Ledger(file)) as ledger:
+        assert ledger.events(0, 10) == [(1, event(1))]
+
+
 def test_events_that_are_never_fetched_are_dropped_and_counted_the_oldest_first() -> None:
     with opened(None, events_max=3) as (ledger, token):
         for number in range(1, 6):
@@ -600,7 +609,7 @@ def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
 
 
 @contextmanager
-def as_somebody_without_rights() -> Iterator[None]:
+def as_a_user_without_rights() -> Iterator[None]:
     """The superuser may write everywhere; tests that run as one step down for a moment."""
     if os.geteuid() != 0:
         yield
@@ -628,7 +637,7 @@ def test_what_may_not_be_written_is_refused(folder_mode: int, file_mode: int | N
             Ledger(path).close()
             path.chmod(file_mode)
         Path(folder).chmod(folder_mode)
-        with as_somebody_without_rights():
+        with as_a_user_without_rights():
             problem = refused(path)
         Path(folder).chmod(0o755)
     assert problem.code == "ledger.not_writable"
@@ -874,8 +883,9 @@ def test_after_a_kill_the_file_holds_whole_entries_and_all_that_were_confirmed(f
         for _ in range(dice.randrange(1, 120)):
             confirmed = int(writer.stdout.readline())
         writer.send_signal(signal.SIGKILL)
-        # What it still said before it died counts as well.
-        confirmed = max([confirmed, *(int(line) for line in writer.communicate()[0].split("\n") if line)])
+        # What it still said before it died counts as well. Not `communicate`, which skips lines that were read ahead.
+        confirmed = max([confirmed, *map(int, writer.stdout.read().split())])
+        writer.communicate()
         with closing(Ledger(file)) as ledger:
             image = ledger.load()
             written = image.cursor or 0
@@ -896,8 +906,8 @@ def test_text_that_is_none_is_said_to_be_damage(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as other, other:
         other.execute("INSERT INTO organization VALUES (1, CAST(x'c328' AS TEXT))")
-    with pytest.raises(LedgerProblem) as told:
+    with pytest.raises(LedgerProblem) as refused:
         ledger.load()
-    assert told.value.problem.code == "ledger.damaged"
-    assert told.value.problem.what.isprintable()
+    assert refused.value.problem.code == "ledger.damaged"
+    assert refused.value.problem.what.isprintable()
     ledger.close()

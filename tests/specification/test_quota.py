@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fairpool.model.ids import QueueId
-from fairpool.model.organization import Entitlement, OverQuota, Queue, gpu_entitlement, with_quota
+from fairpool.model.organization import Entitlement, OverQuotaChoice, Queue, gpu_entitlement, with_quota
 from fairpool.model.quantity import UNLIMITED
 from tests.scenario import World, check
 
@@ -121,7 +121,7 @@ def test_the_over_quota_setting_decides_who_is_lent_what(settings: list[str], he
     """F-19, F-44."""
     world = World("node n1: 6 gpus")
     for project, setting in zip("abc", settings, strict=True):
-        world.tell(f"queue {project}: quota 0, over quota {setting}")
+        world.add_line(f"queue {project}: quota 0, over quota {setting}")
         for number in range(6):
             world.submit(f"{project}{number} of {project}: 1 gpu")
     world.settle()
@@ -134,19 +134,21 @@ def test_the_over_quota_setting_decides_who_is_lent_what(settings: list[str], he
         # After the quota of 2 became 6, and after it became 1: limit and weight.
         pytest.param(None, UNLIMITED, (UNLIMITED, 6.0), (UNLIMITED, 1.0), id="not set: the weight follows"),
         pytest.param(None, 4000, (4000, 6.0), (4000, 1.0), id="not set, with a limit"),
-        pytest.param(OverQuota.OFF, UNLIMITED, (6000, 0.0), (1000, 0.0), id="off: the limit follows"),
-        pytest.param(OverQuota.OFF, 4000, (4000, 0.0), (1000, 0.0), id="off, with a limit between the quotas"),
-        pytest.param(OverQuota.LOWEST, UNLIMITED, (UNLIMITED, 0.0), (UNLIMITED, 0.0), id="lowest"),
-        pytest.param(OverQuota.LOWEST, 2000, (2000, 0.0), (2000, 0.0), id="lowest, with a limit as off would set it"),
-        pytest.param(OverQuota.LOW, UNLIMITED, (UNLIMITED, 1.0), (UNLIMITED, 1.0), id="low"),
+        pytest.param(OverQuotaChoice.OFF, UNLIMITED, (6000, 0.0), (1000, 0.0), id="off: the limit follows"),
+        pytest.param(OverQuotaChoice.OFF, 4000, (4000, 0.0), (1000, 0.0), id="off, with a limit between the quotas"),
+        pytest.param(OverQuotaChoice.LOWEST, UNLIMITED, (UNLIMITED, 0.0), (UNLIMITED, 0.0), id="lowest"),
         pytest.param(
-            OverQuota.MEDIUM, UNLIMITED, (UNLIMITED, 2.0), (UNLIMITED, 2.0), id="medium, the weight of quota 2"
+            OverQuotaChoice.LOWEST, 2000, (2000, 0.0), (2000, 0.0), id="lowest, with a limit as off would set it"
         ),
-        pytest.param(OverQuota.HIGH, 4000, (4000, 3.0), (4000, 3.0), id="high, with a limit"),
+        pytest.param(OverQuotaChoice.LOW, UNLIMITED, (UNLIMITED, 1.0), (UNLIMITED, 1.0), id="low"),
+        pytest.param(
+            OverQuotaChoice.MEDIUM, UNLIMITED, (UNLIMITED, 2.0), (UNLIMITED, 2.0), id="medium, the weight of quota 2"
+        ),
+        pytest.param(OverQuotaChoice.HIGH, 4000, (4000, 3.0), (4000, 3.0), id="high, with a limit"),
     ],
 )
 def test_the_over_quota_setting_outlives_a_change_of_quota(
-    setting: OverQuota | None, limit: int, raised: tuple[int, float], lowered: tuple[int, float]
+    setting: OverQuotaChoice | None, limit: int, raised: tuple[int, float], lowered: tuple[int, float]
 ) -> None:
     """Whichever way it came about: raised, lowered, or lowered after it was raised."""
     owed = gpu_entitlement(2000, setting, limit_milli=limit, usage=0.25)
@@ -387,8 +389,8 @@ def test_the_quota_of_a_department_supersedes_those_of_its_projects() -> None:
         queue   crm: quota 4, in sales
     """)
     for number in range(4):
-        world.tell(f"running v{number} of vision: 1 gpu on n1")
-        world.tell(f"running s{number} of speech: 1 gpu on n1")
+        world.add_line(f"running v{number} of vision: 1 gpu on n1")
+        world.add_line(f"running s{number} of speech: 1 gpu on n1")
     for number in range(4):
         world.submit(f"c{number} of crm: 1 gpu")
     world.settle()

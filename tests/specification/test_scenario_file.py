@@ -19,21 +19,21 @@ from fairpool.simulation import scenario_file, trace_file
 from fairpool.simulation.capture import CaptureRequest, request
 from fairpool.simulation.catalogue import examples
 from fairpool.simulation.scenario import (
-    Ask,
     Await,
     Condition,
     Expect,
     Expected,
     Figure,
     NodeEvent,
+    NodeStep,
+    Operation,
     Pause,
     Resize,
     Scenario,
     SetQuota,
-    Strike,
     SubmitStep,
     Until,
-    Wish,
+    WorkloadStep,
 )
 from fairpool.simulation.step_tables import VERBS
 from fairpool.simulation.tally import spread
@@ -186,20 +186,20 @@ def test_every_kind_of_step() -> None:
         Await(Condition.RUNNING, (a,), 3600),
         Pause(30),
         Pause(600),
-        Ask(Wish.SUSPEND, a),
+        WorkloadStep(Operation.SUSPEND, a),
         Until(3600),
-        Ask(Wish.RESUME, a),
+        WorkloadStep(Operation.RESUME, a),
         Resize(a, 4, None),
         SetQuota(QueueId("vision"), UNLIMITED, DEFAULT_POOL),
-        Strike(NodeEvent.REBOOT, NodeName("node-1"), 30),
-        Strike(NodeEvent.DRAIN, NodeName("node-1")),
-        Strike(NodeEvent.DRAIN, NodeName("node-2")),
-        Ask(Wish.DELETE, a),
+        NodeStep(NodeEvent.REBOOT, NodeName("node-1"), 30),
+        NodeStep(NodeEvent.DRAIN, NodeName("node-1")),
+        NodeStep(NodeEvent.DRAIN, NodeName("node-2")),
+        WorkloadStep(Operation.DELETE, a),
         Await(Condition.IDLE),
     ]
 
 
-def test_expectations_come_after_everybody_has_settled() -> None:
+def test_expectations_come_after_all_jobs_have_settled() -> None:
     more = '[phases.expect]\nallocated = 1\nrunning = 1\npending = []\njobs = { a = "Running" }\n'
     more += "nodes = { node-1 = 1 }\nprojects = { vision = { allocated = 1, queued = [] } }\n"
     read = scenario('submit = "a", project = "vision", gpus = 1', more=more)

@@ -114,7 +114,7 @@ def test_what_the_loop_wrote_down_is_logged_with_names(written: LogFile) -> None
         Event(at=Instant(0), kind=EventKind.RELEASING, workload=WorkloadId("w"), cause="preempted", detail="for b"),
         None,
     )
-    note_event(Event(at=Instant(0), kind=EventKind.BORN, workload=WorkloadId("w")), None)
+    note_event(Event(at=Instant(0), kind=EventKind.CREATED, workload=WorkloadId("w")), None)
     failed, evicted = lines(written)
     assert "warning cluster" in failed
     assert "pod failed  workload=train" in failed

@@ -19,7 +19,7 @@ VAGUE_WORDS = frozenset(
 )
 VAGUE_NAMES = VAGUE_WORDS | {"base", "core", "lib", "shared", "general"}
 
-# Rooms whose functions depend on their arguments alone, and the foreign libraries each may use.
+# Packages whose functions depend on their arguments alone, and the foreign libraries each may use.
 DECIDING = {"fairpool.model": frozenset[str](), "fairpool.scheduler": frozenset({"numpy"})}
 ACTING_CALLS = frozenset({"open", "print", "input", "breakpoint", "exec", "eval", "__import__"})
 
@@ -99,17 +99,17 @@ def _named(module: Module) -> Iterator[str]:
 def foreign_imports(tree: Tree) -> Iterator[Finding]:
     """The model needs the standard library only, the scheduler NumPy besides."""
     for module in tree.modules_in("src"):
-        room = ".".join(module.name.split(".")[:2])
-        if room not in DECIDING:
+        package = ".".join(module.name.split(".")[:2])
+        if package not in DECIDING:
             continue
-        allowed = sys.stdlib_module_names | DECIDING[room] | {"fairpool"}
+        allowed = sys.stdlib_module_names | DECIDING[package] | {"fairpool"}
         for name, line in _imports(module):
             if name.split(".")[0] not in allowed:
-                yield Finding(module.path, line, f"{room} may not import {name}")
+                yield Finding(module.path, line, f"{package} may not import {name}")
 
 
 def acting_code(tree: Tree) -> Iterator[Finding]:
-    """Deciding code opens, prints and rolls nothing: what needs no import slips through the import walls."""
+    """Deciding code opens, prints and draws no random numbers: no import shows it."""
     for module in tree.modules_in("src"):
         if ".".join(module.name.split(".")[:2]) not in DECIDING:
             continue
@@ -117,7 +117,7 @@ def acting_code(tree: Tree) -> Iterator[Finding]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ACTING_CALLS:
                 yield Finding(module.path, node.lineno, f"{node.func.id}() acts; deciding code only returns values")
             if isinstance(node, ast.Attribute) and ast.unparse(node) in {"np.random", "numpy.random"}:
-                yield Finding(module.path, node.lineno, "dice: the same snapshot must give the same plan")
+                yield Finding(module.path, node.lineno, "random numbers: the same snapshot must give the same plan")
 
 
 def _lines_of_code(module: Module, function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -19,7 +19,7 @@ from fairpool.model.organization import (
     GraceRules,
     NodeOverrides,
     Organization,
-    OverQuota,
+    OverQuotaChoice,
     ProjectRules,
     Queue,
 )
@@ -202,7 +202,7 @@ class QueueWire(Wire):
     preempt_min_runtime_s: Count | None
     reclaim_min_runtime_s: Count | None
     # With defaults, because a control plane also keeps declarations this way: those it has lack the two.
-    over_quota: OverQuota | None = None
+    over_quota: OverQuotaChoice | None = None
     gpu_limit_milli: Bound = UNLIMITED
 
 

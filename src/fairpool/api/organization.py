@@ -17,8 +17,8 @@ from pydantic import (
 )
 
 from fairpool.api.wire import Answer, Moment, Page, PoolNameText, ProjectName, Request, ShortText
-
-UNLIMITED = -1
+from fairpool.model.organization import OverQuotaChoice
+from fairpool.model.quantity import UNLIMITED
 
 GpuQuota = Annotated[
     StrictInt | StrictFloat,
@@ -33,16 +33,6 @@ Weight = Annotated[StrictInt | StrictFloat, Field(ge=0, le=1000)]
 
 LimitSeconds = Annotated[StrictInt, Field(ge=1, le=315_360_000)]
 RuntimeSeconds = Annotated[StrictInt, Field(ge=0, le=315_360_000)]
-
-
-class OverQuotaChoice(StrEnum):
-    """Priority for idle GPUs beyond the quota."""
-
-    OFF = "off"
-    LOWEST = "lowest"
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
 
 
 class MemoryUnits(StrEnum):

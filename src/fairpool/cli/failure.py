@@ -1,6 +1,6 @@
 """Errors of the commands: one line a problem on standard error, and an exit code.
 
-A command raises a `Failure` with everything that is wrong; `program.Program` prints it and ends the process.
+A command raises a `Failure` with everything that is wrong; `root_command.RootCommand` prints it and ends the process.
 """
 
 from __future__ import annotations
@@ -88,22 +88,22 @@ def meant(name: str, known: Iterable[str]) -> str:
     return said[:1].upper() + said[1:]
 
 
-def tell(failed: Failure, complete: frozenset[str] = frozenset()) -> None:
+def print_failure(failed: Failure, complete: frozenset[str] = frozenset()) -> None:
     """Print it; problems with a code in `complete` without their fix."""
     for problem in failed.problems:
-        complain(problem, complete)
+        print_problem(problem, complete)
     if failed.hint:
         click.echo(printable(failed.hint), err=True)
 
 
-def complain(problem: Problem, complete: frozenset[str] = frozenset()) -> None:
+def print_problem(problem: Problem, complete: frozenset[str] = frozenset()) -> None:
     """Print one problem, in one line."""
     text = problem.what if problem.code in complete else str(problem)
     click.echo(printable(text), err=True)
 
 
 def unexpected(error: BaseException, *, with_stack: bool = False) -> str:
-    """What is printed of a bug: its type and place, and never its words or values, which may hold a secret."""
+    """What is printed of a bug: its type and place, and never its message or values, which may hold a secret."""
     import traceback  # only for bugs
 
     frames = traceback.extract_tb(error.__traceback__)

@@ -71,8 +71,8 @@ class Screen:
     def here(cls, *, every_row: bool = False) -> Screen:
         """What standard output is: a terminal, or a pipe."""
         is_terminal = sys.stdout.isatty()
-        told = os.environ.get("COLUMNS", "")
-        width = int(told) if told.isdecimal() and int(told) >= 20 else None
+        columns = os.environ.get("COLUMNS", "")
+        width = int(columns) if columns.isdecimal() and int(columns) >= 20 else None
         if width is None and is_terminal:
             width = shutil.get_terminal_size().columns
         colour = is_terminal and not os.environ.get("NO_COLOR")

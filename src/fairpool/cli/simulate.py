@@ -111,7 +111,7 @@ def simulate(
     scenario = _scenario(what, nodes, quotas)
     wanted = _wanted(scenario, json_file, charts, _capture(snapshots, pool), why, force)
     checkpoint = _open_checkpoint(scenario, state)
-    outcome = _played(scenario, checkpoint, wanted, (speed or SPEED) if realtime else None)
+    outcome = _simulated(scenario, checkpoint, wanted, (speed or SPEED) if realtime else None)
     problems = wanted.write(outcome)
     _print(outcome, json_file, events, why)
     if problems:
@@ -198,25 +198,27 @@ def _open_checkpoint(scenario: Scenario, state: str | None) -> Checkpoint:
     return folder
 
 
-def _played(scenario: Scenario, checkpoint: Checkpoint, wanted: OutputFiles, speed: float | None) -> SimulationResult:
+def _simulated(
+    scenario: Scenario, checkpoint: Checkpoint, wanted: OutputFiles, speed: float | None
+) -> SimulationResult:
     """The outcome at the end, or as far as it came before it was interrupted."""
     from fairpool.cli.simulation_progress import Progress
     from fairpool.model.problem import Problem
-    from fairpool.simulation.performance import Pace, play
     from fairpool.simulation.result import SimulationResult
-    from fairpool.simulation.world import UNKEPT, Stage
+    from fairpool.simulation.runner import Pacer, run_scenario
+    from fairpool.simulation.simulated_cluster import STORAGE_ERRORS, SimulatedCluster
 
     watch = wanted.capture if wanted.capture.requests else None
     progress = Progress(len(scenario.submitted()), scenario.gpus)
     try:
-        stage = Stage(scenario, checkpoint.position.now, checkpoint.files, watch)
+        cluster = SimulatedCluster(scenario, checkpoint.position.now, checkpoint.files, watch)
         try:
-            play(stage, checkpoint, Pace(speed), progress)
+            run_scenario(cluster, checkpoint, Pacer(speed), progress)
         except KeyboardInterrupt:
             click.echo(err=True)
-        outcome = SimulationResult.of(stage, checkpoint.position)
-        stage.close()
-    except UNKEPT as error:
+        outcome = SimulationResult.of(cluster, checkpoint.position)
+        cluster.close()
+    except STORAGE_ERRORS as error:
         fix = "check that the disk has space and that no other process writes there, or choose another folder"
         fail([Problem("state.unusable", f"the simulation cannot be kept: {error}", fix)], UNUSABLE)
     finally:

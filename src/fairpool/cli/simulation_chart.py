@@ -17,7 +17,7 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 200, 56, 56
 TICKS = 6
 LEGEND_MAX = 16
 """Lines that are named; with more of them one has to point at a line to read its name."""
-# Colours that are told apart by most people, also by those who see fewer of them, and seen on white and on black.
+# Colours that most people can distinguish, also with colour blindness, and that are visible on white and on black.
 COLOURS = ("#1b7fc4", "#d8641f", "#1f9e77", "#c2559d", "#b58900", "#7a6fd0", "#5f8a1a", "#c74343")
 DASHES = ("", "8 4", "2 3", "10 3 2 3")
 LENGTHS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)

@@ -10,7 +10,7 @@ from fairpool.model.ids import SECOND_MS
 from fairpool.model.quantity import gpus_text
 from fairpool.model.status import HOLDS_NOTHING
 from fairpool.simulation.scenario import START
-from fairpool.simulation.world import Stage
+from fairpool.simulation.simulated_cluster import SimulatedCluster
 
 EVERY_S = 0.1
 BAR = 24
@@ -26,15 +26,15 @@ class Progress:
         self._drawn_at = 0.0
         self._width = 0
 
-    def __call__(self, stage: Stage, part: float) -> None:
+    def __call__(self, cluster: SimulatedCluster, part: float) -> None:
         if not self._is_shown or time.monotonic() - self._drawn_at < EVERY_S:
             return
         self._drawn_at = time.monotonic()
-        done = sum(level.phase in HOLDS_NOTHING for level in stage.levels().values())
+        done = sum(report.phase in HOLDS_NOTHING for report in cluster.reports().values())
         filled = round(BAR * part)
         line = (
-            f"{length_text((stage.now - START) / SECOND_MS):>10} [{'#' * filled}{'.' * (BAR - filled)}] "
-            f"{done}/{self._jobs} jobs done, {gpus_text(stage.gpus_held_milli())}/{self._gpus} GPUs"
+            f"{length_text((cluster.now - START) / SECOND_MS):>10} [{'#' * filled}{'.' * (BAR - filled)}] "
+            f"{done}/{self._jobs} jobs done, {gpus_text(cluster.gpus_held_milli())}/{self._gpus} GPUs"
         )[:79]
         self._stream.write("\r" + line.ljust(self._width))
         self._stream.flush()

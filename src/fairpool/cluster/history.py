@@ -15,7 +15,7 @@ from fairpool.model.pod_record import Outcome, PodRecord
 class EventKind(StrEnum):
     """What happened."""
 
-    BORN = "born"
+    CREATED = "created"
     PROMISED = "promised"
     WITHDRAWN = "withdrawn"
     BOUND = "bound"
@@ -25,6 +25,10 @@ class EventKind(StrEnum):
     HALTED = "halted"
     RESUMED = "resumed"
     ADOPTED = "adopted"
+
+    @classmethod
+    def _missing_(cls, value: object) -> EventKind | None:
+        return cls.CREATED if value == "born" else None  # in ledgers from before it was renamed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,7 @@ class Event:
 
 
 PHASE_EVENTS: Mapping[PodPhase, EventKind] = {
-    PodPhase.WAITING: EventKind.BORN,
+    PodPhase.WAITING: EventKind.CREATED,
     PodPhase.PROMISED: EventKind.PROMISED,
     PodPhase.BOUND: EventKind.BOUND,
     PodPhase.RUNNING: EventKind.STARTED,
@@ -60,8 +64,8 @@ def pod_events(pod: PodRecord, before: PodPhase | None, now: Instant) -> Iterato
         kind = EventKind.WITHDRAWN
     else:
         kind = PHASE_EVENTS[pod.phase]
-    if before is None and kind is not EventKind.BORN:
-        yield Event(at=now, kind=EventKind.BORN, workload=pod.workload, pod=pod.id)
+    if before is None and kind is not EventKind.CREATED:
+        yield Event(at=now, kind=EventKind.CREATED, workload=pod.workload, pod=pod.id)
     yield Event(
         at=now,
         kind=kind,

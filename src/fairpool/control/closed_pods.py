@@ -17,6 +17,8 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause
 
 CAUSES = frozenset(Cause)
+CREATED = ("created", "born")
+"""Clusters of an older version say born, and so do lines that were stored then."""
 PODS_KEPT = 100
 """Of each pod. What is preempted every hour for a year has thousands, and they are not read."""
 
@@ -52,7 +54,7 @@ def _close(connection: Connection, pod: PodId, place: tuple[int, int], end: Even
     created_at, started_at = end.at, before.started_at
     if row is None or started_at is None:
         for line in cluster_store.events_of_pod(connection, end.workload, pod):
-            if line.kind == "born":
+            if line.kind in CREATED:
                 created_at = line.at
             elif line.kind == "started":
                 started_at = line.at

@@ -19,7 +19,7 @@ from fairpool.model.organization import (
     GraceRules,
     NodeOverrides,
     Organization,
-    OverQuota,
+    OverQuotaChoice,
     ProjectRules,
     Queue,
     children_over_quota,
@@ -31,7 +31,7 @@ from fairpool.model.organization import (
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, gpus_text
 
-WEIGHT_NAMES = {0: OverQuota.LOWEST, 1: OverQuota.LOW, 2: OverQuota.MEDIUM, 3: OverQuota.HIGH}
+WEIGHT_NAMES = {0: OverQuotaChoice.LOWEST, 1: OverQuotaChoice.LOW, 2: OverQuotaChoice.MEDIUM, 3: OverQuotaChoice.HIGH}
 MEMORY_UNITS = {wire.MemoryUnits.MIB: 1024 * 1024, wire.MemoryUnits.MB: 1000**2, wire.MemoryUnits.GB: 1000**3}
 
 
@@ -97,7 +97,7 @@ def department_as_queue(department: DeclaredDepartment, pool: str, projects: Ite
     """A department in one pool. A quota that was never set is what its projects are owed together."""
     children = list(projects)
     said = next((each for each in department.resources if each.pool == pool), wire.DepartmentResources())
-    off = said.gpu.over_quota is wire.OverQuotaChoice.OFF
+    off = said.gpu.over_quota is OverQuotaChoice.OFF
     gpu = total_quota([each.gpu for each in children]) if said.gpu.deserved is None else _gpu_quota(said.gpu.deserved)
     unit = MEMORY_UNITS[said.memory.units]
     cpu = _plain(said.cpu, said.cpu.deserved, 1, off, total_quota([each.cpu for each in children]))
@@ -127,9 +127,8 @@ def owners(
     return own, replace(above, over_quota=_setting(department.resources, pool))
 
 
-def _setting(resources: Iterable[wire.PoolResources | wire.DepartmentResources], pool: str) -> OverQuota | None:
-    said = next((each.gpu.over_quota for each in resources if each.pool == pool), None)
-    return None if said is None else OverQuota(said.value)
+def _setting(resources: Iterable[wire.PoolResources | wire.DepartmentResources], pool: str) -> OverQuotaChoice | None:
+    return next((each.gpu.over_quota for each in resources if each.pool == pool), None)
 
 
 def are_queues(departments: Iterable[DeclaredDepartment]) -> bool:
@@ -257,7 +256,7 @@ def _queue(unit: DeclaredProject, pool: str, parent: QueueId | None) -> Queue:
     owed = next((each for each in unit.resources if each.pool == pool), None)
     if owed is None:
         return Queue(id=QueueId(unit.name), parent=parent, created_at=unit.created_at)
-    off = owed.gpu.over_quota is wire.OverQuotaChoice.OFF
+    off = owed.gpu.over_quota is OverQuotaChoice.OFF
     return Queue(
         id=QueueId(unit.name),
         parent=parent,
@@ -280,7 +279,7 @@ def _gpu_quota(deserved: int | float) -> int:
 def _gpu(said: wire.GpuTerms, quota: int) -> Entitlement:
     limit = UNLIMITED if said.limit is None else _gpu_quota(said.limit)
     if said.over_quota is not None:
-        return gpu_entitlement(quota, OverQuota(said.over_quota.value), limit_milli=limit)
+        return gpu_entitlement(quota, said.over_quota, limit_milli=limit)
     if said.over_quota_weight is None:
         return gpu_entitlement(quota, limit_milli=limit)
     named = WEIGHT_NAMES.get(int(said.over_quota_weight)) if said.over_quota_weight in WEIGHT_NAMES else None

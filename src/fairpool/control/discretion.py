@@ -27,7 +27,7 @@ async def redacted_for(plane: Plane, caller: Caller | None, body: bytes) -> byte
     ).encode()
 
 
-async def redact_answer(plane: Plane, caller: Caller | None, response: Response) -> Response:
+async def redacted_response(plane: Plane, caller: Caller | None, response: Response) -> Response:
     """An answer as one caller may read it; streams see to that themselves."""
     body = getattr(response, "body", b"")
     if MARK in body:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fairpool.model.empty_node import copies_when_empty, matches
 from fairpool.model.ids import PoolName
 from fairpool.model.node import Node
-from fairpool.model.organization import Entitlement, OverQuota, Queue, name_of_queue
+from fairpool.model.organization import Entitlement, OverQuotaChoice, Queue, name_of_queue
 from fairpool.model.precedence import gpus_charged_milli, precedence
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, Amounts, gpus_text
@@ -201,7 +201,7 @@ def _over(owner: Queue, view: PoolView, asked: Amounts, non_preemptible: bool) -
 
 
 def _over_limit(name: str, owner: Queue, owed: Entitlement, asked: str, limit: str, pool: PoolName) -> Problem:
-    off = owner.over_quota is OverQuota.OFF and owed.limit == owed.quota
+    off = owner.over_quota is OverQuotaChoice.OFF and owed.limit == owed.quota
     because = " (its quota; over quota is off)" if off else ""
     what = f"{name} is limited to {limit} in node pool {pool}{because}, but this requests {asked}"
     fix = f"request less, ask for a higher {'quota' if off else 'limit'}, or {ANYWAY}"

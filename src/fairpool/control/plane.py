@@ -5,6 +5,7 @@ An audited action is one transaction: the change, its line in the audit log, and
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import time
@@ -20,8 +21,8 @@ from starlette.responses import Response
 from fairpool.api.wire import Answer
 from fairpool.control import rbac
 from fairpool.control.change_feed import ChangeFeedCache
+from fairpool.control.cluster_pods import ClusterPods
 from fairpool.control.notifier import Notifier
-from fairpool.control.pod_access import NoPodAccess, PodAccess
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.rendered import RenderedCache
 from fairpool.control.settings import Settings
@@ -135,13 +136,15 @@ class Plane:
     notifier: Notifier = field(default_factory=Notifier)
     rendered: RenderedCache = field(default_factory=RenderedCache)
     change_feed: ChangeFeedCache = field(init=False)
-    pod_access: PodAccess = field(default_factory=NoPodAccess)
+    pod_access: ClusterPods = field(default_factory=ClusterPods)
     callers: Callers = field(default_factory=Callers)
     """Cache; emptied whenever users, rules or tokens change."""
     denials: Denials = field(default_factory=lambda: Denials())
     cluster_beside: str = ""
     """The cluster whose loop runs in this process, if one does."""
     cache: StateCache = field(default_factory=StateCache)
+    report_locks: dict[str, asyncio.Lock] = field(default_factory=dict)
+    """By cluster: held while one of its reports is taken in."""
 
     def __post_init__(self) -> None:
         self.change_feed = ChangeFeedCache(self.rendered)
@@ -157,7 +160,9 @@ class Plane:
         return await self.database.write(unit)
 
     def forget_callers(self) -> None:
+        """Also wakes open streams: one that woke at the commit may have found its caller in the cache once more."""
         self.callers.clear()
+        self.notifier.notify()
 
     def forget_callers_when_committed(self) -> None:
         """From within a transaction: emptied earlier, it could be filled again with the state before the commit."""

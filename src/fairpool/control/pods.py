@@ -72,7 +72,7 @@ async def _with_reports(plane: Plane, workload_id: str, found: list[wire.PodItem
     if row is None:
         return found
     addresses = [PodAddress(row.cluster, each.id, each.node, workload_id) for each in current]
-    reports = await asyncio.gather(*map(plane.pod_access.reports, addresses))
+    reports = await asyncio.gather(*map(plane.pod_access.of(row.cluster).reports, addresses))
     reported = {pod.id: items.with_reports(pod, each) for pod, each in zip(current, reports, strict=True)}
     return [reported.get(each.id, each) for each in found]
 

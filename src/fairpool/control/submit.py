@@ -27,7 +27,8 @@ from fairpool.control.store import claims as claim_store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
-from fairpool.control.workload_documents import Declaration, declaration_of
+from fairpool.control.upload_lookup import find_upload
+from fairpool.control.workload_documents import WorkloadDeclaration, declaration_of
 from fairpool.control.workloads import operable
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.node import DEFAULT_POOL
@@ -99,7 +100,8 @@ async def submit(
 ) -> Response:
     """Declare a workload; the answer means it is on disk. A dry run gives the same answer and changes nothing."""
     workdir = body.spec.workdir
-    upload = await plane.pod_access.claim_upload(workdir.upload) if workdir is not None else None
+    held = await find_upload(plane, workdir.upload) if workdir is not None else None
+    upload = held.upload if held is not None else None
 
     def unit(connection: Connection) -> ActionResult:
         project = organization_store.project(connection, body.project_id)
@@ -337,7 +339,7 @@ def _redeclared(
     row: Any,
     again: workload_spec.SubmitInference,
     spec: WorkloadSpec,
-    before: Declaration,
+    before: WorkloadDeclaration,
 ) -> ActionResult:
     declaration = items.declaration(again, spec, pod_host=plane.settings.pod_host)
     declaration = declaration.model_copy(update={"source": before.source, "suspensions": before.suspensions})

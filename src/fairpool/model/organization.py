@@ -14,8 +14,8 @@ from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, gpus_text
 DEFAULT_QUEUE_PRIORITY = 100
 
 
-class OverQuota(StrEnum):
-    """The share of idle GPUs that a project gets beyond its quota."""
+class OverQuotaChoice(StrEnum):
+    """Priority for idle GPUs beyond the quota."""
 
     OFF = "off"
     LOWEST = "lowest"
@@ -64,24 +64,29 @@ class Queue:
     """In bytes."""
     preempt_min_runtime_s: int | None = None
     reclaim_min_runtime_s: int | None = None
-    over_quota: OverQuota | None = None
+    over_quota: OverQuotaChoice | None = None
     """The setting behind the weight and limit of `gpu`, for when the quota changes. The scheduler reads only `gpu`."""
     gpu_limit_milli: int = UNLIMITED
     """The limit behind that of `gpu`, which is lower while over-quota is off."""
 
 
-OVER_QUOTA_WEIGHT = {OverQuota.LOWEST: 0.0, OverQuota.LOW: 1.0, OverQuota.MEDIUM: 2.0, OverQuota.HIGH: 3.0}
+OVER_QUOTA_WEIGHT = {
+    OverQuotaChoice.LOWEST: 0.0,
+    OverQuotaChoice.LOW: 1.0,
+    OverQuotaChoice.MEDIUM: 2.0,
+    OverQuotaChoice.HIGH: 3.0,
+}
 
 
 def gpu_entitlement(
-    quota_milli: int, over_quota: OverQuota | None = None, *, limit_milli: int = UNLIMITED, usage: float = 0.0
+    quota_milli: int, over_quota: OverQuotaChoice | None = None, *, limit_milli: int = UNLIMITED, usage: float = 0.0
 ) -> Entitlement:
     """The GPU entitlement that follows from an administrator's settings.
 
     Without a setting the weight is the quota itself, so that 3 : 1 shares idle GPUs 75 : 25; a project without quota
     then has weight 1.
     """
-    if over_quota is OverQuota.OFF:
+    if over_quota is OverQuotaChoice.OFF:
         bounds = [bound for bound in (quota_milli, limit_milli) if bound != UNLIMITED]
         return Entitlement(quota_milli, min(bounds, default=UNLIMITED), 0.0, usage)
     if over_quota is not None:
@@ -96,7 +101,7 @@ def with_quota(queue: Queue, quota_milli: int) -> Queue:
     Without a setting, a weight other than the one that follows from the quota was chosen, and stays.
     """
     before = queue.gpu
-    limit = queue.gpu_limit_milli if queue.over_quota is OverQuota.OFF else before.limit
+    limit = queue.gpu_limit_milli if queue.over_quota is OverQuotaChoice.OFF else before.limit
     after = gpu_entitlement(quota_milli, queue.over_quota, limit_milli=limit, usage=before.usage)
     if queue.over_quota is None and before.weight != gpu_entitlement(before.quota).weight:
         after = replace(after, weight=before.weight)

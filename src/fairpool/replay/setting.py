@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, get_type_hints
 
 from fairpool.model.ids import QueueId
-from fairpool.model.organization import Entitlement, OverQuota, Queue, gpu_entitlement, with_quota
+from fairpool.model.organization import Entitlement, OverQuotaChoice, Queue, gpu_entitlement, with_quota
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, gpus_text
 from fairpool.model.spelling import did_you_mean, unknown_name
@@ -26,8 +26,8 @@ from fairpool.model.typed_text import (
     whole_number,
     word,
 )
+from fairpool.scheduler.pod_validation import DEVICES_PER_NODE_MAX
 from fairpool.scheduler.snapshot import Snapshot
-from fairpool.scheduler.validation import DEVICES_PER_NODE_MAX
 
 FORMS = "project.NAME.quota=6, department.NAME.limit=20, node.NAME.cordoned=true, group.NAME.priority=80, "
 FORMS += "policy.FIELD=VALUE or pool.gpu_placement=spread"
@@ -136,7 +136,7 @@ def _gpu_quota(queue: Queue, text: str) -> Queue | Problem:
 
 
 def _over_quota(queue: Queue, text: str) -> Queue | Problem:
-    chosen = word(text, OverQuota)
+    chosen = word(text, OverQuotaChoice)
     if isinstance(chosen, Problem):
         return chosen
     # A limit equal to the quota is what `off` left behind.

@@ -45,7 +45,7 @@ def request(text: str) -> CaptureRequest | Problem:
 
 @dataclass
 class Capture:
-    """Looks over the scheduler's shoulder, and keeps what was asked for."""
+    """Snapshot hook that keeps the requested cycles."""
 
     requests: list[CaptureRequest]
     pool: PoolName

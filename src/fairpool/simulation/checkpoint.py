@@ -18,9 +18,9 @@ from fairpool import __version__
 from fairpool.model.ids import Instant
 from fairpool.model.problem import Problem
 from fairpool.simulation.scenario import START, Scenario
-from fairpool.simulation.world import Files
+from fairpool.simulation.simulated_cluster import Files
 
-FORMAT = 1
+FORMAT = 2
 IDENTITY, POSITION, LOCK = "simulation.json", "position.json", "lock"
 
 
@@ -46,9 +46,9 @@ class Position:
     since: Instant = START
     """When that became the next."""
     mark: str = ""
-    """How the world was before the action was tried that cannot be repeated; empty: it was not tried."""
+    """How the cluster was before the action was tried that cannot be repeated; empty: it was not tried."""
     in_batch: bool = False
-    """Some of what happens at this moment has been done, and the loop has not looked yet: the rest comes first."""
+    """Some of what happens at this moment has been done, and the loop has not run since: the rest comes first."""
     checks: list[Check] = field(default_factory=list)
     quotas: list[tuple[Instant, str, str, int]] = field(default_factory=list)
     """Quotas that were changed on the way: when, whose, in which pool, to how much."""

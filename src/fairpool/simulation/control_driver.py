@@ -36,7 +36,7 @@ from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.migrations import create_in_memory, upgrade
 from fairpool.control.store.sqlite import Sqlite, Synchronous
 from fairpool.control.store.unavailable import Unavailable as Unavailable
-from fairpool.control.workload_documents import Declaration, declaration_in, declaration_of, report_of
+from fairpool.control.workload_documents import WorkloadDeclaration, declaration_in, declaration_of, report_of
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, WorkloadId
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.organization import GraceRules, NodeOverrides, Organization, ProjectRules, name_of_queue
@@ -284,7 +284,7 @@ class ControlDriver:
 
     @property
     def revision(self) -> Revision:
-        """Of the last change that the cluster is told of."""
+        """Of the last change that the cluster can pull."""
         return self._database.read_now(changes.current_declared)
 
     def organization(self) -> Organization:
@@ -361,8 +361,8 @@ def _spec(declaration: str) -> WorkloadSpec:
     return declaration_in(declaration).workload.to_spec()
 
 
-def _declaration(workload: WorkloadWire) -> Declaration:
-    return Declaration(
+def _declaration(workload: WorkloadWire) -> WorkloadDeclaration:
+    return WorkloadDeclaration(
         workload=workload, request={}, command_line="", source=Source.OTHER, labels={}, framework=None, addresses=()
     )
 

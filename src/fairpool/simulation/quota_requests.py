@@ -137,7 +137,7 @@ def _terms(pool: PoolName, queue: Queue) -> dict[str, Any]:
 def _gpu_terms(queue: Queue) -> dict[str, Any]:
     if queue.over_quota is not None:
         limit = None if queue.gpu_limit_milli == UNLIMITED else gpus_of(queue.gpu_limit_milli)
-        return {"over_quota": wire.OverQuotaChoice(queue.over_quota.value), "limit": limit}
+        return {"over_quota": queue.over_quota, "limit": limit}
     limit = None if queue.gpu.limit == UNLIMITED else gpus_of(queue.gpu.limit)
     chosen = queue.gpu.weight != gpu_entitlement(queue.gpu.quota).weight
     return {"over_quota_weight": queue.gpu.weight if chosen else None, "limit": limit}

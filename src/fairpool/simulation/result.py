@@ -12,9 +12,9 @@ from fairpool.api.clusters import EventReport, WorkloadReport
 from fairpool.model.ids import SECOND_MS, Instant, WorkloadId
 from fairpool.simulation.checkpoint import Position
 from fairpool.simulation.scenario import START, Scenario
+from fairpool.simulation.simulated_cluster import SimulatedCluster
 from fairpool.simulation.step_tables import GONE
 from fairpool.simulation.tally import HOUR_MS, JobFigures, Spread, Tally, completions_ms, spread, tally, waits_ms
-from fairpool.simulation.world import Stage
 
 
 @dataclass(frozen=True)
@@ -24,25 +24,25 @@ class SimulationResult:
     scenario: Scenario
     position: Position
     tally: Tally
-    levels: dict[WorkloadId, WorkloadReport]
+    reports: dict[WorkloadId, WorkloadReport]
     history: Sequence[EventReport]
     violations: Sequence[str]
     why: dict[WorkloadId, str]
     """Of those that wait or have stopped: the reason in words."""
 
     @classmethod
-    def of(cls, stage: Stage, position: Position) -> SimulationResult:
-        history = stage.history()
-        figures = tally(stage.scenario, history, stage.now, position.quotas)
-        levels = dict(stage.levels())
+    def of(cls, cluster: SimulatedCluster, position: Position) -> SimulationResult:
+        history = cluster.history()
+        figures = tally(cluster.scenario, history, cluster.now, position.quotas)
+        reports = dict(cluster.reports())
         return cls(
-            scenario=stage.scenario,
+            scenario=cluster.scenario,
             position=position,
             tally=figures,
-            levels=levels,
+            reports=reports,
             history=history,
-            violations=list(stage.engine.violations),
-            why={name: stage.why(name) for name in levels},
+            violations=list(cluster.engine.violations),
+            why={name: cluster.why(name) for name in reports},
         )
 
     @property
@@ -58,9 +58,9 @@ class SimulationResult:
 
     def phase_of(self, workload: WorkloadId) -> str:
         """Its phase; `Gone` if it was deleted; empty if it was not submitted yet."""
-        level = self.levels.get(workload)
-        if level is not None:
-            return level.phase.value
+        report = self.reports.get(workload)
+        if report is not None:
+            return report.phase.value
         return GONE if self.tally.jobs[workload].submitted is not None else ""
 
 

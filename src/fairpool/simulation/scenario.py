@@ -34,8 +34,8 @@ class SubmitStep:
         return f"submit {self.spec.id}"
 
 
-class Wish(StrEnum):
-    """What people ask of a workload that is there."""
+class Operation(StrEnum):
+    """What users can do with an existing workload."""
 
     DELETE = "delete"
     SUSPEND = "suspend"
@@ -43,14 +43,14 @@ class Wish(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class WorkloadStep:
     """A user deletes, suspends or resumes a workload."""
 
-    wish: Wish
+    operation: Operation
     workload: WorkloadId
 
     def __str__(self) -> str:
-        return f"{self.wish} {self.workload}"
+        return f"{self.operation} {self.workload}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class SetQuota:
-    """An administrator owes a project or department another number of GPUs."""
+    """An administrator changes the GPU quota of a project or department."""
 
     queue: QueueId
     quota_milli: int
@@ -93,8 +93,8 @@ class NodeEvent(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Strike:
-    """Something happens to a node."""
+class NodeStep:
+    """A node is cordoned, lost, rebooted, removed or comes back."""
 
     event: NodeEvent
     node: NodeName
@@ -106,7 +106,7 @@ class Strike:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Nothing more until so many seconds after the start."""
+    """No further step until so many seconds after the start."""
 
     offset_s: float
 
@@ -116,7 +116,7 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Nothing more for so many seconds."""
+    """No further step for so many seconds."""
 
     seconds: float
 
@@ -125,7 +125,7 @@ class Pause:
 
 
 class Condition(StrEnum):
-    """What one can wait for."""
+    """Conditions that a step can wait for."""
 
     RUNNING = "running"
     PENDING = "pending"
@@ -145,20 +145,20 @@ ABOUT_ALL = frozenset({Condition.SETTLED, Condition.IDLE})
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """Nothing more until this is so."""
+    """No further step until the condition holds."""
 
     condition: Condition
     workloads: tuple[WorkloadId, ...] = ()
     within_s: float = WAIT_S
     required: bool = True
-    """Whether the scenario has failed if it never comes to be so."""
+    """Whether the scenario has failed if the condition is never met."""
 
     def __str__(self) -> str:
         return " ".join(("wait", self.condition, *self.workloads))
 
 
 class Figure(StrEnum):
-    """What one can expect something of."""
+    """Figures that a step can check."""
 
     ALLOCATED = "allocated"
     PROJECT_ALLOCATED = "project allocated"
@@ -200,7 +200,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """These figures should be so now."""
+    """Check figures now."""
 
     expected: tuple[Expected, ...]
 
@@ -208,7 +208,7 @@ class Expect:
         return "expect"
 
 
-Action = SubmitStep | Ask | Resize | SetQuota | Strike | Until | Pause | Await | Expect
+Action = SubmitStep | WorkloadStep | Resize | SetQuota | NodeStep | Until | Pause | Await | Expect
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class ScenarioPhase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """All of it."""
+    """Nodes, organization and steps of one simulation."""
 
     name: str
     title: str = ""

@@ -15,7 +15,7 @@ from fairpool.model.ids import NodeName, PoolName, QueueId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
 from fairpool.model.organization import (
     Organization,
-    OverQuota,
+    OverQuotaChoice,
     ProjectRules,
     Queue,
     department_queue,
@@ -28,7 +28,7 @@ from fairpool.model.quantity import UNLIMITED
 from fairpool.model.spelling import did_you_mean
 from fairpool.simulation.job_table import Delays
 from fairpool.simulation.scenario import Scenario
-from fairpool.simulation.step_tables import Cast, Reader
+from fairpool.simulation.step_tables import KnownNames, Reader
 from fairpool.simulation.toml_table import Findings, Table, twice
 
 POOL_LABEL = "fairpool/pool"
@@ -51,13 +51,13 @@ def read(text: str, name: str) -> Scenario | list[Problem]:
     delays = Delays.read(delays_table, seed) if delays_table is not None else Delays(seed=seed)
     if delays_table is not None:
         delays_table.refuse_others("delays")
-    cast = Cast(
+    known_names = KnownNames(
         nodes={node.name: node for node in nodes},
         queues={name_of_queue(queue.id): queue.id for queue in organization.queues[DEFAULT_POOL]},
         projects=dict.fromkeys(projects),
         pools=dict.fromkeys(pool.name for pool in organization.pools),
     )
-    reader = Reader(cast, delays)
+    reader = Reader(known_names, delays)
     phases = tuple(reader.phase(each) for each in top.tables("phases", "phase"))
     _complain_about_the_whole(top, nodes, bool(phases))
     if findings.problems:
@@ -158,7 +158,7 @@ class _Owners:
         if noun == "a department":
             self.followers |= {(pool, name) for pool in (self.pools if said is None else silent)}
         quotas, limit = _quotas(table, self.pools), table.bound("limit", UNLIMITED)
-        over_quota = table.word("over_quota", OverQuota)
+        over_quota = table.word("over_quota", OverQuotaChoice)
         priority = table.whole("priority", 100, most=1000)
         longest_s = table.seconds("interactive_limit_s", None) if noun == "a project" else None
         runtime_s = table.seconds("min_runtime_s", None)

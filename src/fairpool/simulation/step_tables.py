@@ -18,22 +18,22 @@ from fairpool.simulation.scenario import (
     ABOUT_ALL,
     WAIT_S,
     Action,
-    Ask,
     Await,
     Condition,
     Expect,
     Expected,
     Figure,
     NodeEvent,
+    NodeStep,
+    Operation,
     Pause,
     Resize,
     ScenarioPhase,
     SetQuota,
-    Strike,
     SubmitStep,
     Until,
     Value,
-    Wish,
+    WorkloadStep,
 )
 from fairpool.simulation.toml_table import Table, called
 
@@ -47,8 +47,8 @@ GONE = "Gone"
 """What a job is of which nothing is left: no phase, because it is not known any more."""
 
 
-class Pace(StrEnum):
-    """What a person does between one submit and the next."""
+class SubmitPace(StrEnum):
+    """What the user waits for between one submit and the next."""
 
     NOT = "at once"
     RUNNING = "running"
@@ -56,7 +56,7 @@ class Pace(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cast:
+class KnownNames:
     """Names that steps may use."""
 
     nodes: Mapping[NodeName, Node]
@@ -68,15 +68,15 @@ class Cast:
 
 @dataclass
 class Reader:
-    """Reads phases one after the other, and knows who was submitted so far."""
+    """Reads phases one after the other, and knows the jobs submitted so far."""
 
-    cast: Cast
+    known_names: KnownNames
     delays: Delays
     behaviours: dict[WorkloadId, Behaviour] = field(default_factory=dict)
 
     def phase(self, table: Table) -> ScenarioPhase:
         name, title = table.text("name", "the only phase"), table.text("title")
-        pace = table.word("pace", Pace) or Pace.NOT
+        pace = table.word("pace", SubmitPace) or SubmitPace.NOT
         actions: list[Action] = []
         for number, step in enumerate(table.tables("steps", "step"), start=1):
             actions += self._step(called(step, f"{table.where}, step {number}"), pace)
@@ -90,7 +90,7 @@ class Reader:
 
     # --- steps ---
 
-    def _step(self, table: Table, pace: Pace) -> list[Action]:
+    def _step(self, table: Table, pace: SubmitPace) -> list[Action]:
         verbs = [verb for verb in VERBS if verb in table]
         if len(verbs) != 1:
             self._complain_about_verbs(table, verbs)
@@ -109,14 +109,14 @@ class Reader:
         fix = did_you_mean(unknown, VERBS, f"a step begins with one of: {', '.join(VERBS)}")
         table.complain("", "verb", "it does not say what happens", fix)
 
-    def _about(self, verb: str, table: Table, pace: Pace) -> list[Action]:
+    def _about(self, verb: str, table: Table, pace: SubmitPace) -> list[Action]:
         match verb:
             case "submit":
                 return self._submit(table, pace)
             case "wait":
                 return self._wait(table)
             case "delete" | "suspend" | "resume":
-                return [Ask(Wish(verb), each) for each in self._jobs(table, verb)]
+                return [WorkloadStep(Operation(verb), each) for each in self._jobs(table, verb)]
             case "resize":
                 return self._resize(table)
             case "quota":
@@ -124,9 +124,9 @@ class Reader:
             case "expect":
                 inner = table.table("expect")
                 return [] if inner is None else [self._expect(called(inner, table.where))]
-        return self._strike(NodeEvent(verb), table)
+        return self._change_node(NodeEvent(verb), table)
 
-    def _submit(self, table: Table, pace: Pace) -> list[Action]:
+    def _submit(self, table: Table, pace: SubmitPace) -> list[Action]:
         jobs = read_jobs(table, self.delays)
         actions: list[Action] = []
         for spec, behaviour in zip(jobs.specs, jobs.behaviours, strict=True):
@@ -136,13 +136,13 @@ class Reader:
             if actions and jobs.every_s:
                 actions.append(Pause(jobs.every_s))
             actions.append(SubmitStep(spec))
-            if pace is Pace.RUNNING:
+            if pace is SubmitPace.RUNNING:
                 actions.append(Await(Condition.RUNNING, (spec.id,)))
         spec = jobs.specs[0]
         if spec.project:
-            self._known(table, "project", spec.project, self.cast.projects, "project")
+            self._known(table, "project", spec.project, self.known_names.projects, "project")
         for pool in spec.pools:
-            self._known(table, "pools", pool, self.cast.pools, "pool")
+            self._known(table, "pools", pool, self.known_names.pools, "pool")
         if spec.kind is not WorkloadKind.TRAIN and spec.leader is not None:
             table.complain("leader", "both", f"a {spec.kind} has no leader", 'leave it out, or write kind = "train"')
         return actions
@@ -175,18 +175,18 @@ class Reader:
 
     def _quota(self, table: Table) -> list[Action]:
         name, pool = table.text("quota"), PoolName(table.text("pool", DEFAULT_POOL))
-        self._known(table, "quota", name, self.cast.queues, "project or department")
-        self._known(table, "pool", pool, self.cast.pools, "pool")
+        self._known(table, "quota", name, self.known_names.queues, "project or department")
+        self._known(table, "pool", pool, self.known_names.pools, "pool")
         if "gpus" not in table:
             table.complain("", "missing", "it does not say how many", "add gpus = 4")
-        return [SetQuota(self.cast.queues.get(name, QueueId(name)), table.bound("gpus", 0), pool)]
+        return [SetQuota(self.known_names.queues.get(name, QueueId(name)), table.bound("gpus", 0), pool)]
 
-    def _strike(self, event: NodeEvent, table: Table) -> list[Action]:
+    def _change_node(self, event: NodeEvent, table: Table) -> list[Action]:
         down_s = table.seconds("down_s", float(DOWN_S)) if event is NodeEvent.REBOOT else 0.0
         names = table.names(event)
         for name in names:
-            self._known(table, event, name, self.cast.nodes, "node")
-        return [Strike(event, NodeName(name), down_s) for name in names]
+            self._known(table, event, name, self.known_names.nodes, "node")
+        return [NodeStep(event, NodeName(name), down_s) for name in names]
 
     def _jobs(self, table: Table, key: str) -> list[WorkloadId]:
         names = table.names(key)
@@ -223,7 +223,7 @@ class Reader:
         return Expect(tuple(expected))
 
     def _number_or_jobs(self, table: Table, key: str) -> Value | None:
-        """How many, or exactly who."""
+        """A number of jobs, or their names."""
         if not isinstance(table.values.get(key), list):
             return table.whole(key, None)
         names: list[Any] = table.value(key)
@@ -238,7 +238,7 @@ class Reader:
         expected: list[Expected] = []
         for name in projects.values if projects is not None else ():
             assert projects is not None
-            self._known(projects, name, name, self.cast.projects, "project")
+            self._known(projects, name, name, self.known_names.projects, "project")
             inner = projects.table(name)
             if inner is None:
                 continue
@@ -256,7 +256,7 @@ class Reader:
         expected = []
         for name in nodes.values if nodes is not None else ():
             assert nodes is not None
-            self._known(nodes, name, name, self.cast.nodes, "node")
+            self._known(nodes, name, name, self.known_names.nodes, "node")
             expected.append(Expected(Figure.NODE_ALLOCATED, name, nodes.amount(name, 0)))
         return expected
 

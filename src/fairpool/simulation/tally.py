@@ -33,7 +33,7 @@ class Span:
 
     pod: PodId
     workload: WorkloadId
-    born: Instant
+    created: Instant
     bound: Instant | None = None
     started: Instant | None = None
     ended: Instant | None = None
@@ -139,7 +139,7 @@ def spans_of(history: Iterable[EventReport]) -> dict[PodId, Span]:
 def preemptions(history: Iterable[EventReport], jobs: Mapping[WorkloadId, JobFigures] | None = None) -> Counter[str]:
     """How often jobs lost their place, by cause: pods of one job that leave at one moment are counted once."""
     placed: set[PodId] = set()
-    told: set[PodId] = set()
+    left: set[PodId] = set()
     seen: set[tuple[WorkloadId, str, Instant]] = set()
     counted: Counter[str] = Counter()
     for line in history:
@@ -147,9 +147,9 @@ def preemptions(history: Iterable[EventReport], jobs: Mapping[WorkloadId, JobFig
             continue
         if line.kind in (EventKind.BOUND, EventKind.STARTED):
             placed.add(line.pod)
-        if line.kind not in (EventKind.RELEASING, EventKind.ENDED) or line.pod not in placed or line.pod in told:
+        if line.kind not in (EventKind.RELEASING, EventKind.ENDED) or line.pod not in placed or line.pod in left:
             continue
-        told.add(line.pod)
+        left.add(line.pod)
         key = (line.workload, line.cause, line.at)
         if line.cause not in TAKEN or key in seen:
             continue
@@ -164,7 +164,7 @@ def _note(jobs: Mapping[WorkloadId, JobFigures], line: EventReport) -> None:
     job = jobs.get(line.workload)
     if job is None:
         return
-    if line.kind == EventKind.BORN and job.submitted is None:
+    if line.kind == EventKind.CREATED and job.submitted is None:
         job.submitted = line.at
     elif line.kind == EventKind.BOUND and job.first_bound is None:
         job.first_bound = line.at
@@ -224,7 +224,7 @@ class _Moves:
 
 def _moves_of(span: Span, milli: int, project: QueueId) -> Iterable[_Move]:
     until = span.bound if span.bound is not None else span.ended
-    yield _Move(span.born, span.workload, project, wanted_milli=milli, waiting=1)
+    yield _Move(span.created, span.workload, project, wanted_milli=milli, waiting=1)
     if until is not None:
         yield _Move(until, span.workload, project, wanted_milli=-milli, waiting=-1)
     if span.bound is not None:

@@ -37,7 +37,7 @@ class NotebookPage(BaseHTTPRequestHandler):
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until told to stop, on the port that `--port=N` names."""
+    """Serve until SIGTERM, on the port that `--port=N` names."""
     options = dict(word.partition("=")[::2] for word in arguments)
     port = int(options.get("--port") or options.get("--NotebookApp.port") or "8888")
     server = listening(port)

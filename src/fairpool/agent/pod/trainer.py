@@ -2,7 +2,7 @@
 
 Fits a small network to made-up data, in NumPy where there is some and in plain Python elsewhere. It does everything a
 good training should: prints epoch, loss, accuracy and the time left, saves checkpoints, resumes from the latest one,
-saves once more and leaves when it is told to stop, and reports its progress.
+saves once more and exits on SIGTERM, and reports its progress.
 
 Other images' options (`--dataset_dir`, `--num_devices`, …) are accepted and shown. One file, put into the pod.
 """
@@ -31,11 +31,11 @@ with contextlib.suppress(ImportError):
 CHECKPOINT = "checkpoint.json"
 FEATURES, EXAMPLES, RATE = 16, 512, 0.5
 STOPPED = 143
-"""128 and the number of SIGTERM: it left because it was told to, with its work saved."""
+"""128 and the number of SIGTERM: it exited on SIGTERM, with its work saved."""
 
 
 def main(arguments: list[str]) -> int:
-    """Train to the end, or until told to stop; the exit code."""
+    """Train to the end, or until SIGTERM; the exit code."""
     options, others = _parser().parse_known_args(arguments)
     directory = options.checkpoint_dir or os.environ.get("FAIRPOOL_CHECKPOINT_DIR", "")
     training = Training(options, directory)
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
         _say(f"options of the image: {' '.join(others)}")
     training.resume()
     training.run()
-    if training.is_told_to_stop:
+    if training.is_stopping:
         saved = "saved a checkpoint" if training.save() else "stopping"
         _say(f"received SIGTERM: {saved} after epoch {training.epoch}, step {training.step}")
         return STOPPED
@@ -62,7 +62,7 @@ class Training:
         self.saves = os.environ.get("RANK", "0") == "0"
         """Pods of one run share the directory, and all know the same: one of them writes it down."""
         self.epoch = self.step = 0
-        self.is_told_to_stop = False
+        self.is_stopping = False
         self.loss, self.accuracy = math.log(2), 0.5
         self.weights = [0.0] * FEATURES
         self.data = _examples(options.seed)
@@ -121,7 +121,7 @@ class Training:
                 self.step += 1
                 self._show(began, first)
                 self._rest()
-                if self.is_told_to_stop:
+                if self.is_stopping:
                     return
             self.epoch, self.step = self.epoch + 1, 0
             self.save()
@@ -129,11 +129,11 @@ class Training:
 
     def on_notice(self, _number: int, _frame: object) -> None:
         """Only a mark: whatever is being done is finished first, so that a checkpoint is never of half a step."""
-        self.is_told_to_stop = True
+        self.is_stopping = True
 
     def _rest(self) -> None:
         until = time.monotonic() + self.step_s
-        while not self.is_told_to_stop and (left := until - time.monotonic()) > 0:
+        while not self.is_stopping and (left := until - time.monotonic()) > 0:
             time.sleep(min(left, 0.05))
 
     def _show(self, began: float, first: int) -> None:

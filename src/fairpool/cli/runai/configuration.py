@@ -69,9 +69,9 @@ class Configuration:
 
     # --- settings ---
 
-    def server(self, told: str | None = None) -> str:
+    def server(self, given: str | None = None) -> str:
         """The first of: `--server`, `FAIRPOOL_SERVER`, `FAIRPOOL_LISTEN`, the server of the last login, the default."""
-        chosen = told or os.environ.get("FAIRPOOL_SERVER") or listening_here() or self._settings().get("server")
+        chosen = given or os.environ.get("FAIRPOOL_SERVER") or listening_here() or self._settings().get("server")
         return address(str(chosen or DEFAULT_SERVER))
 
     def set_server(self, server: str) -> None:

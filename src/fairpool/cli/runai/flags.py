@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fairpool.cli.lazy_group import HELP, LazyGroup
-from fairpool.cli.program import Program
+from fairpool.cli.root_command import RootCommand
 from fairpool.cli.screen import printable
 
 OTHER_DASHES = "–—−"
@@ -153,6 +153,13 @@ class Command(click.Command):
         _write_sections(self, ctx, formatter)
 
 
+def command(
+    name: str, example: str, *, cls: type[Command] = Command, **attributes: Any
+) -> Callable[[Callable[..., Any]], Command]:
+    """Make a function a command. Its one line of text in the help of its group is in the table of the group."""
+    return click.command(name, cls=cls, example=example, **attributes)
+
+
 def _write_sections(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
     sections: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):
@@ -202,7 +209,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
-class RunaiProgram(Program, Group):
+class RunaiProgram(RootCommand, Group):
     """`runai` or `runai-adm` as a whole."""
 
     def __init__(self, *args: Any, with_project: bool = True, **attributes: Any) -> None:

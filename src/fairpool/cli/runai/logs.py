@@ -15,7 +15,7 @@ from fairpool.api.client import Client
 from fairpool.api.pod_choice import has_log, pod_called, pod_to_read, pods_there
 from fairpool.cli.failure import ERROR, Failure, failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.runai.terminal_text import Harmless
@@ -48,7 +48,7 @@ class LogOptions:
         )
 
 
-@click.command("logs", cls=Command, short_help="Show a job's output.", example="runai logs hyper1 --tail 100 -f")
+@command("logs", "runai logs hyper1 --tail 100 -f")
 @click.argument("name", shell_complete=job_names)
 @flag("-f", "--follow", is_flag=True, help="Stream new output until the pod ends.")
 @flag("--pod", metavar="POD", help="Pod by number or name (default: the running or failed pod).")
@@ -214,15 +214,15 @@ def _previous(client: Client, found: WorkloadItem, chosen: PodItem) -> PodItem:
 
 def _wait_for_a_pod(options: GlobalOptions, client: Client, found: WorkloadItem, pod: str | None) -> WorkloadItem:
     """With `--follow`, wait until a pod has started."""
-    told = ""
+    reported = ""
     while pod is None and not any(each.started_at or each.phase == "ended" for each in client.pods(found.id)):
         found = client.workload(found.id)
         if found.phase in OVER or found.desired_phase != "Running":
             return found
-        if told != found.classic_status:
+        if reported != found.classic_status:
             because = f" ({found.phase_message})" if found.phase_message else ""
             options.notice(f"Job {found.name} is {found.classic_status}{because}; waiting for its output ...")
-            told = found.classic_status
+            reported = found.classic_status
         time.sleep(LOOK_AGAIN_S)
     return found
 
@@ -316,7 +316,7 @@ def follow_all(session: Session, client: Client, found: WorkloadItem, wanted: Lo
     out = Interleaved(raw=raw)
     followed: dict[str, threading.Thread] = {}
     failures: list[Failure] = []
-    told = False
+    reported = False
     while True:
         found = client.workload(found.id)
         fresh = [pod for pod in client.pods(found.id) if has_log(pod) and pod.id not in followed]
@@ -332,9 +332,9 @@ def follow_all(session: Session, client: Client, found: WorkloadItem, wanted: Lo
         is_over = found.phase in OVER or found.desired_phase != "Running"
         if is_over and not any(thread.is_alive() for thread in followed.values()):
             break
-        if not followed and not told:
+        if not followed and not reported:
             session.options.notice(f"Job {found.name} is {found.classic_status}; waiting for its output ...")
-            told = True
+            reported = True
         time.sleep(LOOK_AGAIN_S)
     if failures:
         raise Failure([problem for each in failures for problem in each.problems], exit_code=ERROR)

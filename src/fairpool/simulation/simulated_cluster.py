@@ -1,7 +1,7 @@
 """A simulated cluster: real loop, ledger and control plane, simulated engine, virtual clock.
 
 Time stands still while anything happens here, and is moved on by the caller. In a folder everything is
-durable: a stage that is set up again in the same folder is the one that was left, at the moment it is told.
+durable: a cluster that is set up again in the same folder continues where it was left, at the moment it is given.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from fairpool.simulation.control_driver import ControlDriver, Unavailable
 from fairpool.simulation.scenario import Scenario
 
 CLUSTER = "simulated"
-TURNS_MAX = 10_000
-"""Turns at one moment. More of them, and the loop would never let time pass: a bug of ours."""
+CYCLES_MAX = 10_000
+"""Cycles at one moment. With more, the loop would never let time pass, which is a bug."""
 UNDER_WAY = frozenset({PodPhase.BOUND, PodPhase.RELEASING, PodPhase.PROMISED})
 
 
-UNKEPT = (DiskTrouble, LedgerProblem, Unavailable, sqlite3.Error, OSError)
+STORAGE_ERRORS = (DiskTrouble, LedgerProblem, Unavailable, sqlite3.Error, OSError)
 """What is raised where a folder cannot be read or written."""
 
 
@@ -49,7 +49,7 @@ class Stuck(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where a stage keeps what must outlive the process; None: nowhere."""
+    """Where a cluster keeps what must outlive the process; None: nowhere."""
 
     ledger: Path | None = None
     journal: Path | None = None
@@ -63,7 +63,7 @@ class Files:
 NOWHERE = Files()
 
 
-class Stage:
+class SimulatedCluster:
     """One cluster, at one moment."""
 
     def __init__(
@@ -85,7 +85,7 @@ class Stage:
         return self.scenario.behaviours[order.workload]
 
     def close(self) -> None:
-        """Leave in good order."""
+        """Release the lease and close the files."""
         self.loop.release()
         self._ledger.close()
         self.control.close()
@@ -99,11 +99,11 @@ class Stage:
         return self.clock.now()
 
     def rest(self) -> None:
-        """Let the loop turn until there is nothing more to do at this moment."""
-        for _ in range(TURNS_MAX):
+        """Run cycles until there is nothing more to do at this moment."""
+        for _ in range(CYCLES_MAX):
             if not self.loop.run_cycle() or self.loop.trouble:
                 return
-        raise Stuck(f"the loop has turned {TURNS_MAX} times at one moment without coming to rest")
+        raise Stuck(f"the loop ran {CYCLES_MAX} cycles at one moment without coming to rest")
 
     def next_moment(self) -> Instant | None:
         """When something happens by itself; None: never."""
@@ -111,28 +111,28 @@ class Stage:
         known = [each for each in moments if each is not None]
         if not known:
             return None
-        # A loop that could not act wants to be called again at once; time has to pass for that to help.
+        # A loop that could not act asks for another cycle at once, which helps only after time has passed.
         soon = Instant(self.now + (SECOND_MS if self.loop.trouble else 1))
         return max(min(known), soon)
 
-    # --- what is so ---
+    # --- state ---
 
-    def level(self, workload: WorkloadId) -> WorkloadReport | None:
+    def report(self, workload: WorkloadId) -> WorkloadReport | None:
         return self.loop.cache.reports.get(workload)
 
-    def levels(self) -> dict[WorkloadId, WorkloadReport]:
+    def reports(self) -> dict[WorkloadId, WorkloadReport]:
         return self.loop.cache.reports
 
     def why(self, workload: WorkloadId) -> str:
         """Why it is in its phase, in words; of one that waits, as the scheduler last saw it."""
-        level = self.level(workload)
-        if level is None:
+        report = self.report(workload)
+        if report is None:
             return ""
         verdicts = self.loop.cache.verdicts
-        waits = level.phase is WorkloadPhase.PENDING and level.reason is WaitReason.QUEUED
-        # What the level says may hold numbers of some seconds ago: those are told less often than they change.
+        waits = report.phase is WorkloadPhase.PENDING and report.reason is WaitReason.QUEUED
+        # The report may hold numbers of some seconds ago: they are reported less often than they change.
         groups = [group for group in verdicts if workload_of(group) == workload] if waits else []
-        return explain(verdicts[groups[0]]) if groups else in_full(level.detail)
+        return explain(verdicts[groups[0]]) if groups else in_full(report.detail)
 
     def project_of(self, workload: WorkloadId) -> QueueId:
         return self._submitted[workload].project
@@ -150,32 +150,32 @@ class Stage:
         return not self._unfinished
 
     def _is_over(self, workload: WorkloadId) -> bool:
-        level = self.level(workload)
-        if level is None:
+        report = self.report(workload)
+        if report is None:
             return not self.is_declared(workload)
-        return level.phase in HOLDS_NOTHING
+        return report.phase in HOLDS_NOTHING
 
     def is_settled(self) -> bool:
         """No pod is starting or stopping, and none has been promised a place."""
         return not any(
-            level.phase is WorkloadPhase.DELETING or any(pod.phase in UNDER_WAY for pod in level.pods)
-            for level in self.levels().values()
+            report.phase is WorkloadPhase.DELETING or any(pod.phase in UNDER_WAY for pod in report.pods)
+            for report in self.reports().values()
         )
 
     def gpus_held_milli(self) -> int:
-        return sum(level.gpus_milli for level in self.levels().values())
+        return sum(report.gpus_milli for report in self.reports().values())
 
     def node_held_milli(self, node: NodeName) -> int:
-        books = self.loop.cache
-        nodes = books.observation.nodes if books.observation is not None else {}
-        records = (record for records in books.pods.values() for record in records if record.node == node)
+        cache = self.loop.cache
+        nodes = cache.observation.nodes if cache.observation is not None else {}
+        records = (record for records in cache.pods.values() for record in records if record.node == node)
         return sum(gpus_held_milli(record, nodes) for record in records)
 
     def history(self) -> list[EventReport]:
-        """Everything that has happened, as the control plane was told."""
+        """Everything that has happened, as reported to the control plane."""
         return self.control.events()
 
-    # --- what people do ---
+    # --- submit ---
 
     def submit(self, spec: WorkloadSpec) -> Problem | None:
         answer = self.control.submit(replace(spec, created_at=self.now))

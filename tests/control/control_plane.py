@@ -23,6 +23,7 @@ from fairpool.api.clusters import (
     PushReport,
     WorkloadReport,
 )
+from fairpool.api.message import VERSION
 from fairpool.control.app import cluster_identity, create_app
 from fairpool.control.pod_access import PodAccess
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
@@ -32,9 +33,11 @@ from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, Worklo
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome
 from fairpool.model.status import WorkloadPhase
+from tests.control.pod_access_fakes import NoPodAccess
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 HERE = "http://127.0.0.1:8080"
+NO_PODS = NoPodAccess()
 START = Instant(1_800_000_000_000)
 
 
@@ -52,7 +55,7 @@ class Clock:
 
 
 @dataclass
-class House:
+class ControlPlane:
     """One control plane, its clock, and its callers."""
 
     app: Starlette
@@ -80,7 +83,7 @@ class House:
         return expect(self.call("POST", "/api/v1/org-unit/projects", body), 201)
 
     def researcher(self, name: str, *projects: str) -> None:
-        """Somebody who works in these projects."""
+        """A user who works in these projects."""
         email, password = f"{name}@example.com", "correct horse"
         body = {"email": email, "password": password, "needToChangePassword": False}
         user = expect(self.call("POST", "/api/v1/users", body), 201)
@@ -94,8 +97,9 @@ class House:
         return expect(self.call("POST", "/api/v1/workloads/trainings", body, by=by), 202)
 
     def pull(self, after: int = 0, wait_s: float = 0.0) -> PullAnswer:
+        body = {"after": after, "waitS": wait_s, "version": VERSION}
         headers = {"Authorization": f"Bearer {self.cluster_token}"}
-        answer = self.http.post("/api/v1/cluster/pull", json={"after": after, "waitS": wait_s}, headers=headers)
+        answer = self.http.post("/api/v1/cluster/pull", json=body, headers=headers)
         assert answer.status_code == 200, answer.text
         return PullAnswer.from_json(answer.content)
 
@@ -105,7 +109,7 @@ class House:
         assert answer.status_code == 200, answer.text
         return PushAnswer.from_json(answer.content)
 
-    def report(self, *, whole: bool = False, token: int = 1, **levels: Any) -> PushReport:
+    def report(self, *, whole: bool = False, token: int = 1, **reports: Any) -> PushReport:
         self.report_number += 1
         return PushReport(
             cluster="local",
@@ -114,7 +118,7 @@ class House:
             after=self.report_number - 1,
             whole=whole,
             at=self.clock.now,
-            **levels,
+            **reports,
         )
 
     def runs(self, workload: str, *, node: str = "n1", gpus_milli: int = 1000, run: int = 0) -> WorkloadReport:
@@ -191,17 +195,19 @@ async def choose_password(app: Starlette, password: str = FIRST_PASSWORD) -> Non
 
 
 @contextmanager
-def house(data: Path | None = None, *, pod_access: PodAccess | None = None, **settings: Any) -> Iterator[House]:
+def control_plane(
+    data: Path | None = None, *, pod_access: PodAccess | None = NO_PODS, **settings: Any
+) -> Iterator[ControlPlane]:
     """Moves in, signs the first user in as `admin`, and gives the cluster its token."""
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock()
         chosen = Settings(data=data or Path(folder), now=clock, **settings)
         app = create_app(chosen, pod_access=pod_access, hasher=CHEAP)
         with TestClient(app, raise_server_exceptions=True, base_url=HERE) as http:
-            home = House(app, http, clock)
+            control = ControlPlane(app, http, clock)
             assert http.portal is not None
             http.portal.call(choose_password, app)
-            home.sign_in("admin", FIRST_USER, chosen.first_password or FIRST_PASSWORD)
+            control.sign_in("admin", FIRST_USER, chosen.first_password or FIRST_PASSWORD)
             identity = http.portal.call(cluster_identity, app)
-            home.cluster, home.cluster_token = identity.id, identity.token
-            yield home
+            control.cluster, control.cluster_token = identity.id, identity.token
+            yield control

@@ -1,4 +1,4 @@
-"""The checks are worth something: each wrong behaviour that we know of, put back into the code, is found."""
+"""Mutation tests of the checks: each known wrong behaviour, put back into the code, is found."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from tests.simulation.world import World, Wrong
 SEEDS = range(12)
 
 
-def ended_when_unseen(life: PodRecord, look: settle.Evidence, now: Instant) -> PodRecord:
+def ended_when_unseen(pod: PodRecord, look: settle.Evidence, now: Instant) -> PodRecord:
     """What is not seen is over, although it was not verified."""
-    if life.phase is PodPhase.RUNNING and look.observed_phase(life) is settle.Observed.ABSENT:
-        return life.end(now, Outcome.LOST, Cause.VANISHED)
-    return settle.settle(life, look, now)
+    if pod.phase is PodPhase.RUNNING and look.observed_phase(pod) is settle.Observed.ABSENT:
+        return pod.end(now, Outcome.LOST, Cause.VANISHED)
+    return settle.settle(pod, look, now)
 
 
-def ended_with_its_node(life: PodRecord, look: settle.Evidence, now: Instant) -> PodRecord:
+def ended_with_its_node(pod: PodRecord, look: settle.Evidence, now: Instant) -> PodRecord:
     """What ran on a node that is not offered any more is over, whatever is seen of it."""
-    if life.is_placed and look.node is None:
-        return life.end(now, Outcome.LOST, Cause.NODE_LOST)
-    return settle.settle(life, look, now)
+    if pod.is_placed and look.node is None:
+        return pod.end(now, Outcome.LOST, Cause.NODE_LOST)
+    return settle.settle(pod, look, now)
 
 
 def as_long_as_they_like(
-    lives: Sequence[PodRecord], spec: WorkloadSpec | None, graces: GraceRules, owed: Mapping[PodId, str]
+    pods: Sequence[PodRecord], spec: WorkloadSpec | None, graces: GraceRules, owed: Mapping[PodId, str]
 ) -> tuple[PodRecord, ...]:
     """A pod that stops has the grace period that it asked for."""
-    return tuple(lives)
+    return tuple(pods)
 
 
 def only_by_the_shim(stopping: PodTimeline, now: Instant, grace_s: float, reason: str) -> PodTimeline:
@@ -49,7 +49,7 @@ def only_by_the_shim(stopping: PodTimeline, now: Instant, grace_s: float, reason
 
 
 def caught(faults: Faults) -> str:
-    """What the first world complains of that finds something."""
+    """The first violation that any of the worlds finds."""
     for seed in SEEDS:
         world = World(seed, faults, workloads=20)
         try:
@@ -90,13 +90,13 @@ MUTATIONS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("mutation", "faults", "complaint"), MUTATIONS)
-def test_this_is_caught(
+@pytest.mark.parametrize(("mutation", "faults", "violation"), MUTATIONS)
+def test_a_mutation_is_caught(
     mutation: tuple[object, str, Callable[..., object]],
     faults: Faults,
-    complaint: str,
+    violation: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     module, name, wrong = mutation
     monkeypatch.setattr(module, name, wrong)
-    assert complaint in caught(faults)
+    assert violation in caught(faults)

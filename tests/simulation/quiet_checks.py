@@ -1,4 +1,4 @@
-"""What must be so when nothing goes wrong and the loop has nothing to do: held against what the engine really runs."""
+"""Invariants of quiet times (no faults, nothing to do for the loop), compared with what the engine runs."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Wrong = tuple[str, WorkloadId | None]
 EVICTION_S = 60
 FOR_OTHERS = (Cause.PREEMPTED, Cause.MOVED, Cause.STALE, Cause.NODE_LOST, Cause.VANISHED)
 TOLERANCE_S = 2
-"""The loop has just turned, so that nothing is late by more than a step of the clock."""
+"""A cycle has just run, so that nothing is late by more than a step of the clock."""
 
 
-def nobody_overstays(world: World) -> Iterator[Wrong]:
-    """Between two turns in quiet times: no pod runs where or for longer than it may, unless it is being stopped."""
+def no_pod_overstays(world: World) -> Iterator[Wrong]:
+    """Between two cycles in quiet times: no pod runs where or for longer than it may, unless it is being stopped."""
     staying = [course for course in world.engine.courses() if course.notice_at is None]
     offered = set(world.engine.nodes)
     for course in staying:
@@ -39,7 +39,7 @@ def nobody_overstays(world: World) -> Iterator[Wrong]:
             continue
         if order.node not in offered:
             yield f"{order.pod} runs on {order.node}, which is not offered any more", order.workload
-        taint = _driven_away(course, marked(world, order.node))
+        taint = _evicting_taint(course, marked(world, order.node))
         if taint:
             yield f"{order.pod} runs on {order.node}, which is being drained ({taint})", order.workload
         if not world.clock_jumped:
@@ -47,60 +47,60 @@ def nobody_overstays(world: World) -> Iterator[Wrong]:
 
 
 def quota_comes_back_in_time(world: World) -> Iterator[Wrong]:
-    """Between two turns in quiet times: who leaves for the sake of others has left within the eviction grace, whatever
+    """Between two cycles in quiet times: a pod that is stopped for others has ended within the eviction grace, whatever
     it asked for, and no project within its quota waits longer for a place that another project is leaving."""
     eviction_ms = (EVICTION_S + TOLERANCE_S) * SECOND_MS
     now = world.clock.now()
-    lives = {life.id: life for lives in world.cache.pods.values() for life in lives}
+    pods = {pod.id: pod for pods in world.cache.pods.values() for pod in pods}
     leaving = [course for course in world.engine.courses() if not world.engine.host(course.order.node).is_silent]
-    leaving = [course for course in leaving if course.order.pod in lives and not lives[course.order.pod].is_over]
+    leaving = [course for course in leaving if course.order.pod in pods and not pods[course.order.pod].is_over]
     for course in leaving:
-        life = lives[course.order.pod]
-        if life.phase is not PodPhase.RELEASING:
+        pod = pods[course.order.pod]
+        if pod.phase is not PodPhase.RELEASING:
             continue
         if course.notice_at is None:
-            yield f"{life.id} has to leave ({life.cause}), and was not told", life.workload
-        elif life.cause in FOR_OTHERS and now - course.notice_at > eviction_ms:
+            yield f"{pod.id} has to stop ({pod.cause}), and got no notice", pod.workload
+        elif pod.cause in FOR_OTHERS and now - course.notice_at > eviction_ms:
             since_s = (now - course.notice_at) / SECOND_MS
-            yield f"{life.id} was told to leave {since_s:.0f} s ago ({life.cause}), and still runs", life.workload
-    yield from _waits_too_long(world, lives, [course for course in leaving if course.notice_at is not None])
+            yield f"{pod.id} got its notice {since_s:.0f} s ago ({pod.cause}), and still runs", pod.workload
+    yield from _waits_too_long(world, pods, [course for course in leaving if course.notice_at is not None])
 
 
-def _waits_too_long(world: World, lives: Mapping[PodId, PodRecord], leaving: list[PodTimeline]) -> Iterator[Wrong]:
-    """Each pair of who waits and who sits in its place is remembered from when it was first met."""
+def _waits_too_long(world: World, pods: Mapping[PodId, PodRecord], leaving: list[PodTimeline]) -> Iterator[Wrong]:
+    """Each pair of a waiting pod and the pod in its place is remembered from when it was first seen."""
     met: dict[tuple[PodId, PodId], Instant] = {}
     now = world.clock.now()
-    for life in lives.values():
-        if life.phase is not PodPhase.PROMISED or not _is_within_quota(world, life, lives):
+    for pod in pods.values():
+        if pod.phase is not PodPhase.PROMISED or not _is_within_quota(world, pod, pods):
             continue
         for course in leaving:
             order = course.order
-            if order.node != life.node or not set(order.devices) & set(life.devices):
+            if order.node != pod.node or not set(order.devices) & set(pod.devices):
                 continue
-            if order.project == world.desired.specs[life.workload].project:
+            if order.project == world.desired.specs[pod.workload].project:
                 continue
-            pair = (life.id, order.pod)
+            pair = (pod.id, order.pod)
             met[pair] = world.waits.get(pair, now)
             if now - met[pair] > (EVICTION_S + TOLERANCE_S) * SECOND_MS:
-                yield f"{life.id} waits within its quota for {order.pod}, which takes its time to leave", life.workload
+                yield f"{pod.id} waits within its quota for {order.pod}, which takes its time to leave", pod.workload
     world.waits = met
 
 
-def _is_within_quota(world: World, life: PodRecord, lives: Mapping[PodId, PodRecord]) -> bool:
+def _is_within_quota(world: World, pod: PodRecord, pods: Mapping[PodId, PodRecord]) -> bool:
     """By arithmetic of our own, and only where it is simple: one pool, no department, whole GPUs."""
     organization, specs = world.desired.organization, world.desired.specs
-    spec = specs.get(life.workload)
-    if spec is None or len(organization.pools) > 1 or not life.shape.gpu.devices:
+    spec = specs.get(pod.workload)
+    if spec is None or len(organization.pools) > 1 or not pod.shape.gpu.devices:
         return False
     queue = next((each for each in organization.queues_of(DEFAULT_POOL) if each.id == spec.project), None)
     if queue is None or queue.parent is not None:
         return False
-    mine = [each for each in lives.values() if each.workload in specs and specs[each.workload].project == spec.project]
+    mine = [each for each in pods.values() if each.workload in specs and specs[each.workload].project == spec.project]
     held = [each for each in mine if each.is_placed or each.phase is PodPhase.PROMISED]
     return sum(each.shape.gpu.devices for each in held) * WHOLE_GPU_MILLI <= queue.gpu.quota
 
 
-def _driven_away(course: PodTimeline, node: Node) -> str:
+def _evicting_taint(course: PodTimeline, node: Node) -> str:
     tolerations = course.order.shape.tolerations
     for taint in node.taints:
         if taint.effect is TaintEffect.NO_EXECUTE and not any(each.covers(taint) for each in tolerations):
@@ -122,7 +122,7 @@ def _too_long(world: World, course: PodTimeline) -> Iterator[Wrong]:
 
 
 def marked(world: World, name: NodeName) -> Node:
-    """A node as it is, with what administrators said about it."""
+    """A node with its overrides."""
     node = world.engine.host(name).node
     marks = world.desired.organization.marks.get(name)
     return marks.applied_to(node) if marks is not None else node
@@ -135,15 +135,18 @@ def failures_have_an_end(world: World) -> Iterator[Wrong]:
         failures = world.record.failures[spec.id, spec.run]
         if most is None or failures <= most or spec.want is not DesiredState.RUN:
             continue
-        level = world.control.workload(spec.id)
+        report = world.control.workload(spec.id)
         # Of several pods, others may have done the work while the last one failed.
         single = spec.arrangement is Arrangement.TOGETHER and spec.pods == 1
         ends = (WorkloadPhase.FAILED,) if single else (WorkloadPhase.FAILED, WorkloadPhase.COMPLETED)
-        if level is None or level.phase not in ends:
-            yield f"{spec.id} failed {failures} times, {most} are forgiven, and it is {level and level.phase}", spec.id
+        if report is None or report.phase not in ends:
+            yield (
+                f"{spec.id} failed {failures} times, {most} are forgiven, and it is {report and report.phase}",
+                spec.id,
+            )
 
 
-def levels_are_true(world: World) -> Iterator[Wrong]:
+def reports_are_true(world: World) -> Iterator[Wrong]:
     """The control plane knows what every node and every queue holds."""
     courses = world.engine.courses()
     yield from _nodes_are_true(world, courses)
@@ -162,18 +165,18 @@ def _nodes_are_true(world: World, courses: list[PodTimeline]) -> Iterator[Wrong]
         truth[name] = (node.gpus, used[name], pods[name], answers, node.cordoned)
     held: Counter[NodeName] = Counter()
     placed: Counter[NodeName] = Counter()
-    for level in world.control.workloads():
-        for pod in level.pods:
+    for report in world.control.workloads():
+        for pod in report.pods:
             if pod.node is not None and pod.phase in HOLDS_DEVICES:
                 held[pod.node] += pod.gpus_milli
                 placed[pod.node] += 1
-    told = {
+    reported = {
         each.name: (each.gpus, held[each.name], placed[each.name], each.ready, each.cordoned)
         for each in world.control.nodes()
     }
-    for name in sorted(truth.keys() | told.keys()):
-        if truth.get(name) != told.get(name):
-            yield f"{name} is {truth.get(name)}, and the control plane believes {told.get(name)}", None
+    for name in sorted(truth.keys() | reported.keys()):
+        if truth.get(name) != reported.get(name):
+            yield f"{name} is {truth.get(name)}, and the control plane believes {reported.get(name)}", None
 
 
 def _queues_are_true(world: World, courses: list[PodTimeline]) -> Iterator[Wrong]:
@@ -189,10 +192,10 @@ def _queues_are_true(world: World, courses: list[PodTimeline]) -> Iterator[Wrong
         while queue in parents:
             truth[pool, queue] += _milli(world, course)
             queue = parents[queue]
-    told = {(each.pool, each.queue): each.held_milli for each in world.control.queues()}
-    for key in sorted(truth.keys() | told.keys()):
-        if truth.get(key) != told.get(key):
-            yield f"queue {key} holds {truth.get(key)}, and the control plane believes {told.get(key)}", None
+    reported = {(each.pool, each.queue): each.held_milli for each in world.control.queues()}
+    for key in sorted(truth.keys() | reported.keys()):
+        if truth.get(key) != reported.get(key):
+            yield f"queue {key} holds {truth.get(key)}, and the control plane believes {reported.get(key)}", None
 
 
 def _pools(world: World, organization: Organization) -> dict[NodeName, PoolName]:

@@ -1,4 +1,4 @@
-"""What happened to whom, as text: printed when a seed fails."""
+"""Log of events and faults, printed when a seed fails."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fairpool.model.ids import SECOND_MS, Instant, WorkloadId
 LINES_MAX = 60
 
 
-class Story:
-    """Every event that was recorded, and what the world did to the loop."""
+class EventLog:
+    """Every event that was recorded, and every fault of the loop."""
 
     def __init__(self, start: Instant) -> None:
         self._start = start
         self._lines: list[tuple[Instant, WorkloadId | None, str]] = []
 
-    def tell(self, now: Instant, line: str) -> None:
+    def note(self, now: Instant, line: str) -> None:
         self._lines.append((now, None, line))
 
     def record(self, now: Instant, events: Iterable[Event]) -> None:

@@ -10,15 +10,18 @@ from typing import Any, NoReturn
 
 import click
 
-from fairpool.cli.failure import ERROR, INTERRUPTED, Failure, tell, unexpected
+from fairpool.cli.failure import ERROR, INTERRUPTED, Failure, print_failure, unexpected
 from fairpool.cli.lazy_group import LazyGroup
 from fairpool.cli.screen import printable
 from fairpool.model.spelling import did_you_mean
 
 
-class Program(LazyGroup):
-    """A whole command. `error_code`: for wrong usage and for files and output that cannot be used; `complete`: codes
-    of problems that are printed without their fix."""
+class RootCommand(LazyGroup):
+    """The root of a command line.
+
+    `error_code`: for wrong usage and for files and output that cannot be used; `complete`: codes of problems that are
+    printed without their fix.
+    """
 
     def __init__(
         self, *args: Any, error_code: int = ERROR, complete: frozenset[str] = frozenset(), **attributes: Any
@@ -43,7 +46,7 @@ class Program(LazyGroup):
             answer = super().main(args, prog_name, complete_var, False, **attributes)
             sys.exit(answer if isinstance(answer, int) else 0)
         except Failure as failed:
-            tell(failed, self.complete)
+            print_failure(failed, self.complete)
             sys.exit(failed.exit_code)
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.format_message())
@@ -61,17 +64,17 @@ class Program(LazyGroup):
             self._end(f"{what}: {_first_lower(error.strerror or str(error))}")
         except Exception as error:
             for line in self.describe_bug(error, [*(sys.argv[1:] if args is None else args)]):
-                _say(line)
+                _print(line)
             sys.exit(ERROR)
         finally:
-            _forget_what_cannot_be_written()
+            _discard_unwritable_output()
 
     def describe_bug(self, error: Exception, arguments: Sequence[str]) -> list[str]:
         """No traceback, which could show a password."""
         return unexpected(error, with_stack="debug" in arguments).splitlines()
 
     def _end(self, text: str, code: int | None = None) -> NoReturn:
-        _say(text)
+        _print(text)
         sys.exit(self.error_code if code is None else code)
 
 
@@ -121,12 +124,12 @@ def _first_lower(text: str) -> str:
     return text[:1].lower() + text[1:] if second_is_lower else text
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     with suppress(OSError):
         click.echo(printable(text), err=True)
 
 
-def _forget_what_cannot_be_written() -> None:
+def _discard_unwritable_output() -> None:
     """What is left in a buffer would be written again, and fail again, when Python exits."""
     try:
         if sys.stdout is not None:

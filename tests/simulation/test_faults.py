@@ -1,4 +1,4 @@
-"""One kind of trouble at a time, and much of it: the disk, a second loop, the clock, the control plane."""
+"""One kind of fault at a time, at a high rate: the disk, a second loop, the clock, the control plane."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.simulation.world import World
 
 SEEDS = range(4)
 
-MISHAPS = [
+FAULTS = [
     pytest.param(Faults(loop_crash=0.3), id="the loop crashes at every third step"),
     pytest.param(Faults(disk_full=0.5), id="the disk is full every other time"),
     pytest.param(Faults(second_loop=0.1), id="a second loop keeps taking over"),
@@ -23,9 +23,9 @@ MISHAPS = [
     pytest.param(Faults(node_reboot=3.0), id="nodes keep rebooting"),
     pytest.param(Faults(refused=0.5, put_off=0.3), id="nodes refuse to start pods"),
     pytest.param(Faults(node_set_change=4.0), id="the set of nodes changes under running pods"),
-    pytest.param(Faults(record_loss=10.0), id="the engine loses sight of pods that live on"),
+    pytest.param(Faults(record_loss=10.0), id="the engine does not see pods that still run"),
     pytest.param(Faults(shim_stop=10.0), id="shims are stopped"),
-    pytest.param(Faults(ignores_stop=0.9), id="pods do not listen, and have asked for long graces"),
+    pytest.param(Faults(ignores_stop=0.9), id="pods ignore SIGTERM, and have long grace periods"),
     pytest.param(
         Faults(node_set_change=4.0, record_loss=10.0, shim_stop=10.0, ignores_stop=0.9),
         id="all of that at the same time",
@@ -34,7 +34,7 @@ MISHAPS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("faults", MISHAPS)
+@pytest.mark.parametrize("faults", FAULTS)
 def test_nothing_is_lost_or_run_twice_when(faults: Faults) -> None:
     for seed in SEEDS:
         world = World(seed, faults, workloads=8)
@@ -48,7 +48,7 @@ def test_nothing_is_lost_or_run_twice_when(faults: Faults) -> None:
 
 @pytest.mark.slow
 def test_a_lost_ledger_is_read_back_from_what_runs() -> None:
-    """Lives come back from the pods themselves, what was over stays over, and nothing runs twice."""
+    """Pods are read back from the engine, what was over stays over, and nothing runs twice."""
     for seed in SEEDS:
         world = World(seed, Faults.none(), workloads=8)
         try:
