@@ -77,5 +77,7 @@ def as_existing(spec: dict[str, Any]) -> dict[str, Any]:
 def make(connection: Connection, body: workload_spec.SubmitAny, project: str, by: str, now: int) -> None:
     """Store the new claims of an admitted request."""
     new = [each for each in body.spec.storage.pvc if not each.existing_pvc]
+    if not new:
+        return
     made = [(each.claim_name or "", each.claim_info.size if each.claim_info else "") for each in new]
     store.note(connection, project, made, by, now)

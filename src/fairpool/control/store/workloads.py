@@ -124,13 +124,10 @@ class Key(NamedTuple):
     report_revision: int
 
 
-def add(connection: Connection, row: dict[str, Any], labels: Mapping[str, str]) -> bool:
-    """A new workload; False: its name is taken."""
-    if is_taken(connection, row["name_key"]):
-        return False
+def add(connection: Connection, row: dict[str, Any], labels: Mapping[str, str]) -> None:
+    """A new workload, whose name is not taken."""
     _INSERT.run(connection, row)
     _ADD_LABEL.run_all(connection, _label_rows(row["id"], labels))
-    return True
 
 
 def set_labels(connection: Connection, workload_id: str, labels: Mapping[str, str]) -> None:
@@ -213,7 +210,7 @@ def change(connection: Connection, workload_id: str, **values: Any) -> None:
 def page(connection: Connection, listing: Listing) -> list[Key]:
     """The keys of one page, and one more if there is another page."""
     values = {**_values(listing), "offset": listing.offset, "limit": listing.limit + 1}
-    rows = _page_of(_shape(listing), listing.sort_by, listing.descending).rows(connection, values)
+    rows = _page_of(_shape(listing), listing.sort_by, listing.descending).tuples(connection, values)
     return [Key._make(row) for row in rows]
 
 
