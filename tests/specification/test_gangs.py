@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from fairpool.model.workload import NodeSelectorOperator, NodeSelectorRequirement
 from tests.scenario import World, check
 
 
@@ -219,3 +222,31 @@ def test_a_gang_that_lost_a_part_is_not_moved_in_part() -> None:
     """)
     decided = world.cycle()
     assert not [each.pod for each in decided.promises if each.group == "g"]
+
+
+@pytest.mark.parametrize("hosts", [("n1", "n2"), ("n2", "n1")])
+def test_a_gang_gets_victims_on_the_nodes_that_its_pods_are_tied_to(hosts: tuple[str, str]) -> None:
+    """A launcher here, a worker there: what made no room for the first pod may make room for the second."""
+    world = World("""
+        node    n1: 1 gpu, label host=n1
+        node    n2: 1 gpu, label host=n2
+        queue   vision: quota 2
+        running a of vision: 1 gpu on n1
+        running b of vision: 1 gpu on n2
+        pending g of vision: gang of 2, 1 gpu, priority 80
+    """)
+    tied = dict(zip(("g-0", "g-1"), hosts, strict=True))
+    world.snapshot = replace(
+        world.snapshot,
+        pods=tuple(
+            replace(pod, shape=replace(pod.shape, node_rules=on_host(tied[pod.id]))) if pod.id in tied else pod
+            for pod in world.snapshot.pods
+        ),
+    )
+    decided = world.cycle()
+    assert {each.group for each in decided.evictions} == {"a", "b"}
+    assert {each.pod: each.node for each in decided.promises} == tied
+
+
+def on_host(name: str) -> tuple[tuple[NodeSelectorRequirement, ...], ...]:
+    return ((NodeSelectorRequirement("host", NodeSelectorOperator.IN, (name,)),),)
