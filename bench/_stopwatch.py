@@ -21,8 +21,8 @@ from bench._cases import Case, case_named
 from bench._ledger import Ledger
 from fairpool.model.lifecycle import PodPhase
 from fairpool.scheduler.decision import Plan
-from fairpool.scheduler.plan import plan
-from fairpool.scheduler.prepared import prepare
+from fairpool.scheduler.plan import decide, plan
+from fairpool.scheduler.prepared import Prepared, prepare
 from fairpool.scheduler.snapshot import Snapshot
 
 ENOUGH_S = 30.0
@@ -66,23 +66,29 @@ class Samples:
     columns: list[float] = field(default_factory=list)
     pods: int = 0
     """Pods that waited for a decision, in all runs."""
+    goes_on: bool = False
+    """What is prepared for one run is kept for the next, as the loop does."""
+    previous: Prepared | None = None
 
     def take(self, snapshot: Snapshot) -> Plan:
-        """Plan once, with the clock on."""
+        """Plan once, with the clock on, after what was prepared for the cycle before if this is one of several."""
         gc.collect()
         wall, cpu = time.perf_counter(), time.process_time()
-        planned = plan(snapshot)
+        prepared = prepare(snapshot, self.previous)
+        planned = decide(prepared)
         self.wall.append(time.perf_counter() - wall)
         self.cpu.append(time.process_time() - cpu)
         self.pods += sum(pod.phase in (PodPhase.WAITING, PodPhase.PROMISED) for pod in snapshot.pods)
         say(event="run", wall_s=self.wall[-1])
+        if self.goes_on:
+            self.previous = prepared
         return planned
 
     def take_columns(self, snapshot: Snapshot) -> None:
-        """The first step of `plan` alone: clean rows into columns."""
+        """The first step alone: clean rows into columns."""
         gc.collect()
         start = time.perf_counter()
-        prepare(snapshot)
+        prepare(snapshot, self.previous)
         self.columns.append(time.perf_counter() - start)
         say(event="columns", wall_s=self.columns[-1])
 
@@ -145,15 +151,15 @@ def churned(case: Case, snapshot: Snapshot, cycles: int) -> Result:
     """One cycle after the other, each on what the last one left."""
     ledger = Ledger(snapshot)
     jobs, pods = len(snapshot.groups), len(snapshot.pods)
-    samples, found, counts = Samples(), list[str](), dict.fromkeys(("bound", "promised", "evicted"), 0)
+    samples, found, counts = Samples(goes_on=True), list[str](), dict.fromkeys(("bound", "promised", "evicted"), 0)
     after = After(snapshot, samples.take(snapshot))  # the warm-up: nothing waits yet
-    samples = Samples()
+    samples = Samples(goes_on=True, previous=samples.previous)
     while len(samples.wall) < cycles and sum(samples.wall) < CHURN_S and not found:
         ledger.turn_over()
         seen = ledger.snapshot()
-        planned = samples.take(seen)
-        if len(samples.wall) % max(1, cycles // 20) == 1 % max(1, cycles // 20):
+        if len(samples.wall) % max(1, cycles // 20) == 0:
             samples.take_columns(seen)
+        planned = samples.take(seen)
         after = After(seen, planned)
         found = [f"cycle {len(samples.wall)}: {fault}" for fault in (*faults(after), *case.judge(after))]
         ledger.record(planned)
