@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairpool.control.change_feed import ChangeFeedCache
+from fairpool.control.rendered import RenderedCache
 from fairpool.control.store import changes
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.migrations import upgrade
@@ -53,7 +54,7 @@ def with_feed(path: Path, scenario: Callable[[Listener], Any]) -> None:
 
 def test_many_listeners_are_one_question(tmp_path: Path) -> None:
     async def scenario(admin_socket: Listener) -> None:
-        tail = ChangeFeedCache()
+        tail = ChangeFeedCache(RenderedCache())
         assert await admin_socket.heard(tail, 1) == []
         await admin_socket.change(3)
         asked = admin_socket.asked
@@ -66,7 +67,7 @@ def test_many_listeners_are_one_question(tmp_path: Path) -> None:
 
 def test_a_listener_goes_on_where_it_was(tmp_path: Path) -> None:
     async def scenario(admin_socket: Listener) -> None:
-        tail = ChangeFeedCache()
+        tail = ChangeFeedCache(RenderedCache())
         await admin_socket.heard(tail, 1)
         await admin_socket.change(5)
         assert await admin_socket.heard(tail, 1, most=2) == [2, 3]
@@ -79,7 +80,7 @@ def test_a_listener_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_who_was_away_for_too_long_is_told_so(tmp_path: Path) -> None:
     async def scenario(admin_socket: Listener) -> None:
         await admin_socket.change(2)
-        tail = ChangeFeedCache(kept=4)
+        tail = ChangeFeedCache(RenderedCache(), kept=4)
         assert await admin_socket.heard(tail, 1) is None, "it began after that"
         assert await admin_socket.heard(tail, 3) == []
         for _ in range(6):
@@ -93,7 +94,7 @@ def test_who_was_away_for_too_long_is_told_so(tmp_path: Path) -> None:
 
 def test_after_a_silence_it_begins_anew(tmp_path: Path) -> None:
     async def scenario(admin_socket: Listener) -> None:
-        tail = ChangeFeedCache(kept=4)
+        tail = ChangeFeedCache(RenderedCache(), kept=4)
         await admin_socket.heard(tail, 1)
         await admin_socket.change(50)
         assert await admin_socket.heard(tail, 1) is None

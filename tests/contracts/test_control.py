@@ -347,9 +347,9 @@ def test_one_node_and_two_people_who_mark_it(control: ControlPlane) -> None:
     seen = control.call("GET", "/api/v1/nodes/n1")
     assert expect(seen, 200)["gpuInfo"]["gpuCount"] == 8
     tag = {"If-Match": seen.headers["ETag"]}
-    first = control.call("PUT", "/api/v1/nodes/n1/marks", {"cordoned": True}, headers=tag)
+    first = control.call("PUT", "/api/v1/nodes/n1/overrides", {"cordoned": True}, headers=tag)
     assert expect(first, 200)["cordoned"]
-    second = control.call("PUT", "/api/v1/nodes/n1/marks", {"labels": {"a": "b"}}, headers=tag)
+    second = control.call("PUT", "/api/v1/nodes/n1/overrides", {"labels": {"a": "b"}}, headers=tag)
     assert (second.status_code, codes(second)) == (412, ["request.changed_meanwhile"])
     assert control.call("GET", "/api/v1/nodes/n1").headers["ETag"] == first.headers["ETag"]
     assert codes(control.call("GET", "/api/v1/nodes/n3")) == ["node.unknown"]

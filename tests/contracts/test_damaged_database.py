@@ -94,7 +94,7 @@ def test_text_that_is_none_is_damage(tmp_path: Path) -> None:
         control.project("team-a")
         control.train("t1")
         with closing(sqlite3.connect(tmp_path / "control.sqlite")) as other, other:
-            other.execute("UPDATE workloads SET item = CAST(x'c328ff' AS TEXT)")
+            other.execute("UPDATE workloads SET declaration = CAST(x'c328ff' AS TEXT)")
         assert refused_by_name(control.call("GET", WORKLOADS), 503, "database.damaged")
 
 

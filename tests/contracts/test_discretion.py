@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fairpool.control import items
 from fairpool.control.discretion import redacted_for
 from fairpool.control.guard import identify
 from fairpool.control.store import workloads as workload_store
@@ -127,8 +128,8 @@ def test_the_stream_of_changes_names_no_more(scene: Scene) -> None:
     """Every line of it goes through what answers go through."""
     plane, control = scene.control.app.state.plane, scene.control
     assert control.http.portal is not None
-    row = control.http.portal.call(plane.read, lambda connection: workload_store.shown(connection, scene.victim["id"]))
-    line = f"id: 1\nevent: workload\ndata: {row.item}\n\n".encode()
+    row = control.http.portal.call(plane.read, lambda connection: workload_store.one(connection, scene.victim["id"]))
+    line = f"id: 1\nevent: workload\ndata: {items.item_text(row)}\n\n".encode()
     heard = {}
     for name in ("ann", "both", "admin"):
         caller = control.http.portal.call(identify, plane, f"Bearer {control.tokens[name]}")

@@ -30,7 +30,7 @@ def test_a_follower_that_was_too_slow_sees_where_output_is_missing() -> None:
         pod_access = LocalPodAccess(cast(Supervisor, Rotating()))
         wanted = LogRange(0, None, None, False)
         pieces = [
-            piece async for piece in pod_access.read_log(PodAddress("local", "p", None, "w"), wanted, follow=True)
+            piece.data async for piece in pod_access.read_log(PodAddress("local", "p", None, "w"), wanted, follow=True)
         ]
         pod_access.close()
         return b"".join(pieces)

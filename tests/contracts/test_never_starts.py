@@ -48,14 +48,14 @@ def test_the_older_api_refuses_it_too_and_takes_the_same_answer(control: Control
 def test_drained_nodes_count_as_there(control: ControlPlane) -> None:
     for name in ("n1", "n2"):
         marks = {"cordoned": True, "taints": [{"key": "runai", "value": "drain", "effect": "NoExecute"}]}
-        expect(control.call("PUT", f"/api/v1/nodes/{name}/marks", marks), 200)
+        expect(control.call("PUT", f"/api/v1/nodes/{name}/overrides", marks), 200)
     expect(submit(control, "8"), 202)
 
 
 def test_a_label_that_an_administrator_gave_counts(control: ControlPlane) -> None:
     spec = {"image": "python", "compute": {"gpu": "1"}, "nodeType": "a100"}
     assert codes(submit(control, "1", spec=spec)) == ["node.none_matches"]
-    expect(control.call("PUT", "/api/v1/nodes/n1/marks", {"labels": {"run.ai/type": "a100"}}), 200)
+    expect(control.call("PUT", "/api/v1/nodes/n1/overrides", {"labels": {"run.ai/type": "a100"}}), 200)
     expect(submit(control, "1", spec=spec), 202)
 
 

@@ -5,7 +5,6 @@ Each story goes on for longer than what was lost, so that a count that went on f
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -18,8 +17,6 @@ from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
 from fairpool.control.store import condition
-from fairpool.control.store.database import Database
-from fairpool.control.store.migrations import downgrade
 from fairpool.engines.simulated.behaviour import Behaviour, same_behaviour
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
@@ -29,6 +26,7 @@ from fairpool.platform.backup import make_backup
 from fairpool.platform.data_directory import DataDirectory
 from fairpool.platform.restore import restore_backup
 from tests.control.control_plane import ControlPlane, codes, control_plane, expect, node
+from tests.control.kept import keep_database, kept_answers
 
 pytestmark = pytest.mark.slow
 
@@ -88,14 +86,14 @@ def test_marks_and_settings_leap_with_everything_else(tmp_path: Path, new: Path)
     there, setting = "/api/v1/nodes/n1", "/api/v1/security/settings/security.passwordMinLength"
     with control_plane(old(tmp_path)) as control:
         control.push(control.report(whole=True, nodes=(node("n1"),)))
-        expect(control.call("PUT", f"{there}/marks", {"cordoned": True}), 200)
+        expect(control.call("PUT", f"{there}/overrides", {"cordoned": True}), 200)
         expect(control.call("PUT", setting, {"value": 12}), 200)
         tags = {path: control.call("GET", path).headers["etag"] for path in (there, setting)}
         back_up(tmp_path)
     restore(tmp_path, new)
     with control_plane(new) as control:
-        for path, body in ((f"{there}/marks", {}), (setting, {"value": 10})):
-            tag = tags[path.removesuffix("/marks")]
+        for path, body in ((f"{there}/overrides", {}), (setting, {"value": 10})):
+            tag = tags[path.removesuffix("/overrides")]
             assert control.call("PUT", path, body, headers={"If-Match": tag}).status_code == 412
 
 
@@ -157,24 +155,19 @@ def test_one_backup_that_is_put_back_twice_counts_otherwise_both_times(tmp_path:
     assert all(condition.LEAP < revision < 2**53 for revision in read)
 
 
-def test_a_backup_of_the_first_release_leaps_too(tmp_path: Path) -> None:
-    with control_plane(old(tmp_path)) as control:
-        control.project("team-a")
-        workload = control.train("t1")
-
-    async def take_back() -> None:
-        database = Database(old(tmp_path) / "control.sqlite")
-        await database.open(lambda connection: downgrade(connection, "0001"))
-        await database.close()
-
-    asyncio.run(take_back())
+def test_a_backup_of_an_earlier_version_leaps_too(tmp_path: Path) -> None:
+    keep_database(old(tmp_path))
+    before = kept_answers()
     back_up(tmp_path)
     restore(tmp_path, tmp_path / "new")
     with control_plane(tmp_path / "new") as control:
-        shown = expect(control.call("GET", f"{WORKLOADS}/{workload['id']}"), 200)
-        assert without_revision(shown) == without_revision(workload)
-        assert shown["revision"] > condition.LEAP
-        assert control.pull(workload["revision"]).whole
+        for path, workload in before.items():
+            if "spec" not in workload or workload["phase"] == "Deleted":
+                continue
+            shown = expect(control.call("GET", path), 200)
+            assert without_revision(shown) == without_revision(workload)
+            assert shown["revision"] > condition.LEAP
+            assert control.pull(workload["revision"]).whole
 
 
 def test_old_changes_that_are_let_go_of_bring_nothing_back(tmp_path: Path) -> None:

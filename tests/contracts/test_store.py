@@ -290,11 +290,11 @@ def test_the_migrations_lead_to_the_tables_the_code_knows(tmp_path: Path) -> Non
 POD = {
     "id": "w-0-0",
     "workload": "w",
-    "place": 0,
+    "pod_index": 0,
     "incarnation": 0,
     "phase": "waiting",
     "document": "{}",
-    "seen_at": 1,
+    "created_at": 1,
     "since": 1,
 }
 
@@ -315,7 +315,7 @@ def test_a_compiled_statement_does_as_the_usual_one(tmp_path: Path) -> None:
 
     async def scenario(database: Database) -> None:
         def unit(connection: Connection) -> None:
-            Compiled(insert(pods)).run_all(connection, [POD, {**POD, "id": "w-1-0", "place": 1}])
+            Compiled(insert(pods)).run_all(connection, [POD, {**POD, "id": "w-1-0", "pod_index": 1}])
             change.run(connection, {"of": "w-0-0", "phase": "running"})
             change.run(connection, {"of": "w-0-0", "since": 7, "id": "w-0-1"})  # other columns, another text
             change.run(connection, {"of": "absent", "phase": "ended"})
@@ -378,7 +378,7 @@ def test_a_compiled_statement_is_undone_with_its_unit(tmp_path: Path) -> None:
 def test_pages_are_chosen_in_an_index(order: tuple[str, ...], tmp_path: Path) -> None:
     """Long rows are not gone through to find out which of them are wanted, nor sorted."""
     *equal, by = (workloads.c[name] for name in order)
-    query = select(workloads.c.item).where(workloads.c.gone_at.is_(None), *(each == "x" for each in equal))
+    query = select(workloads.c.report).where(workloads.c.deleted_at.is_(None), *(each == "x" for each in equal))
     text = str(query.order_by(by, workloads.c.id).compile(compile_kwargs={"literal_binds": True}))
 
     async def scenario(database: Database) -> None:
@@ -386,7 +386,7 @@ def test_pages_are_chosen_in_an_index(order: tuple[str, ...], tmp_path: Path) ->
             return " ".join(row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}"))
 
         steps = await database.read(plan)
-        assert f"ix_workloads_there_{'_'.join(order)}" in steps
+        assert f"ix_workloads_existing_{'_'.join(order)}" in steps
         assert "TEMP B-TREE" not in steps
 
     with_database(tmp_path, scenario)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -27,7 +27,7 @@ from fairpool.api.shell import Channel, Frame, ended
 from fairpool.control import declarations
 from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
 from fairpool.control.plane import Plane
-from fairpool.control.pod_access import LogRange, NoUploadAccess, PodAccessError, PodAddress, ShellSession
+from fairpool.control.pod_access import LogPiece, LogRange, PodAccessError, PodAddress, ShellSession
 from fairpool.control.settings import Settings
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
@@ -40,6 +40,7 @@ from fairpool.platform.backup import make_backup
 from fairpool.platform.data_directory import DataDirectory
 from fairpool.platform.restore import restore_backup
 from tests.control.control_plane import CHEAP, choose_password
+from tests.control.pod_access_fakes import NoUploadAccess
 
 pytestmark = pytest.mark.slow
 
@@ -74,17 +75,18 @@ class FakePodAccess(NoUploadAccess):
     wanted: list[LogRange] = field(default_factory=list)
     reported: Mapping[str, Any] = field(default_factory=dict)
 
-    async def read_log(self, pod: PodAddress, wanted: LogRange, *, follow: bool) -> AsyncIterator[bytes]:
+    async def read_log(self, pod: PodAddress, wanted: LogRange, *, follow: bool) -> AsyncGenerator[LogPiece]:
         self.wanted.append(wanted)
         if pod.pod.endswith("-9"):
             raise PodAccessError(Problem("pod.log_gone", "its log was cleared away", "look at a later life"))
         lines = [b"one\n", b"two\n", b"three\n"]
-        yield b"".join(lines if wanted.tail is None else lines[len(lines) - wanted.tail :])[wanted.offset :]
+        data = b"".join(lines if wanted.tail is None else lines[len(lines) - wanted.tail :])[wanted.offset :]
+        yield LogPiece(data, 14)
         if follow and pod.pod.endswith("-8"):
             await asyncio.Event().wait()
         if follow:
             await asyncio.sleep(0.05)
-            yield b"four\n"
+            yield LogPiece(b"four\n", 19)
 
     async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellSession:
         self.shells.append(Echo(command))

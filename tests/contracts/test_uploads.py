@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import io
 import os
@@ -17,10 +16,11 @@ from fairpool.agent.state_directory import StateDirectory
 from fairpool.agent.unpacking import unpack
 from fairpool.agent.uploads import Uploads
 from fairpool.control import uploads as control_uploads
-from fairpool.control.pod_access import NoPodAccess, PodAccessError
+from fairpool.control.pod_access import PodAccessError
 from fairpool.model.problem import Problem
 from fairpool.model.upload import Bounds, Upload
 from tests.control.control_plane import ControlPlane, codes, control_plane, expect, gone
+from tests.control.pod_access_fakes import NoPodAccess
 
 BOUNDS = Bounds(size_bytes=1 << 20, files=100, total_bytes=1 << 30)
 UPLOADS = "/api/v1/uploads"
@@ -420,9 +420,8 @@ def test_what_a_pod_closed_or_nested_deep_is_removed_too(pod_access: FakePodAcce
     assert os.listdir(tmp_path / "uploads") == []
 
 
-def test_nothing_is_uploaded_where_there_is_no_place_for_it(tmp_path: Path) -> None:
-    with control_plane(tmp_path) as control:
+def test_nothing_is_uploaded_to_a_cluster_that_is_away(tmp_path: Path) -> None:
+    with control_plane(tmp_path, pod_access=None) as control:
         control.project("team-a")
         answer = control.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10})
-        assert (answer.status_code, codes(answer)) == (503, ["upload.unreachable"])
-        assert asyncio.run(NoPodAccess().uploads()) == []
+        assert (answer.status_code, codes(answer)) == (503, ["cluster.away"])

@@ -23,6 +23,7 @@ from fairpool.api.clusters import (
     PushReport,
     WorkloadReport,
 )
+from fairpool.api.message import VERSION
 from fairpool.control.app import cluster_identity, create_app
 from fairpool.control.pod_access import PodAccess
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
@@ -32,9 +33,11 @@ from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, Worklo
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome
 from fairpool.model.status import WorkloadPhase
+from tests.control.pod_access_fakes import NoPodAccess
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 HERE = "http://127.0.0.1:8080"
+NO_PODS = NoPodAccess()
 START = Instant(1_800_000_000_000)
 
 
@@ -94,8 +97,9 @@ class ControlPlane:
         return expect(self.call("POST", "/api/v1/workloads/trainings", body, by=by), 202)
 
     def pull(self, after: int = 0, wait_s: float = 0.0) -> PullAnswer:
+        body = {"after": after, "waitS": wait_s, "version": VERSION}
         headers = {"Authorization": f"Bearer {self.cluster_token}"}
-        answer = self.http.post("/api/v1/cluster/pull", json={"after": after, "waitS": wait_s}, headers=headers)
+        answer = self.http.post("/api/v1/cluster/pull", json=body, headers=headers)
         assert answer.status_code == 200, answer.text
         return PullAnswer.from_json(answer.content)
 
@@ -192,7 +196,7 @@ async def choose_password(app: Starlette, password: str = FIRST_PASSWORD) -> Non
 
 @contextmanager
 def control_plane(
-    data: Path | None = None, *, pod_access: PodAccess | None = None, **settings: Any
+    data: Path | None = None, *, pod_access: PodAccess | None = NO_PODS, **settings: Any
 ) -> Iterator[ControlPlane]:
     """Moves in, signs the first user in as `admin`, and gives the cluster its token."""
     with tempfile.TemporaryDirectory() as folder:

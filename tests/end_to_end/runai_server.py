@@ -9,7 +9,7 @@ import re
 import shlex
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import EventReport, NodeReport, PodReport, PushReport, WorkloadReport
 from fairpool.api.shell import Channel, Frame, ended
 from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
-from fairpool.control.pod_access import LogRange, NoUploadAccess, PodAccessError, PodAddress, ShellSession
+from fairpool.control.pod_access import LogPiece, LogRange, PodAccessError, PodAddress, ShellSession
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
@@ -30,6 +30,7 @@ from fairpool.model.pod_record import Cause, Outcome
 from fairpool.model.problem import Problem
 from fairpool.model.status import WaitReason, WorkloadPhase
 from tests.control.control_plane import CHEAP, choose_password
+from tests.control.pod_access_fakes import NoUploadAccess
 from tests.end_to_end.typist import Typist
 
 LOG = b"Epoch 1/2 loss 0.31\nEpoch 2/2 loss 0.12\n"
@@ -81,16 +82,17 @@ class FakePodAccess(NoUploadAccess):
     """Pods whose log was asked for, and which part of it."""
     wanted: list[LogRange] = field(default_factory=list)
 
-    async def read_log(self, pod: PodAddress, wanted: LogRange, *, follow: bool) -> AsyncIterator[bytes]:
+    async def read_log(self, pod: PodAddress, wanted: LogRange, *, follow: bool) -> AsyncGenerator[LogPiece]:
         if self.unreachable:
             raise PodAccessError(Problem("pod.unreachable", "its node is away", "wait for it"))
         self.read.append(pod.pod)
         self.wanted.append(wanted)
         lines = self.log.splitlines(keepends=True)
-        yield b"".join(lines if wanted.tail is None else lines[len(lines) - wanted.tail :])
+        data = b"".join(lines if wanted.tail is None else lines[len(lines) - wanted.tail :])
+        yield LogPiece(data, len(self.log))
         if follow:
             await asyncio.sleep(0.02)
-            yield b"and on\n"
+            yield LogPiece(b"and on\n", len(self.log) + 7)
 
     async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellSession:
         if self.unreachable:

@@ -359,7 +359,7 @@ def test_submit_says_more_than_its_specification() -> None:
     assert admitted(suspended=True) != admitted()
     assert [each.field for each in admitted(templateId="t")] == ["templateId"]
     submit = TRAIN.model_validate({**body, "commandLine": "runai submit a", "source": "CLI"})
-    assert "runai submit a" in items.details(submit, admitted(), "me")
+    assert "runai submit a" in items.declaration(submit, admitted()).to_json()
 
 
 OTHERS: dict[str, set[str]] = {

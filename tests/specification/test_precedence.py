@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from fairpool.api.organization import ProjectRequest
 from fairpool.cluster.rollup import gpus_held_milli
 from fairpool.cluster.snapshot_builder import snapshot_part
 from fairpool.cluster.workload_state import WorkloadState
-from fairpool.control import admission, items
+from fairpool.control import admission, declarations, items
 from fairpool.control.admission import KIND_OF_SUBMIT, AdmissionContext
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, WorkloadId
 from fairpool.model.lifecycle import PodPhase
@@ -25,6 +26,7 @@ from fairpool.model.workload import GpuRequest, PodShape, WorkloadKind, gpu_memo
 from fairpool.scheduler.charge import Charges
 from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.policy import Policy
+from fairpool.scheduler.prepared import prepare
 from fairpool.scheduler.snapshot import Snapshot
 
 TRAIN, BUILD, INFERENCE = WorkloadKind.TRAIN, WorkloadKind.BUILD, WorkloadKind.INFERENCE
@@ -67,7 +69,7 @@ def test_what_the_api_shows_is_what_the_scheduler_does(
 ) -> None:
     said = {"priorityClass": priority_class, "preemptibility": preemptibility}
     body, spec = _admitted(submit, {"gpu": "1"}, **said)
-    shown = items.facts(body, spec, department="default", cluster="c", submitted_by="ann")
+    shown = _shown(body, spec)
     columns = _columns(spec)
     assert shown["preemptible"] is not columns.is_non_preemptible(0)
     assert shown["priority"] == columns.rules[0].priority
@@ -90,8 +92,7 @@ def test_what_the_api_shows_is_what_the_scheduler_does(
 def test_what_is_asked_for_what_is_charged_and_what_is_held_are_one_figure(compute: dict[str, Any]) -> None:
     body, spec = _admitted(wire.SubmitTraining, compute)
     shape = spec.template.shape
-    shown = items.facts(body, spec, department="default", cluster="c", submitted_by="ann")
-    asked = shown["workloadRequestedResources"]["gpu"]
+    asked = _shown(body, spec)["workloadRequestedResources"]["gpu"]
     charges = Charges([_node()], Policy.product())
     record = _pod(spec, PodPhase.RUNNING)
     assert asked * WHOLE_GPU_MILLI == charges.waiting_milli(shape) == charges.placed_milli(shape, 40_000)
@@ -117,6 +118,12 @@ def test_a_request_by_memory_is_charged_by_the_size_of_the_device() -> None:
 )
 def test_gpu_charge(request_: GpuRequest, milli: int) -> None:
     assert gpus_charged_milli(request_) == milli
+
+
+def _shown(body: wire.SubmitAny, spec: WorkloadSpec) -> dict[str, Any]:
+    values = {"kind": "Training", "department": "default", "cluster": "c", "submitted_by": "ann", "revision": 1}
+    row = SimpleNamespace(**declarations.new_row(spec, items.declaration(body, spec), **values))
+    return items.item(row, items.declaration(body, spec), None)
 
 
 def _admitted(kind: type[wire.SubmitAny], compute: dict[str, Any], **said: Any) -> tuple[Any, WorkloadSpec]:
@@ -149,7 +156,7 @@ def _pod(spec: WorkloadSpec, phase: PodPhase = PodPhase.WAITING) -> PodRecord:
 
 def _columns(spec: WorkloadSpec) -> Columns:
     rows = snapshot_part(spec, WorkloadState(workload=spec.id), [_pod(spec)], Instant(0))
-    return Columns(Snapshot(now=Instant(0), nodes=(_node(),), groups=rows.groups, pods=rows.pods))
+    return prepare(Snapshot(now=Instant(0), nodes=(_node(),), groups=rows.groups, pods=rows.pods)).columns
 
 
 def _node() -> Node:

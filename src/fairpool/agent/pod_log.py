@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,26 @@ class LogChunk:
     next_offset: int
     is_complete: bool
     """The pod is over and this is the last piece."""
+    stamp_bytes: int = 0
+    """Of the timestamp before each line; they do not count in offsets."""
+
+    def parts(self, most: int) -> Iterator[tuple[bytes, int]]:
+        """Its data in parts of at most so many bytes, each with the offset after it. Lines with timestamps are kept
+        whole where they can be: from the middle of one, a reader would get its timestamp again."""
+        at, part, size = self.offset, list[bytes](), 0
+        for line in self.data.splitlines(keepends=True) if self.stamp_bytes else [self.data]:
+            stamp = self.stamp_bytes
+            for start in range(0, len(line), most):
+                piece = line[start : start + most]
+                if part and size + len(piece) > most:
+                    yield b"".join(part), at
+                    part, size = [], 0
+                part.append(piece)
+                size += len(piece)
+                at += len(piece) - stamp
+                stamp = 0
+        if part:
+            yield b"".join(part), at
 
 
 def read_log(
@@ -50,18 +71,23 @@ def read_log(
             data = data[:whole]
     after = begin + len(data)
     is_complete = is_over and after >= log_end(where)
-    return LogChunk(begin, _stamped(where, begin, data) if timestamps else data, after, is_complete)
+    entries = times(where) if timestamps else []
+    if not entries:
+        return LogChunk(begin, data, after, is_complete)
+    return LogChunk(begin, _stamped(entries, begin, data), after, is_complete, STAMP_BYTES)
 
 
-def _stamped(directory: str, begin: int, data: bytes) -> bytes:
-    entries = times(directory)
+def _stamped(entries: Sequence[tuple[int, int]], begin: int, data: bytes) -> bytes:
     offsets = [offset for offset, _ in entries]
     lines, at = [], begin
     for line in data.splitlines(keepends=True):
         entry = bisect_right(offsets, at) - 1
-        lines.append(_stamp(entries[max(entry, 0)][1]) + line if entries else line)
+        lines.append(_stamp(entries[max(entry, 0)][1]) + line)
         at += len(line)
     return b"".join(lines)
+
+
+STAMP_BYTES = len("2026-11-15T12:00:00.000Z ")
 
 
 def _stamp(at_ms: int) -> bytes:

@@ -18,6 +18,7 @@ have a lock of their own. A second process on the same directory is kept out by 
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 import uuid
@@ -27,7 +28,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fairpool.agent import exec_client, exit_record, pod_directory, process_table
+from fairpool.agent import exec_client, exit_record, pod_directory, pod_port, process_table
 from fairpool.agent.cgroup import find_limiter, remove_if_empty
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.disk_reserve import Writer
@@ -39,6 +40,7 @@ from fairpool.agent.isolation import find_isolation
 from fairpool.agent.job_reports import read_reports
 from fairpool.agent.launch import DEFAULT_ROTATION, LogRotation, MachineFeatures
 from fairpool.agent.launcher import Launcher
+from fairpool.agent.leftover_processes import find_leftovers
 from fairpool.agent.pod_adoption import PodAdopter
 from fairpool.agent.pod_log import LogChunk, read_log
 from fairpool.agent.pod_observer import PodObserver, living_shim
@@ -323,6 +325,15 @@ class Supervisor:
             return exec_client.attach(self.state.pod_directory(pod))
         except OSError as error:
             return _not_running(pod, error)
+
+    def connect(self, pod: PodId, port: int) -> socket.socket | Problem:
+        """Connect to a port that a process of a pod listens on."""
+        with self._lock:
+            watched = self._registry.pods.get(pod)
+            selector = watched.selector() if watched is not None and not watched.is_over else None
+        if selector is None:
+            return Problem("pod.not_running", f"{pod} is not running on this machine", "try another pod")
+        return pod_port.connect(port, find_leftovers([selector])[0])
 
     def reports(self, pod: PodId) -> Mapping[str, Any]:
         """What the job has reported about itself: `metrics`, `parameters`, `at`; also after the pod was forgotten."""

@@ -344,7 +344,7 @@ class Client(Calls):
         self, node: str, overrides: nodes_wire.NodeOverridesRequest | Json, revision: int | None = None
     ) -> nodes_wire.NodeAnswer:
         """Replace what administrators set on a node; with a revision only if it has not changed since."""
-        return self._change("PUT", f"/api/v1/nodes/{node}/marks", overrides, revision)
+        return self._change("PUT", f"/api/v1/nodes/{node}/overrides", overrides, revision)
 
     def node_pools(self) -> list[nodes_wire.NodePoolAnswer]:
         return self._all("/api/v1/node-pools", "nodepools")
@@ -368,6 +368,10 @@ class Client(Calls):
 
     def create_cluster(self, request: nodes_wire.ClusterRequest | Json) -> nodes_wire.NewCluster:
         return self._post("/api/v1/clusters", request)
+
+    def new_cluster_token(self, cluster_id: str) -> nodes_wire.NewCluster:
+        """Its earlier tokens are revoked."""
+        return self._post(f"/api/v1/clusters/{cluster_id}/token")
 
     def delete_cluster(self, cluster_id: str) -> None:
         self._call("DELETE", f"/api/v1/clusters/{cluster_id}")

@@ -121,7 +121,7 @@ class NodeAnswer(Answer):
     labels: dict[str, str] = Field(default_factory=dict)
     taints: list[NodeTaint] = Field(default_factory=list)
     cordoned: bool = False
-    marks: NodeOverridesRequest = Field(default_factory=NodeOverridesRequest)
+    overrides: NodeOverridesRequest = Field(default_factory=NodeOverridesRequest)
     revision: int = 0
 
 

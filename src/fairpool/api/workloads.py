@@ -141,7 +141,7 @@ class PodItem(Answer):
     detail: str = ""
     outcome: str | None = None
     exit_code: int | None = None
-    trouble: str = ""
+    problem: str = ""
     created_at: Moment
     started_at: Moment | None = None
     since: Moment

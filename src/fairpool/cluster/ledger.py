@@ -32,6 +32,8 @@ LEASE_S = 15
 BUSY_S = 5.0
 EVENTS_MAX = 200_000
 NO_TOKEN = Token(0)
+PARAMETERS = 500
+"""In one statement."""
 
 BEFORE_BEGIN = "before begin"
 BEFORE_COMMIT = "before commit"
@@ -217,11 +219,13 @@ def _remove(connection: sqlite3.Connection, entry: LedgerEntry) -> None:
 
 
 def _forget(connection: sqlite3.Connection, forgotten: tuple[PodId, ...]) -> None:
-    for pod in forgotten:
-        row = connection.execute("SELECT phase FROM pods WHERE id = ?", (pod,)).fetchone()
-        # None: forgotten before, or dropped with its workload.
-        assert row in (None, (PodPhase.ENDED,)), f"{pod} is {row[0]}: only what has ended can be forgotten"
-    connection.executemany(PODS.delete, [(pod,) for pod in forgotten])
+    if not forgotten:
+        return
+    connection.executemany(f"{PODS.delete} AND phase = '{PodPhase.ENDED}'", [(pod,) for pod in forgotten])
+    for first in range(0, len(forgotten), PARAMETERS):
+        some = forgotten[first : first + PARAMETERS]
+        kept = connection.execute(f"SELECT id, phase FROM pods WHERE id IN ({', '.join('?' * len(some))})", some)
+        assert (left := kept.fetchone()) is None, f"{left[0]} is {left[1]}: only what has ended can be forgotten"
 
 
 def _write_events(connection: sqlite3.Connection, entry: LedgerEntry, events_max: int) -> None:

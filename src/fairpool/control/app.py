@@ -43,17 +43,19 @@ from fairpool.control import (
     shells,
     sign_in,
     submit,
+    tunnel_route,
     uploads,
     users,
     workloads,
 )
 from fairpool.control.attempts import Attempts
+from fairpool.control.cluster_pods import ClusterPods
 from fairpool.control.endpoint import Endpoint
 from fairpool.control.host_check import HostCheck
 from fairpool.control.owner import SignInLinks
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import Plane, on_denied
-from fairpool.control.pod_access import NoPodAccess, PodAccess
+from fairpool.control.pod_access import PodAccess
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, on_bug, on_http_error, on_unavailable, refused
 from fairpool.control.router import Router
@@ -68,7 +70,20 @@ from fairpool.model.problem import Problem
 log = logging.getLogger("fairpool.control")
 
 MODULES = (
-    *(change_stream, logs, shells, uploads, cluster_sync, clusters, projects, departments, nodes, overview, claims),
+    *(
+        change_stream,
+        logs,
+        shells,
+        uploads,
+        cluster_sync,
+        tunnel_route,
+        clusters,
+        projects,
+        departments,
+        nodes,
+        overview,
+        claims,
+    ),
     *(sign_in, users, applications, access_rules, audit, preferences),
     *(workloads, submit, pods, classic, older_paths, description, pages),
 )
@@ -78,9 +93,12 @@ ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in modul
 def create_app(
     settings: Settings, *, pod_access: PodAccess | None = None, hasher: PasswordHasher | None = None
 ) -> Starlette:
-    """The control plane. Opens its database when it starts and closes it when it stops."""
+    """The control plane. Opens its database when it starts and closes it when it stops.
+
+    `pod_access` is for the cluster in this process; clusters elsewhere are reached through their tunnels.
+    """
     database = Database(settings.data / "control.sqlite")
-    plane = Plane(settings=settings, database=database, pod_access=pod_access or NoPodAccess())
+    plane = Plane(settings=settings, database=database, pod_access=ClusterPods(pod_access))
     database.after_commit = plane.notifier.notify
     router = Router(ROUTES, Endpoint, _lifespan)
     app = Starlette(
@@ -141,7 +159,7 @@ class StartupFailed(Exception):
 
 
 async def prepare(plane: Plane, passwords: Passwords) -> bool:
-    """Create what every installation has: an administrator, a department, a pool, a cluster, perhaps a project.
+    """Create what every installation has: an administrator, a department, a pool, perhaps a cluster and a project.
 
     True: a first password was configured but is ignored, because the account has one already.
     """
@@ -149,7 +167,7 @@ async def prepare(plane: Plane, passwords: Passwords) -> bool:
 
     def unit(connection: Connection) -> None:
         organization.make_first_organization(plane, connection)
-        if not cluster_store.all_clusters(connection):
+        if plane.settings.cluster_name and not cluster_store.all_clusters(connection):
             clusters.add_cluster(plane, connection, ClusterRequest(name=plane.settings.cluster_name))
             if plane.settings.first_project:
                 projects.make_first_project(plane, connection)

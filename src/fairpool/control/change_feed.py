@@ -12,10 +12,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fairpool.control.rendered import RenderedCache
 from fairpool.control.store import changes
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
+from fairpool.control.workload_documents import former_name
 
 KEPT = 4096
 """Changes that are cached: a busy second or two, some megabytes."""
@@ -49,9 +51,10 @@ class FeedEntry:
 class ChangeFeedCache:
     """The latest changes. For one event loop."""
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, rendered: RenderedCache, kept: int = KEPT) -> None:
+        self._rendered = rendered
         self._kept = kept
-        self._changes: list[FeedEntry] = []
+        self._entries: list[FeedEntry] = []
         self._begins_after: int | None = None
         self._reaches = 0
         self._notifications = -1
@@ -66,12 +69,12 @@ class ChangeFeedCache:
             self._notifications = notifications
         if self._begins_after is None or revision < self._begins_after:
             return None
-        first = bisect_right(self._changes, revision, key=lambda change: change.revision)
-        return self._changes[first : first + most]
+        first = bisect_right(self._entries, revision, key=lambda entry: entry.revision)
+        return self._entries[first : first + most]
 
     def forget(self) -> None:
         """Empty it: something belongs to another project now, so that other callers may see it."""
-        self._changes, self._begins_after, self._notifications = [], None, -1
+        self._entries, self._begins_after, self._notifications = [], None, -1
 
     async def _catch_up(self, read: Read) -> None:
         """To what is written now; from there, where that would be more than is kept."""
@@ -80,35 +83,42 @@ class ChangeFeedCache:
             current = changes.current(connection)
             if self._begins_after is None or not 0 <= current - self._reaches <= self._kept:
                 return current
-            return entries_after(connection, self._reaches, self._kept)
+            return entries_after(connection, self._rendered, self._reaches, self._kept)
 
         found = await read(unit)
         if isinstance(found, int):
-            self._changes, self._begins_after, self._reaches = [], found, found
+            self._entries, self._begins_after, self._reaches = [], found, found
             return
-        self._changes += [change for change in found if change.revision > self._reaches]
+        self._entries += [entry for entry in found if entry.revision > self._reaches]
         if found:
-            self._reaches = self._changes[-1].revision
-        if len(self._changes) > 2 * self._kept:
-            self._begins_after = self._changes[-self._kept - 1].revision
-            del self._changes[: -self._kept]
+            self._reaches = self._entries[-1].revision
+        if len(self._entries) > 2 * self._kept:
+            self._begins_after = self._entries[-self._kept - 1].revision
+            del self._entries[: -self._kept]
 
 
-def entries_after(connection: Connection, revision: int, most: int) -> list[FeedEntry]:
+def entries_after(connection: Connection, rendered: RenderedCache, revision: int, most: int) -> list[FeedEntry]:
     """Changes after a revision with their words, from the database. A workload is shown as it is by now."""
     found = changes.after(connection, revision, most)
     ids = list(dict.fromkeys(each.id for each in found if each.noun == "workload"))
-    shown = workload_store.items_of(connection, ids)
-    departments = {row.name: str(row.department) for row in organization_store.all_projects(connection)}
-    return [_entry(each, shown.get(each.id) if each.noun == "workload" else None, departments) for each in found]
+    keys = workload_store.keys_of(connection, ids)
+    texts = dict(zip(keys, rendered.items(connection, [key for key, _ in keys.values()]), strict=True))
+    departments = organization_store.parents(connection)
+    return [
+        _entry(each, texts[each.id], keys[each.id][1], departments)
+        if each.noun == "workload" and each.id in keys
+        else _entry(each, None, each.project, departments)
+        for each in found
+    ]
 
 
-def _entry(change: changes.Changed, row: Any, departments: Mapping[str, str]) -> FeedEntry:
+def _entry(
+    change: changes.Changed, item: str | None, project_now: str | None, departments: Mapping[str, str]
+) -> FeedEntry:
     bare = _line(change, None)
-    project_now = str(row.project) if row is not None else change.project
     return FeedEntry(
         change=change,
-        line=_line(change, row.item) if row is not None else bare,
+        line=_line(change, item) if item is not None else bare,
         without_object=bare,
         department=departments.get(change.project or "", ""),
         project_now=project_now,
@@ -124,7 +134,7 @@ def _line(change: changes.Changed, item: str | None) -> bytes:
         "verb": change.verb,
     }
     if change.project is not None:
-        data["projectId"] = change.project.partition(workload_store.BURIED)[0]
+        data["projectId"] = former_name(change.project)
     text = json.dumps(data, separators=(",", ":"))
     if item is not None:
         text = f'{text[:-1]},"object":{item}}}'

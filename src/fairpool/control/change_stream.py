@@ -94,7 +94,7 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
         if found is not None:
             text, sent_through = _text_of(caller, found, sent_through)
         else:
-            text, sent_through = await plane.read(_text_after(caller, sent_through))
+            text, sent_through = await plane.read(_text_after(plane, caller, sent_through))
         if text:
             listening.cancel()
             yield await redacted_for(plane, caller, text)
@@ -103,14 +103,14 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
             yield ": still here\n\n"
 
 
-def _text_after(caller: Caller, read: int) -> Callable[[Connection], tuple[bytes, int]]:
+def _text_after(plane: Plane, caller: Caller, read: int) -> Callable[[Connection], tuple[bytes, int]]:
     """For a client that was away for longer than the cache reaches."""
 
     def unit(connection: Connection) -> tuple[bytes, int]:
         if changes.is_forgotten(connection, read):
             now = changes.current(connection)
             return _event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"}).encode(), now
-        return _text_of(caller, entries_after(connection, read, AT_ONCE), read)
+        return _text_of(caller, entries_after(connection, plane.rendered, read, AT_ONCE), read)
 
     return unit
 

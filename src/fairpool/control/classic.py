@@ -62,13 +62,13 @@ Named = Annotated[list[wire.ClassicJobName], Parameter(min_length=1, max_length=
     summary="List the jobs of a project",
 )
 async def jobs(project: str, plane: Plane, caller: Caller) -> list[wire.ClassicJob]:
-    def unit(connection: Connection) -> list[wire.ClassicJob]:
+    def unit(connection: Connection) -> list[store.Key]:
         known_project(connection, caller, project, Action.WORKLOAD_READ)
         condition = Filter("projectName", Operator.EQUALS, project)
-        found = store.page(connection, store.Listing(filters=(condition,), limit=EVERYTHING))
-        return [job(json.loads(each)) for each in found]
+        return store.page(connection, store.Listing(filters=(condition,), limit=EVERYTHING))
 
-    return await plane.read(unit)
+    found = await workloads.rendered_items(plane, await plane.read(unit))
+    return [job(json.loads(each)) for each in found]
 
 
 @routes.post(JOBS, action=Action.WORKLOAD_SUBMIT, answer=wire.ClassicJob, status=202, summary="Submit a job")

@@ -62,13 +62,13 @@ def _close(connection: Connection, pod: PodId, place: tuple[int, int], end: Even
     values = {
         "id": pod,
         "workload": end.workload,
-        "place": index,
+        "pod_index": index,
         "incarnation": incarnation,
         "phase": after.phase.value,
         "document": after.to_json(),
         "since": end.at,
     }
-    store.set_pod(connection, row is not None, values if row is not None else {**values, "seen_at": created_at})
+    store.set_pod(connection, row is not None, values if row is not None else {**values, "created_at": created_at})
     store.drop_pods_before(connection, end.workload, index, incarnation - PODS_KEPT + 1)
 
 

@@ -1,22 +1,21 @@
-"""Declared workloads: new ones, and changes of their desired state and project, each under a new revision.
+"""Declared workloads: new ones, changes of their desired state and project, and what their cluster reports.
 
-A declaration is changed as it is kept, on the wire's own type.
+Every change of a workload's row is made here, under a new revision.
 """
 
 from __future__ import annotations
 
-import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from fairpool.api.clusters import Over, WorkloadReport
-from fairpool.api.declarations import WorkloadWire
-from fairpool.api.wire import compact
-from fairpool.control import items
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.resource_request import requested_gpus_milli
-from fairpool.control.store import changes
+from fairpool.control.store import changes, holdings
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
+from fairpool.control.workload_columns import columns, urls
+from fairpool.control.workload_documents import Declaration, declaration_of, report_of, urls_in
 from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 
@@ -24,38 +23,35 @@ if TYPE_CHECKING:
     from fairpool.control.plane import Plane
 
 
-def declare(
-    plane: Plane, connection: Connection, spec: WorkloadSpec, facts: dict[str, Any], details: str
-) -> tuple[str, int]:
-    """A new workload: what is shown of it, and its revision."""
-    now, kept = spec.created_at, plane.settings.changes_kept
-    revision = changes.record(connection, "workload", spec.id, "created", now, project=spec.project, kept=kept)
-    item = items.text(items.state(facts, spec.want, None, revision))
-    row = {
+def new_row(spec: WorkloadSpec, declaration: Declaration, **values: Any) -> dict[str, Any]:
+    """The row of a new workload; `values` are its kind, department, cluster, user and revision."""
+    return {
         "id": spec.id,
         "name": spec.name,
         "name_key": f"{spec.project}/{spec.name}",
         "project": spec.project,
-        "department": facts["departmentId"],
-        "cluster": facts["clusterId"],
-        "kind": facts["type"],
-        "submitted_by": facts["submittedBy"],
         "created_at": spec.created_at,
         "requested_gpus_milli": requested_gpus_milli(spec),
-        "want": spec.want.value,
+        "desired_state": spec.want.value,
         "run": spec.run,
-        "declaration": compact(spec),  # as `WorkloadWire` reads it; admission has checked the values
-        "phase": "Creating",
-        "allocated_gpus_milli": 0,
-        "running_pods": 0,
-        "request": details,
-        "facts": items.text(facts),
-        "item": item,
-        "revision": revision,
+        "declaration": declaration.to_json(),
+        "report": None,
+        "report_revision": 0,
+        "deleted_at": None,
+        "urls": None,
+        **columns(declaration, None),
+        **values,
     }
-    if not store.add(connection, row):
+
+
+def declare(plane: Plane, connection: Connection, spec: WorkloadSpec, declaration: Declaration, **values: Any) -> Any:
+    """A new workload; its row."""
+    now, kept = spec.created_at, plane.settings.changes_kept
+    revision = changes.record(connection, "workload", spec.id, "created", now, project=spec.project, kept=kept)
+    row = new_row(spec, declaration, **values, revision=revision)
+    if not store.add(connection, row, declaration.labels):
         raise name_taken(spec.name)
-    return item, revision
+    return SimpleNamespace(**row)
 
 
 def name_taken(name: str) -> Refused:
@@ -66,126 +62,121 @@ def name_taken(name: str) -> Refused:
 VERBS = {DesiredState.STOP: "suspended", DesiredState.DELETE: "deleted"}
 
 
-def set_want(
-    plane: Plane, connection: Connection, row: Any, want: DesiredState, by: str = "", *, force: bool = False
+def set_desired_state(
+    plane: Plane, connection: Connection, row: Any, desired: DesiredState, by: str = "", *, force: bool = False
 ) -> bool:
     """Run, stop or delete it, as `by` asked; False: it is so already. `force`: delete it without grace, which
     is declared as such, so that it can be asked for when it is being deleted already."""
-    spec = declaration_of(row)
-    if want is DesiredState.DELETE and force and spec.grace_s > 0:
-        _declare(plane, connection, row, spec.model_copy(update={"want": want, "grace_s": 0}), VERBS[want])
+    declaration = declaration_of(row)
+    spec = declaration.workload
+    if desired is DesiredState.DELETE and force and spec.grace_s > 0:
+        _declare(plane, connection, row, _with(declaration, want=desired, grace_s=0), VERBS[desired])
         return True
     if spec.want is DesiredState.DELETE:
-        if want is DesiredState.DELETE:
+        if desired is DesiredState.DELETE:
             return False
         what = f"{row.name} is being deleted"
         raise refused(409, "workload.being_deleted", what, "submit it again")
-    if want is DesiredState.RUN:
-        return _resume(plane, connection, row, spec)
-    if spec.want is want:
+    if desired is DesiredState.RUN:
+        return _resume(plane, connection, row, declaration)
+    if spec.want is desired:
         return False
-    if want is DesiredState.STOP and by:
-        facts = items.text(items.suspended(json.loads(row.facts), by, plane.now()))
-        store.change(connection, row.id, facts=facts)
-        row = store.one(connection, row.id)
-    _declare(plane, connection, row, spec.model_copy(update={"want": want}), VERBS[want])
+    if desired is DesiredState.STOP and by:
+        declaration = declaration.suspended(by, plane.now())
+    _declare(plane, connection, row, _with(declaration, want=desired), VERBS[desired])
     return True
 
 
 def move(plane: Plane, connection: Connection, row: Any, project: Any) -> None:
     """It goes on in another project."""
-    spec = declaration_of(row).model_copy(update={"project": project.name})
-    facts = json.loads(row.facts) | {"projectId": project.name, "projectName": project.name}
-    facts |= {"departmentId": project.department, "departmentName": project.department}
     # Users who see only the project it leaves must learn that it left.
     kept = plane.settings.changes_kept
     changes.record(connection, "workload", row.id, "moved", plane.now(), project=row.project, declared=False, kept=kept)
-    store.change(
-        connection,
-        row.id,
-        project=project.name,
-        department=project.department,
-        facts=items.text(facts),
-    )
-    _declare(plane, connection, store.one(connection, row.id), spec, "moved")
+    moved = _with(declaration_of(row), project=project.name)
+    _declare(plane, connection, row, moved, "moved", project=project.name, department=project.department)
 
 
 def follow_department(plane: Plane, connection: Connection, project: str, department: str) -> None:
     """The work in a project goes with it to another department. What is gone keeps the names that it had."""
     plane.database.when_committed(plane.change_feed.forget)
-    store.set_department(connection, project, department)
-    new = {"departmentId": department, "departmentName": department}
-    for row in store.there_in(connection, project):
+    now, kept = plane.now(), plane.settings.changes_kept
+    for workload in store.existing_in(connection, project):
         revision = changes.record(
-            connection,
-            "workload",
-            row.id,
-            "updated",
-            plane.now(),
-            project=project,
-            declared=False,
-            kept=plane.settings.changes_kept,
+            connection, "workload", workload, "updated", now, project=project, declared=False, kept=kept
         )
-        item = json.loads(row.item) | new | {"revision": revision}
-        facts = items.text(json.loads(row.facts) | new)
-        store.change(connection, row.id, facts=facts, item=items.text(item), revision=revision)
+        store.change(connection, workload, department=department, revision=revision)
+    store.set_department(connection, project, department)
 
 
-def redeclare(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire, **values: Any) -> int:
-    """A changed declaration, with its new request and facts."""
-    store.change(connection, row.id, **values)
-    return _declare(plane, connection, store.one(connection, row.id), spec, "updated")
+def redeclare(plane: Plane, connection: Connection, row: Any, declaration: Declaration, spec: WorkloadSpec) -> int:
+    """A changed declaration; its revision."""
+    if declaration.labels != declaration_of(row).labels:
+        store.set_labels(connection, row.id, declaration.labels)
+    requested = requested_gpus_milli(spec)
+    return _declare(plane, connection, row, declaration, "updated", requested_gpus_milli=requested)
 
 
-def declaration_of(row: Any) -> WorkloadWire:
-    return WorkloadWire.from_json(row.declaration)
+def observe(
+    plane: Plane, connection: Connection, row: Any, report: WorkloadReport | None, document: str | None
+) -> None:
+    """What its cluster reported; `document` is the report as text. None: it reports nothing about it any more."""
+    now, kept = plane.now(), plane.settings.changes_kept
+    number = changes.record(
+        connection, "workload", row.id, "observed", now, project=row.project, declared=False, kept=kept
+    )
+    holdings.replace(connection, row.cluster, row.id, report.pods if report is not None else ())
+    state = _state(connection, row, declaration_of(row), report)
+    store.change(connection, row.id, report=document, report_revision=number, **state)
 
 
-def report_of(row: Any) -> WorkloadReport | None:
-    return None if row.report is None else WorkloadReport.from_json(row.report)
+def forget(plane: Plane, connection: Connection, row: Any) -> None:
+    """Its cluster reported that nothing is left of it: it becomes history."""
+    now, kept = plane.now(), plane.settings.changes_kept
+    revision = changes.record(connection, "workload", row.id, "gone", now, project=row.project, kept=kept)
+    state = columns(declaration_of(row), report_of(row), is_deleted=True)
+    store.mark_deleted(connection, row.id, deleted_at=now, revision=revision, **state)
 
 
-def with_own_addresses(connection: Connection, row: Any, item: dict[str, Any]) -> dict[str, Any]:
-    """An item with those of its addresses that no other workload had when its pods began. One that found a port taken
-    listens elsewhere, also after the port was given up."""
-    if not item["urls"]:
-        return item
-    before = json.loads(row.item)
-    goes_on = before.get("runningPods") and before.get("startedAt") == item.get("startedAt")
-    taken = set(item["urls"]) - set(before["urls"]) if goes_on else store.urls_taken(connection, row, item["urls"])
-    return items.without_taken(item, taken)
+def _state(connection: Connection, row: Any, declaration: Declaration, last: WorkloadReport | None) -> dict[str, Any]:
+    """All columns that follow from declaration and report."""
+    state = columns(declaration, last)
+
+    def taken() -> set[str]:
+        return {url for text in store.urls_of_others(connection, row) for url in urls_in(text)}
+
+    return {**state, "urls": urls(declaration, row, state, taken)}
 
 
-def _resume(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire) -> bool:
-    report = report_of(row)
+def _resume(plane: Plane, connection: Connection, row: Any, declaration: Declaration) -> bool:
+    spec, report = declaration.workload, report_of(row)
     over = Over.of_report(report) if report is not None else None
     ended = over is not None and over.run == spec.run
     if spec.want is DesiredState.RUN and not ended:
         return False  # it runs, or waits for its turn: what was asked for is so
     if ended and over is not None and over.phase is WorkloadPhase.COMPLETED:
         raise refused(409, "workload.completed", f"{row.name} has completed", "to run it again, submit it again")
-    _declare(plane, connection, row, spec.model_copy(update={"want": DesiredState.RUN, "run": spec.run + 1}), "resumed")
+    _declare(plane, connection, row, _with(declaration, want=DesiredState.RUN, run=spec.run + 1), "resumed")
     return True
 
 
-def _declare(plane: Plane, connection: Connection, row: Any, spec: WorkloadWire, verb: str) -> int:
+def _with(declaration: Declaration, **fields: Any) -> Declaration:
+    return declaration.changed(declaration.workload.model_copy(update=fields))
+
+
+def _declare(plane: Plane, connection: Connection, row: Any, declaration: Declaration, verb: str, **values: Any) -> int:
+    spec = declaration.workload
     revision = changes.record(
         connection, "workload", row.id, verb, plane.now(), project=spec.project, kept=plane.settings.changes_kept
     )
-    last = report_of(row)
-    # What was said of an earlier run is no longer so, except what its pods still hold.
-    report = last if last is not None and last.run == spec.run else None
-    item = items.state(json.loads(row.facts), spec.want, report, revision, held=last)
-    item = with_own_addresses(connection, row, item)
     store.change(
         connection,
         row.id,
-        declaration=spec.to_json(),
-        want=spec.want.value,
+        declaration=declaration.to_json(),
+        desired_state=spec.want.value,
         run=spec.run,
         name_key=None if spec.want is DesiredState.DELETE else f"{spec.project}/{spec.name}",
-        phase=item["phase"],
-        item=items.text(item),
         revision=revision,
+        **_state(connection, row, declaration, report_of(row)),
+        **values,
     )
     return revision

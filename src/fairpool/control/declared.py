@@ -59,7 +59,7 @@ def organization(
     projects: Iterable[Unit],
     departments: Iterable[Department],
     pools: Iterable[nodes.NodePoolRequest],
-    marks: Mapping[str, nodes.NodeOverridesRequest],
+    overrides: Mapping[str, nodes.NodeOverridesRequest],
     *,
     use_departments: bool = True,
     graces: GraceRules = DEFAULT_GRACES,
@@ -75,7 +75,7 @@ def organization(
         queues=queues,
         rules={QueueId(each.name): rules for each in units if (rules := project_rules(each.rules)) != ProjectRules()},
         pools=model_pools if any(pool.name == DEFAULT_POOL for pool in model_pools) else (NodePool(), *model_pools),
-        marks={NodeName(name): node_marks(each) for name, each in marks.items()},
+        marks={NodeName(name): node_overrides(each) for name, each in overrides.items()},
         graces=graces,
     )
 
@@ -153,7 +153,7 @@ def node_pool(each: nodes.NodePoolRequest) -> NodePool:
     )
 
 
-def node_marks(each: nodes.NodeOverridesRequest) -> NodeOverrides:
+def node_overrides(each: nodes.NodeOverridesRequest) -> NodeOverrides:
     taints = tuple(Taint(taint.key, taint.value, TaintEffect(taint.effect)) for taint in each.taints)
     return NodeOverrides(cordoned=each.cordoned, taints=taints, labels=tuple(sorted(each.labels.items())))
 

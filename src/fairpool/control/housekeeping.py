@@ -45,7 +45,7 @@ def clear(connection: Connection, settings: Settings, now: Instant) -> bool:
     old = now - kept.history_s * SECOND_MS
     repeatable = now - min(settings.idempotency_s, kept.history_s) * SECOND_MS
     counts = (
-        workloads.drop_gone(connection, old, AT_A_TIME),
+        workloads.drop_deleted(connection, old, AT_A_TIME),
         clusters.drop_events(connection, old, AT_A_TIME),
         changes.drop_old(connection, old, AT_A_TIME),
         audit.drop_kept(connection, repeatable, AT_A_TIME),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from typing import Annotated, Any
 
 from starlette.requests import Request
@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from fairpool.api.problems import ProblemItem
 from fairpool.control.moments import moment_or_ago
 from fairpool.control.plane import Caller, Plane
-from fairpool.control.pod_access import LogRange, PodAccessError
+from fairpool.control.pod_access import LogPiece, LogRange, PodAccessError
 from fairpool.control.pods import REVOKED, pod_address, while_allowed
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
@@ -48,8 +48,8 @@ async def logs(
     wanted = _log_range(plane.now(), offset, tail, since, timestamps)
     address = await pod_address(plane, caller, workload_id, pod, Action.WORKLOAD_READ, running=False)
     try:
-        chunks = plane.pod_access.read_log(address, wanted, follow=follow)
-        first = await anext(chunks, b"")
+        chunks = plane.pod_access.of(address.cluster).read_log(address, wanted, follow=follow)
+        first = await anext(chunks, None)
     except PodAccessError as error:
         raise refused(503, error.problem.code, error.problem.what, error.problem.fix) from error
     authorization = request.headers.get("authorization")
@@ -74,15 +74,15 @@ def _log_range(now: Instant, offset: int, tail: int | None, since: str | None, t
 
 
 async def _rest(
-    first: bytes, chunks: AsyncIterator[bytes], allowed: Coroutine[Any, Any, None]
+    first: LogPiece | None, chunks: AsyncGenerator[LogPiece], allowed: Coroutine[Any, Any, None]
 ) -> AsyncGenerator[bytes]:
     """The rest of the log, as long as the caller may read it."""
     revoked = asyncio.create_task(allowed)
-    chunk: bytes | None = first
-    coming: asyncio.Task[bytes | None] | None = None
+    chunk = first
+    coming: asyncio.Task[LogPiece | None] | None = None
     try:
         while chunk is not None:
-            yield chunk
+            yield chunk.data
             coming = asyncio.create_task(_next(chunks))
             await asyncio.wait({coming, revoked}, return_when=asyncio.FIRST_COMPLETED)
             if revoked.done():
@@ -96,7 +96,8 @@ async def _rest(
         for each in leaving:
             each.cancel()
         await asyncio.gather(*leaving, return_exceptions=True)
+        await chunks.aclose()
 
 
-async def _next(chunks: AsyncIterator[bytes]) -> bytes | None:
+async def _next(chunks: AsyncGenerator[LogPiece]) -> LogPiece | None:
     return await anext(chunks, None)

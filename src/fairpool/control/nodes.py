@@ -99,7 +99,7 @@ async def node(node: str, plane: Plane, caller: Caller) -> Response:
 
 
 @routes.put(
-    "/api/v1/nodes/{node}/marks",
+    "/api/v1/nodes/{node}/overrides",
     action=Action.NODE_OVERRIDE,
     answer=wire.NodeAnswer,
     summary="Set the cordon, taints and labels of a node; replaces all of them",
@@ -355,6 +355,6 @@ def _node(row: Any, overrides_row: Any, use: holdings.Use) -> wire.NodeAnswer:
         labels={**report.labels, **overrides.labels},
         taints=overrides.taints,
         cordoned=report.cordoned or overrides.cordoned,
-        marks=overrides,
+        overrides=overrides,
         revision=overrides_row.revision if overrides_row is not None else 0,
     )

@@ -29,6 +29,7 @@ from fairpool.control.routes import Parameter, Route, Routes
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
+from fairpool.control.workloads import rendered_items
 
 routes = Routes("administrator (legacy)")
 
@@ -94,7 +95,8 @@ async def cluster_jobs(request: Request, plane: Plane, caller: Caller) -> list[c
         departments=() if places is None else places.departments,
         limit=JOBS_MAX,
     )
-    found = await plane.read(lambda connection: workload_store.page(connection, listing))
+    keys = await plane.read(lambda connection: workload_store.page(connection, listing))
+    found = await rendered_items(plane, keys)
     return [job(json.loads(each)) for each in found]
 
 

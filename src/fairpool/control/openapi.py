@@ -212,7 +212,7 @@ def takes_if_match(method: str, path: str) -> bool:
     """Whether an operation changes an object that has a revision."""
     if method == "POST":
         return path.endswith(("/suspend", "/resume")) and "{workload_id}" in path
-    changed = path.removesuffix("/resources").removesuffix("/marks")
+    changed = path.removesuffix("/resources").removesuffix("/overrides")
     return method in ("PUT", "PATCH", "DELETE") and changed.endswith(EDITED)
 
 

@@ -60,12 +60,12 @@ def pool_names(connection: Connection) -> frozenset[str]:
 
 def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organization:
     """Everything that is declared for a cluster except its workloads."""
-    marks = {row.node: row.document for row in store.node_overrides(connection) if row.cluster == cluster}
+    overrides = {row.node: row.document for row in store.node_overrides(connection) if row.cluster == cluster}
     return declared.organization(
         [project_unit(row) for row in store.all_projects(connection) if row.cluster == cluster],
         [department_unit(row) for row in store.all_departments(connection)],
         [nodes_wire.NodePoolRequest.model_validate_json(row.document) for row in store.all_node_pools(connection)],
-        {node: nodes_wire.NodeOverridesRequest.model_validate_json(document) for node, document in marks.items()},
+        {node: nodes_wire.NodeOverridesRequest.model_validate_json(document) for node, document in overrides.items()},
         use_departments=bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS)),
         graces=preferences.graces(plane.settings, connection),
     )
@@ -102,21 +102,21 @@ def _nodes_in(plane: Plane, connection: Connection, cluster: str, pool: str) -> 
 
 
 def _nodes_by_pool(connection: Connection, cluster: str) -> dict[str, tuple[Node, ...]]:
-    marks = {row.node: row.document for row in store.node_overrides(connection) if row.cluster == cluster}
+    overrides = {row.node: row.document for row in store.node_overrides(connection) if row.cluster == cluster}
     nodes: dict[str, list[Node]] = {}
     for row in cluster_store.all_nodes(connection):
         if row.cluster == cluster:
-            home, node = _node(row.document, marks.get(row.name))
+            home, node = _node(row.document, overrides.get(row.name))
             nodes.setdefault(home, []).append(node)
     return {pool: tuple(members) for pool, members in nodes.items()}
 
 
-def _node(document: str, marks: str | None) -> tuple[str, Node]:
+def _node(document: str, overrides: str | None) -> tuple[str, Node]:
     """A reported node and its pool; what was not reported of it is no bound."""
     report = NodeReport.from_json(document)
     said = (
-        nodes_wire.NodeOverridesRequest.model_validate_json(marks)
-        if marks is not None
+        nodes_wire.NodeOverridesRequest.model_validate_json(overrides)
+        if overrides is not None
         else nodes_wire.NodeOverridesRequest()
     )
     node = Node(

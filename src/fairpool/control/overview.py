@@ -12,6 +12,7 @@ from fairpool.control.rbac import Action
 from fairpool.control.routes import Routes
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
+from fairpool.control.workloads import rendered_items
 
 routes = Routes("nodes")
 
@@ -23,12 +24,12 @@ routes = Routes("nodes")
     summary="Get a snapshot of nodes, projects and running jobs",
 )
 async def overview(plane: Plane, caller: Caller) -> Response:
-    def unit(connection: Connection) -> str:
+    def unit(connection: Connection) -> tuple[str, list[store.Key]]:
         places = caller.places(Action.WORKLOAD_READ)
         busy, hidden = [], 0
         for row in store.busy(connection):
             if places is None or places.covers(row.project, row.department):
-                busy.append(row.item)
+                busy.append(store.Key._make(row[:3]))
             else:
                 hidden += 1
         waiting = {
@@ -43,6 +44,8 @@ async def overview(plane: Plane, caller: Caller) -> Response:
             hidden_workloads=hidden,
             workloads=[],
         ).model_dump_json(by_alias=True, exclude_none=True, exclude={"workloads"})
-        return f'{rest[:-1]},"workloads":[{",".join(busy)}]}}'  # items are texts already
+        return rest, busy
 
-    return Response(await plane.read(unit), media_type="application/json")
+    rest, busy = await plane.read(unit)
+    texts = await rendered_items(plane, busy)
+    return Response(f'{rest[:-1]},"workloads":[{",".join(texts)}]}}', media_type="application/json")

@@ -5,6 +5,7 @@ An audited action is one transaction: the change, its line in the audit log, and
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import time
@@ -20,9 +21,10 @@ from starlette.responses import Response
 from fairpool.api.wire import Answer
 from fairpool.control import rbac
 from fairpool.control.change_feed import ChangeFeedCache
+from fairpool.control.cluster_pods import ClusterPods
 from fairpool.control.notifier import Notifier
-from fairpool.control.pod_access import NoPodAccess, PodAccess
 from fairpool.control.refusal import Refused, denied, refused
+from fairpool.control.rendered import RenderedCache
 from fairpool.control.settings import Settings
 from fairpool.control.store import access as access_store
 from fairpool.control.store import audit as audit_store
@@ -132,8 +134,9 @@ class Plane:
     settings: Settings
     database: Database
     notifier: Notifier = field(default_factory=Notifier)
-    change_feed: ChangeFeedCache = field(default_factory=ChangeFeedCache)
-    pod_access: PodAccess = field(default_factory=NoPodAccess)
+    rendered: RenderedCache = field(default_factory=RenderedCache)
+    change_feed: ChangeFeedCache = field(init=False)
+    pod_access: ClusterPods = field(default_factory=ClusterPods)
     callers: Callers = field(default_factory=Callers)
     """Cache; emptied whenever users, rules or tokens change."""
     denials: Denials = field(default_factory=lambda: Denials())
@@ -141,6 +144,11 @@ class Plane:
     """The cluster whose loop runs in this process, if one does."""
     pools: dict[str, tuple[object, dict[str, tuple[Node, ...]]]] = field(default_factory=dict)
     """By cluster: its nodes by pool, and the state of the tables that they were read from."""
+    report_locks: dict[str, asyncio.Lock] = field(default_factory=dict)
+    """By cluster: held while one of its reports is taken in."""
+
+    def __post_init__(self) -> None:
+        self.change_feed = ChangeFeedCache(self.rendered)
 
     def now(self) -> Instant:
         clock = self.settings.now
@@ -153,7 +161,9 @@ class Plane:
         return await self.database.write(unit)
 
     def forget_callers(self) -> None:
+        """Also wakes open streams: one that woke at the commit may have found its caller in the cache once more."""
         self.callers.clear()
+        self.notifier.notify()
 
     def forget_callers_when_committed(self) -> None:
         """From within a transaction: emptied earlier, it could be filled again with the state before the commit."""

@@ -1,13 +1,13 @@
-"""Access to pods and uploads, as the control plane sees it: logs, shells, metrics, uploaded directories.
+"""Access to the pods and uploads of one cluster: logs, shells, ports, metrics, uploaded directories.
 
 The control plane never opens a connection to a cluster. On one machine, `platform/local_pod_access.py` implements this
-protocol by reading pod directories. A remote cluster would learn of wanted streams with its pull and connect back; the
-implementation would then wait for that connection.
+protocol by reading pod directories; for a cluster elsewhere, `control/tunnel.py` does, over the connection that the
+cluster has opened.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -49,6 +49,15 @@ class LogRange:
     """Prefix each line with its time."""
 
 
+@dataclass(frozen=True, slots=True)
+class LogPiece:
+    """A part of a log. It may be empty: then it only says where the log is read from."""
+
+    data: bytes
+    next_offset: int
+    """Reading from this offset continues after it, also if the piece has timestamps."""
+
+
 class ShellSession(Protocol):
     """The pod's side of a shell."""
 
@@ -60,6 +69,22 @@ class ShellSession(Protocol):
 
     async def close(self) -> None:
         """End the session: the user has disconnected. May be called twice."""
+
+
+class PortStream(Protocol):
+    """A connection to a port of a pod."""
+
+    async def send(self, data: bytes) -> None:
+        """Send bytes to the pod; dropped if it has closed the connection."""
+
+    async def end(self) -> None:
+        """Send no more."""
+
+    async def receive(self) -> bytes | None:
+        """The next bytes; None after the last."""
+
+    async def close(self) -> None:
+        """End the connection. May be called twice."""
 
 
 class UploadAccess(Protocol):
@@ -88,62 +113,16 @@ class UploadAccess(Protocol):
 
 
 class PodAccess(UploadAccess, Protocol):
-    """Logs, shells and metrics of pods. The first two methods raise `PodAccessError`."""
+    """Logs, shells, ports and metrics of pods. The first three methods raise `PodAccessError`."""
 
-    def read_log(self, pod: PodAddress, wanted: LogRange, *, follow: bool) -> AsyncIterator[bytes]:
+    def read_log(self, pod: PodAddress, wanted: LogRange, *, follow: bool) -> AsyncGenerator[LogPiece]:
         """The log of a pod; with `follow`, until the pod has ended."""
 
     async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellSession:
         """Run a command in the pod, or attach to its main process if there is no command."""
 
+    async def open_port(self, pod: PodAddress, port: int) -> PortStream:
+        """Connect to a port that a process of the pod listens on."""
+
     async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
         """`metrics` and `parameters` that the job reported, unchanged; empty if there are none."""
-
-
-class NoUploadAccess:
-    """For clusters that take no uploads."""
-
-    async def begin_upload(self, upload: Upload, total_bytes: int) -> None:
-        raise PodAccessError(_NO_UPLOADS)
-
-    async def write_upload(self, upload_id: str, offset: int, piece: bytes) -> int:
-        raise PodAccessError(_NO_UPLOADS)
-
-    async def finish_upload(self, upload_id: str, bounds: Bounds) -> Upload:
-        raise PodAccessError(_NO_UPLOADS)
-
-    async def claim_upload(self, upload_id: str) -> Upload | None:
-        return None
-
-    async def uploads(self) -> list[Upload]:
-        return []
-
-    async def remove_upload(self, upload_id: str) -> None:
-        return None
-
-    async def set_aside_claims(self, project: str) -> None:
-        return None
-
-
-_NO_UPLOADS = Problem("upload.unreachable", "folders cannot be uploaded to this cluster", "use a volume or an image")
-
-
-class NoPodAccess(NoUploadAccess):
-    """For a control plane without access to pods."""
-
-    def read_log(self, pod: PodAddress, wanted: LogRange, *, follow: bool) -> AsyncIterator[bytes]:
-        raise PodAccessError(_away(pod))
-
-    async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellSession:
-        raise PodAccessError(_away(pod))
-
-    async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
-        return {}
-
-
-def _away(pod: PodAddress) -> Problem:
-    return Problem(
-        "pod.unreachable",
-        f"the logs and shells of pods in cluster {pod.cluster} cannot be reached",
-        "check the pod on its node",
-    )

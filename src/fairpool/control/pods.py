@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from functools import partial
 from itertools import zip_longest
@@ -22,6 +21,7 @@ from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.routes import Routes
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
+from fairpool.control.workload_documents import declaration_of
 from fairpool.control.workloads import readable
 from fairpool.model.lifecycle import PodPhase
 
@@ -72,7 +72,7 @@ async def _with_reports(plane: Plane, workload_id: str, found: list[wire.PodItem
     if row is None:
         return found
     addresses = [PodAddress(row.cluster, each.id, each.node, workload_id) for each in current]
-    reports = await asyncio.gather(*map(plane.pod_access.reports, addresses))
+    reports = await asyncio.gather(*map(plane.pod_access.of(row.cluster).reports, addresses))
     reported = {pod.id: items.with_reports(pod, each) for pod, each in zip(current, reports, strict=True)}
     return [reported.get(each.id, each) for each in found]
 
@@ -81,16 +81,16 @@ def pod_items_of(connection: Connection, caller: Caller, workload_id: str, actio
     """Every reported pod of a workload, by index; the latest of each index is current."""
     row = readable(connection, caller, workload_id)
     caller.require(action, row.project, row.department)
-    name, known = json.loads(row.item)["name"], json.loads(row.facts)
+    declared = declaration_of(row)
     rows = store.pods_of(connection, workload_id)
     found = []
     for each, following in zip_longest(rows, rows[1:]):
         report, since = PodReport.from_json(each.document), each.since
-        current = following is None or following.place != each.place
+        current = following is None or following.pod_index != each.pod_index
         if following is not None and not current and report.phase is not PodPhase.ENDED:
             # Its end was not reported, or not yet; but it has ended, because its replacement exists.
-            report, since = report.model_copy(update={"phase": PodPhase.ENDED, "trouble": ""}), following.seen_at
-        found.append(items.pod_item(name, report, each.seen_at, since, current, known))
+            report, since = report.model_copy(update={"phase": PodPhase.ENDED, "trouble": ""}), following.created_at
+        found.append(items.pod_item(row.name, report, each.created_at, since, current, declared))
     return found
 
 
@@ -125,7 +125,7 @@ async def while_allowed(plane: Plane, authorization: str | None, workload_id: st
 
 
 def _check_allowed(connection: Connection, caller: Caller, workload_id: str, action: Action) -> None:
-    row = store.shown(connection, workload_id)
+    row = store.one(connection, workload_id)
     if row is None:
         raise unknown("workload", workload_id)
     caller.require(action, row.project, row.department)

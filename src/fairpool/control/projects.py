@@ -13,7 +13,7 @@ from fairpool.api.problems import item
 from fairpool.api.wire import Count
 from fairpool.control import declared
 from fairpool.control.moments import iso
-from fairpool.control.organization import add_project, change_project, organization_tree
+from fairpool.control.organization import add_project, change_project, cluster_of, organization_tree
 from fairpool.control.paging import (
     Field,
     FilterBy,
@@ -33,6 +33,7 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.removal import RemainingWorkloads, delete_project_with_work
 from fairpool.control.routes import Parameter, Routes
+from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 
@@ -82,7 +83,7 @@ async def project(project_id: str, plane: Plane, caller: Caller) -> Response:
 @routes.post(PROJECTS, action=Action.PROJECT_WRITE, answer=wire.Project, status=201, summary="Create a project")
 async def create_project(request: Request, plane: Plane, caller: Caller, body: wire.ProjectRequest) -> Response:
     caller.require(Action.PROJECT_WRITE, department=body.parent_id)
-    await _set_aside_claims(plane, body.name)
+    await _set_aside_claims(plane, body)
 
     def unit(connection: Connection) -> ActionResult:
         revision = add_project(plane, connection, body, caller.name)
@@ -94,12 +95,22 @@ async def create_project(request: Request, plane: Plane, caller: Caller, body: w
     return await plane.perform(request, caller, unit)
 
 
-async def _set_aside_claims(plane: Plane, name: str) -> None:
+async def _set_aside_claims(plane: Plane, body: wire.ProjectRequest) -> None:
     """A new project must not see the data of an earlier one of the same name."""
-    if await plane.read(lambda connection: store.project(connection, name)) is not None:
+
+    def unit(connection: Connection) -> str:
+        """The cluster that may have such data; empty: none has."""
+        if store.project(connection, body.name) is not None:
+            return ""
+        cluster = cluster_store.cluster(connection, cluster_of(connection, body.cluster_id))
+        is_new = cluster.heard_at is None and cluster.id != plane.cluster_beside
+        return "" if is_new else str(cluster.id)
+
+    cluster = await plane.read(unit)
+    if not cluster:
         return
     try:
-        await plane.pod_access.set_aside_claims(name)
+        await plane.pod_access.of(cluster).set_aside_claims(body.name)
     except PodAccessError as error:
         raise Refused(503, [item(error.problem)]) from error
 

@@ -16,6 +16,7 @@ from fairpool.control.store import organization as store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import projects, workloads
+from fairpool.control.workload_documents import declaration_of
 from fairpool.model.spec import DesiredState
 
 
@@ -30,14 +31,16 @@ def delete_project_with_work(
     plane: Plane, connection: Connection, row: Any, remaining: RemainingWorkloads | None, to: str | None
 ) -> ActionResult:
     """Delete it, or refuse with the choices if it has workloads."""
-    work = [each for each in store.work_in(connection, row.name) if each.want != DesiredState.DELETE]
+    work = [each for each in store.work_in(connection, row.name) if each.desired_state != DesiredState.DELETE]
     if work and remaining is None:
         raise _undecided(row.name, [each.name for each in work])
     if work and remaining is RemainingWorkloads.MOVE:
         _move(plane, connection, row, to, work)
     if work and remaining is RemainingWorkloads.DELETE:
         for each in work:
-            declarations.set_want(plane, connection, workload_store.one(connection, each.id), DesiredState.DELETE)
+            declarations.set_desired_state(
+                plane, connection, workload_store.one(connection, each.id), DesiredState.DELETE
+            )
     now = plane.now()
     left = workload_store.projects_with_work(connection, row.name)
     verb = "updated" if left else "deleted"
@@ -104,7 +107,7 @@ def _with_claims(connection: Connection, work: list[Any]) -> list[tuple[str, str
     """Workloads that mount claims, with their names: claims belong to a project and do not move."""
     found = []
     for each in work:
-        spec = declarations.declaration_of(workload_store.one(connection, each.id))
+        spec = declaration_of(workload_store.one(connection, each.id)).workload
         volumes = [one for template in (spec.template, spec.leader) if template for one in template.program.volumes]
         if names := sorted({one.claim for one in volumes if one.claim}):
             found.append((each.name, ", ".join(names)))

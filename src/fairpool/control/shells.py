@@ -81,7 +81,7 @@ async def _converse(
     address = await pod_address(plane, caller, workload_id, pod, Action.WORKLOAD_OPERATE, running=True)
     try:
         words = await _first_message(socket) if command is None else command
-        end = await plane.pod_access.open_shell(address, words, tty)
+        end = await plane.pod_access.of(address.cluster).open_shell(address, words, tty)
     except PodAccessError as error:
         if command is None:
             await _close_with(socket, str(error.problem))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 from dataclasses import replace
 from functools import lru_cache
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 from starlette.requests import Request
@@ -14,7 +14,6 @@ from starlette.responses import Response
 
 from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
-from fairpool.api.declarations import WorkloadWire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import item as problem_item
 from fairpool.control import admission, claims, declarations, items, preferences
@@ -23,13 +22,14 @@ from fairpool.control.organization import cluster_of, pool_names, pool_view
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused
-from fairpool.control.resource_request import requested_gpus_milli
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import claims as claim_store
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
+from fairpool.control.upload_lookup import find_upload
+from fairpool.control.workload_documents import Declaration, declaration_of
 from fairpool.control.workloads import operable
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.node import DEFAULT_POOL
@@ -101,7 +101,8 @@ async def submit(
 ) -> Response:
     """Declare a workload; the answer means it is on disk. A dry run gives the same answer and changes nothing."""
     workdir = body.spec.workdir
-    upload = await plane.pod_access.claim_upload(workdir.upload) if workdir is not None else None
+    held = await find_upload(plane, workdir.upload) if workdir is not None else None
+    upload = held.upload if held is not None else None
 
     def unit(connection: Connection) -> ActionResult:
         project = organization_store.project(connection, body.project_id)
@@ -134,31 +135,28 @@ def _declared(
     cluster = _cluster(connection, body, project)
     if not body.wait_anyway:
         _refuse_what_never_starts(plane, connection, spec, project)
-    facts = items.facts(
-        body,
-        spec,
-        department=project.department,
-        cluster=cluster,
-        submitted_by=caller.name,
-        pod_host=plane.settings.pod_host,
-    )
+    declaration = items.declaration(body, spec, pod_host=plane.settings.pod_host)
     if body.suspended:
-        facts = items.suspended(facts, caller.name, spec.created_at)
-    details = items.details(body, spec, caller.name)
+        declaration = declaration.suspended(caller.name, spec.created_at)
+    values = {
+        "kind": admission.KIND_OF_SUBMIT[type(body)].value,
+        "department": project.department,
+        "cluster": cluster,
+        "submitted_by": caller.name,
+    }
     if dry_run:
-        return ActionResult(
-            body=items.detail(items.text(items.state({**facts, "id": ""}, spec.want, None, 0)), details)
-        )
-    item, revision = declarations.declare(plane, connection, spec, facts, details)
+        row = declarations.new_row(spec, declaration, **values, revision=0) | {"id": ""}
+        return ActionResult(body=items.detail_text(SimpleNamespace(**row)))
+    row = declarations.declare(plane, connection, spec, declaration, **values)
     claims.make(connection, body, project.name, caller.name, spec.created_at)
     return ActionResult(
-        body=items.detail(item, details),
+        body=items.detail_text(row),
         status=202,
         action="create",
         entity_type="workload",
         entity_id=spec.id,
         entity_name=f"{project.name}/{spec.name}",
-        revision=revision,
+        revision=row.revision,
     )
 
 
@@ -217,7 +215,7 @@ def _named(connection: Connection, project: str, name: str) -> WorkloadId | None
     found = store.named(connection, project, name)
     if found is None:
         row = store.one(connection, name)
-        found = row.id if row is not None and row.project == project and row.gone_at is None else None
+        found = row.id if row is not None and row.project == project and row.deleted_at is None else None
     return None if found is None else WorkloadId(found)
 
 
@@ -288,17 +286,17 @@ async def update_inference(
     def unit(connection: Connection) -> ActionResult:
         row = operable(connection, caller, workload_id, workload_spec.Kind.INFERENCE)
         check_match(request, row.revision)
-        before = json.loads(row.request)
+        before = declaration_of(row)
         said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        merged = claims.as_existing(before["spec"]) | said
+        merged = claims.as_existing(before.request) | said
         most_s = preferences.chosen(plane.settings, connection, preferences.GRACE)
         if body.spec.termination_grace_period_seconds is None and (merged.get(GRACE_FIELD) or 0) > most_s:
             merged[GRACE_FIELD] = most_s  # declared when more was allowed
-        spec_before = declarations.declaration_of(row)
+        spec_before = before.workload
         said_again = workload_spec.SubmitInference(
             name=row.name,
             project_id=row.project,
-            command_line=before.get("commandLine", ""),
+            command_line=before.command_line,
             spec=workload_spec.InferenceSpec.model_validate(merged),
         )
         again = claims.named(connection, said_again, row.name, row.project)
@@ -318,39 +316,27 @@ async def update_inference(
         if isinstance(spec, list):
             raise Refused(422, spec)
         claims.make(connection, again, row.project, caller.name, plane.now())
-        return _redeclared(plane, connection, row, again, spec, spec_before)
+        spec = replace(spec, want=spec_before.want, run=spec_before.run)
+        return _redeclared(plane, connection, row, again, spec, before)
 
     return await plane.perform(request, caller, unit)
 
 
 def _redeclared(
-    plane: Plane, connection: Connection, row: Any, again: workload_spec.SubmitInference, spec: Any, before: Any
+    plane: Plane,
+    connection: Connection,
+    row: Any,
+    again: workload_spec.SubmitInference,
+    spec: WorkloadSpec,
+    before: Declaration,
 ) -> ActionResult:
-    spec = replace(spec, want=before.want, run=before.run)
-    facts = items.facts(
-        again,
-        spec,
-        department=row.department,
-        cluster=row.cluster,
-        submitted_by=row.submitted_by,
-        pod_host=plane.settings.pod_host,
-    )
-    before_facts = json.loads(row.facts)
-    facts["source"] = before_facts["source"]
-    facts["suspensions"] = before_facts.get("suspensions", [])
-    revision = declarations.redeclare(
-        plane,
-        connection,
-        row,
-        WorkloadWire.of(spec),
-        request=items.details(again, spec, row.submitted_by),
-        facts=items.text(facts),
-        requested_gpus_milli=requested_gpus_milli(spec),
-    )
-    now_is = store.shown(connection, row.id)
+    declaration = items.declaration(again, spec, pod_host=plane.settings.pod_host)
+    declaration = declaration.model_copy(update={"source": before.source, "suspensions": before.suspensions})
+    revision = declarations.redeclare(plane, connection, row, declaration, spec)
+    now_is = store.one(connection, row.id)
     assert now_is is not None
     return ActionResult(
-        body=items.detail(now_is.item, now_is.request),
+        body=items.detail_text(now_is),
         status=202,
         action="update",
         entity_type="workload",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from functools import partial
 from typing import Annotated
 
@@ -27,6 +28,7 @@ from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.submit import new_id
+from fairpool.control.upload_lookup import HeldUpload, all_uploads, find_upload
 from fairpool.model.upload import Bounds, Upload
 
 log = logging.getLogger("fairpool.control")
@@ -51,6 +53,8 @@ STATUS = {
     "upload.disk_full": 507,
     "upload.not_written": 503,
     "upload.unreachable": 503,
+    "cluster.away": 503,
+    "cluster.silent": 503,
 }
 """Everything else is wrong with the archive: 422."""
 PIECE = {
@@ -65,22 +69,23 @@ PIECE = {
 async def begin(request: Request, plane: Plane, caller: Caller, body: wire.UploadRequest) -> Response:
     """The archive must be a gzip-compressed tar file with regular files and folders only."""
 
-    def unit(connection: Connection) -> Bounds:
+    def unit(connection: Connection) -> tuple[Bounds, str]:
         project = organization_store.project(connection, body.project_id)
         if project is None or not caller.may(Action.WORKLOAD_SUBMIT, project.name, project.department):
             raise denied()
-        return _bounds(plane, connection)
+        return _bounds(plane, connection), project.cluster
 
-    bounds = await plane.read(unit)
+    bounds, cluster = await plane.read(unit)
     if body.archive_bytes > bounds.size_bytes:
         what = f"the folder is larger than the maximum of {bounds.size_bytes // MIB} MiB"
         raise refused(413, "upload.too_large", what, "remove files that the job does not need", "archiveBytes")
     await _refuse_too_many(plane, caller)
     upload = Upload(id=new_id(plane.now()), owner=caller.id, project=body.project_id, size_bytes=body.archive_bytes)
     try:
-        await plane.pod_access.begin_upload(upload, bounds.total_bytes)
+        await plane.pod_access.of(cluster).begin_upload(upload, bounds.total_bytes)
     except PodAccessError as error:
         raise _refusal(error) from error
+    plane.pod_access.note_holder(upload.id, cluster)
     await plane.note(request, caller, _audited("create", upload))
     return answered(ActionResult(body=_answer(upload), status=201))
 
@@ -100,16 +105,16 @@ async def write(
     offset: Annotated[int, Parameter(ge=0, le=2**53, description="Byte offset of this piece in the archive")] = 0,
 ) -> wire.UploadAnswer:
     """Send the pieces in order. A piece may be sent again."""
-    upload = await _mine(plane, caller, upload_id)
+    held = await _mine(plane, caller, upload_id)
     piece = await request.body()
     if len(piece) > PIECE_MAX_BYTES:
         what = f"a piece may be at most {PIECE_MAX_BYTES // MIB} MiB"
         raise refused(413, "request.too_large", what, "send smaller pieces")
     try:
-        received = await plane.pod_access.write_upload(upload_id, offset, piece)
+        received = await held.access.write_upload(upload_id, offset, piece)
     except PodAccessError as error:
         raise _refusal(error) from error
-    return _answer(upload, received)
+    return _answer(held.upload, received)
 
 
 @routes.post(
@@ -120,10 +125,10 @@ async def write(
 )
 async def complete(upload_id: str, plane: Plane, caller: Caller) -> wire.UploadAnswer:
     """Returns when the files are on disk. A refused archive is deleted."""
-    await _mine(plane, caller, upload_id)
+    held = await _mine(plane, caller, upload_id)
     bounds = await plane.read(lambda connection: _bounds(plane, connection))
     try:
-        return _answer(await plane.pod_access.finish_upload(upload_id, bounds))
+        return _answer(await held.access.finish_upload(upload_id, bounds))
     except PodAccessError as error:
         raise _refusal(error) from error
 
@@ -135,17 +140,20 @@ async def complete(upload_id: str, plane: Plane, caller: Caller) -> wire.UploadA
     summary="Delete an upload that no job uses",
 )
 async def remove(upload_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    upload = await _mine(plane, caller, upload_id)
+    held = await _mine(plane, caller, upload_id)
     if await plane.read(lambda connection: workload_store.one(connection, upload_id)) is not None:
         raise refused(409, "upload.in_use", "a job uses this upload", "delete the job; the upload is deleted with it")
-    await plane.pod_access.remove_upload(upload_id)
-    await plane.note(request, caller, _audited("delete", upload))
+    try:
+        await held.access.remove_upload(upload_id)
+    except PodAccessError as error:
+        raise _refusal(error) from error
+    await plane.note(request, caller, _audited("delete", held.upload))
     return Response(None, 204)
 
 
 async def _refuse_too_many(plane: Plane, caller: Caller) -> None:
     """One user cannot fill the disk with uploads that no job uses."""
-    mine = [each.id for each in await plane.pod_access.uploads() if each.owner == caller.id]
+    mine = [each.upload.id for each in await all_uploads(plane) if each.upload.owner == caller.id]
 
     def unit(connection: Connection) -> int:
         return sum(workload_store.one(connection, each) is None for each in mine)
@@ -156,12 +164,12 @@ async def _refuse_too_many(plane: Plane, caller: Caller) -> None:
         raise refused(429, "upload.too_many", what, "submit or delete them; after an hour they are removed")
 
 
-async def _mine(plane: Plane, caller: Caller, upload_id: str) -> Upload:
+async def _mine(plane: Plane, caller: Caller, upload_id: str) -> HeldUpload:
     """The caller's own upload; another user's is reported as unknown."""
-    upload = await plane.pod_access.claim_upload(upload_id)
-    if upload is None or upload.owner != caller.id:
-        raise unknown("upload", upload_id, is_hidden=upload is not None)
-    return upload
+    held = await find_upload(plane, upload_id)
+    if held is None or held.upload.owner != caller.id:
+        raise unknown("upload", upload_id, is_hidden=held is not None)
+    return held
 
 
 def _bounds(plane: Plane, connection: Connection) -> Bounds:
@@ -204,8 +212,9 @@ async def keep_tidy(plane: Plane) -> None:
 
 async def sweep(plane: Plane) -> None:
     """Remove uploads of workloads that are gone, and uploads that no job used in time."""
-    for upload in await plane.pod_access.uploads():
-        row = await plane.read(partial(workload_store.one, workload_id=upload.id))
-        is_over = upload.age_s > LEFT_OVER_S if row is None else row.gone_at is not None
+    for held in await all_uploads(plane):
+        row = await plane.read(partial(workload_store.one, workload_id=held.upload.id))
+        is_over = held.upload.age_s > LEFT_OVER_S if row is None else row.deleted_at is not None
         if is_over:
-            await plane.pod_access.remove_upload(upload.id)
+            with suppress(PodAccessError):  # its cluster went away; the next round tries again
+                await held.access.remove_upload(held.upload.id)

@@ -22,6 +22,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from fairpool.api.tunnel import PING_S
 from fairpool.control.attempts import network_of
 from fairpool.control.guard import PEER_UID
 from fairpool.control.refusal import Refused, refused
@@ -292,6 +293,8 @@ class Server(uvicorn.Server):
             lifespan="off",
             server_header=False,
             proxy_headers=False,  # clients can forge them
+            ws_ping_interval=PING_S,
+            ws_ping_timeout=PING_S,
             **options,
         )
         config.load()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from fairpool.agent.exec_client import AttachSession, ExecSession
 from fairpool.agent.pod_log import LogChunk
 from fairpool.agent.supervisor import Supervisor
 from fairpool.api.shell import Channel, Frame, ended
-from fairpool.control.pod_access import LogRange, PodAccessError, PodAddress, ShellSession
+from fairpool.control.pod_access import LogPiece, LogRange, PodAccessError, PodAddress, PortStream, ShellSession
 from fairpool.model.ids import PodId
 from fairpool.model.problem import Problem
 from fairpool.model.upload import Bounds, Upload
@@ -26,6 +26,8 @@ from fairpool.model.upload import Bounds, Upload
 T = TypeVar("T")
 
 READ_BYTES = 65536
+CHUNK_BYTES, PIECE_BYTES = 1 << 18, 1 << 16
+"""Of a log: read at a time, and passed on at a time."""
 READ_AGAIN_S, READ_RARELY_S = 0.05, 0.5
 """Between two reads of a log that is followed: often while output comes, less when none does."""
 DRAIN_S = 0.1
@@ -46,19 +48,22 @@ class LocalPodAccess:
         self._unpackers.shutdown(wait=False, cancel_futures=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def read_log(self, pod: PodAddress, wanted: LogRange, *, follow: bool) -> AsyncIterator[bytes]:
+    async def read_log(self, pod: PodAddress, wanted: LogRange, *, follow: bool) -> AsyncGenerator[LogPiece]:
         """What the pod wrote; raises `PodAccessError`."""
         stamped = wanted.timestamps
         offset = wanted.offset if wanted.tail is None and wanted.since is None else None
         chunk = await self._chunk(pod, offset=offset, tail_lines=wanted.tail, since_ms=wanted.since, timestamps=stamped)
         pause_s = READ_AGAIN_S
         expected = chunk.offset if offset is None else offset
+        if not chunk.data and follow:
+            yield LogPiece(b"", chunk.next_offset)  # where it is followed from
         while True:
             if chunk.data and chunk.offset > expected:
-                yield _gap(chunk.offset - expected)
+                yield LogPiece(_gap(chunk.offset - expected), chunk.offset)
             if chunk.data:
                 pause_s = READ_AGAIN_S
-                yield chunk.data
+                for data, following in chunk.parts(PIECE_BYTES):
+                    yield LogPiece(data, following)
             elif not follow or chunk.is_complete:
                 return
             else:
@@ -79,6 +84,13 @@ class LocalPodAccess:
         if isinstance(begun, Problem):
             raise PodAccessError(begun)
         return ExecShell(begun, is_terminal=tty)
+
+    async def open_port(self, pod: PodAddress, port: int) -> PortStream:
+        """A connection to a port of the pod; raises `PodAccessError`."""
+        connected = await self._in_thread(lambda: self._supervisor.connect(PodId(pod.pod), port))
+        if isinstance(connected, Problem):
+            raise PodAccessError(connected)
+        return LocalPort(*await asyncio.open_connection(sock=connected, limit=READ_BYTES))
 
     async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
         """What the job reports about itself; read only on request."""
@@ -126,7 +138,9 @@ class LocalPodAccess:
             raise PodAccessError(Problem("claim.not_set_aside", what, "try again, or choose another name")) from error
 
     async def _chunk(self, pod: PodAddress, **wanted: int | None) -> LogChunk:
-        chunk = await self._in_thread(lambda: self._supervisor.read_log(PodId(pod.pod), **wanted))
+        chunk = await self._in_thread(
+            lambda: self._supervisor.read_log(PodId(pod.pod), limit_bytes=CHUNK_BYTES, **wanted)
+        )
         if isinstance(chunk, Problem):
             raise PodAccessError(chunk)
         return chunk
@@ -228,6 +242,31 @@ class AttachShell:
         if not self._is_closed:
             self._is_closed = True
             self._session.close()
+
+
+class LocalPort:
+    """A connection to a port of a pod."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def send(self, data: bytes) -> None:
+        with suppress(OSError):  # the program has closed it; `receive` reports that
+            self._writer.write(data)
+            await self._writer.drain()
+
+    async def end(self) -> None:
+        with suppress(OSError, RuntimeError):
+            self._writer.write_eof()
+
+    async def receive(self) -> bytes | None:
+        try:
+            return await self._reader.read(READ_BYTES) or None
+        except OSError:
+            return None
+
+    async def close(self) -> None:
+        self._writer.close()
 
 
 def _gap(missing: int) -> bytes:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from fairpool.model.ids import PoolName
 from fairpool.scheduler.allocate import allocate, start_what_can
-from fairpool.scheduler.columns import NOTHING, NOWHERE, Columns
 from fairpool.scheduler.consolidate import consolidate
 from fairpool.scheduler.decision import Plan, Verdict, WaitsForVictims
 from fairpool.scheduler.fairshare import fair_shares
@@ -14,24 +13,27 @@ from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.plan_builder import PlanBuilder
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.preempt import preempt
-from fairpool.scheduler.queues import RESOURCES
+from fairpool.scheduler.prepared import Prepared, prepare
 from fairpool.scheduler.reclaim import reclaim
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.solver import Solver
 from fairpool.scheduler.stale_gangs import end_stale
 from fairpool.scheduler.trial import Trial
-from fairpool.scheduler.validation import clean
 
 
 def plan(snapshot: Snapshot) -> Plan:
-    """Decide for one node pool."""
-    rows, problems = clean(snapshot)
-    columns = Columns(rows)  # rows into columns
-    trial = Trial(columns)
+    """Decide for one node pool, from the rows alone."""
+    return decide(prepare(snapshot))
+
+
+def decide(prepared: Prepared) -> Plan:
+    """Decide for one node pool. What is prepared stays as it is, and can be decided again or prepared from."""
+    trial = Trial(prepared.columns)
+    columns = trial.columns
     share(trial)  # what each queue may fairly hold now
     placer = Placer(trial)
     solver = Solver(placer)
-    builder = PlanBuilder(placer, problems)
+    builder = PlanBuilder(placer, prepared.problems)
     for each in columns.policy.passes:
         match each:
             case Pass.ALLOCATE:  # place what fits, neediest queue first
@@ -62,16 +64,5 @@ def next_pool(wanted: Sequence[PoolName], current: PoolName, verdict: Verdict | 
 
 
 def share(trial: Trial) -> None:
-    """Fill in what queues ask for, and their fair shares."""
-    columns = trial.columns
-    queues = columns.queues
-    queues.request = [list(held) for held in queues.held]
-    for pod, row in enumerate(columns.pods):
-        queue = columns.queue_of[columns.group_of[pod]]
-        if queue == NOWHERE or columns.hold[pod] != NOTHING or row.gated:
-            continue
-        need = columns.waiting_need(pod)
-        for level in queues.path[queue]:
-            for resource in RESOURCES:
-                queues.request[level][resource] += need[resource]
-    fair_shares(queues, columns.policy)
+    """Work out the fair shares of queues, from what they hold and ask for."""
+    fair_shares(trial.columns.queues, trial.columns.policy)

@@ -6,7 +6,6 @@ is committed first, and survives the process where there is a file. Time is the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -25,10 +24,9 @@ from fairpool.api.clusters import (
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.nodes import ClusterRequest
 from fairpool.api.workload_spec import Kind, Source
-from fairpool.control import cluster_sync, clusters, declarations, items, organization, preferences, removal
+from fairpool.control import cluster_sync, clusters, declarations, organization, preferences, removal
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, refused, unknown
-from fairpool.control.resource_request import requested_gpus_milli
 from fairpool.control.settings import Settings
 from fairpool.control.store import changes
 from fairpool.control.store import clusters as cluster_store
@@ -37,6 +35,7 @@ from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection, Database, Synchronous
 from fairpool.control.store.migrations import create_in_memory, upgrade
 from fairpool.control.store.trouble import Unavailable as Unavailable
+from fairpool.control.workload_documents import Declaration, declaration_in, declaration_of, report_of
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, WorkloadId
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.organization import GraceRules, NodeOverrides, Organization, ProjectRules, name_of_queue
@@ -112,7 +111,7 @@ class ControlDriver:
         def unit(connection: Connection) -> None:
             known = workload_store.one(connection, spec.id)
             if known is not None:
-                if known.gone_at is None and declarations.declaration_of(known) == WorkloadWire.of(spec):
+                if known.deleted_at is None and declaration_of(known).workload == WorkloadWire.of(spec):
                     return
                 raise refused(409, "workload.exists", f"workload id {spec.id} is already used", "choose another id")
             project = organization_store.project(connection, spec.project)
@@ -120,27 +119,28 @@ class ControlDriver:
                 raise unknown("project", spec.project)
             if project.phase != "Ready":
                 raise refused(409, "project.deleting", f"project {project.name} is being deleted", "use another one")
-            facts = _facts(spec, project.department, project.cluster)
-            details = items.details_of(spec.id, USER, "", "{}")
-            declarations.declare(self._plane, connection, spec, facts, details)
+            kind = Kind.DISTRIBUTED if spec.leader is not None else KINDS[spec.kind]
+            values = {"kind": kind.value, "department": project.department, "cluster": project.cluster}
+            declaration = _declaration(WorkloadWire.of(spec))
+            declarations.declare(self._plane, connection, spec, declaration, **values, submitted_by=USER)
 
         return self._write(unit)
 
     def suspend(self, workload: WorkloadId) -> Problem | None:
-        return self._set_want(workload, DesiredState.STOP)
+        return self._set_desired_state(workload, DesiredState.STOP)
 
     def resume(self, workload: WorkloadId) -> Problem | None:
         """Run what was suspended, or came to an end before its work was done."""
-        return self._set_want(workload, DesiredState.RUN)
+        return self._set_desired_state(workload, DesiredState.RUN)
 
     def delete(self, workload: WorkloadId, *, force: bool = False) -> Problem | None:
         """Its pods leave, without grace if forced; the declaration goes once the cluster reports that none is left."""
-        return self._set_want(workload, DesiredState.DELETE, force=force)
+        return self._set_desired_state(workload, DesiredState.DELETE, force=force)
 
-    def _set_want(self, workload: WorkloadId, want: DesiredState, *, force: bool = False) -> Problem | None:
+    def _set_desired_state(self, workload: WorkloadId, desired: DesiredState, *, force: bool = False) -> Problem | None:
         return self._write(
-            lambda connection: declarations.set_want(
-                self._plane, connection, self._known(connection, workload), want, USER, force=force
+            lambda connection: declarations.set_desired_state(
+                self._plane, connection, self._known(connection, workload), desired, USER, force=force
             )
         )
 
@@ -149,15 +149,14 @@ class ControlDriver:
 
         def unit(connection: Connection) -> None:
             row = self._known(connection, workload)
-            spec = declarations.declaration_of(row)
+            declaration = declaration_of(row)
+            spec = declaration.workload
             if spec.want is DesiredState.DELETE:
                 raise refused(409, "workload.being_deleted", f"{row.name} is being deleted", "submit it again")
             changed = _resized(spec, pods, minimum)
             if changed != spec:
-                facts = json.loads(row.facts) | _facts(changed.to_spec(), row.department, row.cluster)
-                gpus_milli = requested_gpus_milli(changed.to_spec())
-                values = {"facts": items.text(facts), "requested_gpus_milli": gpus_milli}
-                declarations.redeclare(self._plane, connection, row, changed, **values)
+                new = declaration.changed(changed)
+                declarations.redeclare(self._plane, connection, row, new, changed.to_spec())
 
         return self._write(unit)
 
@@ -313,10 +312,10 @@ class ControlDriver:
     def workload(self, workload: WorkloadId) -> WorkloadReport | None:
         """Its last report."""
         row = self._row(workload)
-        return None if row is None else declarations.report_of(row)
+        return None if row is None else report_of(row)
 
     def workloads(self) -> list[WorkloadReport]:
-        reports = (declarations.report_of(row) for row in self._rows())
+        reports = (report_of(row) for row in self._rows())
         return sorted((report for report in reports if report is not None), key=lambda report: report.id)
 
     def nodes(self) -> list[NodeReport]:
@@ -335,11 +334,11 @@ class ControlDriver:
 
     def _row(self, workload: WorkloadId) -> Any:
         row = self._database.read_now(lambda connection: workload_store.one(connection, workload))
-        return None if row is None or row.gone_at is not None else row
+        return None if row is None or row.deleted_at is not None else row
 
     def _known(self, connection: Connection, workload: WorkloadId) -> Any:
         row = workload_store.one(connection, workload)
-        if row is None or row.gone_at is not None:
+        if row is None or row.deleted_at is not None:
             raise unknown("workload", workload)
         return row
 
@@ -356,13 +355,12 @@ class ControlDriver:
 # A text is a value that does not change, and is asked for again and again.
 @lru_cache(maxsize=4096)
 def _spec(declaration: str) -> WorkloadSpec:
-    return WorkloadWire.from_json(declaration).to_spec()
+    return declaration_in(declaration).workload.to_spec()
 
 
-def _facts(spec: WorkloadSpec, department: str, cluster: str) -> dict[str, Any]:
-    kind = Kind.DISTRIBUTED if spec.leader is not None else KINDS[spec.kind]
-    return items.facts_of_spec(
-        spec, kind, department=department, cluster=cluster, submitted_by=USER, source=Source.OTHER, labels={}
+def _declaration(workload: WorkloadWire) -> Declaration:
+    return Declaration(
+        workload=workload, request={}, command_line="", source=Source.OTHER, labels={}, framework=None, addresses=()
     )
 
 

@@ -157,7 +157,7 @@ def _mark(options: GlobalOptions, name: str, change: Change, done: str) -> None:
 
 def overrides_of(node: NodeAnswer) -> Overrides:
     """What administrators have set on a node, every field of it."""
-    said: Overrides = document(node.marks)
+    said: Overrides = document(node.overrides)
     return {"cordoned": False, "taints": [], "labels": {}} | said
 
 

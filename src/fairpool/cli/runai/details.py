@@ -176,8 +176,8 @@ def pod_word(pod: PodItem) -> str:
     """The status of a pod, as the older command names it."""
     if pod.phase == "ended":
         return OUTCOME_WORDS.get(pod.outcome or "", "Unknown")
-    if pod.trouble:
-        return pod.trouble.partition(":")[0]
+    if pod.problem:
+        return pod.problem.partition(":")[0]
     return POD_WORDS.get(pod.phase, pod.phase)
 
 

@@ -186,8 +186,8 @@ def no_output(found: WorkloadItem, pods: Sequence[PodItem]) -> tuple[str, str]:
     why = found.phase_message
     if not why and ended:
         last = max(ended, key=lambda pod: pod.since)
-        why = last.detail or last.trouble or ""
-    trouble = next((pod.trouble for pod in pods if pod.current and pod.trouble), "")
+        why = last.detail or last.problem or ""
+    trouble = next((pod.problem for pod in pods if pod.current and pod.problem), "")
     because = f": {why or trouble}" if why or trouble else ""
     if found.phase in OVER:
         return f"Job {name} has no output: it is {status} and never started{because}", f"see: runai why {name}"

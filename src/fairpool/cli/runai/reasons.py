@@ -85,7 +85,7 @@ def _last_end(found: Workload, pods: Sequence[PodItem]) -> list[str]:
     if not ends or found.phase not in ("Pending", "Creating", "Initializing", "Failed"):
         return []
     last = max(ends, key=lambda pod: pod.since)
-    words = last.detail or last.trouble or last.cause or ""
+    words = last.detail or last.problem or last.cause or ""
     if not words or words in found.phase_message:
         return []
     return [f"Its last try, {last.name}, ended {ages.age(last.since)} ago: {words.rstrip('.')}."]
@@ -127,7 +127,7 @@ def pod_columns() -> list[Column[PodItem]]:
         Column("EXIT", lambda pod: "-" if pod.exit_code is None else str(pod.exit_code), spare=1),
         Column("DEVICES", lambda pod: ",".join(map(str, pod.devices)) or "-", wide=True),
         Column("ID", lambda pod: pod.id, wide=True),
-        Column("WHY", lambda pod: pod.detail or pod.cause or pod.trouble or "-", least=PROSE),
+        Column("WHY", lambda pod: pod.detail or pod.cause or pod.problem or "-", least=PROSE),
     ]
 
 

@@ -222,7 +222,8 @@ def leap_ahead(path: Path) -> None:
         )
         for table in _tables_with_revisions(connection):
             connection.execute(f'UPDATE "{table}" SET revision = revision + ?', (leap,))
-        connection.execute("UPDATE workloads SET item = json_replace(item, '$.revision', revision)")
+        if _has_column(connection, "workloads", "item"):  # up to version 0007
+            connection.execute("UPDATE workloads SET item = json_replace(item, '$.revision', revision)")
         connection.execute("COMMIT")
     with path.open("rb") as file:
         os.fsync(file.fileno())
@@ -234,3 +235,8 @@ def _tables_with_revisions(connection: sqlite3.Connection) -> list[str]:
         WHERE one.type = 'table' AND its.name = 'revision' ORDER BY one.name
     """
     return [name for (name,) in connection.execute(query)]
+
+
+def _has_column(connection: sqlite3.Connection, table: str, column: str) -> bool:
+    query = "SELECT 1 FROM pragma_table_info(?) WHERE name = ?"
+    return connection.execute(query, (table, column)).fetchone() is not None

@@ -8,7 +8,8 @@ from sqlalchemy import Connection, Table, bindparam, delete, func, insert, or_, 
 from sqlalchemy.engine import Row
 
 from fairpool.control.store.compiled import Compiled
-from fairpool.control.store.tables import departments, node_marks, node_pools, projects, workloads
+from fairpool.control.store.tables import departments, node_pools, projects, workloads
+from fairpool.control.store.tables import node_overrides as overrides_table
 from fairpool.model.ids import Instant
 
 _PROJECT = Compiled(select(projects).where(projects.c.name == bindparam("name")))
@@ -17,7 +18,7 @@ _DEPARTMENT = Compiled(select(departments).where(departments.c.name == bindparam
 _DEPARTMENTS = Compiled(select(departments).order_by(departments.c.name))
 _POOL = Compiled(select(node_pools).where(node_pools.c.name == bindparam("name")))
 _POOLS = Compiled(select(node_pools).order_by(node_pools.c.name))
-_OVERRIDES = Compiled(select(node_marks).order_by(node_marks.c.cluster, node_marks.c.node))
+_OVERRIDES = Compiled(select(overrides_table).order_by(overrides_table.c.cluster, overrides_table.c.node))
 
 
 def project(connection: Connection, name: str) -> Any:
@@ -67,19 +68,19 @@ def node_overrides(connection: Connection) -> list[Any]:
     return _OVERRIDES.rows(connection)
 
 
-_STATE_OF_MARKS = Compiled(select(func.max(node_marks.c.revision).label("latest")))
+_STATE_OF_OVERRIDES = Compiled(select(func.max(overrides_table.c.revision).label("latest")))
 
 
 def state_of_node_overrides(connection: Connection) -> int:
     """Another whenever a mark was set or changed."""
-    return int(_STATE_OF_MARKS.one(connection)[0] or 0)
+    return int(_STATE_OF_OVERRIDES.one(connection)[0] or 0)
 
 
 def set_node_overrides(connection: Connection, cluster: str, node: str, document: str, revision: int) -> None:
-    where = (node_marks.c.cluster == cluster) & (node_marks.c.node == node)
+    where = (overrides_table.c.cluster == cluster) & (overrides_table.c.node == node)
     values = {"document": document, "revision": revision}
-    if connection.execute(update(node_marks).where(where).values(**values)).rowcount == 0:
-        connection.execute(insert(node_marks).values(cluster=cluster, node=node, **values))
+    if connection.execute(update(overrides_table).where(where).values(**values)).rowcount == 0:
+        connection.execute(insert(overrides_table).values(cluster=cluster, node=node, **values))
 
 
 def add(connection: Connection, table: Table, **values: object) -> None:
@@ -107,8 +108,8 @@ def parents(connection: Connection) -> dict[str, str]:
 
 def work_in(connection: Connection, project_name: str) -> list[Row[Any]]:
     """Workloads of a project that are not gone."""
-    query = select(workloads.c.id, workloads.c.name, workloads.c.want, workloads.c.phase)
-    query = query.where(workloads.c.project == project_name, workloads.c.gone_at.is_(None))
+    query = select(workloads.c.id, workloads.c.name, workloads.c.desired_state, workloads.c.phase)
+    query = query.where(workloads.c.project == project_name, workloads.c.deleted_at.is_(None))
     return list(connection.execute(query.order_by(workloads.c.id)))
 
 
@@ -116,7 +117,7 @@ def use_by_project(connection: Connection) -> dict[str, tuple[int, int]]:
     """Workloads that are not gone and GPUs they hold, in thousandths, by project."""
     query = (
         select(workloads.c.project, func.count(), func.sum(workloads.c.allocated_gpus_milli))
-        .where(workloads.c.gone_at.is_(None))
+        .where(workloads.c.deleted_at.is_(None))
         .group_by(workloads.c.project)
     )
     return {name: (number, int(held or 0)) for name, number, held in connection.execute(query)}

@@ -117,15 +117,15 @@ node_pools = Table(
     Column("revision", BigInteger, nullable=False),
 )
 
-node_marks = Table(
-    "node_marks",
+node_overrides = Table(
+    "node_overrides",
     metadata,
     Column("cluster", String(64), primary_key=True),
     Column("node", String(256), primary_key=True),
     Column("document", Text, nullable=False),
     Column("revision", BigInteger, nullable=False),
 )
-"""What an administrator said about a node; what the cluster says about it is in `nodes`."""
+"""What an administrator set for a node; what the cluster reports about it is in `nodes`."""
 
 preferences = Table(
     "preferences",
@@ -173,9 +173,9 @@ queue_reports = Table(
     Column("document", Text, nullable=False),
 )
 
-# Lists are of what is there, however much more is only remembered. Each index holds all that a page needs to be chosen
-# in order, since to look into the rows themselves costs a hundred times as much: they are long.
-_THERE = text("gone_at IS NULL")
+# Lists show workloads that are not deleted, however many deleted ones are kept. Each index holds everything that a page
+# is selected and sorted by, since the rows themselves are long.
+_EXISTING = text("deleted_at IS NULL")
 
 workloads = Table(
     "workloads",
@@ -190,27 +190,44 @@ workloads = Table(
     Column("submitted_by", String(256), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("requested_gpus_milli", BigInteger, nullable=False),
-    Column("want", String(16), nullable=False),
+    Column("desired_state", String(16), nullable=False),
     Column("run", Integer, nullable=False),
-    Column("request", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
     Column("declaration", Text, nullable=False),
-    Column("facts", Text, nullable=False),
     # from here on: what the cluster reported
-    Column("phase", String(16), nullable=False),
     Column("report", Text),
+    Column("report_revision", BigInteger, nullable=False, server_default="0"),
+    Column("deleted_at", BigInteger),
+    # from here on: what follows from both
+    Column("phase", String(16), nullable=False),
+    Column("status", String(64), nullable=False, server_default=""),
     Column("allocated_gpus_milli", BigInteger, nullable=False),
     Column("running_pods", Integer, nullable=False),
     Column("started_at", BigInteger),
     Column("completed_at", BigInteger),
-    Column("gone_at", BigInteger),
-    # made of both, so that a list needs no more than this column
-    Column("item", Text, nullable=False),
-    Column("revision", BigInteger, nullable=False),
+    Column("urls", Text),
     Index("ix_workloads_created_at", "created_at"),
-    # Only the deleted ones: a list of those that are there must not be led to it.
-    Index("ix_workloads_gone_at", "gone_at", sqlite_where=text("gone_at IS NOT NULL")),
+    # Only the deleted ones: a list of the others must not be led to it.
+    Index(
+        "ix_workloads_deleted_at",
+        "deleted_at",
+        sqlite_where=text("deleted_at IS NOT NULL"),
+        postgresql_where=text("deleted_at IS NOT NULL"),
+    ),
+    Index(
+        "ix_workloads_with_urls",
+        "cluster",
+        sqlite_where=text("urls IS NOT NULL"),
+        postgresql_where=text("urls IS NOT NULL"),
+    ),
     *(
-        Index(f"ix_workloads_there_{'_'.join(columns)}", *columns, "id", sqlite_where=_THERE, postgresql_where=_THERE)
+        Index(
+            f"ix_workloads_existing_{'_'.join(columns)}",
+            *columns,
+            "id",
+            sqlite_where=_EXISTING,
+            postgresql_where=_EXISTING,
+        )
         for columns in (
             ("created_at",),
             ("name",),
@@ -220,18 +237,38 @@ workloads = Table(
         )
     ),
 )
-"""`name_key` holds the name as long as it is taken: a workload that is being deleted has given it up."""
+"""A workload: columns, and two documents because it has two writers.
+
+`declaration` is written by requests and `report` by the cluster's reports, each read and written whole
+(`control/workload_documents.py`). One document for both would make a suspend and a report, which arrive at any time,
+overwrite each other's half. Columns hold what lists filter, sort and count by, what permissions are checked by, and
+what other rows refer to. Answers are not stored: they are rendered from the row (`control/items.py`), so that an
+upgrade shows every workload in its own way. The last columns follow from both documents; `control/workload_columns.py`
+computes them whenever one of the two changes.
+
+`name_key` holds the name as long as it is taken: a workload that is being deleted has given it up. `urls` are the
+addresses that its running pods have, with spaces between: not those that another workload had first.
+"""
+
+workload_labels = Table(
+    "workload_labels",
+    metadata,
+    Column("workload", String(64), primary_key=True),
+    Column("key", String(320), primary_key=True),
+    Column("value", Text, nullable=False),
+)
+"""Labels of workloads, for filters; the declaration has them too."""
 
 pods = Table(
     "pods",
     metadata,
     Column("id", String(128), primary_key=True),
     Column("workload", String(64), nullable=False, index=True),
-    Column("place", Integer, nullable=False),
+    Column("pod_index", Integer, nullable=False),
     Column("incarnation", Integer, nullable=False),
     Column("phase", String(16), nullable=False),
     Column("document", Text, nullable=False),
-    Column("seen_at", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
     Column("since", BigInteger, nullable=False),
 )
 """Pods as last reported. Those that were replaced are history: they go with their workload, or when many more

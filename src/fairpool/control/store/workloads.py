@@ -2,65 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BindParameter,
     Column,
     ColumnElement,
     Connection,
+    Integer,
     String,
     bindparam,
     delete,
     false,
     func,
     insert,
-    literal_column,
     or_,
     select,
     update,
 )
 from sqlalchemy.engine import Row
 
+from fairpool.api.clusters import Span
 from fairpool.control.filters import Filter, Operator
-from fairpool.control.store.compiled import Compiled, CompiledIn
-from fairpool.control.store.tables import events, holdings, pods, workloads
-from fairpool.model.ids import Instant
+from fairpool.control.store.compiled import Compiled, CompiledIn, bounds
+from fairpool.control.store.tables import events, holdings, pods, workload_labels, workloads
+from fairpool.control.workload_documents import BURIED
 
 _INSERT = Compiled(insert(workloads))
 _ONE = Compiled(select(workloads).where(workloads.c.id == bindparam("id")))
-_SHOWN = Compiled(
-    select(
-        workloads.c.item,
-        workloads.c.facts,
-        workloads.c.request,
-        workloads.c.project,
-        workloads.c.department,
-        workloads.c.kind,
-        workloads.c.revision,
-        workloads.c.gone_at,
-    ).where(workloads.c.id == bindparam("id"))
-)
 _SOME = CompiledIn(lambda ids: select(workloads).where(workloads.c.id.in_(ids)))
-_ITEMS = CompiledIn(
-    lambda ids: select(workloads.c.id, workloads.c.item, workloads.c.project).where(workloads.c.id.in_(ids))
-)
+_KEY = (workloads.c.id, workloads.c.revision, workloads.c.report_revision)
+_KEYS = CompiledIn(lambda ids: select(*_KEY, workloads.c.project).where(workloads.c.id.in_(ids)))
 _DECLARED = Compiled(
     select(workloads)
-    .where(workloads.c.cluster == bindparam("of"), workloads.c.gone_at.is_(None))
+    .where(workloads.c.cluster == bindparam("of"), workloads.c.deleted_at.is_(None))
     .order_by(workloads.c.created_at, workloads.c.id)
 )
 _REPORTED = Compiled(
-    select(workloads).where(
-        workloads.c.cluster == bindparam("of"), workloads.c.gone_at.is_(None), workloads.c.report.is_not(None)
+    select(workloads.c.id).where(
+        workloads.c.cluster == bindparam("of"),
+        workloads.c.deleted_at.is_(None),
+        workloads.c.report.is_not(None),
+        workloads.c.id > bindparam("after"),
+        or_(bindparam("to_the_end", type_=Integer) == 1, workloads.c.id <= bindparam("through")),
     )
 )
 _DROP_PODS = Compiled(
     delete(pods).where(
-        pods.c.workload == bindparam("of"), pods.c.place == bindparam("at"), pods.c.incarnation < bindparam("before")
+        pods.c.workload == bindparam("of"),
+        pods.c.pod_index == bindparam("at"),
+        pods.c.incarnation < bindparam("before"),
     )
 )
 _TAKEN = Compiled(select(workloads.c.id).where(workloads.c.name_key == bindparam("name_key")))
@@ -70,9 +64,8 @@ _PODS = Compiled(
 )
 _POD = Compiled(select(pods).where(pods.c.id == bindparam("id")))
 _ADD_POD = Compiled(insert(pods))
+_ADD_LABEL = Compiled(insert(workload_labels))
 _CHANGE_POD = Compiled(update(pods).where(pods.c.id == bindparam("of")))
-
-BURIED = "/"
 
 COLUMNS: dict[str, ColumnElement[Any]] = {
     "id": workloads.c.id,
@@ -88,11 +81,11 @@ COLUMNS: dict[str, ColumnElement[Any]] = {
     "createdAt": workloads.c.created_at,
     "startedAt": workloads.c.started_at,
     "completedAt": workloads.c.completed_at,
-    "desiredPhase": workloads.c.want,
+    "desiredPhase": workloads.c.desired_state,
     "runningPods": workloads.c.running_pods,
     "requestedGPU": workloads.c.requested_gpus_milli,
     "allocatedGPU": workloads.c.allocated_gpus_milli,
-    "status": func.json_extract(workloads.c.item, literal_column("'$.classicStatus'"), type_=String),
+    "status": workloads.c.status,
 }
 """What lists can be filtered and sorted by, in the words of the wire."""
 
@@ -100,13 +93,11 @@ LABEL = "labels."
 
 
 def _column(field: str) -> ColumnElement[Any]:
-    """A column, or one label, which is empty where there is none; `filters` lets no quotes into its name."""
+    """A column, or one label, which is empty where there is none."""
     if not field.startswith(LABEL):
         return COLUMNS[field]
-    key = field.removeprefix(LABEL)
-    assert not set(key) & set("\"'\\"), key
-    path: ColumnElement[str] = literal_column(f"'$.labels.\"{key}\"'")
-    return func.coalesce(func.json_extract(workloads.c.item, path), literal_column("''"), type_=String)
+    mine = (workload_labels.c.workload == workloads.c.id, workload_labels.c.key == field.removeprefix(LABEL))
+    return func.coalesce(select(workload_labels.c.value).where(*mine).scalar_subquery(), "", type_=String)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +116,31 @@ class Listing:
     limit: int = 50
 
 
-def add(connection: Connection, row: dict[str, Any]) -> bool:
+class Key(NamedTuple):
+    """A workload in one state: equal keys are rendered as equal texts."""
+
+    id: str
+    revision: int
+    report_revision: int
+
+
+def add(connection: Connection, row: dict[str, Any], labels: Mapping[str, str]) -> bool:
     """A new workload; False: its name is taken."""
     if is_taken(connection, row["name_key"]):
         return False
     _INSERT.run(connection, row)
+    _ADD_LABEL.run_all(connection, _label_rows(row["id"], labels))
     return True
+
+
+def set_labels(connection: Connection, workload_id: str, labels: Mapping[str, str]) -> None:
+    """Replace the labels that filters find it by."""
+    connection.execute(delete(workload_labels).where(workload_labels.c.workload == workload_id))
+    _ADD_LABEL.run_all(connection, _label_rows(workload_id, labels))
+
+
+def _label_rows(workload_id: str, labels: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"workload": workload_id, "key": key, "value": value} for key, value in labels.items()]
 
 
 def one(connection: Connection, workload_id: str) -> Any:
@@ -138,19 +148,14 @@ def one(connection: Connection, workload_id: str) -> Any:
     return _ONE.one(connection, {"id": workload_id})
 
 
-def shown(connection: Connection, workload_id: str) -> Any:
-    """What is needed to answer a user, and no more."""
-    return _SHOWN.one(connection, {"id": workload_id})
-
-
 def some(connection: Connection, ids: Sequence[str]) -> dict[str, Any]:
     """Their rows, by id; of those that there are."""
     return {row.id: row for row in _SOME.rows(connection, ids)}
 
 
-def items_of(connection: Connection, ids: Sequence[str]) -> dict[str, Any]:
-    """What is shown of these and whose they are, and nothing else that is long."""
-    return {row.id: row for row in _ITEMS.rows(connection, ids)}
+def keys_of(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[Key, str]]:
+    """The keys of these and their projects, by id."""
+    return {row.id: (Key._make(row[:3]), row.project) for row in _KEYS.rows(connection, ids)}
 
 
 def declared(connection: Connection, cluster: str) -> list[Any]:
@@ -160,7 +165,7 @@ def declared(connection: Connection, cluster: str) -> list[Any]:
 
 def count_in_cluster(connection: Connection, cluster: str) -> int:
     """Workloads of which something may be left there."""
-    query = select(func.count()).where(workloads.c.cluster == cluster, workloads.c.gone_at.is_(None))
+    query = select(func.count()).where(workloads.c.cluster == cluster, workloads.c.deleted_at.is_(None))
     return int(connection.execute(query).scalar_one())
 
 
@@ -182,7 +187,7 @@ def leaving(connection: Connection, project: str, name: str) -> str | None:
             workloads.c.project == project,
             workloads.c.name == name,
             workloads.c.name_key.is_(None),
-            workloads.c.gone_at.is_(None),
+            workloads.c.deleted_at.is_(None),
         )
         .order_by(workloads.c.created_at.desc(), workloads.c.id.desc())
         .limit(1)
@@ -205,10 +210,11 @@ def change(connection: Connection, workload_id: str, **values: Any) -> None:
     _CHANGE.run(connection, {"of": workload_id, **values})
 
 
-def page(connection: Connection, listing: Listing) -> list[str]:
-    """The items of one page, and one more if there is another page."""
+def page(connection: Connection, listing: Listing) -> list[Key]:
+    """The keys of one page, and one more if there is another page."""
     values = {**_values(listing), "offset": listing.offset, "limit": listing.limit + 1}
-    return _page_of(_shape(listing), listing.sort_by, listing.descending).column(connection, values)
+    rows = _page_of(_shape(listing), listing.sort_by, listing.descending).rows(connection, values)
+    return [Key._make(row) for row in rows]
 
 
 def count(connection: Connection, listing: Listing) -> int:
@@ -220,31 +226,24 @@ WAITS = ("Creating", "Pending")
 
 
 def busy(connection: Connection) -> list[Row[Any]]:
-    """What is shown of everything that runs, starts or holds a GPU, by project and name."""
-    there = workloads.c.gone_at.is_(None)
-    query = select(workloads.c.item, workloads.c.project, workloads.c.department).where(
-        there, or_(workloads.c.phase.in_(RUNS), workloads.c.allocated_gpus_milli > 0)
-    )
+    """Key, project and department of everything that runs, starts or holds a GPU, by project and name."""
+    is_busy = or_(workloads.c.phase.in_(RUNS), workloads.c.allocated_gpus_milli > 0)
+    query = select(*_KEY, workloads.c.project, workloads.c.department)
+    query = query.where(workloads.c.deleted_at.is_(None), is_busy)
     return list(connection.execute(query.order_by(workloads.c.project, workloads.c.name, workloads.c.id)))
 
 
-def urls_taken(connection: Connection, row: Any, urls: Sequence[str]) -> set[str]:
-    """Those of these addresses that are shown of another workload in the same cluster."""
-    others = (workloads.c.cluster == row.cluster, workloads.c.gone_at.is_(None), workloads.c.id != row.id)
-    return {
-        url
-        for url in urls
-        if connection.execute(
-            select(workloads.c.id).where(*others, workloads.c.item.contains(f'"{url}"', autoescape=True)).limit(1)
-        ).first()
-    }
+def urls_of_others(connection: Connection, row: Any) -> list[str]:
+    """The addresses of all other workloads in the same cluster, as their columns hold them."""
+    query = select(workloads.c.urls).where(workloads.c.cluster == row.cluster, workloads.c.urls.is_not(None))
+    return list(connection.execute(query.where(workloads.c.id != row.id)).scalars())
 
 
 def waiting(connection: Connection) -> list[Row[Any]]:
     """Project, department, and how many workloads wait there without holding anything."""
     columns = (workloads.c.project, workloads.c.department)
     query = select(*columns, func.count().label("number")).where(
-        workloads.c.gone_at.is_(None), workloads.c.phase.in_(WAITS), workloads.c.allocated_gpus_milli == 0
+        workloads.c.deleted_at.is_(None), workloads.c.phase.in_(WAITS), workloads.c.allocated_gpus_milli == 0
     )
     return list(connection.execute(query.group_by(*columns).order_by(*columns)))
 
@@ -266,23 +265,24 @@ def pod(connection: Connection, pod_id: str) -> Any:
 
 
 def pods_of(connection: Connection, workload_id: str) -> list[Row[Any]]:
-    query = select(pods).where(pods.c.workload == workload_id).order_by(pods.c.place, pods.c.incarnation)
+    query = select(pods).where(pods.c.workload == workload_id).order_by(pods.c.pod_index, pods.c.incarnation)
     return list(connection.execute(query))
 
 
-def unheard(connection: Connection, cluster: str, heard: set[str]) -> list[Any]:
-    """Of a whole report: what was reported before and is not in it."""
-    return [row for row in _REPORTED.rows(connection, {"of": cluster}) if row.id not in heard]
+def unheard(connection: Connection, cluster: str, heard: Set[str], span: Span) -> list[str]:
+    """Those in this range of ids that were reported before and are not among these."""
+    found = _REPORTED.column(connection, {"of": cluster, **bounds(span)})
+    return [workload for workload in found if workload not in heard]
 
 
 def projects_with_work(connection: Connection, project: str) -> bool:
-    query = select(workloads.c.id).where(workloads.c.project == project, workloads.c.gone_at.is_(None)).limit(1)
+    query = select(workloads.c.id).where(workloads.c.project == project, workloads.c.deleted_at.is_(None)).limit(1)
     return connection.execute(query).first() is not None
 
 
-def gone(connection: Connection, workload_id: str, now: Instant, item: str, revision: int) -> None:
-    values = {"gone_at": now, "name_key": None, "phase": "Deleted", "item": item, "revision": revision}
-    change(connection, workload_id, **values, allocated_gpus_milli=0, running_pods=0)
+def mark_deleted(connection: Connection, workload_id: str, **values: Any) -> None:
+    """Nothing is left of it in its cluster; it is kept as history."""
+    change(connection, workload_id, **values, name_key=None, urls=None)
     connection.execute(delete(holdings).where(holdings.c.workload == workload_id))
 
 
@@ -299,17 +299,17 @@ def set_department(connection: Connection, project: str, department: str) -> Non
     connection.execute(update(workloads).where(workloads.c.project == project).values(department=department))
 
 
-def there_in(connection: Connection, project: str) -> list[Row[Any]]:
-    """What is shown of the work in a project that is not gone."""
-    query = select(workloads.c.id, workloads.c.facts, workloads.c.item)
-    return list(connection.execute(query.where(workloads.c.project == project, workloads.c.gone_at.is_(None))))
+def existing_in(connection: Connection, project: str) -> list[str]:
+    """The ids of the workloads in a project that are not deleted."""
+    query = select(workloads.c.id).where(workloads.c.project == project, workloads.c.deleted_at.is_(None))
+    return list(connection.execute(query.order_by(workloads.c.id)).scalars())
 
 
-def drop_gone(connection: Connection, before: int, most: int) -> int:
-    """Let go of workloads that went earlier than this, with all that is known of them; says how many."""
-    query = select(workloads.c.id).where(workloads.c.gone_at < before).order_by(workloads.c.gone_at).limit(most)
+def drop_deleted(connection: Connection, before: int, most: int) -> int:
+    """Remove workloads that were deleted earlier than this, with everything about them; says how many."""
+    query = select(workloads.c.id).where(workloads.c.deleted_at < before).order_by(workloads.c.deleted_at).limit(most)
     old = list(connection.execute(query).scalars())
-    for column in (events.c.workload, pods.c.workload, holdings.c.workload, workloads.c.id):
+    for column in (events.c.workload, pods.c.workload, holdings.c.workload, workload_labels.c.workload, workloads.c.id):
         connection.execute(delete(column.table).where(column.in_(old)))
     return len(old)
 
@@ -370,7 +370,7 @@ def _values(listing: Listing) -> dict[str, Any]:
 def _page_of(shape: _Shape, sort_by: str, descending: bool) -> Compiled:
     column = COLUMNS[sort_by]
     order = column.desc() if descending else column.asc()
-    query = select(workloads.c.item).where(*_conditions(shape)).order_by(order, workloads.c.id)
+    query = select(*_KEY).where(*_conditions(shape)).order_by(order, workloads.c.id)
     return Compiled(query.offset(bindparam("offset")).limit(bindparam("limit")))
 
 
@@ -392,7 +392,7 @@ def _conditions(shape: _Shape) -> list[ColumnElement[bool]]:
             for number, (each, (field, operator)) in enumerate(zip(conditions, shape.filters, strict=True))
         ]
     else:
-        conditions.append(workloads.c.gone_at.is_(None))
+        conditions.append(workloads.c.deleted_at.is_(None))
     if shape.projects is not None:
         projects: list[BindParameter[str]] = [bindparam(f"project_{number}") for number in range(shape.projects)]
         departments: list[BindParameter[str]] = [

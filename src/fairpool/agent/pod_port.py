@@ -1,0 +1,91 @@
+"""Connects to a port that a process of a pod listens on.
+
+Pods share the network of their machine, so a port by itself may be anyone's: of another pod, or of the platform. Only
+a socket that a process of the pod has open is connected to.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from fairpool.model.problem import Problem
+
+CONNECT_S = 5.0
+LISTENING = "0A"
+TABLES = (("/proc/net/tcp", socket.AF_INET), ("/proc/net/tcp6", socket.AF_INET6))
+LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where to connect to a socket that listens on all addresses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A socket that takes connections."""
+
+    address: str
+    inode: int
+
+
+def connect(port: int, pids: Collection[int]) -> socket.socket | Problem:
+    """A connection to the port, if one of these processes listens on it."""
+    listener = _listener(port, pids)
+    if listener is None:
+        what = f"no process of the pod listens on port {port}"
+        return Problem("pod.port_closed", what, "start the program first, or name the port that it uses")
+    try:
+        connection = socket.create_connection((LOOPBACK.get(listener.address, listener.address), port), CONNECT_S)
+    except OSError as error:
+        what = f"port {port} of the pod takes no connection ({error.strerror or error})"
+        return Problem("pod.port_closed", what, "try again")
+    if _listener(port, pids) != listener:  # the program ended meanwhile, and another may have answered
+        connection.close()
+        return Problem("pod.port_closed", f"the program on port {port} has ended", "try again")
+    return connection
+
+
+def _listener(port: int, pids: Collection[int]) -> Listener | None:
+    listeners = {each.inode: each for each in _listeners(port)}
+    if not listeners:
+        return None
+    return next((listeners[inode] for pid in pids for inode in _sockets(pid) if inode in listeners), None)
+
+
+def _listeners(port: int) -> Iterator[Listener]:
+    for table, family in TABLES:
+        try:
+            with open(table, encoding="ascii") as file:
+                lines = file.readlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split()
+            address, _, number = fields[1].partition(":")
+            if fields[3] == LISTENING and int(number, 16) == port:
+                yield Listener(_address(address, family), int(fields[9]))
+
+
+def _address(text: str, family: socket.AddressFamily) -> str:
+    """An address of the kernel's table: words of 32 bits in the order of this machine."""
+    words = struct.unpack(f"={len(text) // 8}I", struct.pack(f">{len(text) // 8}I", *_words(text)))
+    return socket.inet_ntop(family, struct.pack(f">{len(words)}I", *words))
+
+
+def _words(text: str) -> list[int]:
+    return [int(text[start : start + 8], 16) for start in range(0, len(text), 8)]
+
+
+def _sockets(pid: int) -> Iterator[int]:
+    """The inodes of the sockets that a process has open."""
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return
+    for name in names:
+        with suppress(OSError, ValueError):
+            target = os.readlink(f"/proc/{pid}/fd/{name}")
+            if target.startswith("socket:["):
+                yield int(target[len("socket:[") : -1])

@@ -1,0 +1,308 @@
+"""The cluster's side of the tunnel: keeps one connection to the control plane open, and answers what comes through it.
+
+The connection is opened from here, with the cluster's token, and opened again whenever it breaks, after a pause that
+grows to half a minute. Each stream is served by a task of its own, which is cancelled when the stream is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import ssl
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI, WebSocketException
+from websockets.typing import Subprotocol
+
+from fairpool.api import tunnel as wire
+from fairpool.api.limits import PIECE_MAX_BYTES
+from fairpool.api.multiplexer import MESSAGE_MAX_BYTES, Multiplexer, ProtocolError, Stream, StreamClosed
+from fairpool.api.shell import Frame
+from fairpool.api.shell import decode as decode_shell
+from fairpool.control.pod_access import LogRange, PodAccess, PodAccessError, PodAddress, PortStream, ShellSession
+from fairpool.model.ids import Instant
+from fairpool.model.problem import Problem
+
+log = logging.getLogger("fairpool.cluster")
+
+CONNECT_S = 10.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+STABLE_S = 10.0
+"""A connection that lasted so long makes the next pause short again."""
+SCHEMES = {"http": "ws", "https": "wss"}
+PROTOCOL = 1002
+REASON_MAX = 100
+
+
+class TunnelClient:
+    """The tunnel of one cluster, in a thread of its own."""
+
+    def __init__(
+        self,
+        address: str,
+        token: str,
+        pod_access: PodAccess,
+        *,
+        ssl_context: ssl.SSLContext | None = None,
+        first_pause_s: float = FIRST_PAUSE_S,
+    ) -> None:
+        """`address` is the URL of the control plane; `pod_access` is used on the event loop of this thread only."""
+        self._address, self._token, self._pod_access = address, token, pod_access
+        self._ssl, self._first_pause_s = ssl_context, first_pause_s
+        self.trouble = "not connected yet"
+        """Why there is no connection; empty while there is one."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._is_stopping = False
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="tunnel", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Close the connection and its streams; returns whether the thread has ended."""
+        self._is_stopping = True
+        loop, running = self._loop, self._running
+        if loop is not None and running is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(running.cancel)
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    @property
+    def is_connected(self) -> bool:
+        return not self.trouble
+
+    async def run(self) -> None:
+        """Keep the connection open until cancelled."""
+        pause_s = self._first_pause_s
+        while not self._is_stopping:
+            began = time.monotonic()
+            trouble = await self._connected()
+            if trouble != self.trouble:
+                log.warning("the tunnel to the control plane is closed: %s", trouble)
+            self.trouble = trouble
+            if time.monotonic() - began >= STABLE_S:
+                pause_s = self._first_pause_s
+            # At random, so that the clusters of a control plane that was restarted do not come all at once.
+            await asyncio.sleep(random.uniform(pause_s / 2, pause_s))
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _main(self) -> None:
+        self._loop, self._running = asyncio.get_running_loop(), asyncio.current_task()
+        if self._is_stopping:
+            return
+        try:
+            await self.run()
+        except asyncio.CancelledError:
+            return
+
+    async def _connected(self) -> str:
+        """One connection, from beginning to end; returns why it ended."""
+        try:
+            async with connect(
+                tunnel_address(self._address),
+                additional_headers={"Authorization": f"Bearer {self._token}"},
+                subprotocols=[Subprotocol(each) for each in wire.SUBPROTOCOLS],
+                ssl=self._ssl,
+                compression=None,
+                max_size=MESSAGE_MAX_BYTES,
+                open_timeout=CONNECT_S,
+                ping_interval=wire.PING_S,
+                ping_timeout=wire.PING_S,
+                close_timeout=1.0,
+            ) as socket:
+                self.trouble = ""
+                log.info("tunnel connected", extra={"fields": {"control": self._address}})
+                return await serve_connection(socket, self._pod_access)
+        except InvalidStatus as error:
+            said = bytes(error.response.body or b"").decode(errors="replace")[:500]
+            return f"the control plane refused the tunnel ({error.response.status_code}): {said}".strip()
+        except (InvalidHandshake, InvalidURI) as error:
+            return f"{self._address} is not a Fairpool control plane: {error}"
+        except (OSError, TimeoutError, WebSocketException) as error:
+            return f"{self._address} does not answer: {str(error) or type(error).__name__}"
+
+
+def tunnel_address(address: str) -> str:
+    """The address of the tunnel of a control plane."""
+    parts = urlsplit(address)
+    path = parts.path.rstrip("/") + wire.PATH
+    return urlunsplit((SCHEMES.get(parts.scheme, parts.scheme), parts.netloc, path, "", ""))
+
+
+async def serve_connection(socket: ClientConnection, pod_access: PodAccess) -> str:
+    """Answer what comes through one connection until it ends; returns why it ended."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    def on_open(stream: Stream, request: bytes) -> None:
+        task = asyncio.create_task(_serve(stream, request, pod_access))
+        stream.on_closed = task.cancel
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    connection = Multiplexer(on_open)
+    sending = asyncio.create_task(connection.send_all(socket.send))
+    receiving = asyncio.create_task(_receive(socket, connection))
+    try:
+        await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
+        reason = receiving.result() if receiving.done() else "the connection was lost"
+        if receiving.done() and socket.close_code is None:
+            await socket.close(PROTOCOL, reason[:REASON_MAX])
+        return reason
+    finally:
+        connection.break_off(_LOST)
+        leaving = [sending, receiving, *tasks]
+        for task in leaving:
+            task.cancel()
+        await asyncio.gather(*leaving, return_exceptions=True)
+
+
+async def _receive(socket: ClientConnection, connection: Multiplexer) -> str:
+    try:
+        async for message in socket:
+            if isinstance(message, str):
+                return "the control plane sent text"
+            connection.received(message)
+    except ProtocolError as error:
+        log.warning("the control plane broke the rules of the tunnel: %s", error)
+        return str(error)
+    except WebSocketException:
+        pass
+    return socket.close_reason or "the connection was lost"
+
+
+_LOST = Problem("tunnel.lost", "the connection to the control plane was lost", "")
+_BUG = Problem("tunnel.failed", "the cluster failed to answer", "see the log of the cluster")
+
+
+async def _serve(stream: Stream, data: bytes, pod_access: PodAccess) -> None:
+    """One stream, from its request to its end."""
+    request = wire.read_request(data)
+    if isinstance(request, Problem):
+        stream.close(request)
+        return
+    try:
+        await _answer(stream, request, pod_access)
+    except PodAccessError as error:
+        stream.close(error.problem)
+    except StreamClosed:
+        stream.close()
+    except Exception:
+        log.exception("could not answer a request of the control plane")
+        stream.close(_BUG)
+    else:
+        stream.close()
+
+
+async def _answer(stream: Stream, request: wire.TunnelRequest, pod_access: PodAccess) -> None:
+    match request:
+        case wire.ReadLog():
+            await _send_log(stream, request, pod_access)
+        case wire.OpenShell():
+            shell = await pod_access.open_shell(_address(request.pod), request.command, request.tty)
+            await _join(stream, shell, lambda: _shell_input(stream, shell), lambda: _shell_output(stream, shell))
+        case wire.OpenPort():
+            port = await pod_access.open_port(_address(request.pod), request.port)
+            await _join(stream, port, lambda: _port_input(stream, port), lambda: _port_output(stream, port))
+        case _:
+            stream.accept()
+            body = await _body(stream)
+            await stream.send_pieces(wire.answer_text(await _one_answer(request, body, pod_access)))
+
+
+async def _one_answer(request: wire.TunnelRequest, body: bytes, pod_access: PodAccess) -> Any:
+    match request:
+        case wire.ReadReports():
+            return dict(await pod_access.reports(_address(request.pod)))
+        case wire.BeginUpload():
+            return await pod_access.begin_upload(request.upload.to_model(), request.total_bytes)
+        case wire.WriteUpload():
+            return await pod_access.write_upload(request.upload_id, request.offset, body)
+        case wire.FinishUpload():
+            done = await pod_access.finish_upload(request.upload_id, request.bounds.to_model())
+            return wire.UploadWire.of(done)
+        case wire.ClaimUpload():
+            found = await pod_access.claim_upload(request.upload_id)
+            return [] if found is None else [wire.UploadWire.of(found)]
+        case wire.ListUploads():
+            return [wire.UploadWire.of(each) for each in await pod_access.uploads()]
+        case wire.RemoveUpload():
+            return await pod_access.remove_upload(request.upload_id)
+        case wire.SetAsideClaims():
+            return await pod_access.set_aside_claims(request.project)
+    raise AssertionError(f"{request.kind} has no single answer")
+
+
+async def _body(stream: Stream) -> bytes:
+    """What follows a request."""
+    parts: list[bytes] = []
+    size = 0
+    while (data := await stream.receive()) is not None:
+        size += len(data)
+        if size > PIECE_MAX_BYTES:
+            raise PodAccessError(Problem("tunnel.too_large", "the request is too large", "send smaller pieces"))
+        parts.append(data)
+    return b"".join(parts)
+
+
+async def _send_log(stream: Stream, request: wire.ReadLog, pod_access: PodAccess) -> None:
+    since = None if request.since is None else Instant(request.since)
+    wanted = LogRange(request.offset, request.tail, since, request.timestamps)
+    pieces = pod_access.read_log(_address(request.pod), wanted, follow=request.follow)
+    stream.accept()
+    try:
+        async for piece in pieces:
+            await stream.send(wire.log_message(piece.next_offset, piece.data))
+    finally:
+        await pieces.aclose()
+
+
+async def _join(
+    stream: Stream,
+    end: ShellSession | PortStream,
+    inwards: Callable[[], Coroutine[Any, Any, None]],
+    outwards: Callable[[], Coroutine[Any, Any, None]],
+) -> None:
+    """Pass data both ways until the pod has ended its side."""
+    stream.accept()
+    into = asyncio.create_task(inwards())
+    try:
+        await outwards()
+    finally:
+        into.cancel()
+        await asyncio.gather(into, return_exceptions=True)
+        await end.close()
+
+
+async def _shell_input(stream: Stream, shell: ShellSession) -> None:
+    while (message := await stream.receive()) is not None:
+        frame = decode_shell(message)
+        if isinstance(frame, Frame):
+            await shell.send(frame)
+
+
+async def _shell_output(stream: Stream, shell: ShellSession) -> None:
+    while (frame := await shell.receive()) is not None:
+        await stream.send(frame.encode())
+
+
+async def _port_input(stream: Stream, port: PortStream) -> None:
+    while (data := await stream.receive()) is not None:
+        await port.send(data)
+    await port.end()
+
+
+async def _port_output(stream: Stream, port: PortStream) -> None:
+    while (data := await port.receive()) is not None:
+        await stream.send_pieces(data)
+
+
+def _address(pod: wire.PodWire) -> PodAddress:
+    return PodAddress(pod.cluster, pod.pod, pod.node, pod.workload)

@@ -1,0 +1,67 @@
+"""A database that version 0007 left behind: after the upgrade, the API answers as that version did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.control.control_plane import ControlPlane, control_plane, expect, gone
+from tests.control.kept import keep_database, kept_answers
+
+pytestmark = pytest.mark.slow
+
+ANSWERS = kept_answers()
+RENAMED = {"bornAt": "createdAt", "trouble": "problem", "marks": "overrides"}
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Iterator[ControlPlane]:
+    keep_database(tmp_path)
+    with control_plane(tmp_path, pod_host="127.0.0.1") as control:
+        yield control
+
+
+def in_todays_words(answer: Any) -> Any:
+    """An answer of the older version with the names that changed, and without pods of workloads that are gone."""
+    if isinstance(answer, list):
+        return [in_todays_words(each) for each in answer]
+    if not isinstance(answer, dict):
+        return answer
+    if answer.get("phase") == "Deleted":
+        answer = answer | {"runningPods": 0, "pendingPods": 0, "currentNodes": []}
+    return {RENAMED.get(name, name): in_todays_words(value) for name, value in answer.items()}
+
+
+@pytest.mark.parametrize("path", [path for path in ANSWERS if path.startswith("/")])
+def test_answers_are_those_of_the_version_that_wrote_it(control: ControlPlane, path: str) -> None:
+    assert expect(control.call("GET", path), 200) == in_todays_words(ANSWERS[path])
+
+
+def test_the_cluster_pulls_the_same_declarations(control: ControlPlane) -> None:
+    assert json.loads(control.pull().to_json()) == ANSWERS["pull"]
+
+
+def test_work_goes_on_from_where_it_was(control: ControlPlane) -> None:
+    listed = {each["name"]: each for each in expect(control.call("GET", "/api/v1/workloads"), 200)["workloads"]}
+    resumed = expect(control.call("POST", f"/api/v1/workloads/{listed['paused']['id']}/resume"), 202)
+    assert (resumed["phase"], resumed["desiredPhase"]) == ("Creating", "Running")
+    expect(control.call("DELETE", f"/api/v1/workloads/{listed['first']['id']}"), 202)
+    control.report_number = 1000
+    control.push(control.report(gone=(gone(listed["first"]["id"]), gone(listed["leaving"]["id"]))))
+    left = {each["name"] for each in expect(control.call("GET", "/api/v1/workloads"), 200)["workloads"]}
+    assert left == listed.keys() - {"first", "leaving"}
+
+
+def test_labels_and_addresses_are_found_by_filters(control: ControlPlane) -> None:
+    def named(condition: str) -> list[str]:
+        found = expect(control.call("GET", f"/api/v1/workloads?filterBy={condition}"), 200)["workloads"]
+        return sorted(each["name"] for each in found)
+
+    assert named("labels.team==serving") == ["model"]
+    assert named("labels.team!=serving") == ["done", "first", "leaving", "paused", "second", "waiting"]
+    assert named("status==Running") == ["first", "model", "paused", "second"]
+    assert named("status=@end") == ["waiting"]
