@@ -81,7 +81,9 @@ def without_one(rows: Sequence[Row], dice: random.Random) -> tuple[Row, ...]:
 def carry_out(rows: Snapshot, _: random.Random) -> Snapshot:
     """The plan is carried out at once."""
     planned = plan(rows)
-    places = {each.pod: (PodPhase.RUNNING, each.node, each.devices, None) for each in planned.binds}
+    places: dict[str, tuple[PodPhase, NodeName, tuple[int, ...], Instant | None]] = {
+        each.pod: (PodPhase.RUNNING, each.node, each.devices, None) for each in planned.binds
+    }
     places |= {each.pod: (PodPhase.PROMISED, each.node, each.devices, each.since) for each in planned.promises}
     leaving = {each.pod for each in planned.evictions}
 
@@ -143,7 +145,7 @@ def submit(rows: Snapshot, dice: random.Random) -> Snapshot:
 def change_pod(rows: Snapshot, dice: random.Random) -> Snapshot:
     """A pod is other than it was, in a way that may be impossible."""
     nodes = [None, NodeName("missing"), *(node.name for node in rows.nodes)]
-    shapes = [pod.shape for pod in rows.pods] or [None]
+    shapes: list[Any] = [pod.shape for pod in rows.pods] or [None]
     changes: list[dict[str, Any]] = [
         {"phase": dice.choice(list(PodPhase))},
         {"node": dice.choice(nodes)},
