@@ -227,10 +227,10 @@ def piece(
     number: int, span: Span | None, *levels: WorkloadReport, first: bool = False, last: bool = False, **rest: Any
 ) -> PushReport:
     """A piece that tells all workloads in this range; the last one tells all nodes and queues, too."""
-    told = {"first": first, "last": last, "workloads": span}
+    covered = {"first": first, "last": last, "workloads": span}
     if last:
-        told |= {"nodes": Span(), "queues": Span()}
-    return report(number, *levels, piece=told, **rest)
+        covered |= {"nodes": Span(), "queues": Span()}
+    return report(number, *levels, piece=covered, **rest)
 
 
 def two(seam: Seam) -> tuple[WorkloadId, WorkloadId]:

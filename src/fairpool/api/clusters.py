@@ -294,7 +294,7 @@ class PushReport(Message):
     events: tuple[EventReport, ...] = ()
 
     @property
-    def told_completely(self) -> Piece | None:
+    def covered(self) -> Piece | None:
         """What it tells completely; None: nothing."""
         return WHOLE if self.whole else self.piece
 

@@ -280,7 +280,7 @@ class Loop:
         return False
 
     def _report_state(self, now: Instant) -> None:
-        """Leave what is to be told with the link."""
+        """Leave what is to be reported with the link."""
         pending, cache = self._pending, self.cache
         changed, pending.changed_reports = pending.changed_reports, set()
         self._link.report(

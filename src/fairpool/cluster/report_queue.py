@@ -65,14 +65,14 @@ class ReportQueue:
 
     def __init__(self, cluster: str, piece_rows: int = PIECE_ROWS) -> None:
         self._cluster, self._piece_rows = cluster, piece_rows
-        self.tell_all = True  # a new loop does not know what was acknowledged before
+        self.send_all = True  # a new loop does not know what was acknowledged before
         self.even_nothing = False
         """Report even if there is nothing to tell: the answer says whether the control plane has lost something."""
         self._number = 0
         self._answered = 0
-        self._is_telling_all = self._is_first = False
+        self._is_sending_all = self._is_first = False
         self.beginnings = 0
-        """Of reports of everything, since one was told to its end."""
+        """Of reports of everything, since one was sent to its end."""
         self._workloads = Unacknowledged[WorkloadReport](lambda report: 1 + len(report.pods), tells_removals=False)
         self._gone = Unacknowledged[GoneReport](tells_removals=False)
         self._nodes = Unacknowledged[NodeReport]()
@@ -86,7 +86,7 @@ class ReportQueue:
     # --- the loop's side ---
 
     def offer(self, offered: Offered) -> None:
-        """Note what is to be told."""
+        """Note what is to be reported."""
         for workload in offered.workloads:
             self._stored.pop(workload, None)
         self._workloads.change({(key,): report for key, report in offered.workloads.items()})
@@ -116,14 +116,14 @@ class ReportQueue:
     @property
     def has_more(self) -> bool:
         """Whether there may be something to send."""
-        is_due = self.tell_all or self._is_telling_all or self.even_nothing
+        is_due = self.send_all or self._is_sending_all or self.even_nothing
         return is_due or bool(self._events) or any(each.has_changes for each in self._kinds)
 
     def next_piece(self, now: Instant, token: Token, version: int = VERSION) -> PushReport | None:
         """The next piece to send to a control plane that speaks this version; None: there is nothing to tell."""
-        if self.tell_all:
+        if self.send_all:
             self._begin()
-        if self._is_telling_all:
+        if self._is_sending_all:
             return self._piece_of_all(now, token, version)
         for key in self._workloads.settled():
             self._stored[WorkloadId(key[0])] = None
@@ -134,11 +134,11 @@ class ReportQueue:
         return self._piece_of_changes(now, token)
 
     def _begin(self) -> None:
-        self.tell_all, self._is_telling_all, self._is_first = False, True, True
+        self.send_all, self._is_sending_all, self._is_first = False, True, True
         self.beginnings += 1
         for kind in (self._workloads, self._nodes, self._queues):
             kind.begin()
-        self._gone.tell_again()
+        self._gone.send_again()
 
     def _piece_of_all(self, now: Instant, token: Token, version: int) -> PushReport:
         in_one = self._is_first and (version < PIECES_SINCE or self._weight <= self._piece_rows)
@@ -205,14 +205,14 @@ class ReportQueue:
     def acknowledge(self, report: PushReport, answer: PushAnswer) -> bool:
         """This piece is stored. False: some of its events are not."""
         self._answered, self.even_nothing, self._is_first = report.number, False, False
-        told = report.told_completely or Piece()
-        for (workload,) in self._workloads.acknowledge(told.workloads):
+        covered = report.covered or Piece()
+        for (workload,) in self._workloads.acknowledge(covered.workloads):
             self._stored[WorkloadId(workload)] = None
         self._gone.acknowledge(None)
-        self._nodes.acknowledge(told.nodes)
-        self._queues.acknowledge(told.queues)
-        if told.last:
-            self._is_telling_all, self.beginnings = False, 0
+        self._nodes.acknowledge(covered.nodes)
+        self._queues.acknowledge(covered.queues)
+        if covered.last:
+            self._is_sending_all, self.beginnings = False, 0
             for kind in (self._workloads, self._nodes, self._queues):
                 kind.end()
         if not report.events:

@@ -1,7 +1,8 @@
-"""Reports of one kind by name: their current values, which of them are acknowledged, and how far all were told.
+"""Reports of one kind by name: their current values, which of them are acknowledged, and how far all were reported.
 
-Rows are told in two ways. Normally those are taken that differ from what was acknowledged. To tell everything, all
-names are gone through in their order, a slice at a time; what changes behind the slice meanwhile is told afterwards.
+Rows are reported in two ways. Normally those are taken that differ from what was acknowledged. To report everything,
+all names are gone through in their order, a slice at a time; what changes behind the slice meanwhile is reported
+afterwards.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class Unacknowledged(Generic[Report]):
         self._sent: dict[Key, Report | None] = {}
         """What is in the piece on its way; None: that it is no more."""
         self._names: list[Key] | None = None
-        """All names in their order, while everything is being told."""
-        self._told: Key | None = ()
+        """All names in their order, while everything is being reported."""
+        self._sent_through: Key | None = ()
         """How far; None: to the end."""
 
     def change(self, changed: Mapping[Key, Report | None]) -> None:
@@ -94,7 +95,7 @@ class Unacknowledged(Generic[Report]):
     def has_changes(self) -> bool:
         return bool(self._unconfirmed)
 
-    def tell_again(self) -> None:
+    def send_again(self) -> None:
         """From now on nothing counts as acknowledged, and all of it has changed."""
         self._acknowledged.clear()
         self._sent.clear()
@@ -103,17 +104,17 @@ class Unacknowledged(Generic[Report]):
     # --- everything ---
 
     def begin(self) -> None:
-        """From now on nothing counts as acknowledged, and everything is told."""
+        """From now on nothing counts as acknowledged, and everything is reported."""
         self._acknowledged.clear()
         self._unconfirmed.clear()
         self._sent.clear()
-        self._names, self._told = sorted(self._current), ()
+        self._names, self._sent_through = sorted(self._current), ()
 
     def take_slice(self, room: int) -> tuple[list[Report], Span | None]:
-        """The next rows, and the range they tell completely; None: all were told before, or there is no room."""
-        if self._names is None or self._told is None or room <= 0:
+        """The next rows, and the range they cover completely; None: all were reported before, or there is no room."""
+        if self._names is None or self._sent_through is None or room <= 0:
             return [], None
-        first = last = bisect_right(self._names, self._told)
+        first = last = bisect_right(self._names, self._sent_through)
         while last < len(self._names) and room > 0:
             report = self._current.get(self._names[last])
             room -= 0 if report is None else self._weigh(report)
@@ -121,20 +122,20 @@ class Unacknowledged(Generic[Report]):
         rows = {key: self._current[key] for key in self._names[first:last] if key in self._current}
         self._sent = dict(rows)
         through = self._names[last - 1] if last < len(self._names) else None
-        return list(rows.values()), Span(after=self._told, through=through)
+        return list(rows.values()), Span(after=self._sent_through, through=through)
 
     def ends_with(self, span: Span | None) -> bool:
-        """Whether all is told with this slice."""
-        return self._told is None if span is None else span.through is None
+        """Whether all is reported with this slice."""
+        return self._sent_through is None if span is None else span.through is None
 
     def end(self) -> None:
-        """Everything is told."""
+        """Everything is reported."""
         self._names = None
 
     # --- what became of it ---
 
     def acknowledge(self, span: Span | None) -> list[Key]:
-        """What was sent is stored, and a range told completely. Returns the names whose current report is stored."""
+        """What was sent is stored, and a range covered completely. Returns the names whose current report is stored."""
         stored = []
         for key, report in self._sent.items():
             if report is None:
@@ -146,7 +147,7 @@ class Unacknowledged(Generic[Report]):
                 stored.append(key)
         self._sent = {}
         if span is not None:
-            self._told = span.through
+            self._sent_through = span.through
         return stored
 
     def mark_unknown(self) -> None:

@@ -38,7 +38,7 @@ class ReportIntake:
 
     def __init__(self, plane: Plane, cluster: str, report: link.PushReport, *, slice_s: float = float("inf")) -> None:
         self._plane, self._cluster, self._report, self._slice_s = plane, cluster, report, slice_s
-        self._complete = report.told_completely
+        self._complete = report.covered
         self._steps: Iterator[None] | None = None
         self._slices = 0
 
@@ -85,8 +85,8 @@ class ReportIntake:
             unsure=(unsure := self._is_unsure(known)),
             heard_at=self._plane.now(),
         )
-        is_told = self._complete is not None
-        return _answer(report.token, report.number, through, unsure and not is_told, taken=True)
+        is_complete = self._complete is not None
+        return _answer(report.token, report.number, through, unsure and not is_complete, taken=True)
 
     def _is_unsure(self, known: Any) -> bool:
         """Whether something may be missing here after this report."""
@@ -138,8 +138,8 @@ class ReportIntake:
         """Workloads that were reported before, and are not in a report that would name them."""
         if self._complete is None or self._complete.workloads is None:
             return
-        told = {each.id for each in self._report.workloads}
-        for workload in workload_store.unheard(connection, self._cluster, told, self._complete.workloads):
+        reported = {each.id for each in self._report.workloads}
+        for workload in workload_store.unheard(connection, self._cluster, reported, self._complete.workloads):
             row = workload_store.one(connection, workload)
             if row is not None and _is_for(row, self._cluster):
                 declarations.observe(self._plane, connection, row, None, None)
