@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairpool.scheduler import allocate, batch, equivalence, reclaim, solver, walk
+from fairpool.scheduler import allocate, batch, equivalence, reclaim, solver, turns, walk
 from fairpool.scheduler.decision import Plan
 from fairpool.scheduler.gang_proposal import Proposal
 from fairpool.scheduler.plan import plan
@@ -35,12 +35,15 @@ def plan_the_long_way(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Pl
         patch.setattr(reclaim, "could_be_enough", lambda *_: True)
         patch.setattr(reclaim.Losses, "could_do", lambda *_: True)
         patch.setattr(walk.Walk, "pass_over", lambda *_: None)
+        patch.setattr(allocate, "none_gains", lambda *_: False)
+        patch.setattr(turns, "none_gains", lambda *_: False)
         patch.setattr(walk, "turns_that_matter", lambda *_: None)
         return plan(snapshot)
 
 
 def compare(seeds: range, profile: str, feature: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch, "GROUPS_MIN", 1)
+    monkeypatch.setattr(allocate, "CLASS_SIZE_MIN", 1)
     for seed in seeds:
         snapshot = world(seed, profile, feature, POLICIES[policy]())
         assert plan(snapshot) == plan_the_long_way(snapshot, monkeypatch), (seed, profile, feature, policy)

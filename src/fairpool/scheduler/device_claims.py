@@ -25,7 +25,9 @@ class ClaimTable:
 
     def __init__(self, claims: Iterable[Claim], nodes: list[Node], index: dict[NodeName, int]) -> None:
         self.claims: dict[ClaimId, Claim] = {claim.id: claim for claim in claims}
-        self.devices: list[tuple[str, ...]] = [tuple(sorted(node.claim_devices)) for node in nodes]
+        self.devices: list[tuple[str, ...]] = [
+            tuple(sorted(node.claim_devices)) if node.claim_devices else () for node in nodes
+        ]
         self.users: Users = {name: {} for name in self.claims}
         self.places: Places = {}
         for claim in self.claims.values():

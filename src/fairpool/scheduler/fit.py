@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 
 from fairpool.model.empty_node import matches
 from fairpool.model.node import MigStrategy, Node, TaintEffect
@@ -38,6 +40,7 @@ class Fit:
         self.columns: Columns = trial.columns
         self._nodes: dict[Hashable, tuple[list[int], frozenset[int]]] = {}
         self._with_free: set[int] = set()
+        self._with_shared: set[int] = set()
         self._free_read: int | None = None
         self.classes = self.columns.node_classes
         self._labelled = self.columns.labelled_pods
@@ -69,20 +72,30 @@ class Fit:
         known = self._nodes.get(key)
         if known is None:
             fitting = [members for members in self.classes if self.objection(row, members[0]) is None]
-            nodes = sorted(node for members in fitting for node in members)
+            nodes = sorted(chain.from_iterable(fitting))
             known = self._nodes[key] = (nodes, frozenset(nodes))
         return known
 
-    def with_free_gpus(self) -> list[int]:
-        """Nodes that may have a GPU idle or being released: all that had one, and all that changed since."""
+    def with_free_gpus(self, *, shared_too: bool = False) -> list[int]:
+        """Nodes that may have a GPU idle or being released: all that had one, and all that changed since.
+
+        With `shared_too` also those that may have room on a shared one.
+        """
         nodes = self.columns.nodes
         if self._free_read is None:
             counts = zip(nodes.gpus_idle, nodes.gpus_releasing, strict=True)
             self._with_free = {node for node, (idle, releasing) in enumerate(counts) if idle + releasing > 0}
+            self._with_shared = {
+                node for node, devices in enumerate(nodes.shared) if devices and self._has_shared_room(node)
+            }
         else:
             self._with_free.update(nodes.changes[self._free_read :])
         self._free_read = len(nodes.changes)
-        return sorted(self._with_free)
+        return sorted(self._with_free | self._with_shared if shared_too else self._with_free)
+
+    def _has_shared_room(self, node: int) -> bool:
+        mib = self.columns.nodes.device_mib[node]
+        return any(use[STAYING] + use[COMING] < mib for use in self.columns.nodes.shared[node].values())
 
     def objection(self, shape: PodShape, node: int) -> str | None:
         """Why a node excludes a shape whatever else is on it; None if it does not."""
@@ -112,16 +125,26 @@ class Fit:
     def is_particular(self, pod: int) -> bool:
         """Whether more than its shape decides where a pod fits, so that nodes must be looked at one by one."""
         columns = self.columns
-        row = columns.pods[pod]
         if not columns.policy.predicates:
             return False
         return bool(
-            row.claims
-            or row.shape.near
-            or row.shape.apart
-            or (row.shape.labels and self._has_anti_affinity)
+            columns.shape_of[pod] in self.particular_shapes
+            or columns.pods[pod].claims
             or columns.groups[columns.group_of[pod]].avoid
-            or (row.shape.gpu.memory_mib and not self.one_device_size)
+        )
+
+    @cached_property
+    def particular_shapes(self) -> frozenset[int]:
+        """Shapes for which more decides than amounts and the kind of node: affinity, or memory of unlike devices."""
+        if not self.columns.policy.predicates:
+            return frozenset()
+        return frozenset(
+            number
+            for number, facts in enumerate(self.columns.facts)
+            if facts.shape.near
+            or facts.shape.apart
+            or (facts.shape.labels and self._has_anti_affinity)
+            or (facts.shape.gpu.memory_mib and not self.one_device_size)
         )
 
     def room(self, pod: int, node: int) -> Room | None:

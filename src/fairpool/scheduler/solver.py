@@ -101,8 +101,9 @@ class Solver:
         for group in self.trial.touched[self._read :]:
             self.needs.pop(group, None)
         self._read = len(self.trial.touched)
-        self.possible_victims.refresh()
-        self.waiting.refresh()
+        for name in ("possible_victims", "waiting"):
+            if name in self.__dict__:  # made at first use
+                getattr(self, name).refresh()
 
     def _find(self, group: int, chunk: Sequence[int], candidates: Candidates, accepts: Validator) -> Solution | None:
         """First propose victims by counting; if that is no solution, search step by step."""

@@ -6,7 +6,7 @@ best group. Heads and precedences are kept until something they were computed fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 
 from fairpool.scheduler.chunk import chunk_need, next_chunk
@@ -72,14 +72,13 @@ class Walk:
         self._forget_heads(self.columns.queue_of[group])
         return group
 
-    def pass_over(self, group: int, are_alike: Callable[[int, int], bool]) -> None:
-        """Take those off the list that come right after a group in its queue and are like it.
+    def pass_over(self, group: int, classes: Mapping[int, Hashable]) -> None:
+        """Take those off the list that come right after a group in its queue and are of its class.
 
         If its turn changed nothing, they would have the very next turns, and change nothing either.
         """
-        leaf = self.columns.queue_of[group]
-        need = self.need(group)
-        while (other := self.first(leaf)) != ABSENT and self.need(other) == need and are_alike(group, other):
+        leaf, kind = self.columns.queue_of[group], classes[group]
+        while (other := self.first(leaf)) != ABSENT and classes[other] == kind:
             del self.keys[other]
         self._forget_heads(leaf)
 
