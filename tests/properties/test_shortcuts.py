@@ -36,6 +36,7 @@ def plan_the_long_way(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Pl
         patch.setattr(reclaim.Losses, "could_do", lambda *_: True)
         patch.setattr(walk.Walk, "pass_over", lambda *_: None)
         patch.setattr(allocate, "none_gains", lambda *_: False)
+        patch.setattr(allocate, "has_equal_pods", lambda *_: False)
         patch.setattr(turns, "none_gains", lambda *_: False)
         patch.setattr(walk, "turns_that_matter", lambda *_: None)
         return plan(snapshot)
