@@ -19,8 +19,10 @@ from fairpool.api.clusters import (
     DesiredWorkload,
     EventReport,
     GoneReport,
+    NameRange,
     NodeReport,
     Over,
+    Piece,
     PodReport,
     PullAnswer,
     PushAnswer,
@@ -29,7 +31,7 @@ from fairpool.api.clusters import (
     WorkloadReport,
 )
 from fairpool.api.declarations import OrganizationWire, WorkloadWire
-from fairpool.api.message import VERSION, Message, Wire, read
+from fairpool.api.message import PREVIOUS, VERSION, Message, Wire, read
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import Organization
@@ -203,6 +205,7 @@ MESSAGES: list[Message] = [
         number=12,
         after=11,
         whole=True,
+        piece=Piece(first=True, workloads=NameRange(through=("w",)), nodes=NameRange(after=("n1",))),
         at=Instant(10),
         workloads=(WORKLOAD,),
         gone=(GoneReport(id=WorkloadId("y"), run=1),),
@@ -274,8 +277,8 @@ def test_a_message_of_another_version_is_refused_with_that_one_reason() -> None:
     assert read(PullAnswer, later) == [
         Problem(
             "wire.version",
-            f"this PullAnswer has protocol version {VERSION + 1}, but this side uses {VERSION}",
-            "run the same release of Fairpool on both sides",
+            f"this PullAnswer has protocol version {VERSION + 1}; this side speaks {PREVIOUS} and {VERSION}",
+            "run the same release of Fairpool on both sides; upgrade the control plane first, then its clusters",
         )
     ]
 
