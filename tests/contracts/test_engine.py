@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import threading
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import fairpool.engines
 from fairpool.engines.port import Fenced
 from fairpool.model.ids import PodId, Token
 from fairpool.model.observation import (
@@ -27,6 +29,7 @@ from tests.contracts.harness import CalmNetworkHarness, Harness, ReopenedHarness
 from tests.contracts.local_harness import LocalHarness
 
 ONE, TWO = Token(1), Token(2)
+ENGINES_FOLDER = Path(fairpool.engines.__file__).parent
 LONG_S = 60
 """Longer than any test lasts."""
 
@@ -39,6 +42,16 @@ ENGINES = [
     pytest.param("local", marks=REAL),
     pytest.param("local, reopened for every call", marks=REAL),
 ]
+
+
+def test_every_engine_is_in_this_suite() -> None:
+    """An engine is a class below `engines/` that carries out orders: give it a harness, and add it to `ENGINES`."""
+    found = set()
+    for file in sorted(ENGINES_FOLDER.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and any(getattr(each, "name", "") == "carry_out" for each in node.body):
+                found.add(node.name)
+    assert found == {"Engine", "SimulatedEngine", "LocalEngine"}
 
 
 @pytest.fixture(params=ENGINES)

@@ -1,6 +1,6 @@
 """`fairpool control` and `fairpool cluster` as two processes: joined, stopped, killed, cut off, refused.
 
-F-227 and F-228 on one machine: what is tested here needs no second machine, only a second process.
+What is tested here needs no second machine, only a second process.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def test_a_link_that_is_cut_for_seconds_changes_nothing(
     meanwhile = submit(client, "meanwhile")
     ends = submit(client, "ends", program="print(1)")
     time.sleep(2.0)
-    assert client.workload(meanwhile).phase == "Pending"
+    assert client.workload(meanwhile).phase == "Creating", "the cluster has not heard of it"
     relay.mend()
     until_phase(client, meanwhile, "Running")
     until_phase(client, ends, "Completed")

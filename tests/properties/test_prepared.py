@@ -81,7 +81,9 @@ def without_one(rows: Sequence[Row], dice: random.Random) -> tuple[Row, ...]:
 def carry_out(rows: Snapshot, _: random.Random) -> Snapshot:
     """The plan is carried out at once."""
     planned = plan(rows)
-    places = {each.pod: (PodPhase.RUNNING, each.node, each.devices, None) for each in planned.binds}
+    places: dict[str, tuple[PodPhase, NodeName, tuple[int, ...], Instant | None]] = {
+        each.pod: (PodPhase.RUNNING, each.node, each.devices, None) for each in planned.binds
+    }
     places |= {each.pod: (PodPhase.PROMISED, each.node, each.devices, each.since) for each in planned.promises}
     leaving = {each.pod for each in planned.evictions}
 
@@ -143,7 +145,7 @@ def submit(rows: Snapshot, dice: random.Random) -> Snapshot:
 def change_pod(rows: Snapshot, dice: random.Random) -> Snapshot:
     """A pod is other than it was, in a way that may be impossible."""
     nodes = [None, NodeName("missing"), *(node.name for node in rows.nodes)]
-    shapes = [pod.shape for pod in rows.pods] or [None]
+    shapes: list[Any] = [pod.shape for pod in rows.pods] or [None]
     changes: list[dict[str, Any]] = [
         {"phase": dice.choice(list(PodPhase))},
         {"node": dice.choice(nodes)},
@@ -203,13 +205,17 @@ def change_queue(rows: Snapshot, dice: random.Random) -> Snapshot:
 
 def lose_rows(rows: Snapshot, dice: random.Random) -> Snapshot:
     """A row is missing: of a node with pods, of a group with pods, of a queue with groups."""
-    name = dice.choice(["nodes", "groups", "pods", "queues", "claims"])
-    return replace(rows, **{name: without_one(getattr(rows, name), dice)})
+    changes: list[dict[str, Any]] = [
+        {name: without_one(getattr(rows, name), dice)} for name in ("nodes", "groups", "pods", "queues", "claims")
+    ]
+    return replace(rows, **dice.choice(changes))
 
 
 def double_rows(rows: Snapshot, dice: random.Random) -> Snapshot:
-    name = dice.choice(["nodes", "groups", "pods"])
-    return replace(rows, **{name: (*getattr(rows, name), *getattr(rows, name)[:1])})
+    changes: list[dict[str, Any]] = [
+        {name: (*getattr(rows, name), *getattr(rows, name)[:1])} for name in ("nodes", "groups", "pods")
+    ]
+    return replace(rows, **dice.choice(changes))
 
 
 def shuffle(rows: Snapshot, dice: random.Random) -> Snapshot:

@@ -12,7 +12,6 @@ from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import LeaseHeld, Ledger
 from fairpool.cluster.loop import Loop
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, same_behaviour
-from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
 from fairpool.model.observation import Order, OrderResult, StartOrder, StopOrder
@@ -21,6 +20,7 @@ from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import PodShape, WorkloadKind, whole_gpus
 from fairpool.simulation.control_driver import ControlDriver
+from tests.fault_injection.faultable_engine import FaultableEngine
 from tests.fault_injection.skewed_clock import SkewedClock
 
 OTHER = PoolName("other")
@@ -48,7 +48,7 @@ class Cluster:
     def __init__(self, behaviour_of: BehaviourOf | None = None, **pools: str) -> None:
         self.clock = SkewedClock(Instant(1_000_000))
         self.nodes = {name: _node(name, pool) for name, pool in (pools or {"n1": ""}).items()}
-        self.engine = SimulatedEngine(self.clock, self.nodes.values(), behaviour_of or same_behaviour(Behaviour()))
+        self.engine = FaultableEngine(self.clock, self.nodes.values(), behaviour_of or same_behaviour(Behaviour()))
         self.control = ControlDriver(self.clock.now)
         queue = Queue(id=QueueId("p"), gpu=gpu_entitlement(64_000))
         declared = (NodePool(), *(NodePool(name=OTHER, label_key="pool", label_value="other") for _ in [1] if pools))
@@ -242,7 +242,7 @@ def test_what_nodes_have_in_use_follows_from_the_reported_pods() -> None:
     assert sum(report.gpus_milli for report in cluster.control.workloads()) == 3000
 
 
-class SlowEngine(SimulatedEngine):
+class SlowEngine(FaultableEngine):
     """Each call with orders takes so long."""
 
     takes_s = 0.0

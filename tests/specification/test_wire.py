@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from functools import cache
+from hashlib import sha256
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -205,7 +206,13 @@ MESSAGES: list[Message] = [
         number=12,
         after=11,
         whole=True,
-        piece=Piece(first=True, workloads=NameRange(through=("w",)), nodes=NameRange(after=("n1",))),
+        piece=Piece(
+            first=True,
+            last=True,
+            workloads=NameRange(after=("a",)),
+            nodes=NameRange(through=("n",)),
+            queues=NameRange(after=("p", "q")),
+        ),
         at=Instant(10),
         workloads=(WORKLOAD,),
         gone=(GoneReport(id=WorkloadId("y"), run=1),),
@@ -270,6 +277,34 @@ def test_an_end_is_remembered_with_a_cause_even_where_none_was_told(phase: Workl
         assert (over.run, over.phase, over.at, over.detail) == (3, phase, 8, "so")
     else:
         assert over is None
+
+
+FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "8d39e4528e8f3a5b"}
+"""Of the schema of all messages, by protocol version. A version that was released keeps its line."""
+
+
+def test_a_change_of_the_wire_raises_the_version() -> None:
+    """Two sides of one version must agree on every field; what the schema says in words may change."""
+    schemas = {
+        kind.__name__: _without_words(kind.model_json_schema())
+        for kind in sorted({type(each) for each in MESSAGES}, key=str)
+    }
+    fingerprint = sha256(json.dumps(schemas, sort_keys=True).encode()).hexdigest()[:16]
+    assert fingerprint == FINGERPRINTS.get(VERSION), (
+        "the messages of pull and push have changed: raise VERSION in api/message.py and record the new fingerprint "
+        f"in FINGERPRINTS ({VERSION + (VERSION in FINGERPRINTS)}: {fingerprint!r})"
+    )
+
+
+def _without_words(schema: Any) -> Any:
+    """Without titles, descriptions and examples, and without the version itself."""
+    if isinstance(schema, list):
+        return [_without_words(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    words = ("title", "description", "examples")
+    kept = {key: each for key, each in schema.items() if not (key in words and not isinstance(each, dict))}
+    return {key: _without_words(each) for key, each in kept.items() if key != "version"}
 
 
 def test_a_message_of_another_version_is_refused_with_that_one_reason() -> None:

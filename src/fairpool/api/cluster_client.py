@@ -44,6 +44,7 @@ class ClusterClient:
             limits=httpx2.Limits(max_connections=1, keepalive_expiry=KEEP_ALIVE_S),
         )
         self._closed = threading.Event()
+        self._under_way = threading.Lock()
         self._stream: Any = None
         """Of the open connection, as httpcore hands it over."""
 
@@ -51,6 +52,9 @@ class ClusterClient:
         """End the call under way, if there is one, and make no other."""
         self._closed.set()
         self._cut()
+        if self._under_way.acquire(blocking=False):
+            self._http.close()
+            self._under_way.release()
 
     def identity(self) -> ClusterAnswer:
         """The cluster whose token this is. Raises `ControlPlaneUnreachable`."""
@@ -69,15 +73,19 @@ class ClusterClient:
         )
 
     def _call(self, method: str, path: str, **options: Any) -> bytes:
-        if self._closed.is_set():
-            raise ControlPlaneUnreachable("the call was cancelled")
-        try:
-            answer = self._http.request(method, path, extensions={"trace": self._trace}, **options)
-        except httpx2.TransportError as error:
-            raise self._unreachable(error) from error
+        with self._under_way:
+            answer = self._answer(method, path, **options)
         if answer.is_error:
             raise _refused(self._address, answer)
         return answer.content
+
+    def _answer(self, method: str, path: str, **options: Any) -> httpx2.Response:
+        if self._closed.is_set():
+            raise ControlPlaneUnreachable("the call was cancelled")
+        try:
+            return self._http.request(method, path, extensions={"trace": self._trace}, **options)
+        except httpx2.TransportError as error:
+            raise self._unreachable(error) from error
 
     def _trace(self, event: str, details: dict[str, Any]) -> None:
         """httpcore reports each step; a connection that was made meanwhile is cut like one that was there."""

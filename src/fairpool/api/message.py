@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from fairpool.model.problem import Problem
 
 VERSION: Final = 3
-"""Of pull and push. Rises with a release that adds a field or gives one another meaning."""
+"""Of pull and push. Rises with a release that adds a field or gives one another meaning; `test_wire.py` keeps a
+fingerprint of each."""
 PREVIOUS: Final = 2
 """Also spoken: clusters are upgraded after their control plane."""
 

@@ -292,11 +292,12 @@ def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @click.argument("file", type=click.Path(path_type=Path))
 def backup(data: Path | None, force: bool, file: Path) -> None:
-    """Write a backup to FILE. The platform may be up.
+    """Write a backup of a data directory to FILE. Its server may be up.
 
-    Included: users, access rules, projects, quotas, workloads, settings, the nodes and the table of images. Not
-    included: logs, checkpoints and claims of pods, the server's log, and the ledger, which is rebuilt. A backup
-    contains secrets: only its owner can read the file.
+    Of a whole platform or a control plane it contains users, access rules, projects, quotas, workloads and settings;
+    of a whole platform or a cluster the nodes and the table of images. Not included: logs, checkpoints and claims of
+    pods, the server's log, and the ledger, which is rebuilt. A backup contains secrets: only its owner can read the
+    file.
     """
     from fairpool.platform.backup import make_backup
 
@@ -305,8 +306,10 @@ def backup(data: Path | None, force: bool, file: Path) -> None:
             raise PlatformError(
                 Problem("backup.exists", f"{file} already exists", "choose another file, or pass --force")
             )
-        size = make_backup(data_directory_at(data), file)
-    click.echo(f"Wrote {file}, {max(1, size // 1024)} KiB. To restore it: fairpool restore {file}")
+        data_directory = data_directory_at(data)
+        size = make_backup(data_directory, file)
+    what = f"{max(1, size // 1024)} KiB, of {data_directory.contents}"
+    click.echo(f"Wrote {file}, {what}. To restore it: fairpool restore {file}")
     click.echo(
         "It does not include logs, checkpoints and claims of pods; back up the data directory for those.", err=True
     )
@@ -316,7 +319,7 @@ def backup(data: Path | None, force: bool, file: Path) -> None:
 @DATA
 @click.argument("file", type=click.Path(path_type=Path))
 def restore(data: Path | None, file: Path) -> None:
-    """Restore a backup. The platform must be down; pods may keep running.
+    """Restore a backup to the data directory of the same program. Its server must be down; pods may keep running.
 
     At the next start, pods of workloads in FILE continue, other pods are stopped, and workloads that should be running
     are started. The nodes are those described in FILE. The replaced files are kept. Restore only files you trust: a
@@ -336,10 +339,12 @@ def restore(data: Path | None, file: Path) -> None:
         with locked(data_directory, "restore"):
             made_at, kept = restore_backup(data_directory, file)
     when = f"{made_at.astimezone():%Y-%m-%d %H:%M:%S}"
-    click.echo(f"Restored the backup of {when} to {data_directory.root}. Start the server: fairpool up")
-    click.echo(
-        "Users, passwords, tokens and access rules are those of the backup: again remove what was removed since then.",
-        err=True,
-    )
+    program = data_directory.program
+    click.echo(f"Restored the backup of {when} to {data_directory.root}. Start the server: fairpool {program}")
+    if program != CLUSTER:
+        click.echo(
+            "Users, passwords, tokens and access rules are those of the backup: again remove what was removed since.",
+            err=True,
+        )
     for path in kept:
         click.echo(f"The previous version is kept in {path}")

@@ -10,7 +10,6 @@ One caller at a time, not necessarily always the same thread.
 
 from __future__ import annotations
 
-import gc
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +21,7 @@ from fairpool.cluster.ledger_entry import LedgerContents, LedgerEntry
 from fairpool.cluster.ledger_file import START_ANEW, DiskTrouble, LedgerProblem, connect, refuse_newer, trouble
 from fairpool.cluster.ledger_rows import EVENTS, PODS, SPECS, STATES, organization_text, organization_value
 from fairpool.cluster.ledger_schema import schema_version
+from fairpool.model.bulk_read import without_garbage_collection
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.plain import Unreadable
@@ -134,7 +134,7 @@ class Ledger:
 
     def load(self) -> LedgerContents:
         """Everything, as of one moment."""
-        with self._reading() as connection, _without_collector():
+        with self._reading() as connection, without_garbage_collection():
             return _contents(connection)
 
     def events(self, after: int, limit: int) -> list[tuple[int, Event]]:
@@ -262,15 +262,3 @@ def _contents(connection: sqlite3.Connection) -> LedgerContents:
         events_through=events_through,
         dropped_events=dropped_events,
     )
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Pod records form no reference cycles; searching 80 000 of them would take longer than reading them."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
