@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairpool.cluster.control_link import ControlLink
+from fairpool.cluster.cycle_ring import CycleRing
 from fairpool.cluster.ledger import Ledger
+from fairpool.cluster.live_snapshots import LiveSnapshots
 from fairpool.cluster.long_poll import LongPoll
 from fairpool.cluster.loop import Loop
+from fairpool.cluster.questions import Questions
 from fairpool.control.clusters import cluster_beside
 from fairpool.control.plane import Plane
 from fairpool.engines.local import LocalEngine
@@ -24,6 +27,8 @@ log = logging.getLogger("fairpool.up")
 HOLDER = "fairpool up"
 """Of the lease. The same for every process on one data directory: its lock makes sure that there is only one."""
 STOP_TIMEOUT_S = 10.0
+CYCLES = "cycles"
+"""The directory of past cycles, beside the ledger."""
 REPORT_DELAY_MS = 30
 """A process runs some 10 ms after it was ordered."""
 
@@ -73,18 +78,32 @@ async def local_cluster(
     waker = Waker(engine.supervisor.wake_descriptors())
     long_poll = LongPoll(direct, waiting, waker.wake)
     ledger = await asyncio.to_thread(Ledger, ledger_file)
+    ring = CycleRing(ledger_file.parent / CYCLES)
+    live = LiveSnapshots(ring.offer)
 
     def make_loop() -> Loop:
         link = ControlLink(long_poll, own.name)
-        return Loop(ledger, engine, link, now, holder=HOLDER, report_delay_ms=REPORT_DELAY_MS, on_event=note_event)
+        return Loop(
+            ledger,
+            engine,
+            link,
+            now,
+            holder=HOLDER,
+            report_delay_ms=REPORT_DELAY_MS,
+            on_event=note_event,
+            on_snapshot=live.note,
+        )
 
     def step_down(why: str) -> None:
         event_loop.call_soon_threadsafe(on_step_down, why)
 
     loop_thread = await asyncio.to_thread(LoopThread, make_loop, waker, step_down)
     cluster = LocalCluster(ledger, waker, long_poll, (direct, waiting), loop_thread)
+    plane.pod_access.local_answers = Questions(live, lambda each: loop_thread.loop.cache.specs.get(each), now, ring)
+    ring.start()
     cluster.start()
     try:
         yield cluster
     finally:
         await asyncio.to_thread(cluster.stop)
+        await asyncio.to_thread(ring.stop, STOP_TIMEOUT_S)
