@@ -21,13 +21,13 @@ from bench._trace import SATURATED, Ask, Place, arrivals, asks, nodes, snapshot,
 from fairpool.model.node import Placement
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.scheduler.allocate import place_next
-from fairpool.scheduler.columns import REAL, Columns
+from fairpool.scheduler.columns import REAL
 from fairpool.scheduler.device_assignment import assign_devices
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.plan import plan, share
+from fairpool.scheduler.prepared import prepare
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.trial import Trial
-from fairpool.scheduler.validation import clean
 
 ALLOCATED_AT = (95, 100, 130)
 FRAGMENTED_AT = (60, 90)
@@ -125,9 +125,8 @@ def one_by_one(rows: Snapshot) -> Decided:
 
     Building the columns, which a running scheduler would not do anew for each pod, is outside the clock.
     """
-    cleaned, _ = clean(rows)
-    columns = Columns(cleaned)
-    trial = Trial(columns)
+    trial = Trial(prepare(rows).columns)
+    columns = trial.columns
     share(trial)
     placer = Placer(trial)
     with _Clock() as clock:

@@ -15,9 +15,8 @@ from pathlib import Path
 
 import uvicorn
 
-from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
-from fairpool.cluster.long_poll import LongPoll
+from fairpool.cluster.link_threads import LinkThreads
 from fairpool.cluster.loop import Loop
 from fairpool.control.app import create_app
 from fairpool.control.clusters import cluster_beside
@@ -27,7 +26,7 @@ from fairpool.engines.simulated.behaviour import Behaviour, same_behaviour
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
 from fairpool.model.node import Node
-from fairpool.platform.assembly import KEEP_ALIVE_S
+from fairpool.platform.control_server import KEEP_ALIVE_S
 from fairpool.platform.in_process import InProcessControl
 from fairpool.platform.local_cluster import REPORT_DELAY_MS
 from fairpool.platform.loop_thread import LoopThread, Waker, now
@@ -70,16 +69,17 @@ async def serve(folder: Path, nodes: int) -> None:
     async with app.router.lifespan_context(app):
         own = await cluster_beside(app.state.plane)
         home = asyncio.get_running_loop()
-        direct, waiting = (InProcessControl(app.state.plane, own.uuid, home) for _ in range(2))
+        pulls, pushes = (InProcessControl(app.state.plane, own.uuid, home) for _ in range(2))
         waker = Bedside(engine)
-        mailbox = LongPoll(direct, waiting, waker.wake)
+        link = LinkThreads(pulls, pushes, own.name, now, waker.wake)
         ledger = await asyncio.to_thread(Ledger, folder / "ledger.db")
 
         def make_loop() -> Loop:
-            return Loop(ledger, engine, ControlLink(mailbox, own.name), now, report_delay_ms=REPORT_DELAY_MS)
+            link.start_over()
+            return Loop(ledger, engine, link, now, report_delay_ms=REPORT_DELAY_MS)
 
         loop_thread = await asyncio.to_thread(LoopThread, make_loop, waker, lambda why: None)
-        mailbox.open()
+        link.open()
         loop_thread.start()
         await asyncio.to_thread(loop_thread.is_settled.wait)
         gc.collect()

@@ -20,12 +20,10 @@ from bench._audit import After, faults
 from bench._cases import Case, case_named
 from bench._ledger import Ledger
 from fairpool.model.lifecycle import PodPhase
-from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.decision import Plan
 from fairpool.scheduler.plan import plan
+from fairpool.scheduler.prepared import prepare
 from fairpool.scheduler.snapshot import Snapshot
-from fairpool.scheduler.trial import Trial
-from fairpool.scheduler.validation import clean
 
 ENOUGH_S = 30.0
 """Repetitions end after this long."""
@@ -84,8 +82,7 @@ class Samples:
         """The first step of `plan` alone: clean rows into columns."""
         gc.collect()
         start = time.perf_counter()
-        rows, _ = clean(snapshot)
-        Trial(Columns(rows))
+        prepare(snapshot)
         self.columns.append(time.perf_counter() - start)
         say(event="columns", wall_s=self.columns[-1])
 

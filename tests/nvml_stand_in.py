@@ -18,7 +18,7 @@ RESERVED = 644_939_776
 CONTEXT = 543_162_368
 """What a process has beside the memory it asked for."""
 UNLISTED = 9_240_576
-"""In use for each process, and in nobody's account."""
+"""In use for each process, and listed for none."""
 MEMORY_V2 = 33_554_472
 
 
@@ -71,8 +71,8 @@ class NvmlStandIn:
     def nvmlDeviceGetMemoryInfo(self, device: Device, version: int = 1) -> SimpleNamespace:
         if version == MEMORY_V2 and not device.tells_memory:
             raise self.NVMLError("Argument Version Mismatch")
-        everyone = [*device.processes.values(), *device.hidden.values()]
-        used = sum(CONTEXT + mib * MIB + UNLISTED for mib in everyone) + sum(device.drawing.values()) * MIB
+        all_processes = [*device.processes.values(), *device.hidden.values()]
+        used = sum(CONTEXT + mib * MIB + UNLISTED for mib in all_processes) + sum(device.drawing.values()) * MIB
         kept = 0 if version == MEMORY_V2 else RESERVED
         return SimpleNamespace(total=device.total, free=device.total - RESERVED - used, used=used + kept)
 

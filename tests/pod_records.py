@@ -1,15 +1,15 @@
-"""Short constructors of pod records, declarations and observations; tables as text; the story of a workload as text.
+"""Short constructors of pod records, declarations and observations; tables as text; steps of a workload as text.
 
-A story applies `settle` and `expand` step by step, with a clock of its own; there is no scheduler and no engine in it.
+The steps apply `settle` and `expand` step by step, with a clock of its own; there is no scheduler and no engine in it.
 
     train a: 2 pods, retries 3        a declaration; the words are in `declared`
     a-0-0 a-1-0 run on n1             bound, and seen running
     a-0-0 exits 1                     by itself
-    a-1-0 leaves                      as it was told to
+    a-1-0 leaves                      because it was stopped
     n1 is lost                        also: drained, returned
     b completes                       another workload; also: fails, is deleted, reopens
     after 10s
-    then a-0-1 waits 10s              the words are in `Story.holds`
+    then a-0-1 waits 10s              the words are in `StepRunner.holds`
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MIDNIGHT_S = 1_000_000
 
 
 def at(seconds: int) -> Instant:
-    """So many seconds after the story began."""
+    """So many seconds after the first step."""
     return Instant((MIDNIGHT_S + seconds) * SECOND_MS)
 
 
@@ -117,21 +117,21 @@ def cells(table: str) -> Iterator[tuple[str, str, str]]:
             yield row[0], column, cell
 
 
-# --- stories -------------------------------------------------------------------------------------------------------
+# --- steps ---------------------------------------------------------------------------------------------------------
 
 
-def tell(text: str) -> Story:
-    """Live through a story, line by line; what is said after `then` must hold."""
-    story = Story()
+def run_steps(text: str) -> StepRunner:
+    """Run steps, line by line; what is said after `then` must hold."""
+    steps = StepRunner()
     for number, line in enumerate(text.strip().splitlines(), start=1):
         try:
-            story.line(line.strip())
+            steps.line(line.strip())
         except AssertionError as problem:
-            raise AssertionError(f"line {number}, {line.strip()!r}: {problem}\n{story}") from None
-    return story
+            raise AssertionError(f"line {number}, {line.strip()!r}: {problem}\n{steps}") from None
+    return steps
 
 
-class Story:
+class StepRunner:
     """One workload over time."""
 
     def __init__(self) -> None:
@@ -230,7 +230,7 @@ class Story:
                 self._see(names, PodState.EXITED, exit_code=143, after_notice=True)
             case ["vanish" | "vanishes"]:
                 gone = {each.id: Evidence(node=self._sight(each), stop_confirmed=True) for each in self._named(names)}
-                self.settle(gone)  # it is told to stop, to make sure
+                self.settle(gone)  # it is stopped, to make sure
                 self.settle(gone)
             case ["is" | "are", "preempted" | "moved" | "stale" as cause]:
                 self._set({each.id: each.release(self.now, Cause(cause), "for b") for each in self._named(names)})
@@ -243,7 +243,7 @@ class Story:
                 refused = answer(OrderStatus.REFUSED, "no such image")
                 self.settle({each.id: Evidence(node=self._sight(each), answer=refused) for each in self._named(names)})
             case _:
-                raise ValueError(f"a story does not know {' '.join(words)!r}")
+                raise ValueError(f"unknown step {' '.join(words)!r}")
 
     def _bind(self, names: list[str], node: NodeName) -> None:
         where = {"node": node, "devices": (0,), "boot_id": self.nodes[node].boot_id}
@@ -340,7 +340,7 @@ class Story:
         return classic_word(self.said().phase, self.said().reason, self.spec.kind)
 
     def said(self) -> WorkloadReport:
-        """What people are told of it."""
+        """Its status as shown to users."""
         assert self.spec is not None
         return rollup(self.spec, self.expansion.state, self.pods, verdicts={}, nodes=self.nodes, now=self.now)
 
@@ -369,7 +369,7 @@ def is_so(one: PodRecord, state: list[str], now: Instant) -> bool:
         case ["is", "of", "run", number]:
             return one.run == int(number)
         case _:
-            raise ValueError(f"a story does not know {' '.join(state)!r}")
+            raise ValueError(f"unknown step {' '.join(state)!r}")
 
 
 def number_in(text: str, pattern: str) -> int | None:
@@ -421,4 +421,4 @@ def _option(text: str) -> dict[str, Any]:
         case ["interactive" | "training", "limit", _] | ["numbers", "from", _]:
             return {}  # of the project and of the state, not of the declaration
         case _:
-            raise ValueError(f"a story does not know {text!r}")
+            raise ValueError(f"unknown step {text!r}")

@@ -31,7 +31,10 @@ PATIENCE_S = 180.0
 def fairpool(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """The command, as a person types it, until it ends."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "XDG_"))}
-    kept = {"FAIRPOOL_CONFIG": _nowhere(), **variables}  # `up` signs `runai` in: not the one of whoever runs the tests
+    kept = {
+        "FAIRPOOL_CONFIG": _nowhere(),
+        **variables,
+    }  # `up` signs `runai` in: not that of the user who runs the tests
     return subprocess.run(
         [sys.executable, "-m", "fairpool.cli.main", *arguments],
         env={**own, "FAIRPOOL_DISK_RESERVE": "32MiB", **kept},  # of many platforms on one disk

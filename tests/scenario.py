@@ -63,21 +63,21 @@ def check(text: str, policy: Policy | None = None, pool: NodePool | None = None)
     expected: list[PlanLine] = []
     for number, line in _lines(text):
         try:
-            told = _plan_line(line)
-            if told is not None:
-                world.must_know(told.name)
-                expected.append(told)
+            expected_line = _plan_line(line)
+            if expected_line is not None:
+                world.must_know(expected_line.name)
+                expected.append(expected_line)
                 continue
             compare(world, expected)
             expected = []
-            world.tell(line)
+            world.add_line(line)
         except ScenarioError as error:
             raise ScenarioError(f"line {number}, {line!r}: {error}") from None
     compare(world, expected)
 
 
 class World:
-    """A snapshot that lives: rows are told as text, plans are applied as the ledger would."""
+    """A snapshot over several cycles: rows are given as text, plans are applied as the ledger would."""
 
     def __init__(self, text: str = "", policy: Policy | None = None) -> None:
         self.snapshot = Snapshot(now=START, policy=policy or Policy.product())
@@ -86,11 +86,11 @@ class World:
         self.rows = 0
         for number, line in _lines(text):
             try:
-                self.tell(line)
+                self.add_line(line)
             except ScenarioError as error:
                 raise ScenarioError(f"line {number}, {line!r}: {error}") from None
 
-    def tell(self, line: str) -> None:
+    def add_line(self, line: str) -> None:
         """One line of the language, except those that expect something of a plan."""
         for pattern, do in SENTENCES:
             match = re.fullmatch(pattern, line)
@@ -102,7 +102,7 @@ class World:
 
     def submit(self, text: str) -> None:
         """A person submits a workload: `c-5-g of team-c: 1 gpu`."""
-        self.tell(f"pending {text}")
+        self.add_line(f"pending {text}")
 
     def delete(self, *names: str) -> None:
         """A person deletes workloads; what runs of them needs a cycle to leave."""
@@ -150,7 +150,7 @@ class World:
         return [pod for pod in self.snapshot.pods if name in (pod.group, pod.id)]
 
     def must_know(self, name: str) -> None:
-        """Complain about a name that nobody has."""
+        """Refuse a name that is not in the scenario."""
         if name and not self.pods(name):
             raise ScenarioError(f"there is no group or pod {name}")
 
@@ -191,7 +191,7 @@ class World:
             nodes=tuple(node for node in self.snapshot.nodes if node.name != name),
             # The ledger ends what was on a lost node; a promise there is the scheduler's to withdraw.
             pods=tuple(
-                simulated_ledger.next_life(pod) if pod.node == name and pod.phase is not PodPhase.PROMISED else pod
+                simulated_ledger.replacement(pod) if pod.node == name and pod.phase is not PodPhase.PROMISED else pod
                 for pod in self.snapshot.pods
                 if pod.node != name or pod.group not in self.deleted
             ),
@@ -429,7 +429,7 @@ def eviction_sentence(evict: Evict) -> str:
 
 
 def picture(world: World, decided: Plan | None = None) -> str:
-    """The world and the plan for it, for whoever reads a failure."""
+    """The world and the plan for it, for the reader of a failure."""
     decided = decided or world.plan()
     rows = [
         f"    {pod.phase:<9} {pod.id} of {pod.group}{_place(pod.node, pod.devices)}"

@@ -418,7 +418,7 @@ def _placed(pod: Pod, index: int, verb: str, draft: GroupDraft, snapshot: Snapsh
 
 @dataclass
 class FreeDevices:
-    """Which parts of which devices nobody holds, so that scenarios need not number devices."""
+    """Which parts of which devices are free, so that scenarios need not number devices."""
 
     snapshot: Snapshot
     soon: bool = False

@@ -1,7 +1,7 @@
-"""What the world looks like after a plan: a ledger and an engine in one function, with perfect machines.
+"""The snapshot after a plan: ledger and engine in one function, with machines that never fail.
 
-Scenarios and properties go from cycle to cycle with it. Whoever is told to stop needs one cycle to leave, whoever is
-told to start runs at once, and a pod that was evicted comes back as its next life: after it has left, or, if it has
+Scenarios and properties go from cycle to cycle with it. A pod that is evicted needs one cycle to stop, a pod that is
+bound runs at once, and a pod that was evicted comes back as its replacement: after it has left, or, if it has
 the promise of another place, at once and with that promise, so that the place is kept for it. Nothing is decided here.
 """
 
@@ -16,19 +16,24 @@ from fairpool.model.workload import Claim, Pod, PodGroup
 from fairpool.scheduler.decision import Bind, Plan, Promise
 from fairpool.scheduler.snapshot import Snapshot
 
-NOBODY: frozenset[GroupId] = frozenset()
+NO_GROUPS: frozenset[GroupId] = frozenset()
 
 
 def apply(
-    snapshot: Snapshot, plan: Plan, *, seconds: int = 1, deleted: Set[GroupId] = NOBODY, slow: Set[PodId] = frozenset()
+    snapshot: Snapshot,
+    plan: Plan,
+    *,
+    seconds: int = 1,
+    deleted: Set[GroupId] = NO_GROUPS,
+    slow: Set[PodId] = frozenset(),
 ) -> Snapshot:
     """The snapshot that the next cycle would see.
 
     Pods of `deleted` groups leave for good. `slow` pods take their time: they are still releasing next time.
     """
     now = Instant(snapshot.now + seconds * SECOND_MS)
-    lives = Lives(snapshot, deleted, slow)
-    pods = [after for pod in snapshot.pods for after in _next_phase(pod, plan, lives)]
+    context = _Context(snapshot, deleted, slow)
+    pods = [after for pod in snapshot.pods for after in _next_phase(pod, plan, context)]
     inhabited = {pod.group for pod in pods}
     return replace(
         snapshot,
@@ -40,7 +45,7 @@ def apply(
 
 
 def delete(snapshot: Snapshot, group: GroupId) -> Snapshot:
-    """A person deletes a workload: what holds something starts to leave, the rest is gone."""
+    """A user deletes a workload: what holds something starts to leave, the rest is gone."""
     pods = tuple(
         _move(pod, PodPhase.RELEASING) if pod.group == group and pod.phase is not PodPhase.RELEASING else pod
         for pod in snapshot.pods
@@ -52,12 +57,12 @@ def delete(snapshot: Snapshot, group: GroupId) -> Snapshot:
     )
 
 
-def next_life(pod: Pod) -> Pod:
+def replacement(pod: Pod) -> Pod:
     """The pod as it comes back: `a-0` returns as `a-0.1`, which returns as `a-0.2`."""
-    name, _, life = pod.id.partition(".")
+    name, _, number = pod.id.partition(".")
     return replace(
         pod,
-        id=PodId(f"{name}.{int(life or 0) + 1}"),
+        id=PodId(f"{name}.{int(number or 0) + 1}"),
         phase=PodPhase.WAITING,
         node=None,
         devices=(),
@@ -66,31 +71,31 @@ def next_life(pod: Pod) -> Pod:
     )
 
 
-def _next_phase(pod: Pod, plan: Plan, lives: Lives) -> list[Pod]:
-    """What becomes of one pod: itself in another phase, its next life, both, or nothing."""
+def _next_phase(pod: Pod, plan: Plan, context: _Context) -> list[Pod]:
+    """What becomes of one pod: itself in another phase, its replacement, both, or nothing."""
     if pod.phase is PodPhase.RELEASING:
-        if pod.id in lives.slow:
+        if pod.id in context.slow:
             return [pod]
-        return [] if pod.group in lives.deleted or lives.has_next(pod) else [next_life(pod)]
+        return [] if pod.group in context.deleted or context.has_next(pod) else [replacement(pod)]
     promise = next((each for each in plan.promises if each.pod == pod.id), None)
     if any(eviction.pod == pod.id for eviction in plan.evictions):
         leaving = _move(pod, PodPhase.RELEASING)
-        return [leaving, _promised(next_life(pod), promise)] if promise else [leaving]
+        return [leaving, _promised(replacement(pod), promise)] if promise else [leaving]
     bind = next((each for each in plan.binds if each.pod == pod.id), None)
     if bind is not None:
         bound = replace(_move(pod, PodPhase.BOUND), node=bind.node, devices=bind.devices, promised_at=None)
-        # The engine of this world is never late, but no pod lives twice at a time.
-        return [bound if lives.has_last(pod) else _move(bound, PodPhase.RUNNING)]
+        # The engine of this world is never late, but no pod runs twice at a time.
+        return [bound if context.has_last(pod) else _move(bound, PodPhase.RUNNING)]
     if any(withdrawal.pod == pod.id for withdrawal in plan.withdrawals):
         pod = replace(_move(pod, PodPhase.WAITING), node=None, devices=(), promised_at=None)
     if promise is not None:
         return [_promised(pod, promise)]
-    if pod.phase is PodPhase.BOUND and not lives.has_last(pod):
+    if pod.phase is PodPhase.BOUND and not context.has_last(pod):
         return [_move(pod, PodPhase.RUNNING)]
     return [pod]
 
 
-class Lives:
+class _Context:
     """Which pods have more than one life in a snapshot, and how those that leave do so."""
 
     def __init__(self, snapshot: Snapshot, deleted: Set[GroupId], slow: Set[PodId]) -> None:

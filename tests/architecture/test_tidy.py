@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tools import module_map
-from tools.tidy import code, texts
+from tools.tidy import code, texts, words
 from tools.tidy.__main__ import NOTES, RULES, main
 from tools.tidy.tree import Finding, Tree
 
@@ -19,16 +19,18 @@ ROOT = Path(__file__).resolve().parents[2]
 Rule = Callable[[Tree], Iterator[Finding]]
 Files = dict[str, str]
 
-LONG_WITH_A_LOOP = "def story():\n    for _ in ():\n        pass\n" + "    x = 1\n" * code.FUNCTION_LINES
+LONG_WITH_A_LOOP = "def long():\n    for _ in ():\n        pass\n" + "    x = 1\n" * code.FUNCTION_LINES
 LONG_TABLE = "def table():\n" + "    x = 1\n" * (code.FUNCTION_LINES + 20)
 MOSTLY_WORDS = (
-    'def told():\n    """Says.\n' + "    much\n" * 80 + '    """\n    for _ in ():\n        # why\n\n        pass\n'
+    'def documented():\n    """Says.\n'
+    + "    much\n" * 80
+    + '    """\n    for _ in ():\n        # why\n\n        pass\n'
 )
 MAP = module_map.HEAD + "\n## model\n\n\n\n| module | |\n|---|---|\n| [a](../../src/fairpool/model/a.py) | A thing. |\n"
 DONE = "| F-01 | pooling | done | `tests/test_pool.py::test_pools` |"
 
 BROKEN: list[tuple[Rule, Files, str]] = [
-    (code.long_functions, {"src/fairpool/a.py": LONG_WITH_A_LOOP}, "story has 63 lines"),
+    (code.long_functions, {"src/fairpool/a.py": LONG_WITH_A_LOOP}, "long has 63 lines"),
     (code.long_modules, {"src/fairpool/a.py": "x = 1\n" * 451}, "has 451 lines"),
     (code.vague_names, {"src/fairpool/utils.py": "x = 1"}, "'utils' does not say"),
     (code.vague_names, {"src/fairpool/queue_helpers.py": "x = 1"}, "'queue_helpers' does not say"),
@@ -56,6 +58,17 @@ BROKEN: list[tuple[Rule, Files, str]] = [
     (texts.foreign_addresses, {"a.md": "cd /ho" + "me/ada/fairpool"}, "a path of one machine"),
     (texts.foreign_addresses, {"a.py": 'x = "/ro' + 'ot/x"'}, "a path of one machine"),
     (texts.foreign_addresses, {"a.md": "C:" + "\\Users\\ada"}, "a path of one machine"),
+    (words.private_words, {"src/fairpool/a.py": "# for " + "who" + "ever reads it"}, "name the role"),
+    (words.private_words, {"docs/a.md": "The NUR" + "SERY forks."}, "a fork server"),
+    (words.private_words, {"tests/test_a.py": "def test_no" + "body_waits(): ..."}, "name the role"),
+    (words.private_names, {"src/fairpool/a.py": "class Ledger" + "Books: ..."}, "cache, ledger"),
+    (words.private_names, {"src/fairpool/a.py": "def f(sto" + "ry): ..."}, "a scenario"),
+    (words.private_names, {"tests/control/ho" + "use.py": "x = 1"}, "a control plane"),
+    (
+        words.doubled_classes,
+        {"src/fairpool/a.py": "class Pace: ...", "src/fairpool/b.py": "class Pace: ..."},
+        "the class Pace is also defined in src/fairpool/a.py",
+    ),
     (texts.loose_pins, {"constraints.txt": "numpy>=2"}, "not name==version"),
     (texts.loose_pins, {"constraints.txt": "numpy @ https://somewhere/numpy.whl"}, "not name==version"),
     (texts.loose_pins, {"constraints.txt": "numpy==2.4.6 --hash=sha256:1"}, "not name==version"),
@@ -111,6 +124,15 @@ FINE: list[tuple[Rule, Files]] = [
     ),
     (code.foreign_imports, {"src/fairpool/control/a.py": "import pydantic"}),
     (code.acting_code, {"src/fairpool/cli/a.py": "print(1)", "src/fairpool/model/a.py": "x = shop.open()"}),
+    (
+        words.private_words,
+        {"STYLE.md": "not who" + "ever", "bench/a.py": "# no" + "body", "src/fairpool/a.py": "x = 1"},
+    ),
+    (
+        words.private_names,
+        {"tests/test_a.py": "def test_all_is_told(): ...", "src/fairpool/a.py": "# the story\nx = 1"},
+    ),
+    (words.doubled_classes, {"src/fairpool/a.py": "class _A: ...", "src/fairpool/b.py": "class _A: ...\nclass A: ..."}),
     (texts.stray_files, {"README.md": ""}),
     (texts.large_files, {"tests/conformance/cases/a.json": "x" * (texts.LARGEST_BYTES + 1)}),
     (texts.foreign_addresses, {"a.md": "POST /api/workloads/x, ./home/x, ~/work/x, docs/root/x, /tmp/x"}),

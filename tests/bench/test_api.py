@@ -30,7 +30,7 @@ def test_what_was_lost_or_answered_wrongly_is_a_fault(tmp_path: Path) -> None:
     store = api.Store(tmp_path, SMALL)
     try:
         load = Load(store.address, 2)
-        heard = load.at_full_speed(iter([Ask("get", store.address.request("GET", "/api/v1/workloads/nobody"))]), 60)
+        heard = load.at_full_speed(iter([Ask("get", store.address.request("GET", "/api/v1/workloads/absent"))]), 60)
         assert heard.faults
         assert heard.faults[0].startswith("get: answered 404, not 200")
         store.acknowledged += 1

@@ -26,7 +26,7 @@ def test_a_wave_takes_back_what_was_lent_and_nothing_is_left_of_it(tmp_path: Pat
     used, counts = run(tmp_path / "data", 100, history="2s")
     assert counts["submits"] == 100
     assert counts["delete"] > 60
-    assert min(counts[deed] for deed in ("suspend", "resume", "shell", "log", "logins")) > 0
+    assert min(counts[action] for action in ("suspend", "resume", "shell", "log", "logins")) > 0
     assert counts["preemptions"] >= GPUS // 2
     last = used[-1].amounts
     assert set(last) == {each.name for each in WATCHED}

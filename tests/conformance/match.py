@@ -102,7 +102,7 @@ def _node_differences(case: Case, state: State, name: str, want: Json) -> Iterat
 
 
 def idle_and_releasing(case: Case, state: State, node: str, gpus: int) -> tuple[int, int]:
-    """GPUs of a node that nobody uses, and those that are being released and not promised to anybody."""
+    """GPUs of a node that no pod uses, and those that are being released and promised to no pod."""
     idle, releasing = gpus, 0
     users: defaultdict[int, set[str]] = defaultdict(set)
     for _, task in all_tasks(case):

@@ -21,12 +21,12 @@ from fairpool.scheduler.group_index import GroupIndex
 from fairpool.scheduler.order import compare_precedence, queue_precedence
 from fairpool.scheduler.plan import share
 from fairpool.scheduler.policy import Pass, Policy, RuntimeScope
+from fairpool.scheduler.prepared import prepare
 from fairpool.scheduler.queues import UNIT, QueueTable, Vector
 from fairpool.scheduler.reclaim import Holdings, is_justified, may_reclaim
 from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, min_runtime_s, protected_until
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.trial import Trial
-from fairpool.scheduler.validation import clean
 from fairpool.scheduler.victims import Candidates, VictimWalk, victim_key
 from fairpool.scheduler.walk import Walk
 from tests.conformance.case import Case, Json
@@ -244,8 +244,7 @@ def _columns(data: Json) -> Columns:
         pods=tuple(pod for job in data["jobs"] for pod in _plain_pods(job)),
         policy=policy,
     )
-    rows, _ = clean(snapshot)
-    return Columns(rows)
+    return prepare(snapshot).columns
 
 
 def _plain_queue(row: Json) -> Queue:
@@ -376,9 +375,8 @@ def _one_victim(data: Json, policy: Policy) -> tuple[Columns, int, int]:
         pods=pods,
         policy=policy,
     )
-    columns = Columns(snapshot)
-    Trial(columns)  # puts the pods in their places
-    return columns, columns.group_index[running.id], columns.group_index[taker.id]
+    columns = prepare(snapshot).columns
+    return columns, columns.group_number(running.id), columns.group_number(taker.id)
 
 
 SUITES: dict[str, Callable[[Json], Iterator[str]]] = {

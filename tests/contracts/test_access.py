@@ -47,7 +47,7 @@ def audit(control: ControlPlane, **wanted: str) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def while_hashing(control: ControlPlane, deed: Callable[[], Any]) -> Iterator[None]:
+def while_hashing(control: ControlPlane, action: Callable[[], Any]) -> Iterator[None]:
     """What is asked inside is asked first, and this is done in the time its password takes."""
     passwords = control.app.state.passwords
     plain = passwords._hasher
@@ -69,7 +69,7 @@ def while_hashing(control: ControlPlane, deed: Callable[[], Any]) -> Iterator[No
         assert reached.wait(60)
         passwords._hasher = plain
         try:
-            deed()
+            action()
         finally:
             go_on.set()
 
@@ -190,10 +190,10 @@ def test_a_right_password_does_not_forgive_an_address_its_guesses() -> None:
     assert attempts.wait_s(names_of("user", "another", "a"), now) > 0
 
 
-def test_a_stranger_cannot_keep_somebody_out_for_long() -> None:
+def test_an_attacker_cannot_lock_a_user_out_for_long() -> None:
     attempts, now = Attempts(), START
     for _ in range(200):
-        theirs = names_of("user", "ann", "stranger")
+        theirs = names_of("user", "ann", "attacker")
         now = Instant(now + 1000 * attempts.wait_s(theirs, now))
         assert attempts.begin(theirs, now) == 0
     assert attempts.wait_s(names_of("user", "ann", "home"), now) <= 5
@@ -202,7 +202,7 @@ def test_a_stranger_cannot_keep_somebody_out_for_long() -> None:
 # --- the audit log ---
 
 
-def test_whoever_tries_what_they_may_not_is_in_the_audit_log(control: ControlPlane) -> None:
+def test_a_denied_call_is_in_the_audit_log(control: ControlPlane) -> None:
     control.project("team-b")
     control.researcher("ann", "team-a")
     theirs = control.train("theirs", "team-b")
@@ -223,7 +223,7 @@ def test_whoever_tries_what_they_may_not_is_in_the_audit_log(control: ControlPla
         ("POST", "batch"),
         ("POST", "password"),
     ]
-    # What is not there is no attempt, and strangers are not written down at every knock.
+    # What is not there is no attempt, and calls of unknown callers are not recorded.
     assert control.call("GET", f"{WORKLOADS}/none", by="ann").status_code == 404
     assert control.http.get("/api/v1/users").status_code == 401
     assert len(audit(control, result="Failed")) == len(failed)
@@ -341,7 +341,7 @@ def test_a_department_of_the_same_name_inherits_nothing(control: ControlPlane) -
 
 
 def head(control: ControlPlane, department: str) -> None:
-    """Somebody who works in all projects of a department."""
+    """A user who works in all projects of a department."""
     control.researcher("head")
     rule = {"subjectId": "head@example.com", "roleId": "researcher", "scopeType": "department", "scopeId": department}
     expect(control.call("POST", RULES, rule), 201)
@@ -372,8 +372,8 @@ def test_work_goes_with_its_project_to_another_department(control: ControlPlane)
     assert expect(control.call("GET", f"{WORKLOADS}/{workload}"), 200)["departmentName"] == "sales"
     plane: Plane = control.app.state.plane
     assert control.http.portal is not None
-    told = control.http.portal.call(plane.read, lambda connection: changes.after(connection, 0))
-    assert [each.verb for each in told if each.id == workload][:2] == ["created", "updated"]
+    reported = control.http.portal.call(plane.read, lambda connection: changes.after(connection, 0))
+    assert [each.verb for each in reported if each.id == workload][:2] == ["created", "updated"]
 
 
 @pytest.mark.parametrize(("scope", "name"), [("project", "team-a"), ("department", "default")])

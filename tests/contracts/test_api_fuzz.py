@@ -1,4 +1,4 @@
-"""Whatever is sent, by whomever: no bug is met, and nothing of another project is seen or changed.
+"""Fuzzing of every route, by every kind of caller: no bug is met, and nothing of another project is seen or changed.
 
 Each operation is tried with paths of the generator's invention, which lead nowhere, and again with ids of what is
 there: for the researcher all of them of a project that is none of hers.
@@ -106,13 +106,13 @@ def _check(control: ControlPlane, caller: str, ids: dict[str, str]) -> Any:
         if ids:
             case.path_parameters = {**case.path_parameters, **ids}
         answer = _send(control, case, caller)
-        told = (caller, case.method, case.path, answer.text[:2000])
-        assert answer.status_code < 500 or answer.status_code == 503, told
+        reported = (caller, case.method, case.path, answer.text[:2000])
+        assert answer.status_code < 500 or answer.status_code == 503, reported
         if answer.status_code >= 400 and "token" not in case.path:
-            assert answer.headers["content-type"] == "application/problem+json", told
-            assert answer.json()["problems"], told
+            assert answer.headers["content-type"] == "application/problem+json", reported
+            assert answer.json()["problems"], reported
         if caller == "ann":
-            assert SECRET not in answer.text, told
+            assert SECRET not in answer.text, reported
 
     return check
 

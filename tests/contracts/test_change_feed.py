@@ -37,15 +37,15 @@ class Listener:
 
     async def heard(self, tail: ChangeFeedCache, revision: int, most: int = 500) -> list[int] | None:
         found = await tail.after(self.read, self.rings, revision, most)
-        return None if found is None else [told.revision for told in found]
+        return None if found is None else [reported.revision for reported in found]
 
 
-def with_feed(path: Path, story: Callable[[Listener], Any]) -> None:
+def with_feed(path: Path, scenario: Callable[[Listener], Any]) -> None:
     async def run() -> None:
         database = Database(path / "control.sqlite")
         await database.open(upgrade)
         try:
-            await story(Listener(database))
+            await scenario(Listener(database))
         finally:
             await database.close()
 
@@ -53,7 +53,7 @@ def with_feed(path: Path, story: Callable[[Listener], Any]) -> None:
 
 
 def test_many_listeners_are_one_question(tmp_path: Path) -> None:
-    async def story(admin_socket: Listener) -> None:
+    async def scenario(admin_socket: Listener) -> None:
         tail = ChangeFeedCache(RenderedCache())
         assert await admin_socket.heard(tail, 1) == []
         await admin_socket.change(3)
@@ -62,11 +62,11 @@ def test_many_listeners_are_one_question(tmp_path: Path) -> None:
             assert await admin_socket.heard(tail, 1) == [2, 3, 4]
         assert admin_socket.asked == asked + 1
 
-    with_feed(tmp_path, story)
+    with_feed(tmp_path, scenario)
 
 
 def test_a_listener_goes_on_where_it_was(tmp_path: Path) -> None:
-    async def story(admin_socket: Listener) -> None:
+    async def scenario(admin_socket: Listener) -> None:
         tail = ChangeFeedCache(RenderedCache())
         await admin_socket.heard(tail, 1)
         await admin_socket.change(5)
@@ -74,11 +74,11 @@ def test_a_listener_goes_on_where_it_was(tmp_path: Path) -> None:
         assert await admin_socket.heard(tail, 3, most=2) == [4, 5]
         assert await admin_socket.heard(tail, 6) == []
 
-    with_feed(tmp_path, story)
+    with_feed(tmp_path, scenario)
 
 
 def test_who_was_away_for_too_long_is_told_so(tmp_path: Path) -> None:
-    async def story(admin_socket: Listener) -> None:
+    async def scenario(admin_socket: Listener) -> None:
         await admin_socket.change(2)
         tail = ChangeFeedCache(RenderedCache(), kept=4)
         assert await admin_socket.heard(tail, 1) is None, "it began after that"
@@ -89,11 +89,11 @@ def test_who_was_away_for_too_long_is_told_so(tmp_path: Path) -> None:
         assert await admin_socket.heard(tail, 3) is None, "it has forgotten since"
         assert await admin_socket.heard(tail, 13) == [14, 15]
 
-    with_feed(tmp_path, story)
+    with_feed(tmp_path, scenario)
 
 
 def test_after_a_silence_it_begins_anew(tmp_path: Path) -> None:
-    async def story(admin_socket: Listener) -> None:
+    async def scenario(admin_socket: Listener) -> None:
         tail = ChangeFeedCache(RenderedCache(), kept=4)
         await admin_socket.heard(tail, 1)
         await admin_socket.change(50)
@@ -102,4 +102,4 @@ def test_after_a_silence_it_begins_anew(tmp_path: Path) -> None:
         await admin_socket.change()
         assert await admin_socket.heard(tail, 51) == [52]
 
-    with_feed(tmp_path, story)
+    with_feed(tmp_path, scenario)

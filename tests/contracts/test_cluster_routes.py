@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.control.control_plane import ControlPlane, control_plane, expect, gone, node
+from fairpool.api.clusters import PushAnswer, PushReport
+from fairpool.control.report_intake import ReportIntake
+from tests.control.control_plane import ControlPlane, control_plane, event, expect, gone, node
 
 WORKLOADS = "/api/v1/workloads"
 
@@ -36,8 +38,8 @@ def test_every_pod_stays_in_the_history(control: ControlPlane) -> None:
     control.push(control.report(whole=True, workloads=(control.failed(workload["id"]),)))
     expect(control.call("POST", f"{WORKLOADS}/{workload['id']}/resume"), 202)
     control.push(control.report(workloads=(control.runs(workload["id"], run=1),)))
-    lives = expect(control.call("GET", f"{WORKLOADS}/{workload['id']}/history"), 200)["history"]
-    assert [(each["incarnation"], each.get("outcome")) for each in lives] == [
+    pods = expect(control.call("GET", f"{WORKLOADS}/{workload['id']}/history"), 200)["history"]
+    assert [(each["incarnation"], each.get("outcome")) for each in pods] == [
         (0, "error"),
         (1, None),
     ]
@@ -96,3 +98,62 @@ def test_a_cluster_that_falls_silent_shows_as_disconnected(control: ControlPlane
     assert state() == "Connected"
     control.clock.turn(61)
     assert state() == "Disconnected"
+
+
+# --- a report is taken in row by row, in slices between which users are answered ---
+
+
+class Slices:
+    """A report that is taken in one row at a time."""
+
+    def __init__(self, control: ControlPlane, report: PushReport) -> None:
+        self.control = control
+        self.plane = control.app.state.plane
+        self.intake = ReportIntake(self.plane, control.cluster, report, slice_s=0)
+
+    def go_on(self, slices: int = 1_000_000) -> PushAnswer | None:
+        portal = self.control.http.portal
+        assert portal is not None
+        answer = None
+        while slices and answer is None:
+            answer = portal.call(self.plane.write, self.intake.go_on)
+            slices -= 1
+        return answer
+
+
+def test_what_users_do_between_two_slices_of_a_report_is_not_undone_by_it(control: ControlPlane) -> None:
+    ids = [control.train(f"t{number}")["id"] for number in range(4)]
+    slices = Slices(control, control.report(whole=True, workloads=tuple(map(control.runs, ids))))
+    assert slices.go_on(2) is None
+    expect(control.call("POST", f"{WORKLOADS}/{ids[3]}/suspend"), 202)
+    expect(control.call("DELETE", f"{WORKLOADS}/{ids[2]}"), 202)
+    answer = slices.go_on()
+    assert answer is not None
+    assert answer.taken
+    shown = [expect(control.call("GET", f"{WORKLOADS}/{each}"), 200) for each in ids]
+    assert [(each["phase"], each["desiredPhase"]) for each in shown] == [
+        ("Running", "Running"),
+        ("Running", "Running"),
+        ("Deleting", "Deleted"),
+        ("Running", "Stopped"),
+    ]
+
+
+def test_a_report_that_stops_half_way_is_taken_in_when_it_comes_again(control: ControlPlane) -> None:
+    ids = [control.train(f"t{number}")["id"] for number in range(4)]
+    levels = tuple(map(control.runs, ids))
+    Slices(control, control.report(whole=True, workloads=levels)).go_on(3)
+    answer = control.push(control.report(whole=True, workloads=levels, events=(event(1, ids[0]),)))
+    assert (answer.taken, answer.number, answer.want_whole) == (True, 2, False)
+    assert [each["phase"] for each in expect(control.call("GET", WORKLOADS), 200)["workloads"]] == ["Running"] * 4
+
+
+def test_an_older_report_stops_when_a_newer_one_was_taken_in_between(control: ControlPlane) -> None:
+    workload = control.train("t1")["id"]
+    older = Slices(control, control.report(workloads=(control.runs(workload),), nodes=(node("n1"), node("n2"))))
+    assert older.go_on(1) is None
+    control.push(control.report(whole=True, workloads=(control.failed(workload),)))
+    answer = older.go_on()
+    assert answer is not None
+    assert (answer.taken, answer.number) == (False, 2)
+    assert expect(control.call("GET", "/api/v1/nodes"), 200)["nodes"] == []

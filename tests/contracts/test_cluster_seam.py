@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from fairpool.api.clusters import EventReport, GoneReport, NodeReport, PodReport, PullAnswer, PushReport, WorkloadReport
+from fairpool.api.clusters import (
+    EventReport,
+    GoneReport,
+    NodeReport,
+    PodReport,
+    PullAnswer,
+    PushReport,
+    Span,
+    WorkloadReport,
+)
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause
@@ -21,7 +31,7 @@ def seam(request: pytest.FixtureRequest) -> Iterator[Seam]:
         yield seam
 
 
-def level(
+def workload_report(
     workload: WorkloadId, phase: WorkloadPhase = WorkloadPhase.RUNNING, run: int = 0, incarnation: int = 0
 ) -> WorkloadReport:
     pod = PodReport(id=PodId(f"{workload}-0-{incarnation}"), index=0, incarnation=incarnation, phase=PodPhase.RUNNING)
@@ -36,9 +46,11 @@ def node(name: str, *, ready: bool = True) -> NodeReport:
     return NodeReport(name=NodeName(name), pool=PoolName("default"), gpus=8, ready=ready)
 
 
-def report(number: int, *levels: WorkloadReport, after: int = 0, token: int = 1, **rest: object) -> PushReport:
-    told = {"cluster": "local", "token": Token(token), "number": number, "after": after, "at": Instant(number)}
-    return PushReport.model_validate({**told, "workloads": levels, **rest})
+def report(
+    number: int, *workload_reports: WorkloadReport, after: int = 0, token: int = 1, **rest: object
+) -> PushReport:
+    reported = {"cluster": "local", "token": Token(token), "number": number, "after": after, "at": Instant(number)}
+    return PushReport.model_validate({**reported, "workloads": workload_reports, **rest})
 
 
 def shown(answer: PullAnswer, *names: WorkloadId) -> str:
@@ -102,12 +114,12 @@ def test_changes_that_are_no_longer_listed_are_replaced_by_everything(kind: str)
 
 def test_a_cluster_without_a_ledger_is_told_how_far_things_had_come(seam: Seam) -> None:
     names = seam.submit("a"), seam.submit("b")
-    first = (level(names[0], incarnation=4), level(names[1]))
+    first = (workload_report(names[0], incarnation=4), workload_report(names[1]))
     seam.push(report(1, *first, whole=True, token=6, events=(event(1, names[0]), event(2, names[0]))))
-    seam.push(report(2, level(names[0], WorkloadPhase.FAILED, incarnation=2), after=1, token=6))
+    seam.push(report(2, workload_report(names[0], WorkloadPhase.FAILED, incarnation=2), after=1, token=6))
     answer = seam.pull()
-    told = {each.id: each for each in answer.workloads}
-    a, b = (told[name] for name in names)
+    reported = {each.id: each for each in answer.workloads}
+    a, b = (reported[name] for name in names)
     assert a.over is not None
     assert (a.over.phase, a.over.run, a.over.at, a.over.cause) == (WorkloadPhase.FAILED, 0, 7, Cause.EXITED)
     assert (a.incarnations, b.over, b.incarnations, b.done) == ({0: 4}, None, {0: 0}, ())
@@ -116,7 +128,7 @@ def test_a_cluster_without_a_ledger_is_told_how_far_things_had_come(seam: Seam) 
 
 def test_an_end_in_an_earlier_run_is_not_told(seam: Seam) -> None:
     a = seam.submit("a")
-    seam.push(report(1, level(a, WorkloadPhase.FAILED), whole=True))
+    seam.push(report(1, workload_report(a, WorkloadPhase.FAILED), whole=True))
     assert seam.pull().workloads[0].over is not None
     assert seam.resume(a) == ""
     assert seam.pull().workloads[0].over is None
@@ -129,28 +141,37 @@ PAUSED, FAILED = WorkloadPhase.PENDING, WorkloadPhase.FAILED
 
 ARRIVALS: dict[str, tuple[Arrivals, WorkloadPhase, list[bool]]] = {
     "in order": (
-        lambda a: [report(1, level(a, PAUSED), whole=True), report(2, level(a, FAILED), after=1)],
+        lambda a: [report(1, workload_report(a, PAUSED), whole=True), report(2, workload_report(a, FAILED), after=1)],
         FAILED,
         [True, True],
     ),
-    "twice": (lambda a: [report(1, level(a, PAUSED), whole=True)] * 2, PAUSED, [True, False]),
+    "twice": (lambda a: [report(1, workload_report(a, PAUSED), whole=True)] * 2, PAUSED, [True, False]),
     "late": (
-        lambda a: [report(2, level(a, FAILED), whole=True), report(1, level(a, PAUSED), whole=True)],
+        lambda a: [
+            report(2, workload_report(a, FAILED), whole=True),
+            report(1, workload_report(a, PAUSED), whole=True),
+        ],
         FAILED,
         [True, False],
     ),
     "of the older loop": (
-        lambda a: [report(1, level(a, FAILED), token=2, whole=True), report(9, level(a, PAUSED), whole=True)],
+        lambda a: [
+            report(1, workload_report(a, FAILED), token=2, whole=True),
+            report(9, workload_report(a, PAUSED), whole=True),
+        ],
         FAILED,
         [True, False],
     ),
     "of a newer loop": (
-        lambda a: [report(9, level(a, PAUSED), whole=True), report(1, level(a, FAILED), token=2, whole=True)],
+        lambda a: [
+            report(9, workload_report(a, PAUSED), whole=True),
+            report(1, workload_report(a, FAILED), token=2, whole=True),
+        ],
         FAILED,
         [True, True],
     ),
     "one lost": (
-        lambda a: [report(1, level(a, PAUSED), whole=True), report(3, level(a, FAILED), after=1)],
+        lambda a: [report(1, workload_report(a, PAUSED), whole=True), report(3, workload_report(a, FAILED), after=1)],
         FAILED,
         [True, True],
     ),
@@ -193,10 +214,77 @@ def test_everything_is_asked_for_until_it_is_told(seam: Seam) -> None:
 
 def test_a_whole_report_replaces_all_that_was_known(seam: Seam) -> None:
     a, b = seam.submit("a"), seam.submit("b")
-    seam.push(report(1, level(a), level(b), whole=True, nodes=(node("n1"),)))
+    seam.push(report(1, workload_report(a), workload_report(b), whole=True, nodes=(node("n1"),)))
     assert (seam.phase(a), seam.phase(b), seam.nodes()) == ("Running", "Running", {"n1": True})
-    seam.push(report(2, level(b), whole=True, after=1))
+    seam.push(report(2, workload_report(b), whole=True, after=1))
     assert (seam.phase(a), seam.phase(b), seam.nodes()) == ("Creating", "Running", {})
+
+
+# --- pieces of a report of everything ---
+
+
+def piece(
+    number: int, span: Span | None, *levels: WorkloadReport, first: bool = False, last: bool = False, **rest: Any
+) -> PushReport:
+    """A piece that tells all workloads in this range; the last one tells all nodes and queues, too."""
+    told = {"first": first, "last": last, "workloads": span}
+    if last:
+        told |= {"nodes": Span(), "queues": Span()}
+    return report(number, *levels, piece=told, **rest)
+
+
+def two(seam: Seam) -> tuple[WorkloadId, WorkloadId]:
+    """Two workloads, in the order of their ids."""
+    a, b = sorted((seam.submit("a"), seam.submit("b")))
+    return a, b
+
+
+def test_a_report_in_pieces_replaces_all_that_was_known_range_by_range(seam: Seam) -> None:
+    a, b = two(seam)
+    seam.push(report(1, workload_report(a), workload_report(b), whole=True, nodes=(node("n1"), node("n2"))))
+    first = seam.push(piece(2, Span(through=(a,)), first=True, after=1))
+    assert (first.taken, first.want_whole) == (True, False)
+    assert (seam.phase(a), seam.phase(b), len(seam.nodes())) == ("Creating", "Running", 2), "only what was in the range"
+    last = seam.push(piece(3, Span(after=(a,)), workload_report(b, FAILED), last=True, after=2, nodes=(node("n2"),)))
+    assert (last.taken, last.want_whole) == (True, False)
+    assert (seam.phase(a), seam.phase(b), seam.nodes()) == ("Creating", "Failed", {"n2": True})
+    assert not seam.push(report(4, workload_report(a), after=3)).want_whole
+
+
+def test_a_piece_may_come_twice_and_a_report_that_was_cut_off_goes_on(seam: Seam) -> None:
+    a, b = two(seam)
+    seam.push(piece(1, Span(through=(a,)), workload_report(a), first=True))
+    # The answer to the next piece is lost; it is sent again under another number.
+    lost = piece(2, Span(after=(a,)), workload_report(b), last=True, after=1, events=(event(1, b),))
+    seam.push(lost)
+    again = seam.push(piece(3, Span(after=(a,)), workload_report(b), last=True, after=1, events=(event(1, b),)))
+    assert (again.taken, again.want_whole, again.events_through) == (True, False, 1)
+    assert not seam.push(lost).taken, "it comes late"
+    assert (seam.phase(a), seam.phase(b), seam.events(b)) == ("Running", "Running", [(1, "bound")])
+
+
+ORPHANED_PIECES = {
+    "of a report that is not known": piece(9, Span(), after=8),
+    "of another loop": piece(1, Span(), after=3, token=2),
+}
+
+
+@pytest.mark.parametrize("orphan", ORPHANED_PIECES.values(), ids=ORPHANED_PIECES)
+def test_a_piece_without_those_before_it_is_not_taken_in_and_everything_is_wanted(
+    seam: Seam, orphan: PushReport
+) -> None:
+    a = seam.submit("a")
+    seam.push(report(3, workload_report(a), whole=True))
+    answer = seam.push(orphan)
+    assert (answer.taken, answer.want_whole, answer.number) == (False, True, 3)
+    assert seam.phase(a) == "Running", "what it does not name is not gone"
+
+
+def test_before_the_last_piece_a_change_is_taken_in_but_everything_is_still_wanted(seam: Seam) -> None:
+    a, b = two(seam)
+    seam.push(piece(1, Span(through=(a,)), workload_report(a), first=True))
+    assert seam.push(report(2, workload_report(b), after=1)).want_whole
+    assert seam.phase(b) == "Running"
 
 
 def test_nodes_are_kept_as_last_told_and_leave_when_told(seam: Seam) -> None:
@@ -217,16 +305,16 @@ def test_a_workload_goes_when_nothing_is_left_of_it_and_does_not_return(seam: Se
     a = seam.submit("a")
     assert seam.delete(a) == ""
     before = seam.pull().revision
-    seam.push(report(1, level(a), whole=True, gone=(GoneReport(id=a),)))
+    seam.push(report(1, workload_report(a), whole=True, gone=(GoneReport(id=a),)))
     assert shown(seam.pull(before), a) == "-a"
-    seam.push(report(2, level(a, WorkloadPhase.DELETING), after=1))
+    seam.push(report(2, workload_report(a, WorkloadPhase.DELETING), after=1))
     assert (seam.phase(a), seam.pull().workloads) == ("Deleted", ())
 
 
 def test_a_workload_that_was_resumed_meanwhile_does_not_go(seam: Seam) -> None:
     """It had failed long ago and the cluster removed it, just when a user resumed it."""
     a = seam.submit("a")
-    seam.push(report(1, level(a, WorkloadPhase.FAILED), whole=True))
+    seam.push(report(1, workload_report(a, WorkloadPhase.FAILED), whole=True))
     assert seam.resume(a) == ""
     seam.push(report(2, after=1, gone=(GoneReport(id=a, run=0),)))
     assert [each.id for each in seam.pull().workloads] == [a]
@@ -236,9 +324,9 @@ def test_a_workload_that_was_resumed_meanwhile_does_not_go(seam: Seam) -> None:
 
 def test_a_report_about_an_earlier_run_does_not_end_the_present_one(seam: Seam) -> None:
     a = seam.submit("a")
-    seam.push(report(1, level(a, WorkloadPhase.FAILED), whole=True))
+    seam.push(report(1, workload_report(a, WorkloadPhase.FAILED), whole=True))
     assert seam.resume(a) == ""
-    seam.push(report(2, level(a, WorkloadPhase.FAILED), after=1))
+    seam.push(report(2, workload_report(a, WorkloadPhase.FAILED), after=1))
     assert seam.phase(a) == "Creating"
 
 
@@ -247,7 +335,7 @@ def test_a_report_about_an_earlier_run_does_not_end_the_present_one(seam: Seam) 
 
 def test_what_has_done_its_work_is_not_resumed(seam: Seam) -> None:
     a = seam.submit("a")
-    seam.push(report(1, level(a, WorkloadPhase.COMPLETED), whole=True))
+    seam.push(report(1, workload_report(a, WorkloadPhase.COMPLETED), whole=True))
     assert seam.resume(a) == "workload.completed"
 
 
@@ -272,7 +360,7 @@ def test_a_forced_delete_is_a_declaration_without_grace_also_of_what_is_being_de
     seam.delete(a)
     assert seam.pull().workloads[0].grace_s > 0
     assert seam.delete(a, force=True) == ""
-    (told,) = seam.pull().workloads
-    assert (told.want, told.grace_s) == (DesiredState.DELETE, 0)
+    (reported,) = seam.pull().workloads
+    assert (reported.want, reported.grace_s) == (DesiredState.DELETE, 0)
     before = seam.pull().revision
     assert (seam.delete(a, force=True), seam.pull().revision) == ("", before)

@@ -161,7 +161,7 @@ def test_the_same_rule_twice_is_refused(control: ControlPlane) -> None:
     assert codes(control.call("POST", RULES, rule)) == ["access.rule_exists"]
 
 
-def test_everybody_can_ask_where_they_may_do_what(control: ControlPlane) -> None:
+def test_every_user_can_ask_where_they_may_do_what(control: ControlPlane) -> None:
     control.researcher("ann", "team-a")
     assert (
         "workload.submit" in expect(control.call("GET", f"{AUTHORIZATION}/permissions", by="ann"), 200)["permissions"]
@@ -289,7 +289,7 @@ def test_work_of_a_deleted_project_leaves_first_and_then_the_project(control: Co
     assert codes(refused) == ["project.deleting"]
     control.push(control.report(whole=True, gone=(gone(workload["id"]),)))
     assert control.call("GET", f"{PROJECTS}/team-a").status_code == 404
-    # Whoever makes a project of the same name again does not hand it to those who had the old one.
+    # A new project of the same name is not given to the users of the old one.
     control.project("team-a")
     assert control.call("GET", WORKLOADS, by="ann").status_code == 403
 
@@ -378,7 +378,7 @@ def test_short_lists_are_filtered_sorted_and_paged_too(control: ControlPlane) ->
     assert [each["field"] for each in wrong.json()["problems"]] == ["filterBy", "filterBy", "sortBy"]
 
 
-def test_a_pool_that_somebody_has_a_quota_in_stays(control: ControlPlane) -> None:
+def test_a_pool_in_which_a_project_has_a_quota_stays(control: ControlPlane) -> None:
     pool = {"name": "a100", "labelKey": "run.ai/type", "labelValue": "a100"}
     expect(control.call("POST", "/api/v1/node-pools", pool), 201)
     owed = [{"nodePool": {"id": "a100"}, "gpu": {"deserved": 2}}]
@@ -642,7 +642,7 @@ def test_what_has_failed_can_be_run_again_and_what_has_completed_cannot(control:
 
 def test_a_batch_does_what_it_can(control: ControlPlane) -> None:
     ids = [control.train(f"t{number}")["id"] for number in range(2)]
-    done = expect(control.call("POST", f"{WORKLOADS}/batch", {"ids": [*ids, "nobody"], "action": "suspend"}), 200)
+    done = expect(control.call("POST", f"{WORKLOADS}/batch", {"ids": [*ids, "absent"], "action": "suspend"}), 200)
     assert done["succeeded"] == ids
     assert done["failed"][0]["code"] == 404
 
@@ -737,12 +737,12 @@ def waits(control: ControlPlane, workload: str, incarnation: int) -> WorkloadRep
 
 
 def history(control: ControlPlane, workload: str) -> list[dict[str, Any]]:
-    lives: list[dict[str, Any]] = expect(control.call("GET", f"{WORKLOADS}/{workload}/history"), 200)["history"]
-    return lives
+    pods: list[dict[str, Any]] = expect(control.call("GET", f"{WORKLOADS}/{workload}/history"), 200)["history"]
+    return pods
 
 
-@pytest.mark.parametrize("late", [False, True], ids=["with the next life's level", "after it"])
-def test_an_earlier_life_is_closed_by_what_the_history_says(control: ControlPlane, late: bool) -> None:
+@pytest.mark.parametrize("late", [False, True], ids=["with the replacement's level", "after it"])
+def test_an_earlier_pod_is_closed_by_what_the_history_says(control: ControlPlane, late: bool) -> None:
     """Levels tell of the latest life only; lives before it once ran for ever."""
     workload = control.train("t1")["id"]
     control.push(control.report(workloads=(control.runs(workload),)))
@@ -956,7 +956,7 @@ def test_a_dry_run_answers_as_a_submit_would_and_does_nothing(control: ControlPl
 
 def test_a_dry_run_says_everything_that_is_wrong_at_once(control: ControlPlane) -> None:
     control.train("t1")
-    body = {"name": "t1", "projectId": "team-a", "spec": {"image": "", "priorityClass": "x", "after": ["nobody"]}}
+    body = {"name": "t1", "projectId": "team-a", "spec": {"image": "", "priorityClass": "x", "after": ["absent"]}}
     answer = control.call("POST", f"{TRAININGS}?dryRun=true", body)
     assert answer.status_code == 422
     assert set(codes(answer)) == {"spec.no_image", "spec.priority_class", "spec.after", "workload.exists"}
@@ -1008,7 +1008,7 @@ def test_lists_are_filtered_by_label_status_and_user(control: ControlPlane) -> N
     assert found("labels.app.io/tier==1,status==Pending") == ["a"]
     assert found("status==Running") == ["c"]
     assert found("submittedBy==test@run.ai") == ["a", "b", "c"]
-    assert found("submittedBy==nobody") == []
+    assert found("submittedBy==absent") == []
     assert expect(control.call("GET", "/api/v1/workloads?sortBy=name"), 200)["workloads"][0]["labels"] == {
         "team": "nlp",
         "app.io/tier": "1",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairpool.control import items
-from fairpool.control.discretion import told_to
+from fairpool.control.discretion import redacted_for
 from fairpool.control.guard import identify
 from fairpool.control.store import workloads as workload_store
 from tests.control.cluster import Cluster
@@ -39,7 +39,7 @@ class Scene:
         self.victim = next(each for each in self.victims if self.cluster.phase(each) == "Pending")
 
     def texts(self, by: str) -> dict[str, str]:
-        """Everything that the API says to somebody about the victim."""
+        """Everything that the API says to a caller about the victim."""
         one = f"/api/v1/workloads/{self.victim['id']}"
         paths = [
             one,
@@ -88,15 +88,15 @@ def test_a_foreign_job_is_answered_as_one_that_does_not_exist(scene: Scene) -> N
         return outcome
 
     for method, path in (("DELETE", JOBS), ("POST", f"{JOBS}/suspend"), ("POST", f"{JOBS}/resume")):
-        foreign, unknown = answer(method, path, "speech", "owed-work"), answer(method, path, "nobodys", "owed-work")
+        foreign, unknown = answer(method, path, "speech", "owed-work"), answer(method, path, "absent", "owed-work")
         assert scene.winner["id"] not in str(foreign)
-        assert str(foreign).replace("speech", "nobodys") == str(unknown)
+        assert str(foreign).replace("speech", "absent") == str(unknown)
     assert scene.cluster.phase(scene.winner) == "Running"
     log = expect(control.call("GET", "/api/v1/audit/log?limit=50"), 200)["entries"]
     tried = [(each["action"], each["entity_name"]) for each in log if each["result"] == "Failed"]
     assert ("delete", "speech/owed-work") in tried
     assert ("update", "speech/owed-work") in tried
-    assert not any("nobodys" in name for _, name in tried)
+    assert not any("absent" in name for _, name in tried)
 
 
 def test_the_newer_routes_say_nothing_of_it_either(scene: Scene) -> None:
@@ -133,7 +133,7 @@ def test_the_stream_of_changes_names_no_more(scene: Scene) -> None:
     heard = {}
     for name in ("ann", "both", "admin"):
         caller = control.http.portal.call(identify, plane, f"Bearer {control.tokens[name]}")
-        heard[name] = control.http.portal.call(told_to, plane, caller, line).decode()
+        heard[name] = control.http.portal.call(redacted_for, plane, caller, line).decode()
         json.loads(heard[name].partition("data: ")[2])
     assert not any(secret in heard["ann"] for secret in SECRETS)
     assert "speech" in heard["both"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import fairpool.engines
 from fairpool.engines.port import Fenced
 from fairpool.model.ids import PodId, Token
 from fairpool.model.observation import (
@@ -25,6 +27,7 @@ from tests.contracts.harness import CalmNetworkHarness, Harness, ReopenedHarness
 from tests.contracts.local_harness import LocalHarness
 
 ONE, TWO = Token(1), Token(2)
+ENGINES_FOLDER = Path(fairpool.engines.__file__).parent
 LONG_S = 60
 """Longer than any test lasts."""
 
@@ -37,6 +40,16 @@ ENGINES = [
     pytest.param("local", marks=REAL),
     pytest.param("local, reopened for every call", marks=REAL),
 ]
+
+
+def test_every_engine_is_in_this_suite() -> None:
+    """An engine is a class below `engines/` that carries out orders: give it a harness, and add it to `ENGINES`."""
+    found = set()
+    for file in sorted(ENGINES_FOLDER.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and any(getattr(each, "name", "") == "carry_out" for each in node.body):
+                found.add(node.name)
+    assert found == {"Engine", "SimulatedEngine", "LocalEngine"}
 
 
 @pytest.fixture(params=ENGINES)
@@ -67,7 +80,7 @@ def local_harness(folder: Path, *, reopened: bool) -> Iterator[Harness]:
 def test_observe_shows_what_was_done_before_it_was_called(harness: Harness) -> None:
     order = harness.order(run_s=LONG_S)
     assert harness.order().pod not in look(harness).pods
-    assert tell(harness, order).status is OrderStatus.DONE
+    assert send(harness, order).status is OrderStatus.DONE
     assert look(harness).pods[order.pod].order == order
 
 
@@ -83,7 +96,7 @@ def test_observe_returns_the_same_object_if_nothing_has_changed(harness: Harness
 def test_an_observation_does_not_change_after_it_was_made(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S))
     before = look(harness)
-    tell(harness, stop(order))
+    send(harness, stop(order))
     harness.pass_time(1)
     assert look(harness) is not before
     assert before.pods[order.pod].state is PodState.RUNNING
@@ -115,7 +128,7 @@ def test_an_exited_pod_is_seen_until_it_is_forgotten(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=0))
     harness.pass_time(5)
     assert state(harness, order.pod) is PodState.EXITED
-    assert tell(harness, ForgetOrder(pod=order.pod, node=order.node)).status is OrderStatus.DONE
+    assert send(harness, ForgetOrder(pod=order.pod, node=order.node)).status is OrderStatus.DONE
     assert seen(harness, order.pod) is None
 
 
@@ -133,33 +146,33 @@ def test_a_pod_is_started_once_however_often_it_is_ordered(harness: Harness) -> 
     order = start(harness, harness.order(run_s=LONG_S))
     first = seen(harness, order.pod)
     harness.pass_time(1)
-    assert [answer.status for answer in tell_all(harness, order, order)] == [OrderStatus.DONE, OrderStatus.DONE]
+    assert [answer.status for answer in send_all(harness, order, order)] == [OrderStatus.DONE, OrderStatus.DONE]
     assert seen(harness, order.pod) == first
 
 
 def test_a_pod_that_runs_and_is_ordered_again_exits_when_it_would_have(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=4))
     harness.pass_time(1)
-    tell(harness, order)
+    send(harness, order)
     harness.pass_time(3)
     assert state(harness, order.pod) is PodState.EXITED
 
 
 def test_the_grace_period_of_a_pod_runs_once(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S, stop_s=LONG_S))
-    assert tell(harness, stop(order, grace_s=2)).status is OrderStatus.DONE
+    assert send(harness, stop(order, grace_s=2)).status is OrderStatus.DONE
     harness.pass_time(1)
-    assert tell(harness, stop(order, grace_s=LONG_S)).status is OrderStatus.DONE
+    assert send(harness, stop(order, grace_s=LONG_S)).status is OrderStatus.DONE
     harness.pass_time(1.5)
     assert state(harness, order.pod) in (PodState.EXITED, None)
 
 
 def test_a_second_stop_may_make_the_grace_shorter(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S, stop_s=LONG_S))
-    assert tell(harness, stop(order, grace_s=LONG_S)).status is OrderStatus.DONE
+    assert send(harness, stop(order, grace_s=LONG_S)).status is OrderStatus.DONE
     harness.pass_time(1)
     assert state(harness, order.pod) is PodState.RUNNING
-    assert tell(harness, stop(order, grace_s=0)).status is OrderStatus.DONE
+    assert send(harness, stop(order, grace_s=0)).status is OrderStatus.DONE
     assert state(harness, order.pod) in (PodState.EXITED, None)
 
 
@@ -167,7 +180,7 @@ def test_stopping_what_has_ended_is_done_and_changes_nothing(harness: Harness) -
     order = start(harness, harness.order(run_s=0, exit_code=3))
     harness.pass_time(1)
     before = seen(harness, order.pod)
-    assert tell(harness, stop(order)).status is OrderStatus.DONE
+    assert send(harness, stop(order)).status is OrderStatus.DONE
     assert seen(harness, order.pod) == before
 
 
@@ -175,12 +188,12 @@ def test_forgetting_twice_is_done_twice(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=0))
     harness.pass_time(1)
     forget = ForgetOrder(pod=order.pod, node=None)
-    assert [tell(harness, forget).status, tell(harness, forget).status] == [OrderStatus.DONE, OrderStatus.DONE]
+    assert [send(harness, forget).status, send(harness, forget).status] == [OrderStatus.DONE, OrderStatus.DONE]
 
 
 def test_what_still_runs_is_not_forgotten(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S))
-    assert tell(harness, ForgetOrder(pod=order.pod, node=order.node)).status is OrderStatus.LATER
+    assert send(harness, ForgetOrder(pod=order.pod, node=order.node)).status is OrderStatus.LATER
     assert state(harness, order.pod) is PodState.RUNNING
 
 
@@ -192,13 +205,13 @@ def test_every_order_is_answered_in_turn(harness: Harness) -> None:
         harness.order("c", device=2, run_s=LONG_S),
         ForgetOrder(pod=harness.order("never-seen").pod, node=None),
     ]
-    answers = tell_all(harness, *orders)
+    answers = send_all(harness, *orders)
     assert [answer.pod for answer in answers] == [order.pod for order in orders]
     assert {answer.status for answer in answers} == {OrderStatus.DONE}
 
 
 def test_no_orders_have_no_answers(harness: Harness) -> None:
-    assert list(tell_all(harness)) == []
+    assert list(send_all(harness)) == []
 
 
 # --- a pod that was stopped or has ended is never started (again), nor is one whose order names another boot
@@ -206,8 +219,8 @@ def test_no_orders_have_no_answers(harness: Harness) -> None:
 
 def test_a_pod_that_was_stopped_before_it_was_ordered_never_starts(harness: Harness) -> None:
     order = harness.order(run_s=LONG_S)
-    assert tell(harness, stop(order)).status is OrderStatus.DONE
-    assert tell(harness, order).status is OrderStatus.REFUSED
+    assert send(harness, stop(order)).status is OrderStatus.DONE
+    assert send(harness, order).status is OrderStatus.REFUSED
     harness.pass_time(1)
     assert seen(harness, order.pod) is None
 
@@ -215,8 +228,8 @@ def test_a_pod_that_was_stopped_before_it_was_ordered_never_starts(harness: Harn
 @pytest.mark.parametrize("node_is_named", [True, False])
 def test_a_stop_finds_its_pod_whether_or_not_the_node_is_named(node_is_named: bool, harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S))
-    told = StopOrder(pod=order.pod, node=order.node if node_is_named else None, grace_s=1, reason="test")
-    assert tell(harness, told).status is OrderStatus.DONE
+    reported = StopOrder(pod=order.pod, node=order.node if node_is_named else None, grace_s=1, reason="test")
+    assert send(harness, reported).status is OrderStatus.DONE
     harness.pass_time(2)
     assert state(harness, order.pod) in (PodState.EXITED, None)
 
@@ -225,16 +238,16 @@ def test_a_pod_that_has_ended_does_not_run_again(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=0))
     harness.pass_time(1)
     before = seen(harness, order.pod)
-    assert tell(harness, order).status in (OrderStatus.DONE, OrderStatus.REFUSED)
+    assert send(harness, order).status in (OrderStatus.DONE, OrderStatus.REFUSED)
     harness.pass_time(1)
     assert seen(harness, order.pod) == before
 
 
 def test_a_pod_that_was_stopped_does_not_run_again(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S))
-    tell(harness, stop(order))
+    send(harness, stop(order))
     harness.pass_time(1)
-    tell(harness, order)
+    send(harness, order)
     harness.pass_time(1)
     assert state(harness, order.pod) in (PodState.EXITED, None)
 
@@ -242,8 +255,8 @@ def test_a_pod_that_was_stopped_does_not_run_again(harness: Harness) -> None:
 def test_a_forgotten_pod_does_not_run_again(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=0))
     harness.pass_time(1)
-    tell(harness, ForgetOrder(pod=order.pod, node=order.node))
-    assert tell(harness, order).status is OrderStatus.REFUSED
+    send(harness, ForgetOrder(pod=order.pod, node=order.node))
+    assert send(harness, order).status is OrderStatus.REFUSED
     harness.pass_time(1)
     assert seen(harness, order.pod) is None
 
@@ -259,14 +272,14 @@ def test_the_replacement_of_a_pod_is_another_pod_and_starts(harness: Harness) ->
 def test_an_order_for_an_earlier_boot_is_refused_and_never_starts(harness: Harness) -> None:
     order = harness.order(run_s=LONG_S)
     harness.reboot()
-    assert tell(harness, order).status is OrderStatus.REFUSED
+    assert send(harness, order).status is OrderStatus.REFUSED
     harness.pass_time(1)
     assert seen(harness, order.pod) is None
 
 
 def test_an_order_for_a_device_that_is_not_there_is_refused_and_never_starts(harness: Harness) -> None:
     order = replace(harness.order(run_s=LONG_S), devices=(99,))
-    assert tell(harness, order).status is OrderStatus.REFUSED
+    assert send(harness, order).status is OrderStatus.REFUSED
     harness.pass_time(1)
     assert seen(harness, order.pod) is None
 
@@ -277,7 +290,7 @@ def test_what_ran_before_a_reboot_is_gone_and_the_boot_is_another(harness: Harne
     observation = look(harness)
     assert order.pod not in observation.pods
     assert observation.nodes[harness.node].boot_id != order.boot_id
-    assert tell(harness, order).status is OrderStatus.REFUSED
+    assert send(harness, order).status is OrderStatus.REFUSED
     assert start(harness, harness.order(incarnation=1, run_s=LONG_S)).boot_id != order.boot_id
 
 
@@ -286,14 +299,14 @@ def test_what_ran_before_a_reboot_is_gone_and_the_boot_is_another(harness: Harne
 
 def test_a_pod_that_obeys_exits_before_its_grace_period_is_over(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S, stop_s=0))
-    assert tell(harness, stop(order, grace_s=LONG_S)).status is OrderStatus.DONE
+    assert send(harness, stop(order, grace_s=LONG_S)).status is OrderStatus.DONE
     harness.pass_time(1)
     assert state(harness, order.pod) in (PodState.EXITED, None)
 
 
 def test_a_pod_that_does_not_obey_is_killed_after_its_grace_period(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S, stop_s=LONG_S))
-    assert tell(harness, stop(order, grace_s=4)).status is OrderStatus.DONE
+    assert send(harness, stop(order, grace_s=4)).status is OrderStatus.DONE
     assert state(harness, order.pod) is PodState.RUNNING
     harness.pass_time(4.5)
     exited = seen(harness, order.pod)
@@ -302,26 +315,26 @@ def test_a_pod_that_does_not_obey_is_killed_after_its_grace_period(harness: Harn
 
 def test_a_pod_without_grace_period_exits_at_once(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=LONG_S, stop_s=LONG_S))
-    assert tell(harness, stop(order, grace_s=0)).status is OrderStatus.DONE
+    assert send(harness, stop(order, grace_s=0)).status is OrderStatus.DONE
     assert state(harness, order.pod) in (PodState.EXITED, None)
 
 
 def test_a_pod_that_finishes_within_its_grace_period_has_its_own_exit_code(harness: Harness) -> None:
     order = start(harness, harness.order(run_s=3, exit_code=0, stop_s=LONG_S))
-    tell(harness, stop(order, grace_s=LONG_S))
+    send(harness, stop(order, grace_s=LONG_S))
     harness.pass_time(3)
     exited = seen(harness, order.pod)
     assert exited is None or exited.exit_code == 0
 
 
 def test_an_exited_pod_shows_whether_it_had_been_stopped_before(harness: Harness) -> None:
-    told = start(harness, harness.order("told", run_s=LONG_S))
+    reported = start(harness, harness.order("reported", run_s=LONG_S))
     ended = start(harness, harness.order("ended", device=1, run_s=0))
     harness.pass_time(1)
-    tell_all(harness, stop(told), stop(ended))
+    send_all(harness, stop(reported), stop(ended))
     harness.pass_time(2)
     observed_pods = look(harness).pods
-    assert told.pod not in observed_pods or observed_pods[told.pod].after_notice
+    assert reported.pod not in observed_pods or observed_pods[reported.pod].after_notice
     assert not observed_pods[ended.pod].after_notice
 
 
@@ -339,9 +352,9 @@ def test_a_lower_token_is_fenced_and_nothing_is_done(harness: Harness) -> None:
 
 def test_a_lower_token_may_not_even_observe(harness: Harness) -> None:
     harness.engine.observe(TWO)
-    with pytest.raises(Fenced) as told:
+    with pytest.raises(Fenced) as reported:
         harness.engine.observe(ONE)
-    assert told.value.highest == TWO
+    assert reported.value.highest == TWO
 
 
 def test_a_token_is_shown_with_orders_too(harness: Harness) -> None:
@@ -380,7 +393,7 @@ def test_orders_to_a_silent_node_have_no_answer(harness: Harness) -> None:
     waiting = harness.order("b", device=1, run_s=LONG_S)
     harness.silence()
     orders = (waiting, running, stop(running), ForgetOrder(pod=running.pod, node=running.node))
-    assert {answer.status for answer in tell_all(harness, *orders)} == {OrderStatus.UNKNOWN}
+    assert {answer.status for answer in send_all(harness, *orders)} == {OrderStatus.UNKNOWN}
 
 
 def test_pods_run_on_while_their_node_is_silent_for_a_moment(harness: Harness) -> None:
@@ -400,18 +413,18 @@ def look(harness: Harness) -> Observation:
     return harness.engine.observe(ONE)
 
 
-def tell(harness: Harness, order: Order) -> OrderResult:
-    (answer,) = tell_all(harness, order)
+def send(harness: Harness, order: Order) -> OrderResult:
+    (answer,) = send_all(harness, order)
     return answer
 
 
-def tell_all(harness: Harness, *orders: Order) -> list[OrderResult]:
+def send_all(harness: Harness, *orders: Order) -> list[OrderResult]:
     return list(harness.engine.carry_out(orders, ONE))
 
 
 def start(harness: Harness, order: StartOrder) -> StartOrder:
     """Start it, and see it run or, if it is as short as that, exited."""
-    assert tell(harness, order).status is OrderStatus.DONE
+    assert send(harness, order).status is OrderStatus.DONE
     assert state(harness, order.pod) is not None
     return order
 

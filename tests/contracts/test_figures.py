@@ -33,7 +33,7 @@ def control() -> Iterator[ControlPlane]:
 
 def held(control: ControlPlane, workload: str, *pods: tuple[PodPhase, str, int], run: int = 0) -> WorkloadReport:
     """Its pods: phase, node and GPUs in thousandths."""
-    lives = tuple(
+    replicas = tuple(
         PodReport(
             id=PodId(f"{workload}-{index}-0"),
             index=index,
@@ -48,8 +48,10 @@ def held(control: ControlPlane, workload: str, *pods: tuple[PodPhase, str, int],
         for index, (phase, on, milli) in enumerate(pods)
     )
     total = sum(milli for _, _, milli in pods)
-    level = control.runs(workload, run=run)
-    return level.model_copy(update={"pods": lives, "gpus_milli": total, "cpu_milli": total, "memory_bytes": total})
+    workload_report = control.runs(workload, run=run)
+    return workload_report.model_copy(
+        update={"pods": replicas, "gpus_milli": total, "cpu_milli": total, "memory_bytes": total}
+    )
 
 
 def agreed(control: ControlPlane) -> float:
@@ -100,8 +102,8 @@ def test_a_report_of_everything_leaves_nothing_behind(control: ControlPlane) -> 
 def test_who_may_not_see_work_sees_what_it_holds_and_not_what_it_is(control: ControlPlane) -> None:
     control.researcher("ann", "team-a")
     mine, foreign = control.train("mine")["id"], control.train("secret", "team-b")["id"]
-    levels = (held(control, mine, (RUNNING, "n1", 1000)), held(control, foreign, (RUNNING, "n1", 500)))
-    control.push(control.report(workloads=levels))
+    workload_reports = (held(control, mine, (RUNNING, "n1", 1000)), held(control, foreign, (RUNNING, "n1", 500)))
+    control.push(control.report(workloads=workload_reports))
     found = control.call("GET", "/api/v1/overview", by="ann")
     assert [each["name"] for each in expect(found, 200)["workloads"]] == ["mine"]
     assert (found.json()["hiddenWorkloads"], found.json()["waiting"]) == (1, {})

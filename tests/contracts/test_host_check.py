@@ -32,7 +32,7 @@ def test_it_answers_to_its_own_names(control: ControlPlane, host: str) -> None:
 @pytest.mark.parametrize(
     "host", ["evil.example:8080", "192.0.2.7", "localhost.evil.example", "127.0.0.1.evil.example", ""]
 )
-def test_a_name_that_somebody_made_lead_here_is_refused_before_the_password_is_looked_at(
+def test_a_foreign_name_for_this_address_is_refused_before_the_password_is_looked_at(
     control: ControlPlane, host: str
 ) -> None:
     refused = control.http.post("/api/v1/token", json=SIGN_IN, headers={"Host": host})
@@ -69,7 +69,7 @@ def test_a_page_from_elsewhere_opens_no_shell(control: ControlPlane, origin: str
 
 
 @pytest.mark.parametrize("path", ["/api/v1/workloads/trainings", "/api/v1/users", "/nowhere"])
-def test_a_strangers_body_is_not_even_read(control: ControlPlane, path: str) -> None:
+def test_the_body_of_an_unknown_caller_is_not_even_read(control: ControlPlane, path: str) -> None:
     said: list[Any] = []
 
     async def receive() -> Any:

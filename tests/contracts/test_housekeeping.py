@@ -137,12 +137,12 @@ def test_much_goes_in_small_units(control: ControlPlane, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-def test_a_pod_that_lived_very_often_keeps_its_latest_lives(control: ControlPlane) -> None:
+def test_only_the_latest_pods_of_an_index_are_kept(control: ControlPlane) -> None:
     workload = str(control.train("t1")["id"])
-    for life in range(PODS_KEPT + 5):
-        pod = PodId(f"{workload}-0-{life}")
-        ended = event(life + 1, workload, "ended").model_copy(update={"pod": pod})
-        control.push(control.report(workloads=(control.runs(workload, run=life),), events=(ended,)))
+    for replica in range(PODS_KEPT + 5):
+        pod = PodId(f"{workload}-0-{replica}")
+        ended = event(replica + 1, workload, "ended").model_copy(update={"pod": pod})
+        control.push(control.report(workloads=(control.runs(workload, run=replica),), events=(ended,)))
     history = expect(control.call("GET", f"{WORKLOADS}/{workload}/history?limit=500"), 200)["history"]
     numbers = sorted(each["incarnation"] for each in history)
     assert numbers == list(range(5, PODS_KEPT + 5))
@@ -160,7 +160,7 @@ def test_it_happens_by_itself() -> None:
             time.sleep(0.02)
 
 
-def test_strangers_cannot_fill_the_memory_with_callers() -> None:
+def test_unknown_callers_cannot_fill_the_memory() -> None:
     callers = Callers()
     for number in range(CALLERS_MAX + 1):
         callers[str(number)] = Caller(id="a", name="a", kind="user")

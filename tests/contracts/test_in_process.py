@@ -12,6 +12,7 @@ import pytest
 
 from fairpool.api.clusters import ControlPlaneUnreachable
 from fairpool.control.clusters import cluster_beside
+from fairpool.control.report_intake import ReportIntake
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import Revision
 from fairpool.platform.in_process import InProcessControl
@@ -86,10 +87,10 @@ def test_who_leaves_is_not_held_up_by_a_pull(control: ControlPlane, inside: InPr
 def test_a_disk_that_fails_is_a_control_plane_that_cannot_answer(
     control: ControlPlane, inside: InProcessControl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(connection: Connection, *given: object) -> None:
+    def full(intake: ReportIntake, connection: Connection) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("fairpool.control.cluster_sync.take_in", full)
+    monkeypatch.setattr(ReportIntake, "go_on", full)
     with pytest.raises(ControlPlaneUnreachable, match="disk is full"):
         inside.push(control.report(whole=True))
 

@@ -1,4 +1,4 @@
-"""A database that was put back is another one: no number from before means anything in it, and whoever has one is told.
+"""A restored database is another one: numbers from before mean nothing in it, and a caller who has one is refused.
 
 Each story goes on for longer than what was lost, so that a count that went on from the backup would have caught up.
 """
@@ -246,8 +246,8 @@ def test_a_loop_notices_a_restore_and_tells_all_again_and_starts_nothing_twice(t
         cluster.run(60)
         assert cluster.wire.answers[0].whole
         assert [each.whole for each in cluster.wire.answers].count(True) <= 2, "it comes to rest"
-        assert cluster.wire.reports[0].whole, "before anybody had to ask for it"
+        assert cluster.wire.reports[0].whole, "before any caller had to ask for it"
         assert cluster.alive() == {f"{each}-0-0" for each in (kept, other, *more)}
         assert not cluster.engine.violations
-        lives = expect(control.call("GET", f"{WORKLOADS}/{kept}/history"), 200)["history"]
-        assert [(each["incarnation"], each["phase"]) for each in lives] == [(0, "running")]
+        pods = expect(control.call("GET", f"{WORKLOADS}/{kept}/history"), 200)["history"]
+        assert [(each["incarnation"], each["phase"]) for each in pods] == [(0, "running")]

@@ -19,9 +19,10 @@ SCOPED = {
     "administrator-of-a-project": ("project", "team-a"),
     "administrator-of-a-department": ("department", "default"),
 }
-CALLERS = ("nobody", "no-role", "researcher", "administrator", *SCOPED, "cluster")
-CONCERNS_EVERYBODY = re.compile(
-    r"/api/v1/(users|apps|authorization/access-rules|audit|security)|clusters/{cluster_id}/(snapshot|what-if|cycles)|/v1/k8s/(users(?!/roles)|apps|audit|setting)"
+CALLERS = ("unknown", "no-role", "researcher", "administrator", *SCOPED, "cluster")
+CONCERNS_ALL_USERS = re.compile(
+    r"/api/v1/(users|apps|authorization/access-rules|audit|security)|clusters/{cluster_id}/(snapshot|what-if|cycles)"
+    r"|/v1/k8s/(users(?!/roles)|apps|audit|setting)"
     r"|(POST|PUT|PATCH|DELETE) .*(clusters(?!/{cluster_id}/projects)|departments|node-pools|/overrides)"
 )
 """Spelled out once more: the declarations that are tested must not be what the test asks."""
@@ -42,22 +43,26 @@ def control() -> Iterator[ControlPlane]:
             rule = {"subjectId": subject, "roleId": "administrator", "scopeType": scope_type, "scopeId": scope_id}
             assert control.call("POST", "/api/v1/authorization/access-rules", rule).status_code == 201
         control.tokens["cluster"] = control.cluster_token
-        control.tokens["nobody"] = "fpa_none"
+        control.tokens["unknown"] = "fpa_none"
         yield control
 
 
-def _lets_in(action: Action, caller: str, concerns_everybody: bool) -> bool:
+def _lets_in(action: Action, caller: str, concerns_all_users: bool) -> bool:
     if action is Action.OPEN:
         return True
     if caller == "cluster" or action is Action.LINK:
         return caller == "cluster" and action is Action.LINK
-    if caller == "nobody":
+    if caller == "unknown":
         return False
     if action is Action.SELF:
         return True
     if caller in SCOPED:
-        return not concerns_everybody
+        return not concerns_all_users
     return any(caller == role.value and action in permitted for role, permitted in ROLES.items())
+
+
+def test_every_role_is_tried() -> None:
+    assert {role.value for role in ROLES} - set(CALLERS) == set()
 
 
 @pytest.mark.slow
@@ -68,13 +73,13 @@ def test_the_guard_lets_in_whom_the_route_lets_in(control: ControlPlane, method:
         pytest.skip("one does not end by itself, the other ends the session of this test")
     action = ACTIONS[(method, path)]
     answer = control.call(method, re.sub(r"\{\w+\}", "nothing", path), by=caller)
-    if _lets_in(action, caller, CONCERNS_EVERYBODY.search(f"{method} {path}") is not None):
-        # Behind the guard anything may be said but that somebody is not known; a researcher's project is asked next.
+    if _lets_in(action, caller, CONCERNS_ALL_USERS.search(f"{method} {path}") is not None):
+        # Behind the guard anything may be said but that the caller is not known; a researcher's project is asked next.
         assert answer.status_code not in (401, 500, 501), answer.text
         if caller == "administrator" and path != "/sign-in":  # which wants a code
             assert answer.status_code != 403, answer.text
     else:
-        assert answer.status_code == (401 if caller == "nobody" else 403), answer.text
+        assert answer.status_code == (401 if caller == "unknown" else 403), answer.text
 
 
 @pytest.mark.parametrize("caller", SCOPED)
@@ -128,7 +133,7 @@ NOT_FOR_PEOPLE = ("/api/v1/cluster/pull", "/api/v1/cluster/push")
 
 @pytest.mark.slow
 def test_the_example_of_a_body_can_be_sent(control: ControlPlane) -> None:
-    """Whatever is said of it, its form is right: nobody who copies an example is told of an unknown field."""
+    """Whatever is said of it, its form is right: an example that is copied has no unknown field."""
     for path, item in openapi_document(ROUTES)["paths"].items():
         for method, operation in item.items():
             body = operation.get("requestBody", {}).get("content", {}).get("application/json")

@@ -35,7 +35,7 @@ OWN = ("/api/v1/me", "/api/v1/me/password", "/api/v1/me/logout")
 
 
 def test_a_first_password_is_good_for_nothing_but_its_change(tmp_path: Path) -> None:
-    """F-221, and A3 of the first trial: enforced by the server, whoever calls."""
+    """F-221, and A3 of the first trial: enforced by the server for every caller."""
     with control_plane(tmp_path, first_password="chosen by the installer") as control:
         control.sign_in("first", "test@run.ai", "chosen by the installer")
         me = expect(control.call("GET", "/api/v1/me", by="first"), 200)
@@ -53,7 +53,7 @@ def test_a_first_password_is_good_for_nothing_but_its_change(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("given", ["by an administrator", "made up", "reset", "of an earlier release"])
-def test_a_password_that_somebody_else_chose_must_be_changed_first(control: ControlPlane, given: str) -> None:
+def test_a_password_that_an_administrator_chose_must_be_changed_first(control: ControlPlane, given: str) -> None:
     email, password = "ann@example.com", "correct horse"
     body = {"email": email, "roles": ["administrator"], **({"password": password} if given != "made up" else {})}
     made = expect(control.call("POST", "/api/v1/users", body), 201)
@@ -83,7 +83,7 @@ def test_without_a_first_password_no_password_opens_the_first_account(tmp_path: 
         me = expect(http.get("/api/v1/me", headers=headers), 200)
         assert (me["roles"], me["mustChangePassword"], me["hasPassword"]) == (["administrator"], False, False)
         stolen = http.post("/api/v1/me/password", json={"newPassword": "battery staple"}, headers=headers)
-        assert codes(stolen) == ["access.no_password"], "a token alone gives nobody a password for good"
+        assert codes(stolen) == ["access.no_password"], "a token alone is not enough to set a password"
 
 
 def test_a_sign_in_link_is_good_once_and_for_ten_minutes(control: ControlPlane) -> None:
@@ -126,8 +126,8 @@ def test_pages_and_health_need_no_caller_and_nothing_from_elsewhere(control: Con
 # --- guesses ---
 
 
-def test_the_right_password_from_a_known_address_gets_in_whatever_strangers_do(tmp_path: Path) -> None:
-    """A13: wrong passwords in somebody's name cost their sender time, and keep nobody out. Also after a restart."""
+def test_the_right_password_from_a_known_address_gets_in_whatever_attackers_do(tmp_path: Path) -> None:
+    """A13: wrong passwords for another user cost their sender time, and lock no user out. Also after a restart."""
     right = {"grantType": "password", "username": "test@run.ai", "password": "password"}
     with control_plane(tmp_path) as control:
         attempts: Attempts = control.app.state.attempts
@@ -201,7 +201,7 @@ def test_sign_ins_wait_in_a_short_queue_of_their_own() -> None:
         known = asyncio.create_task(passwords.fits(known_hash, "right", begin, is_known=True))
         await asyncio.sleep(0)
         go_on.set()
-        assert await known, "who has signed in before does not wait for strangers"
+        assert await known, "who has signed in before does not wait for unknown callers"
         assert not any(await asyncio.gather(*waiting))
 
     asyncio.run(all_at_once())
@@ -255,18 +255,18 @@ def sent(control: ControlPlane, path: str, by: str, size: int) -> tuple[int, int
 @pytest.mark.slow
 def test_no_byte_of_a_body_is_read_before_its_sender_may_send_it(control: ControlPlane) -> None:
     """A6: a token without any role made the server parse 250 MiB."""
-    control.researcher("nobody")
+    control.researcher("no-role")
     for route in ROUTES:
         path = route.path
         if route.method != "POST" or route.action in (Action.OPEN, Action.SELF):
             continue
-        if path == "/api/v1/cluster/pull":  # which takes no large body from anybody
+        if path == "/api/v1/cluster/pull":  # which takes no large body from any caller
             continue
         full = re.sub(r"\{\w+\}", "nothing", path)
-        assert sent(control, full, "nobody", 9 * 1024 * 1024) == (403, 0), path
+        assert sent(control, full, "no-role", 9 * 1024 * 1024) == (403, 0), path
         assert sent(control, full, "", 9 * 1024 * 1024) == (401, 0), path
-    assert sent(control, "/api/v1/cluster/push", "nobody", 250 * 1024 * 1024) == (403, 0)
-    assert sent(control, "/api/v1/cluster/pull", "nobody", 250 * 1024 * 1024) == (413, 0)
+    assert sent(control, "/api/v1/cluster/push", "no-role", 250 * 1024 * 1024) == (403, 0)
+    assert sent(control, "/api/v1/cluster/pull", "no-role", 250 * 1024 * 1024) == (413, 0)
 
 
 def test_a_pull_is_a_small_message_and_a_report_may_be_large(control: ControlPlane) -> None:

@@ -26,12 +26,12 @@ from fairpool.model.ids import Instant
 from tests.control.control_plane import control_plane, expect
 
 
-def with_database(path: Path, story: Callable[[Database], Awaitable[None]]) -> None:
+def with_database(path: Path, scenario: Callable[[Database], Awaitable[None]]) -> None:
     async def run() -> None:
         database = Database(path / "control.sqlite")
         await database.open(upgrade)
         try:
-            await story(database)
+            await scenario(database)
         finally:
             await database.close()
 
@@ -43,17 +43,17 @@ def bump(connection: Connection) -> int:
 
 
 def test_no_update_is_lost_among_many_writers(tmp_path: Path) -> None:
-    async def story(database: Database) -> None:
+    async def scenario(database: Database) -> None:
         numbers = await asyncio.gather(*(database.write(bump) for _ in range(400)))
         assert sorted(numbers) == list(range(2, 402))
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)
 
 
 def test_writers_share_a_commit(tmp_path: Path) -> None:
     commits = 0
 
-    async def story(database: Database) -> None:
+    async def scenario(database: Database) -> None:
         def count() -> None:
             nonlocal commits
             commits += 1
@@ -61,16 +61,16 @@ def test_writers_share_a_commit(tmp_path: Path) -> None:
         database.after_commit = count
         await asyncio.gather(*(database.write(bump) for _ in range(100)))
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)
     assert commits <= 2
 
 
-def test_a_unit_that_fails_undoes_itself_and_nobody_else(tmp_path: Path) -> None:
+def test_a_unit_that_fails_undoes_itself_and_no_other(tmp_path: Path) -> None:
     def fails(connection: Connection) -> None:
         bump(connection)
         connection.execute(insert(users).values(id="only half a row"))
 
-    async def story(database: Database) -> None:
+    async def scenario(database: Database) -> None:
         done = await asyncio.gather(
             database.write(bump), database.write(fails), database.write(bump), return_exceptions=True
         )
@@ -78,36 +78,36 @@ def test_a_unit_that_fails_undoes_itself_and_nobody_else(tmp_path: Path) -> None
         assert isinstance(done[1], Exception)
         assert await database.read(changes.current) == 3
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)
 
 
-def test_what_was_acknowledged_is_in_the_file_before_anybody_closes_it(tmp_path: Path) -> None:
-    async def story(database: Database) -> None:
+def test_what_was_acknowledged_is_in_the_file_before_it_is_closed(tmp_path: Path) -> None:
+    async def scenario(database: Database) -> None:
         await database.write(bump)
         other = sqlite3.connect(tmp_path / "control.sqlite")
         assert other.execute("SELECT value FROM revision").fetchone() == (2,)
         other.close()
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)
 
 
-def test_a_disk_that_fails_leaves_nobody_waiting(tmp_path: Path) -> None:
-    async def story(database: Database) -> None:
+def test_a_disk_that_fails_leaves_no_caller_waiting(tmp_path: Path) -> None:
+    async def scenario(database: Database) -> None:
         other = sqlite3.connect(tmp_path / "control.sqlite", isolation_level=None)
         assert database._writing is not None
         database._writing.exec_driver_sql("PRAGMA busy_timeout=10")
-        other.execute("BEGIN IMMEDIATE")  # somebody else holds the file
+        other.execute("BEGIN IMMEDIATE")  # another process holds the file
         with pytest.raises(Exception, match="locked"):
             await database.write(bump)
         other.execute("ROLLBACK")
         assert await database.write(bump) == 2
         other.close()
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)
 
 
-def test_a_disk_that_fails_at_the_commit_leaves_nobody_waiting_and_nobody_believing(tmp_path: Path) -> None:
-    async def story(database: Database) -> None:
+def test_a_disk_that_fails_at_the_commit_leaves_no_caller_waiting_or_acknowledged(tmp_path: Path) -> None:
+    async def scenario(database: Database) -> None:
         def never_true(connection: Connection) -> int:
             connection.exec_driver_sql("PRAGMA defer_foreign_keys=ON")
             connection.exec_driver_sql("INSERT INTO child VALUES (7)")  # of no parent: noticed when it is committed
@@ -124,14 +124,14 @@ def test_a_disk_that_fails_at_the_commit_leaves_nobody_waiting_and_nobody_believ
 
         await database.write(tables)
         together = [database.write(unit) for unit in (bump, never_true, asks_for_a_call)]
-        first, *told = await asyncio.gather(*together, return_exceptions=True)
+        first, *reported = await asyncio.gather(*together, return_exceptions=True)
         assert first == 2, "it had begun before the others came"
-        assert all("FOREIGN KEY" in str(each) for each in told), told
+        assert all("FOREIGN KEY" in str(each) for each in reported), reported
         assert called == []
         assert await database.write(bump) == 3
         assert called == []
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)
 
 
 class AtOnce(Executor):
@@ -145,7 +145,7 @@ class AtOnce(Executor):
 def test_an_answer_waits_for_the_event_loop_no_more_often_than_it_must(tmp_path: Path) -> None:
     """Under load each time is the whole line of those who want something: once after the disk, once for its task."""
 
-    async def story(database: Database) -> None:
+    async def scenario(database: Database) -> None:
         database._disk = AtOnce()
         turns = 0
 
@@ -162,7 +162,7 @@ def test_an_answer_waits_for_the_event_loop_no_more_often_than_it_must(tmp_path:
         assert turns - before <= 2
         counting.cancel()
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)
 
 
 def test_those_who_read_are_let_in_between_many_that_write(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_those_who_read_are_let_in_between_many_that_write(tmp_path: Path) -> No
             pass
         return bump(connection)
 
-    async def story(database: Database) -> None:
+    async def scenario(database: Database) -> None:
         writing = asyncio.gather(*(database.write(long) for _ in range(16)))
         seen = set()
         while not writing.done():
@@ -183,11 +183,11 @@ def test_those_who_read_are_let_in_between_many_that_write(tmp_path: Path) -> No
         assert sorted(await writing) == list(range(2, 18))
         assert len(seen) >= 4
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)
 
 
 def test_what_was_accepted_is_finished_before_it_closes(tmp_path: Path) -> None:
-    async def story(database: Database) -> None:
+    async def scenario(database: Database) -> None:
         writing = [asyncio.ensure_future(database.write(bump)) for _ in range(300)]
         await asyncio.sleep(0)
         await database.close()
@@ -197,13 +197,13 @@ def test_what_was_accepted_is_finished_before_it_closes(tmp_path: Path) -> None:
     async def run() -> None:
         database = Database(tmp_path / "control.sqlite")
         await database.open(upgrade)
-        await story(database)
+        await scenario(database)
 
     asyncio.run(run())
 
 
 def test_who_writes_after_it_has_closed_is_told_so(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         database = Database(tmp_path / "control.sqlite")
         await database.open(upgrade)
         await database.close()
@@ -211,15 +211,15 @@ def test_who_writes_after_it_has_closed_is_told_so(tmp_path: Path) -> None:
             with pytest.raises(Closed):
                 await asyncio.wait_for(database.write(bump), 5)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_machine_without_room_for_a_thread_leaves_nobody_waiting(tmp_path: Path) -> None:
+def test_a_machine_without_room_for_a_thread_leaves_no_caller_waiting(tmp_path: Path) -> None:
     class NoThreads(Executor):
         def submit(self, *given: Any, **named: Any) -> Future[Any]:
             raise RuntimeError("can't start new thread")
 
-    async def story(database: Database) -> None:
+    async def scenario(database: Database) -> None:
         before = await database.write(bump)
         database._disk, usual = NoThreads(), database._disk
         for _ in range(2):
@@ -228,11 +228,11 @@ def test_a_machine_without_room_for_a_thread_leaves_nobody_waiting(tmp_path: Pat
         database._disk = usual
         assert await asyncio.wait_for(database.write(bump), 5) == before + 1, "and nothing of those was kept"
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)
 
 
 def test_a_unit_that_runs_out_of_something_fails_alone(tmp_path: Path) -> None:
-    async def story(database: Database) -> None:
+    async def scenario(database: Database) -> None:
         empty: list[int] = []
         outcomes = await asyncio.wait_for(
             asyncio.gather(database.write(lambda _: next(iter(empty))), database.write(bump), return_exceptions=True), 5
@@ -240,18 +240,18 @@ def test_a_unit_that_runs_out_of_something_fails_alone(tmp_path: Path) -> None:
         assert isinstance(outcomes[0], RuntimeError)
         assert isinstance(outcomes[1], int)
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)
 
 
 def test_the_settings_that_durability_needs_are_on(tmp_path: Path) -> None:
-    async def story(database: Database) -> None:
+    async def scenario(database: Database) -> None:
         def pragmas(connection: Connection) -> list[object]:
             names = ("journal_mode", "synchronous", "foreign_keys")
             return [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names]
 
         assert await database.write(pragmas) == ["wal", 2, 1]
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)
 
 
 def test_a_database_of_the_first_release_is_brought_up_to_date_with_all_it_holds(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_a_database_of_the_first_release_is_brought_up_to_date_with_all_it_holds
 
 
 def test_the_migrations_lead_to_the_tables_the_code_knows(tmp_path: Path) -> None:
-    async def story(database: Database) -> None:
+    async def scenario(database: Database) -> None:
         def difference(connection: Connection) -> list[object]:
             return list(compare_metadata(MigrationContext.configure(connection), metadata))
 
@@ -282,7 +282,7 @@ def test_the_migrations_lead_to_the_tables_the_code_knows(tmp_path: Path) -> Non
         rows = await database.read(lambda connection: connection.execute(select(revision)).all())
         assert len(rows) == 1
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)
 
 
 # --- statements that are compiled ------------------------------------------------------------------------------
@@ -313,12 +313,12 @@ def test_a_compiled_statement_does_as_the_usual_one(tmp_path: Path) -> None:
     one = select(pods).where(pods.c.id == bindparam("id"))
     change = Compiled(update(pods).where(pods.c.id == bindparam("of")))
 
-    async def story(database: Database) -> None:
+    async def scenario(database: Database) -> None:
         def unit(connection: Connection) -> None:
             Compiled(insert(pods)).run_all(connection, [POD, {**POD, "id": "w-1-0", "pod_index": 1}])
             change.run(connection, {"of": "w-0-0", "phase": "running"})
             change.run(connection, {"of": "w-0-0", "since": 7, "id": "w-0-1"})  # other columns, another text
-            change.run(connection, {"of": "nobody", "phase": "ended"})
+            change.run(connection, {"of": "absent", "phase": "ended"})
             usual = connection.execute(one, {"id": "w-0-1"}).one()
             found = Compiled(one).one(connection, {"id": "w-0-1"})
             assert tuple(found) == tuple(usual)
@@ -328,41 +328,41 @@ def test_a_compiled_statement_does_as_the_usual_one(tmp_path: Path) -> None:
 
         await database.write(unit)
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)
 
 
 def test_a_compiled_statement_knows_booleans(tmp_path: Path) -> None:
     row = {"id": "c", "name": "c", "domain": "", "version": "", "created_at": 1, "revision": 1}
     row |= {"report_number": 0, "events_through": 0, "unsure": True}
 
-    async def story(database: Database) -> None:
+    async def scenario(database: Database) -> None:
         def unit(connection: Connection) -> None:
             Compiled(insert(clusters)).run(connection, row)
             assert Compiled(select(clusters)).one(connection).unsure is True
 
         await database.write(unit)
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 8, 9, 64, 600, 1100])
 def test_some_of_many_are_found_whatever_their_number(count: int, tmp_path: Path) -> None:
     some = CompiledIn(lambda ids: select(pods.c.id).where(pods.c.id.in_(ids)))
 
-    async def story(database: Database) -> None:
+    async def scenario(database: Database) -> None:
         def unit(connection: Connection) -> None:
             ids = [f"w-{number:04d}-0" for number in range(1200)]
             Compiled(insert(pods)).run_all(connection, [{**POD, "id": each} for each in ids])
-            found = [row.id for row in some.rows(connection, ["nobody", *ids[:count]])]
+            found = [row.id for row in some.rows(connection, ["absent", *ids[:count]])]
             assert sorted(found) == ids[:count]
 
         await database.write(unit)
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)
 
 
 def test_a_compiled_statement_is_undone_with_its_unit(tmp_path: Path) -> None:
-    async def story(database: Database) -> None:
+    async def scenario(database: Database) -> None:
         def unit(connection: Connection) -> None:
             Compiled(insert(pods)).run(connection, POD)
             raise LookupError
@@ -371,7 +371,7 @@ def test_a_compiled_statement_is_undone_with_its_unit(tmp_path: Path) -> None:
             await database.write(unit)
         assert await database.read(Compiled(select(pods)).rows) == []
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)
 
 
 @pytest.mark.parametrize("order", [("created_at",), ("name",), ("phase", "created_at"), ("phase", "name")])
@@ -381,7 +381,7 @@ def test_pages_are_chosen_in_an_index(order: tuple[str, ...], tmp_path: Path) ->
     query = select(workloads.c.report).where(workloads.c.deleted_at.is_(None), *(each == "x" for each in equal))
     text = str(query.order_by(by, workloads.c.id).compile(compile_kwargs={"literal_binds": True}))
 
-    async def story(database: Database) -> None:
+    async def scenario(database: Database) -> None:
         def plan(connection: Connection) -> str:
             return " ".join(row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}"))
 
@@ -389,4 +389,4 @@ def test_pages_are_chosen_in_an_index(order: tuple[str, ...], tmp_path: Path) ->
         assert f"ix_workloads_existing_{'_'.join(order)}" in steps
         assert "TEMP B-TREE" not in steps
 
-    with_database(tmp_path, story)
+    with_database(tmp_path, scenario)

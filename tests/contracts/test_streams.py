@@ -115,10 +115,12 @@ class Served:
             phase=PodPhase.RUNNING,
             node=NodeName("n1"),
         )
-        level = WorkloadReport(id=WorkloadId(workload), phase=WorkloadPhase.RUNNING, pods=(pod,), since=Instant(1))
+        workload_report = WorkloadReport(
+            id=WorkloadId(workload), phase=WorkloadPhase.RUNNING, pods=(pod,), since=Instant(1)
+        )
         number = time.time_ns()
         report = PushReport(
-            cluster="local", token=Token(1), number=number, whole=True, at=Instant(1), workloads=(level,)
+            cluster="local", token=Token(1), number=number, whole=True, at=Instant(1), workloads=(workload_report,)
         )
         cluster = ClusterClient(self.address, self.identity.token)
         assert cluster.push(report).takes(report)
@@ -173,7 +175,7 @@ def test_a_reader_who_comes_back_misses_nothing(served: Served) -> None:
         assert (one.noun, one.id, one.verb, one.project) == ("workload", first, "created", "team-a")
         assert one.object is not None
         assert one.object["name"] == "t1"
-    ids = [served.submit(f"t{number}") for number in range(2, 5)]  # while nobody listens
+    ids = [served.submit(f"t{number}") for number in range(2, 5)]  # while no client listens
     with Client(served.address, served.admin.token) as reader:
         rest = list(islice(reader.changes(after=one.revision), 3))
         assert [each.id for each in rest] == ids
@@ -234,8 +236,8 @@ def test_what_moved_away_is_heard_of_once_more_and_not_seen(served: Served, ann:
     heard = [each for each in islice(ann.changes(after=start), 2) if each.noun == "workload"]
     assert [(each.id, each.object is not None) for each in heard] == [(stays, True), (last, True)]
     with Client(served.address, served.admin.token) as admin:
-        told = list(islice(admin.changes(after=start), 6))
-    places = [(each.verb, each.project) for each in told if each.id == moved]
+        reported = list(islice(admin.changes(after=start), 6))
+    places = [(each.verb, each.project) for each in reported if each.id == moved]
     assert places == [("created", "left"), ("moved", "left"), ("moved", "secret")]
 
 
@@ -317,10 +319,10 @@ def test_a_reader_from_before_a_restore_is_told_to_look_at_everything_anew(tmp_p
     with serving(tmp_path / folder) as served:
         first, *more = [served.submit(f"again-{number}") for number in range(5)]
         with Client(served.address, served.admin.token) as reader:
-            told = [next(iter(reader.changes(after=revision))) for revision in [0, *read]]
-            assert {each.verb for each in told} == {"reset"}
+            reported = [next(iter(reader.changes(after=revision))) for revision in [0, *read]]
+            assert {each.verb for each in reported} == {"reset"}
             last = served.submit("last")
-            after = next(iter(reader.changes(after=told[0].revision)))
+            after = next(iter(reader.changes(after=reported[0].revision)))
         assert (after.noun, after.id) == ("workload", last), "from there on nothing is missed"
         assert {each.id for each in served.admin.all_workloads()} == {first, *more, last}
 
@@ -383,7 +385,7 @@ def test_who_gets_no_shell_is_told_why(served: Served) -> None:
         pass
     assert (waiting.value.status, waiting.value.problems[0].code) == (404, "pod.unknown")
     served.runs(workload)
-    with Client(served.address) as stranger, pytest.raises(Refused) as refused, stranger.shell(workload, ["sh"]):
+    with Client(served.address) as anonymous, pytest.raises(Refused) as refused, anonymous.shell(workload, ["sh"]):
         pass
     assert (refused.value.status, refused.value.problems[0].code) == (401, "access.not_signed_in")
     with pytest.raises(Refused, match="no pod 'x'"), served.admin.shell(workload, ["bash"], pod="x"):

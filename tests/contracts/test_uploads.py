@@ -189,9 +189,9 @@ def test_a_repeated_submit_is_answered_alike_and_a_second_job_does_not_get_the_f
 
 @pytest.mark.parametrize(
     ("by", "project"),
-    [pytest.param("bob", "team-a", id="somebody else"), pytest.param("bob", "team-b", id="another project")],
+    [pytest.param("bob", "team-a", id="another user"), pytest.param("bob", "team-b", id="another project")],
 )
-def test_nobody_gets_the_folder_of_another(control: ControlPlane, by: str, project: str) -> None:
+def test_no_user_gets_the_folder_of_another(control: ControlPlane, by: str, project: str) -> None:
     upload_id, _ = upload(control, archive(("train.py", b"")))
     answer = submit(control, upload_id, by=by, project=project)
     assert (answer.status_code, codes(answer)) == (422, ["spec.upload"])
@@ -204,7 +204,7 @@ def test_who_may_not_submit_may_not_upload(control: ControlPlane) -> None:
     assert answer.status_code == 403
 
 
-def test_an_upload_that_is_not_complete_is_nobodys_folder(control: ControlPlane) -> None:
+def test_an_upload_that_is_not_complete_is_no_folder(control: ControlPlane) -> None:
     made = expect(control.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": 10}, by="ann"), 201)
     assert codes(submit(control, made["id"])) == ["spec.upload"]
     finished = control.call("POST", f"{UPLOADS}/{made['id']}/complete", by="ann")

@@ -23,6 +23,7 @@ from fairpool.api.clusters import (
     PushReport,
     WorkloadReport,
 )
+from fairpool.api.message import VERSION
 from fairpool.control.app import cluster_identity, create_app
 from fairpool.control.pod_access import PodAccess
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
@@ -82,7 +83,7 @@ class ControlPlane:
         return expect(self.call("POST", "/api/v1/org-unit/projects", body), 201)
 
     def researcher(self, name: str, *projects: str) -> None:
-        """Somebody who works in these projects."""
+        """A user who works in these projects."""
         email, password = f"{name}@example.com", "correct horse"
         body = {"email": email, "password": password, "needToChangePassword": False}
         user = expect(self.call("POST", "/api/v1/users", body), 201)
@@ -96,8 +97,9 @@ class ControlPlane:
         return expect(self.call("POST", "/api/v1/workloads/trainings", body, by=by), 202)
 
     def pull(self, after: int = 0, wait_s: float = 0.0) -> PullAnswer:
+        body = {"after": after, "waitS": wait_s, "version": VERSION}
         headers = {"Authorization": f"Bearer {self.cluster_token}"}
-        answer = self.http.post("/api/v1/cluster/pull", json={"after": after, "waitS": wait_s}, headers=headers)
+        answer = self.http.post("/api/v1/cluster/pull", json=body, headers=headers)
         assert answer.status_code == 200, answer.text
         return PullAnswer.from_json(answer.content)
 
@@ -107,7 +109,7 @@ class ControlPlane:
         assert answer.status_code == 200, answer.text
         return PushAnswer.from_json(answer.content)
 
-    def report(self, *, whole: bool = False, token: int = 1, **levels: Any) -> PushReport:
+    def report(self, *, whole: bool = False, token: int = 1, **reports: Any) -> PushReport:
         self.report_number += 1
         return PushReport(
             cluster="local",
@@ -116,7 +118,7 @@ class ControlPlane:
             after=self.report_number - 1,
             whole=whole,
             at=self.clock.now,
-            **levels,
+            **reports,
         )
 
     def runs(self, workload: str, *, node: str = "n1", gpus_milli: int = 1000, run: int = 0) -> WorkloadReport:

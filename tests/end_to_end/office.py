@@ -14,7 +14,7 @@ SLEEP = "-i ubuntu -- sleep 1000"
 
 
 class Office:
-    """A platform of real processes, and somebody who types."""
+    """A platform of real processes, and a user who types commands."""
 
     def __init__(self, platform: Running, typist: Typist) -> None:
         self.platform, self.typist = platform, typist

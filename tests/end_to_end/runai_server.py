@@ -111,7 +111,7 @@ class Server(Typist):
     pod_access: FakePodAccess
     identity: ClusterIdentity
     admin: Client
-    levels: dict[str, WorkloadReport] = field(default_factory=dict)
+    workload_reports: dict[str, WorkloadReport] = field(default_factory=dict)
     nodes: dict[str, NodeReport] = field(default_factory=dict)
     events: list[EventReport] = field(default_factory=list)
     reports: int = 0
@@ -141,7 +141,7 @@ class Server(Typist):
     ) -> None:
         workload = self.id_of(project, name)
         now = Instant(time.time_ns() // 1_000_000)
-        lives = tuple(
+        replicas = tuple(
             PodReport(
                 id=PodId(f"{workload}-{index}-0"),
                 index=index,
@@ -154,14 +154,14 @@ class Server(Typist):
             )
             for index in range(pods)
         )
-        self.report(workload, WorkloadPhase.RUNNING, pods=lives, gpus_milli=int(gpus * 1000))
+        self.report(workload, WorkloadPhase.RUNNING, pods=replicas, gpus_milli=int(gpus * 1000))
 
     def waits(self, project: str, name: str, detail: str) -> None:
         self.report(self.id_of(project, name), WorkloadPhase.PENDING, reason=WaitReason.QUEUED, detail=detail)
 
     def fails(self, project: str, name: str) -> None:
         workload = self.id_of(project, name)
-        life = PodReport(
+        replica = PodReport(
             id=PodId(f"{workload}-0-0"),
             index=0,
             incarnation=0,
@@ -171,10 +171,10 @@ class Server(Typist):
             cause=Cause.EXITED,
             exit_code=1,
         )
-        self.report(workload, WorkloadPhase.FAILED, reason=Cause.RETRIES, pods=(life,))
+        self.report(workload, WorkloadPhase.FAILED, reason=Cause.RETRIES, pods=(replica,))
 
     def waits_again(self, project: str, name: str, *, exit_code: int, **more: Any) -> None:
-        """Its first life failed, and the second waits: of the first, only the history tells."""
+        """Its first pod failed, and the second waits: only the history has the first."""
         workload = self.id_of(project, name)
         now = Instant(time.time_ns() // 1_000_000)
         self.events.append(
@@ -191,13 +191,15 @@ class Server(Typist):
                 exit_code=exit_code,
             )
         )
-        life = PodReport(id=PodId(f"{workload}-0-1"), index=0, incarnation=1, phase=PodPhase.WAITING)
-        self.report(workload, WorkloadPhase.PENDING, pods=(life,), **more)
+        replica = PodReport(id=PodId(f"{workload}-0-1"), index=0, incarnation=1, phase=PodPhase.WAITING)
+        self.report(workload, WorkloadPhase.PENDING, pods=(replica,), **more)
 
     def report(self, workload: str, phase: WorkloadPhase, **more: Any) -> None:
         now = Instant(time.time_ns() // 1_000_000)
-        level = WorkloadReport(id=WorkloadId(workload), phase=phase, since=now, pool=PoolName("default"), **more)
-        self.levels[workload] = level
+        workload_report = WorkloadReport(
+            id=WorkloadId(workload), phase=phase, since=now, pool=PoolName("default"), **more
+        )
+        self.workload_reports[workload] = workload_report
         self.push()
 
     def happened(self, workload: str, kind: str, detail: str = "", **more: Any) -> None:
@@ -220,7 +222,7 @@ class Server(Typist):
             number=self.reports,
             whole=True,
             at=Instant(time.time_ns() // 1_000_000),
-            workloads=tuple(self.levels.values()),
+            workloads=tuple(self.workload_reports.values()),
             nodes=tuple(self.nodes.values()),
             events=tuple(self.events),
         )
@@ -260,5 +262,5 @@ def serving(folder: Path, **settings: Any) -> Iterator[Server]:
 def real_environment(server: Server, person: str = "admin", **more: str) -> dict[str, str]:
     """For a process of its own."""
     inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
-    told = server.environment(person, **more)
-    return inherited | {name: value for name, value in told.items() if value}
+    reported = server.environment(person, **more)
+    return inherited | {name: value for name, value in reported.items() if value}

@@ -20,11 +20,11 @@ pytestmark = pytest.mark.slow
 
 def _cluster(server: Server, over: threading.Event) -> None:
     """Lets everything run that is declared."""
-    told: set[str] = set()
+    reported: set[str] = set()
     while not over.wait(0.1):
         for each in server.admin.all_workloads():
-            if each.id not in told and each.desired_phase == "Running":
-                told.add(each.id)
+            if each.id not in reported and each.desired_phase == "Running":
+                reported.add(each.id)
                 server.runs(each.project_name, each.name)
 
 

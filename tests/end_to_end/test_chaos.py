@@ -70,7 +70,7 @@ def chaos(tmp_path: Path) -> Iterator[Chaos]:
     try:
         yield chaos
     finally:
-        chaos.continue_everybody()
+        chaos.continue_all()
         platform.clean_up()
 
 
@@ -82,10 +82,10 @@ def test_nothing_runs_twice_and_nothing_is_left(chaos: Chaos) -> None:
         chaos.assert_nothing_runs_twice()
     chaos.settle()
     chaos.assert_quotas_are_honoured()
-    chaos.assert_books_agree()
+    chaos.assert_ledger_and_machine_agree()
     chaos.delete_everything()
     chaos.assert_nothing_is_left()
-    print(chaos.told())
+    print(chaos.reported())
 
 
 class Chaos:
@@ -96,7 +96,7 @@ class Chaos:
         self.jobs: list[str] = []
         self.everything: set[str] = set()
         self.count = 0
-        self.story: list[str] = []
+        self.scenario: list[str] = []
 
     # --- what happens
 
@@ -162,26 +162,26 @@ class Chaos:
         return f"job{self.count}"
 
     def keep(self, workload: str, words: str) -> None:
-        self.story.append(f"submit {workload}: {words}")
+        self.scenario.append(f"submit {workload}: {words}")
         self.jobs.append(workload)
         self.everything.add(workload)
 
     def delete_something(self) -> None:
         if self.jobs:
             workload = self.dice.choice(self.jobs)
-            self.story.append(f"delete {workload}")
+            self.scenario.append(f"delete {workload}")
             self.platform.client.delete_workload(workload)
             self.jobs.remove(workload)
 
     def kill_server(self) -> None:
-        self.story.append("kill -9 server")
+        self.scenario.append("kill -9 server")
         self.platform.kill()
         if self.dice.random() < 0.5:
             self.remove_folder()
         self.platform.up()
 
     def pause_server(self) -> None:
-        self.story.append("stop server for a while")
+        self.scenario.append("stop server for a while")
         pid = self.platform.pid
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -191,7 +191,7 @@ class Chaos:
 
     def change_nodes(self) -> None:
         nodes = self.dice.choice(NODE_SETS)
-        self.story.append(f"down, up with {nodes}")
+        self.scenario.append(f"down, up with {nodes}")
         self.platform.down()
         self.platform.up("--nodes", nodes)
 
@@ -199,13 +199,13 @@ class Chaos:
         folders = sorted((self.platform.data_directory.machine / "pods").iterdir())
         if folders:
             folder = self.dice.choice(folders)
-            self.story.append(f"rm -rf {folder.name}")
+            self.scenario.append(f"rm -rf {folder.name}")
             shutil.rmtree(folder, ignore_errors=True)
 
     def hit(self, pids: list[int], number: signal.Signals, what: str) -> None:
         if pids:
             pid = self.dice.choice(pids)
-            self.story.append(f"{number.name} {what} {pid}")
+            self.scenario.append(f"{number.name} {what} {pid}")
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
@@ -238,11 +238,11 @@ class Chaos:
 
     def assert_nothing_runs_twice(self) -> None:
         twice = {slot: marks for slot, marks in self.processes_of_pods().items() if len(marks) > 1}
-        assert not twice, f"{twice} after\n{self.told()}"
+        assert not twice, f"{twice} after\n{self.reported()}"
         said = list((self.platform.data_directory.machine / "checkpoints").rglob("twice"))
-        assert not said, f"{said} after\n{self.told()}"
+        assert not said, f"{said} after\n{self.reported()}"
 
-    def continue_everybody(self) -> None:
+    def continue_all(self) -> None:
         for pid in [*self.fork_server(), *self.shims(), *self.pods()]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
@@ -253,7 +253,7 @@ class Chaos:
             self.platform.up()
 
     def assert_quotas_are_honoured(self) -> None:
-        """Each project that wants as much as it is owed gets it, whoever has borrowed it: four jobs of one GPU each."""
+        """Each project gets its quota, whichever project has borrowed it: four jobs of one GPU each."""
         for project, borrower in (("team-a", "team-b"), ("team-b", "team-a")):
             self.delete_everything()
             for _ in range(6):
@@ -276,7 +276,7 @@ class Chaos:
             self.platform.client.delete_workload(workload)
         return not any(each.id == workload for each in self.workloads())
 
-    def assert_books_agree(self) -> None:
+    def assert_ledger_and_machine_agree(self) -> None:
         """What is said to run does, and nothing else."""
         self.until(lambda: self.said_to_run() == self.slots(), "books and processes agree")
 
@@ -306,8 +306,8 @@ class Chaos:
             with suppress(Unreachable):
                 if holds():
                     return
-            assert time.monotonic() < end, f"waited in vain until {what}, after\n{self.told()}"
+            assert time.monotonic() < end, f"waited in vain until {what}, after\n{self.reported()}"
             time.sleep(0.1)
 
-    def told(self) -> str:
-        return "\n".join(self.story[-100:])
+    def reported(self) -> str:
+        return "\n".join(self.scenario[-100:])

@@ -469,8 +469,8 @@ def test_arguments_and_variables_reach_the_program_in_their_order(office: Office
     """F-136, F-137, F-139, F-261."""
     office.project("words", "-g 1")
     uri = "http://mlflow.example.com:5000"
-    told = 'import os, sys; print(sys.argv[1:], os.environ.get("MLFLOW_TRACKING_URI"), os.environ.get("TWO"))'
-    arguments = " ".join(f"--args {each}" for each in ("-c", f"'{told}'", "c", "a", "b", "a"))
+    reported = 'import os, sys; print(sys.argv[1:], os.environ.get("MLFLOW_TRACKING_URI"), os.environ.get("TWO"))'
+    arguments = " ".join(f"--args {each}" for each in ("-c", f"'{reported}'", "c", "a", "b", "a"))
     flags = f"-e MLFLOW_TRACKING_URI={uri} -e TWO='two words' --command python {arguments}"
     office.typed(f"runai submit job -p words -i python {flags}")
     assert log_when_done(office, "words", "job") == f"['c', 'a', 'b', 'a'] {uri} two words\n"
@@ -538,10 +538,10 @@ def test_one_installation_serves_several_people(office: Office, tmp_path: Path) 
 
     def types(person: str, *arguments: str, stdin: str = "") -> str:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "XDG_"))}
-        told = {"HOME": str(tmp_path / person), "FAIRPOOL_SERVER": str(office.platform.status["address"])}
+        reported = {"HOME": str(tmp_path / person), "FAIRPOOL_SERVER": str(office.platform.status["address"])}
         command = [sys.executable, "-m", "fairpool.cli.runai.main", *arguments]
         done = subprocess.run(
-            command, env=kept | told, input=stdin, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            command, env=kept | reported, input=stdin, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
         return done.stdout

@@ -79,7 +79,7 @@ def test_whatever_a_pod_starts_is_its_own(machine: Machine, device: Device) -> N
 
 
 def test_an_orphan_is_known_by_its_uuid(machine: Machine, device: Device) -> None:
-    pod = machine.up("stranger", "sleep", "600")
+    pod = machine.up("foreign", "sleep", "600")
     device.processes = dict.fromkeys(machine.processes(pod), 500)
     os.kill(machine.shim_pid(pod), signal.SIGKILL)
     assert look(machine).message == ""
@@ -87,16 +87,16 @@ def test_an_orphan_is_known_by_its_uuid(machine: Machine, device: Device) -> Non
 
 def test_a_foreign_process_beside_a_pod_is_named_and_the_pod_stays(machine: Machine, device: Device) -> None:
     pod, _ = family(machine, device)
-    with subprocess.Popen(["sleep", "600"]) as stranger:
-        device.processes[stranger.pid] = 500
+    with subprocess.Popen(["sleep", "600"]) as foreign:
+        device.processes[foreign.pid] = 500
         observed = look(machine)
         assert observed.node.gpus_withheld == (0,)
-        assert f"GPU 0 is not scheduled: used by process {stranger.pid} (sleep)" in observed.message
+        assert f"GPU 0 is not scheduled: used by process {foreign.pid} (sleep)" in observed.message
         assert machine.see(pod).state is PodState.RUNNING
-        stranger.kill()
-        machine.until(lambda: process_table.start_time(stranger.pid) is None, "it has ended")
+        foreign.kill()
+        machine.until(lambda: process_table.start_time(foreign.pid) is None, "it has ended")
         assert look(machine).message == "", "a zombie is gone all the same"
-    del device.processes[stranger.pid]
+    del device.processes[foreign.pid]
     assert look(machine).node.gpus_withheld == ()
 
 

@@ -1,4 +1,4 @@
-"""What nobody should send, sent to a real server over a socket: it is refused or harmless, and the server goes on."""
+"""Invalid and hostile input, sent to a real server over a socket: it is refused or harmless, and the server goes on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture
 def http(platform: Running) -> Iterator[httpx2.Client]:
-    """Whoever speaks to it without our client, and whether it is still the same server afterwards."""
+    """A client other than ours, and whether it is still the same server afterwards."""
     pid, address, token = platform.pid, platform.status["address"], platform.client.token
     with httpx2.Client(base_url=address, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_S) as http:
         yield http

@@ -1,8 +1,8 @@
 """Sixteen GPUs and four teams, typed: the documented commands, a real server, a real process for every job.
 
 Each submit waits until the previous job runs, as a person would; then every state is exact. The same holds when the
-server is killed at random moments: what is checked at the end of each phase is the same, and each job that nobody
-evicts has had one life. F-32 to F-34, F-118.
+server is killed at random moments: what is checked at the end of each phase is the same, and each job that was
+never evicted has had one pod. F-32 to F-34, F-118.
 
 FAIRPOOL_KILL_ROUNDS says how often the scenario is played with a server that is killed.
 """
@@ -74,7 +74,7 @@ COMMANDS = {
 LINES = [(phase, line.strip()) for phase, text in COMMANDS.items() for line in text.strip().splitlines()]
 FRACTIONAL = ("b-1-g06", "b-2-g04", "c-1-g05", "c-2-g03", "c-3-g02")
 VICTIMS = ("b-4-gg", "c-4-gg")
-"""Evicted once in 4.9, back in 4.10: they live twice, everybody else once."""
+"""Evicted once in 4.9, back in 4.10: they live twice, all others once."""
 DONE_BEFORE = ("already exists", "does not exist")
 """What a person who types a line again is told if it had been carried out after all."""
 
@@ -85,7 +85,7 @@ LOOK_S = 0.1
 
 
 class Typist(Running):
-    """A platform at one address, and somebody who types commands."""
+    """A platform at one address, and a user who types commands."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder / "data", config=folder / "config")
@@ -97,7 +97,7 @@ class Typist(Running):
         self.server = 0
 
     def open(self) -> None:
-        """Start, which signs in whoever types."""
+        """Start, which signs the user in."""
         self.start()
         self._client = Client(self.address, self.owner_token())
 
@@ -166,24 +166,24 @@ class Typist(Running):
     def until_runs(self, *names: str) -> None:
         self.until_jobs(lambda jobs: all(_phase(jobs, name) == "Running" for name in names), f"{names} run")
 
-    def lives(self, name: str) -> list[PodItem]:
+    def pods(self, name: str) -> list[PodItem]:
         """Of a job, the oldest first."""
-        return sorted(self.client.history(self.jobs()[name].id), key=lambda life: life.incarnation)
+        return sorted(self.client.history(self.jobs()[name].id), key=lambda pod: pod.incarnation)
 
     # --- processes ---
 
-    def shim(self, life: PodItem, generation: int = 0) -> int | None:
+    def shim(self, pod: PodItem, generation: int = 0) -> int | None:
         """The process that keeps a life, the shim; a life whose shim was killed gets one of the next generation."""
-        link = StateDirectory(self.data_directory.machine).pod_directory(PodId(life.id)) / f"shim.{generation}"
+        link = StateDirectory(self.data_directory.machine).pod_directory(PodId(pod.id)) / f"shim.{generation}"
         pid, started, *_ = os.readlink(link).split(".") if link.is_symlink() else ("0", "0")
         return int(pid) if process_table.is_alive(int(pid), int(started)) else None
 
-    def program(self, life: PodItem) -> int:
-        (pid,) = process_table.pod_processes(self.mark(life), {})
+    def program(self, pod: PodItem) -> int:
+        (pid,) = process_table.pod_processes(self.mark(pod), {})
         return pid
 
-    def mark(self, life: PodItem) -> str:
-        order = StateDirectory(self.data_directory.machine).pod_directory(PodId(life.id)) / "order.json"
+    def mark(self, pod: PodItem) -> str:
+        order = StateDirectory(self.data_directory.machine).pod_directory(PodId(pod.id)) / "order.json"
         return str(json.loads(order.read_bytes())["launch"]["pod_uuid"])
 
     def marks(self) -> set[str]:
@@ -204,7 +204,7 @@ class Process:
 
 def programs(machine: Path) -> list[Process]:
     ours = {namespace_of(pid) for pid in process_table.pids() if str(machine).encode() in command_line_of(pid)}
-    ours -= {namespace_of(os.getpid())}  # which shims share with everyone
+    ours -= {namespace_of(os.getpid())}  # which shims share with all processes
     found = []
     for pid in process_table.pids():
         try:
@@ -257,7 +257,7 @@ class Watchman:
             if pids.get(each.parent) == each.mark:
                 continue  # a child of the program
             other = first.setdefault(each.job, each)
-            # Whoever was seen before and is there after the other was seen, was there at the same time.
+            # A process seen before and after the other was there at the same time.
             if other is not each and process_table.is_alive(other.pid, other.started):
                 self.twice.append(f"{each.job}: {other} and {each}")
 
@@ -313,13 +313,13 @@ def play(typist: Typist, kills: dict[int, list[float]]) -> None:
             typist.until_jobs(lambda jobs, it=action: _is_settled(jobs, it), f"{line} is carried out")  # type: ignore[misc]
         if number + 1 == len(LINES) or LINES[number + 1][0] != phase:
             check_phase(typist, phase)
-            assert kills or standing(typist.listed()) == documented(phase), "the command shows the same"
-    check_lives(typist)
+            assert kills or state(typist.listed()) == documented(phase), "the command shows the same"
+    check_pods(typist)
 
 
 def _is_settled(jobs: dict[str, WorkloadItem], action: dict[str, Any]) -> bool:
     """The job runs and its team holds what is documented, or the job waits because they hold all they are owed."""
-    held, queued = standing(jobs)[action["project"]]
+    held, queued = state(jobs)[action["project"]]
     return held == action["project_holds"] and (
         _phase(jobs, action["submit"]) == "Running" or action["submit"] in queued
     )
@@ -330,34 +330,32 @@ def check_phase(typist: Typist, phase: str) -> None:
     queued = sorted(name for _, names in expected.values() for name in names)
     typist.until_jobs(
         # A job holds its GPUs from the moment it is bound, and runs a little later; one that was deleted has gone.
-        lambda jobs: standing(jobs) == expected and not_running(jobs) == queued,
+        lambda jobs: state(jobs) == expected and not_running(jobs) == queued,
         f"phase {phase} stands as {expected}",
     )
     jobs = typist.jobs()
-    assert (standing(jobs), not_running(jobs)) == (expected, queued), "and stays so"
+    assert (state(jobs), not_running(jobs)) == (expected, queued), "and stays so"
     assert sum(held for held, _ in expected.values()) == 16
     interactive = {name for name, each in jobs.items() if each.type == "Workspace"}
     assert len(interactive) == 6
     assert not interactive & set(queued)
     if phase == "4.8":
         assert len(jobs) == 13
-        assert all(len(typist.lives(name)) == 1 for name in jobs), "nobody is evicted"
-        devices = {(life.node, number) for name in FRACTIONAL for life in typist.lives(name) for number in life.devices}
+        assert all(len(typist.pods(name)) == 1 for name in jobs), "no job is evicted"
+        devices = {(pod.node, number) for name in FRACTIONAL for pod in typist.pods(name) for number in pod.devices}
         assert len(devices) == 2
 
 
-def check_lives(typist: Typist) -> None:
+def check_pods(typist: Typist) -> None:
     """At the end: who was never evicted lives for the first time, and there is a process for each who runs."""
     jobs = typist.jobs()
     waiting = {name for name in jobs if _phase(jobs, name) == "Pending"}
     assert waiting == {"b-5-gg", "c-6-gg"}
-    current = {name: typist.lives(name) for name in jobs if name not in waiting}
-    assert {name: [life.incarnation for life in lives] for name, lives in current.items()} == {
+    current = {name: typist.pods(name) for name in jobs if name not in waiting}
+    assert {name: [pod.incarnation for pod in pods] for name, pods in current.items()} == {
         name: [0, 1] if name in VICTIMS else [0] for name in current
     }
-    assert typist.marks() == {typist.mark(lives[-1]) for lives in current.values()}, (
-        "an stranger, or one that is missing"
-    )
+    assert typist.marks() == {typist.mark(pods[-1]) for pods in current.values()}, "an orphan, or one that is missing"
 
 
 def documented(phase: str) -> dict[str, tuple[float, list[str]]]:
@@ -365,7 +363,7 @@ def documented(phase: str) -> dict[str, tuple[float, list[str]]]:
     return {team: (facts["holds"], facts["queued"]) for team, facts in PHASES[phase]["projects"].items()}
 
 
-def standing(jobs: dict[str, WorkloadItem]) -> dict[str, tuple[float, list[str]]]:
+def state(jobs: dict[str, WorkloadItem]) -> dict[str, tuple[float, list[str]]]:
     """The same, as it is."""
     teams: dict[str, tuple[float, list[str]]] = {}
     for project in FACTS["projects"]:
@@ -387,7 +385,7 @@ def _phase(jobs: dict[str, WorkloadItem], name: str) -> str:
 
 
 def test_killed_shims_and_programs(typist: Typist) -> None:
-    """Training returns in its next life; interactive work is not tried again; who only lost its shim runs on."""
+    """Training returns in its replacement; interactive work is not tried again; who only lost its shim runs on."""
     typist.make_projects()
     lost = ("shim", "program", "both")
     for word in lost:
@@ -395,10 +393,10 @@ def test_killed_shims_and_programs(typist: Typist) -> None:
         typist.typed(f"runai submit build-{word} -i {QUICKSTART} -g 0.5 --interactive -p team-b")
     names = [f"{kind}-{word}" for word in lost for kind in ("train", "build")]
     typist.until_runs(*names)
-    first = {name: typist.lives(name)[0] for name in names}
-    programs_before = {name: typist.program(life) for name, life in first.items()}
-    for name, life in first.items():
-        shim = typist.shim(life)
+    first = {name: typist.pods(name)[0] for name in names}
+    programs_before = {name: typist.program(pod) for name, pod in first.items()}
+    for name, pod in first.items():
+        shim = typist.shim(pod)
         assert shim is not None
         if not name.endswith("program"):
             os.kill(shim, signal.SIGKILL)
@@ -407,9 +405,9 @@ def test_killed_shims_and_programs(typist: Typist) -> None:
     has_returned(typist, "train-program", "train-both")
     has_failed(typist, "build-program", "build-both")
     for name in ("train-shim", "build-shim"):
-        typist.until(lambda life=first[name]: typist.shim(life, 1), f"{name} has another shim")  # type: ignore[misc]
+        typist.until(lambda pod=first[name]: typist.shim(pod, 1), f"{name} has another shim")  # type: ignore[misc]
         assert _phase(typist.jobs(), name) == "Running"
-        assert [life.id for life in typist.lives(name)] == [first[name].id]
+        assert [pod.id for pod in typist.pods(name)] == [first[name].id]
         assert typist.program(first[name]) == programs_before[name], "it was not disturbed"
     typist.kill_server()
     for name in ("train-shim", "build-shim"):
@@ -418,20 +416,20 @@ def test_killed_shims_and_programs(typist: Typist) -> None:
     has_returned(typist, "train-shim")
     has_failed(typist, "build-shim")
     running = [f"train-{word}" for word in lost]
-    assert typist.marks() == {typist.mark(typist.lives(name)[-1]) for name in running}
+    assert typist.marks() == {typist.mark(typist.pods(name)[-1]) for name in running}
 
 
 def has_returned(typist: Typist, *names: str) -> None:
     for name in names:
-        typist.until_jobs(lambda jobs, it=name: len(typist.lives(it)) == 2, f"{name} begins another life")  # type: ignore[misc]
+        typist.until_jobs(lambda jobs, it=name: len(typist.pods(it)) == 2, f"{name} begins another life")  # type: ignore[misc]
     typist.until_runs(*names)
     for name in names:
-        before, now = typist.lives(name)
+        before, now = typist.pods(name)
         assert (before.exit_code, now.incarnation, now.phase) == (128 + signal.SIGKILL, 1, "running")
 
 
 def has_failed(typist: Typist, *names: str) -> None:
     typist.until_jobs(lambda jobs: all(_phase(jobs, name) == "Failed" for name in names), f"{names} fail")
     for name in names:
-        (life,) = typist.lives(name)
-        assert life.exit_code == 128 + signal.SIGKILL
+        (pod,) = typist.pods(name)
+        assert pod.exit_code == 128 + signal.SIGKILL

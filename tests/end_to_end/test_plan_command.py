@@ -243,7 +243,7 @@ def test_a_group_is_explained_with_who_pays_for_it(demo: str) -> None:
         ("notebook", "No change for this group."),
     ],
 )
-def test_every_fate_is_explained(demo: str, group: str, says: str) -> None:
+def test_every_outcome_is_explained(demo: str, group: str, says: str) -> None:
     assert says in answered("plan", demo, "--explain", group, columns=200)
 
 

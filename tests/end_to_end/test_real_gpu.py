@@ -56,7 +56,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 
 @contextmanager
-def a_stranger(*before: str, mib: int = 1000) -> Iterator[int]:
+def foreign_process(*before: str, mib: int = 1000) -> Iterator[int]:
     """Work that has nothing to do with us; its process."""
     with subprocess.Popen([*before, *HOLD, str(mib)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -137,7 +137,7 @@ def test_whatever_a_pod_starts_is_its_own(machine: Machine) -> None:
 
 
 def test_after_its_shim_was_killed_a_pod_is_still_known(machine: Machine) -> None:
-    pod = machine.up("stranger", *HOLD, "500")
+    pod = machine.up("foreign", *HOLD, "500")
     machine.until(lambda: len(use().computing) == 1, "it computes")
     os.kill(machine.shim_pid(pod), 9)
     look_anew(machine)
@@ -150,7 +150,7 @@ def test_after_its_shim_was_killed_a_pod_is_still_known(machine: Machine) -> Non
 def test_a_foreign_process_is_seen_and_named_until_it_ends(machine: Machine) -> None:
     pod = machine.up("mine", *HOLD, "500", shape=PodShape(gpu=gpu_portion(500)))
     machine.until(lambda: len(use().computing) == 1, "ours computes")
-    with a_stranger() as pid:
+    with foreign_process() as pid:
         look_anew(machine)
         assert withheld(machine) == (0,)
         assert f"GPU 0 is not scheduled: used by process {pid} (python" in words(machine)
@@ -170,7 +170,7 @@ def test_work_that_cannot_be_seen_shows_by_its_memory(tmp_path: Path) -> None:
     inside = ["unshare", "--pid", "--fork", "--mount-proc"]
     if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this machine permits no process namespaces")
-    with a_stranger(mib=2000):
+    with foreign_process(mib=2000):
         seen = subprocess.run(
             [*inside, sys.executable, "-c", look], capture_output=True, text=True, timeout=PATIENCE_S, check=True
         )
@@ -182,7 +182,7 @@ def test_the_platform_waits_for_a_foreign_process_and_survives_a_kill(tmp_path: 
     folder = Path(gpu_holder.__file__).parent
     hold = f'import sys; sys.path.insert(0, "{folder}"); import gpu_holder; gpu_holder.main("500")'
     try:
-        with a_stranger() as pid:
+        with foreign_process() as pid:
             assert "simulated" not in platform.up().stdout
             assert f"process {pid} (python" in platform.command("status").stdout
             workload = platform.submit("first", hold, gpu="1")

@@ -165,7 +165,7 @@ def test_a_flag_that_is_not_supported_is_refused_by_its_name(server: Server, pro
 
 
 def test_an_image_that_is_not_there_is_refused_with_what_may_be_meant(server: Server, project: str) -> None:
-    server.levels.clear()
+    server.workload_reports.clear()
     server.nodes.clear()
     server.node("dgx1-1", images=("python", "ubuntu"))
     try:
@@ -328,7 +328,7 @@ def test_projects_are_listed_with_what_they_are_owed(server: Server, project: st
 
 def test_nodes_are_listed_with_what_is_free(server: Server, project: str) -> None:
     """F-120."""
-    server.levels.clear()
+    server.workload_reports.clear()
     server.node("dgx1-1", gpus=8)
     server.node("dgx1-2", gpus=8)
     server.typed("runai submit two -i img -g 2")
@@ -417,14 +417,14 @@ def test_who_asks_why_is_told_what_the_scheduler_said(server: Server, project: s
     assert f"It requests 2 GPUs. Project {project} uses 0 of its quota of 4." in said
 
 
-def test_history_shows_every_life(server: Server, project: str) -> None:
+def test_history_shows_every_pod(server: Server, project: str) -> None:
     server.typed("runai submit h -i img -g 1")
     server.fails(project, "h")
     said = server.typed("runai history h")
     assert re.search(r"^h-0-0 +Failed +dgx1-1 .* 1 +exited$", said, re.MULTILINE)
 
 
-def test_an_earlier_life_is_over_and_its_log_is_shown_while_the_next_waits(server: Server, project: str) -> None:
+def test_an_earlier_pod_is_over_and_its_log_is_shown_while_the_next_waits(server: Server, project: str) -> None:
     server.typed("runai submit again -i img -g 1")
     server.runs(project, "again")
     server.waits_again(project, "again", exit_code=3)
@@ -496,7 +496,7 @@ def test_the_log_of_a_job_with_several_pods_is_that_of_the_one_that_failed(serve
     server.typed("runai submit sweep -i img --completions 3 --parallelism 3")
     workload = server.id_of(project, "sweep")
     ends = [(Outcome.OK, 0), (Outcome.ERROR, 3), (Outcome.STOPPED, 143)]
-    lives = tuple(
+    replicas = tuple(
         PodReport(
             id=PodId(f"{workload}-{index}-0"),
             index=index,
@@ -507,7 +507,7 @@ def test_the_log_of_a_job_with_several_pods_is_that_of_the_one_that_failed(serve
         )
         for index, (outcome, code) in enumerate(ends)
     )
-    server.report(workload, WorkloadPhase.FAILED, reason=Cause.RETRIES, pods=lives)
+    server.report(workload, WorkloadPhase.FAILED, reason=Cause.RETRIES, pods=replicas)
     answer = server.type("runai logs sweep")
     assert answer.code == 0
     assert answer.err == "sweep has 3 pods; showing pod 1, which failed; others: --pod 0, 2\n"
@@ -810,7 +810,7 @@ def test_bash_on_a_terminal_is_a_terminal(server: Server, project: str) -> None:
 
 
 def _hear_ctrl_c() -> None:
-    """As on any terminal; whoever runs tests in the background has been deaf to it, and what they start is, too."""
+    """As on any terminal; a process in the background ignores it, and so do the processes it starts."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -841,11 +841,11 @@ class Terminal:
 
     @property
     def hears_ctrl_c(self) -> bool:
-        """Whether the key is a signal here, and not a byte for somebody else."""
+        """Whether the key is a signal here, and not a byte for another program."""
         return bool(termios.tcgetattr(self._ours)[3] & termios.ISIG)
 
     def interrupt(self) -> None:
-        """What Ctrl-C comes to, on a terminal that is nobody's own."""
+        """What Ctrl-C comes to, on a terminal that belongs to no session."""
         self._process.send_signal(signal.SIGINT)
 
     def read_until(self, text: str, timeout_s: float = 120) -> None:
@@ -918,7 +918,7 @@ def test_escapes_in_what_the_scheduler_says_do_not_reach_a_terminal(server: Serv
 
 
 def test_top_is_drawn_once_or_again_and_again(server: Server, project: str) -> None:
-    server.levels.clear()
+    server.workload_reports.clear()
     server.nodes.clear()
     server.node("dgx1-1", gpus=8)
     server.typed("runai submit t -i img -g 4")
@@ -938,7 +938,7 @@ def test_top_is_drawn_once_or_again_and_again(server: Server, project: str) -> N
 # --- who is calling ----------------------------------------------------------------------------------------------
 
 
-def test_login_keeps_a_token_that_nobody_else_can_read(server: Server) -> None:
+def test_login_keeps_a_token_that_no_other_user_can_read(server: Server) -> None:
     """F-123."""
     person = "new"
     assert server.refused("runai whoami", person=person) == "User not authenticated, run the 'runai login' command.\n"
@@ -1058,7 +1058,7 @@ def test_a_token_is_never_sent_to_another_server(server: Server) -> None:
 def test_a_server_that_is_not_there_is_named_with_what_to_type(server: Server) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    answer = server.type(f"runai login -u a@b --server 127.0.0.1:{port}", stdin="x\n", person="nobody")
+    answer = server.type(f"runai login -u a@b --server 127.0.0.1:{port}", stdin="x\n", person="absent")
     words = f"Fairpool does not answer at http://127.0.0.1:{port}: start it with `make up` or `fairpool up`\n"
     assert (answer.code, answer.err) == (1, words)
     assert "is not a valid server address" in server.refused("runai list jobs -p x --server 'ftp://x'")
@@ -1083,7 +1083,7 @@ def test_a_given_password_must_be_changed_first(server: Server) -> None:
     server.log_in("eve", "eve@example.com", "correct horse battery")
 
 
-def test_a_password_set_by_someone_else_is_changed_at_the_first_login(tmp_path: Path) -> None:
+def test_a_password_set_by_an_administrator_is_changed_at_the_first_login(tmp_path: Path) -> None:
     """What is too short or mistyped gets a message and another chance; no password is ever shown."""
     with serving(tmp_path) as fresh:
         fresh.log_in()
@@ -1148,21 +1148,21 @@ def test_a_bug_shows_no_secret(server: Server, monkeypatch: pytest.MonkeyPatch) 
 
 def test_where_the_server_is_looked_for(server: Server, tmp_path: Path) -> None:
     """The first of: flag, `FAIRPOOL_SERVER`, `FAIRPOOL_LISTEN`, the last login, the default."""
-    told = {"FAIRPOOL_SERVER": "", "FAIRPOOL_CONFIG": str(tmp_path)}
+    reported = {"FAIRPOOL_SERVER": "", "FAIRPOOL_CONFIG": str(tmp_path)}
     place = server.address.removeprefix("http://")
-    said = server.typed(f"runai login -u {FIRST_USER}", stdin=f"{FIRST_PASSWORD}\n", FAIRPOOL_LISTEN=place, **told)
+    said = server.typed(f"runai login -u {FIRST_USER}", stdin=f"{FIRST_PASSWORD}\n", FAIRPOOL_LISTEN=place, **reported)
     assert "Logged in successfully" in said
-    assert f"Server: {server.address}\n" in server.typed("runai whoami", **told)
-    assert "not authenticated" in server.refused("runai whoami", FAIRPOOL_LISTEN="127.0.0.1:1", **told)
-    both = {**told, "FAIRPOOL_LISTEN": "127.0.0.1:1", "FAIRPOOL_SERVER": place}
+    assert f"Server: {server.address}\n" in server.typed("runai whoami", **reported)
+    assert "not authenticated" in server.refused("runai whoami", FAIRPOOL_LISTEN="127.0.0.1:1", **reported)
+    both = {**reported, "FAIRPOOL_LISTEN": "127.0.0.1:1", "FAIRPOOL_SERVER": place}
     assert f"Server: {server.address}\n" in server.typed("runai whoami", **both)
-    other = {**told, "FAIRPOOL_SERVER": "127.0.0.1:1"}
+    other = {**reported, "FAIRPOOL_SERVER": "127.0.0.1:1"}
     assert f"Server: {server.address}\n" in server.typed(f"runai whoami --server {place}", **other)
-    away = server.refused("runai login -u x", stdin="y\n", FAIRPOOL_LISTEN="0.0.0.0:1", **told)
+    away = server.refused("runai login -u x", stdin="y\n", FAIRPOOL_LISTEN="0.0.0.0:1", **reported)
     assert away.startswith("Fairpool does not answer at http://127.0.0.1:1: ")
 
 
-def test_a_stranger_to_a_project_is_denied(server: Server, project: str) -> None:
+def test_a_user_without_a_role_in_a_project_is_denied(server: Server, project: str) -> None:
     """F-213."""
     password = re.search(r"once: (\S+)", server.typed(f"runai-adm user create bob@example.com --project {project}"))
     assert password
@@ -1236,7 +1236,7 @@ def test_a_word_that_is_missing_is_told_with_the_whole_line(server: Server) -> N
 
 
 def test_who_is_not_signed_in_hears_of_that_before_projects(server: Server) -> None:
-    said = server.refused("runai list", person="somebody-new")
+    said = server.refused("runai list", person="new-user")
     assert said == "User not authenticated, run the 'runai login' command.\n"
 
 
@@ -1329,8 +1329,8 @@ def test_a_proxy_is_not_asked_for_this_machine(server: Server) -> None:
 def completed(server: Server, words: str, **environment: str) -> list[str]:
     """What TAB suggests in bash, after these words."""
     said = words.split(" ")
-    told = {"_RUNAI_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(said) - 1)}
-    answer = server.type("runai", **told, **environment)
+    reported = {"_RUNAI_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(said) - 1)}
+    answer = server.type("runai", **reported, **environment)
     assert answer.code == 0, answer
     assert not answer.err
     return [line.partition(",")[2] for line in answer.out.splitlines() if line]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
 
 from fairpool import __version__
+from fairpool.api.cluster_client import ClusterClient
+from fairpool.api.clusters import ControlPlaneUnreachable
 from tests.end_to_end.runai_server import Server, serving
 
 pytestmark = pytest.mark.slow
@@ -219,7 +222,7 @@ def test_the_life_of_a_user(server: Server) -> None:
     assert re.search(r"once: \S{8,}", server.typed("runai-adm user reset-password ann@example.com"))
     server.typed("runai-adm user delete ann@example.com")
     assert "there is no user ann@example.com" in server.refused("runai-adm user reset-password ann@example.com")
-    assert "is not a valid email address" in server.refused("runai-adm user create nobody")
+    assert "is not a valid email address" in server.refused("runai-adm user create not-an-address")
 
 
 def test_what_is_not_there_yet_says_so_and_version_does_not_ask(server: Server) -> None:
@@ -233,3 +236,30 @@ def test_what_is_not_there_yet_says_so_and_version_does_not_ask(server: Server) 
         said = server.refused(f"runai-adm project create slip {slip}")
         assert said.endswith("did you mean -g, --gpu-quota?\n"), said
     assert "_RUNAI_ADM_COMPLETE" in server.typed("runai-adm completion bash")
+
+
+def test_the_life_of_a_cluster(server: Server, tmp_path: Path) -> None:
+    file = tmp_path / "east.token"
+    said = server.typed(f"runai-adm cluster create east --token-file {file}")
+    assert said == f"Cluster east created successfully.\nToken written to {file}.\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    first = file.read_text().strip()
+    assert ClusterClient(server.address, first).identity().name == "east"
+    assert re.search(r"^east +WaitingToConnect +never$", server.typed("runai-adm cluster list"), re.MULTILINE)
+    assert json.loads(server.typed("runai-adm cluster get east -o json"))["name"] == "east"
+    assert "already exists" in server.refused("runai-adm cluster create east")
+    second = server.typed("runai-adm cluster token east").strip()
+    with pytest.raises(ControlPlaneUnreachable, match="401"):
+        ClusterClient(server.address, first).identity()
+    assert ClusterClient(server.address, second).identity().name == "east"
+    server.typed("runai-adm project create there --cluster east")
+    assert "still has projects: there" in server.refused("runai-adm cluster delete east")
+    server.typed("runai-adm project delete there")
+    assert server.typed("runai-adm cluster delete east") == "Cluster east deleted successfully.\n"
+    assert server.refused("runai-adm cluster token east").startswith("there is no cluster east")
+
+
+def test_a_token_that_cannot_be_written_is_not_made(server: Server, tmp_path: Path) -> None:
+    refused = server.refused(f"runai-adm cluster create lost --token-file {tmp_path}/none/x")
+    assert "cannot be written" in refused
+    assert "lost" not in server.typed("runai-adm cluster list")

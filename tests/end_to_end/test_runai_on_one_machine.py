@@ -25,13 +25,13 @@ pytestmark = pytest.mark.slow
 
 
 class Person:
-    """Somebody with a terminal, and a project of their own."""
+    """A user with a terminal, and a project of their own."""
 
     def __init__(self, platform: Running, folder: Path) -> None:
         self.platform, self.folder = platform, folder
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "XDG_"))}
-        told = {"FAIRPOOL_CONFIG": str(folder / "config"), "FAIRPOOL_SERVER": str(platform.status["address"])}
-        self._environment = kept | told
+        reported = {"FAIRPOOL_CONFIG": str(folder / "config"), "FAIRPOOL_SERVER": str(platform.status["address"])}
+        self._environment = kept | reported
         assert platform.client.projects()
         platform.sign_in(folder / "config")
         self.types("config", "project", "team-a")
@@ -208,8 +208,8 @@ def test_files_are_copied_into_a_job_and_out_of_it(person: Person) -> None:
 def test_the_pods_of_a_distributed_run_find_each_other(person: Person) -> None:
     """A master and one worker; when the master ends, the run is over."""
     names = ["MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"]
-    told = f"json.dumps([os.environ[name] for name in {names}])"
-    program = f"import json, os, time; print({told}, flush=True); time.sleep(600)"
+    reported = f"json.dumps([os.environ[name] for name in {names}])"
+    program = f"import json, os, time; print({reported}, flush=True); time.sleep(600)"
     line = ["submit-dist", "pytorch", "dist", "-i", "python", "-g", "1", "--workers", "1", "--", "python", "-c"]
     person.types(*line, program)
 
@@ -257,10 +257,10 @@ def test_five_minutes_go_as_the_readme_says(tmp_path: Path) -> None:
     work.chmod(0o755)
     try:
         platform.up()
-        told = {"FAIRPOOL_CONFIG": str(tmp_path / "config"), "FAIRPOOL_DATA": str(tmp_path / "data")}
-        told["FAIRPOOL_LISTEN"] = str(platform.status["address"]).removeprefix("http://")
+        reported = {"FAIRPOOL_CONFIG": str(tmp_path / "config"), "FAIRPOOL_DATA": str(tmp_path / "data")}
+        reported["FAIRPOOL_LISTEN"] = str(platform.status["address"]).removeprefix("http://")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "XDG_"))}
-        environment = {**kept, **told, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        environment = {**kept, **reported, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
         def typed(line: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
             command = ["bash", "-c", line]

@@ -194,7 +194,7 @@ def test_interactive_work_ends_when_its_time_is_over_and_training_goes_on(office
     assert office.running("short") == ["training"]
 
 
-def test_inference_comes_first_stays_within_quota_and_stays_until_somebody_stops_it(office: Office) -> None:
+def test_inference_comes_first_stays_within_quota_and_stays_until_it_is_stopped(office: Office) -> None:
     """F-62 to F-66."""
     office.project("models", "-g 16")
     office.submit("models", "old", "-g 8")

@@ -28,7 +28,7 @@ from tests.local_machine import NODE, TIMEOUT_S, TOKEN, Machine, a_machine, is_r
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-ENDS_WHEN_TOLD = "echo ready; until [ -e {go} ]; do echo tick; sleep 0.05; done; exit 7"
+ENDS_ON_SIGTERM = "echo ready; until [ -e {go} ]; do echo tick; sleep 0.05; done; exit 7"
 """Writes all the while, and ends with 7 when a file appears."""
 
 
@@ -43,8 +43,8 @@ def go(tmp_path: Path) -> Path:
     return tmp_path / "shared" / "go"
 
 
-def ends_when_told(machine: Machine, go: Path, **fields: object) -> PodId:
-    pod = machine.up("a", "sh", "-c", ENDS_WHEN_TOLD.format(go=go), **fields)
+def ends_on_sigterm(machine: Machine, go: Path, **fields: object) -> PodId:
+    pod = machine.up("a", "sh", "-c", ENDS_ON_SIGTERM.format(go=go), **fields)
     machine.until(lambda: "tick" in machine.log(pod), "it writes")
     return pod
 
@@ -63,18 +63,18 @@ def assert_its_end_is_kept(machine: Machine, pod: PodId, go: Path) -> None:
 
 
 def test_a_client_that_left_before_its_command_ended_costs_nothing(machine: Machine, go: Path) -> None:
-    pod = ends_when_told(machine, go)
+    pod = ends_on_sigterm(machine, go)
     shim = machine.shim_pid(pod)
     run = machine.engine.supervisor.execute(pod, ["sleep", "987654"])
     assert isinstance(run, ExecSession)
 
-    def of_the_visitor() -> list[int]:
+    def of_the_exec_session() -> list[int]:
         return [pid for pid in process_table.descendants(shim) if b"987654" in command_line(pid)]
 
-    machine.until(of_the_visitor, "the command runs")
+    machine.until(of_the_exec_session, "the command runs")
     # Both happen while the shim cannot look, so it hears of the command's end first.
     os.kill(shim, signal.SIGSTOP)
-    os.kill(of_the_visitor()[0], signal.SIGKILL)
+    os.kill(of_the_exec_session()[0], signal.SIGKILL)
     run.close()
     os.kill(shim, signal.SIGCONT)
     assert_its_end_is_kept(machine, pod, go)
@@ -82,7 +82,7 @@ def test_a_client_that_left_before_its_command_ended_costs_nothing(machine: Mach
 
 @pytest.mark.parametrize("tty", [True, False])
 def test_a_client_that_attached_and_left_at_once_costs_nothing(machine: Machine, go: Path, tty: bool) -> None:
-    pod = ends_when_told(machine, go, tty=tty, stdin=not tty)
+    pod = ends_on_sigterm(machine, go, tty=tty, stdin=not tty)
     shim = machine.shim_pid(pod)
     os.kill(shim, signal.SIGSTOP)
     for _ in range(3):
@@ -109,7 +109,7 @@ def test_a_client_that_attached_and_left_at_once_costs_nothing(machine: Machine,
     ids=repr,
 )
 def test_a_client_that_sends_nonsense_is_disconnected(machine: Machine, go: Path, packets: list[bytes]) -> None:
-    pod = ends_when_told(machine, go, tty=True)
+    pod = ends_on_sigterm(machine, go, tty=True)
     line = connect(machine, pod)
     for packet in packets:
         line.send(packet)
@@ -126,7 +126,7 @@ def test_a_client_that_sends_nonsense_is_disconnected(machine: Machine, go: Path
 def test_a_command_beside_a_pod_is_under_the_pods_limits(machine: Machine, go: Path) -> None:
     if "limits" in machine.engine.supervisor.unavailable:
         pytest.skip(f"no limits here: {machine.engine.supervisor.unavailable['limits']}")
-    pod = ends_when_told(machine, go, memory_limit_bytes=200 << 20)
+    pod = ends_on_sigterm(machine, go, memory_limit_bytes=200 << 20)
     run = machine.engine.supervisor.execute(pod, ["cat", "/proc/self/cgroup"])
     assert isinstance(run, ExecSession)
     assert run.wait(TIMEOUT_S) == 0
@@ -287,7 +287,7 @@ def test_on_a_full_disk_pods_are_stopped_and_ends_are_kept(tmp_path: Path, troub
     "name", ["exit.json", "stop.json", "reports.json", "main", "main.1.x", "shim.0", "log.0", "log.x"]
 )
 def test_a_damaged_file_of_one_pod_harms_no_other(machine: Machine, go: Path, name: str) -> None:
-    pod = ends_when_told(machine, go)
+    pod = ends_on_sigterm(machine, go)
     shim = machine.shim_pid(pod)
     path = machine.folder(pod) / name
     path.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -288,13 +288,26 @@ def test_a_wait_in_vain_fails_and_says_why(tmp_path: Path) -> None:
 def test_events_and_why_tell_the_story_of_a_job(tmp_path: Path) -> None:
     answer = simulate(written(tmp_path, SMALL), "--why", "b-4", "--events", columns=None)
     assert answer.code == 0, answer
-    story = answer.out.partition("History of b-4")[2].partition("Expected and actual")[0]
-    words = [line.split()[1] for line in story.splitlines()[2:] if line]
+    scenario = answer.out.partition("History of b-4")[2].partition("Expected and actual")[0]
+    words = [line.split()[1] for line in scenario.splitlines()[2:] if line]
     assert words[:4] == ["created", "bound", "started", "releasing"]
     assert set(words[-2:]) == {"ended", "halted"}
-    assert "preempted: " in story
+    assert "preempted: " in scenario
     assert re.search(r"^phase +Completed$", answer.out, re.MULTILINE)
     assert answer.out.startswith("History\n")
+
+
+def test_every_field_of_the_json_is_documented(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "scenario-file.md"
+    documented = set(re.findall(r"`([\w-]+)`", page.read_text(encoding="utf-8").partition("## The outcome as JSON")[2]))
+    assert set(_fields(document(written(tmp_path, SMALL)))) - documented == set()
+
+
+def _fields(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _fields(each)
 
 
 def test_the_json_has_figures_that_agree_with_each_other(tmp_path: Path) -> None:

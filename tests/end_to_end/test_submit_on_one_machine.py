@@ -28,13 +28,13 @@ GUIDE = Path(__file__).parents[2] / "docs" / "reference" / "job-file.md"
 
 
 class Person:
-    """Somebody with a terminal in a folder of their own."""
+    """A user with a terminal in a folder of their own."""
 
     def __init__(self, platform: Running, folder: Path) -> None:
         self.platform, self.folder = platform, folder
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "XDG_"))}
-        told = {"FAIRPOOL_CONFIG": str(folder / "config"), "FAIRPOOL_SERVER": str(platform.status["address"])}
-        self._environment = kept | told
+        reported = {"FAIRPOOL_CONFIG": str(folder / "config"), "FAIRPOOL_SERVER": str(platform.status["address"])}
+        self._environment = kept | reported
         assert platform.client.projects()
         platform.sign_in(folder / "config")
         self.types("config", "project", "team-a")
@@ -197,8 +197,8 @@ def test_the_example_of_the_documentation_runs(person: Person, tmp_path: Path) -
     person.until("prep", "Completed")
     done = person.until("train", "Completed")
     assert done.labels == {"team": "vision"}
-    lives = person.platform.client.history(done.id)
-    logs = {b"".join(person.platform.client.logs(done.id, pod=life.name)).decode() for life in lives}
+    pods = person.platform.client.history(done.id)
+    logs = {b"".join(person.platform.client.logs(done.id, pod=pod.name)).decode() for pod in pods}
     assert logs == {"lr 0.1\n", "lr 0.01\n"}
 
 
@@ -257,8 +257,8 @@ def test_an_array_fills_in_its_indices(person: Person) -> None:
     line = ["submit", "sweep", "-i", "python", "-e", "SEED=s{index}", "--array", "10-12%2"]
     person.types(*line, "--", "python", "-c", program, "--lr={index}")
     done = person.until("sweep", "Completed")
-    lives = person.platform.client.history(done.id)
-    logs = {b"".join(person.platform.client.logs(done.id, pod=life.name)).decode() for life in lives}
+    pods = person.platform.client.history(done.id)
+    logs = {b"".join(person.platform.client.logs(done.id, pod=pod.name)).decode() for pod in pods}
     assert logs == {"--lr=10 10 s10\n", "--lr=11 11 s11\n", "--lr=12 12 s12\n"}
 
 

@@ -64,7 +64,7 @@ def runai(config: Path, *arguments: str, stdin: str = "", **variables: str) -> s
     )
 
 
-def test_whoever_starts_it_is_signed_in_and_can_submit(tmp_path: Path) -> None:
+def test_the_user_who_starts_it_is_signed_in_and_can_submit(tmp_path: Path) -> None:
     """Decision 74: no password, no further setup."""
     config = tmp_path / "config"
     platform = Running(tmp_path / "data", config=config)
@@ -206,7 +206,7 @@ def test_a_first_password_that_is_none_is_said(tmp_path: Path, content: str | No
     assert ": " in started.stderr, "what is wrong, then what to do"
 
 
-def test_strangers_cost_a_running_platform_nothing_but_a_refusal(platform: Running) -> None:
+def test_unknown_callers_cost_a_running_platform_nothing_but_a_refusal(platform: Running) -> None:
     """A5, A6: memory does not grow with what is sent without a right."""
     platform.up()
     port = int(platform.status["address"].rpartition(":")[2])
@@ -261,8 +261,8 @@ def test_what_a_job_reports_is_shown_while_it_runs_and_afterwards(platform: Runn
     (saved(platform, workload) / "go-on").touch()
     platform.until_phase(workload, "Completed")
     platform.until(lambda: not list((platform.data_directory.machine / "pods").iterdir()), "its life is forgotten")
-    (life,) = platform.client.history(workload)
-    assert (life.progress_percent, life.metrics) == (100.0, {"epoch": 4.0, "overall_epochs": 4.0})
+    (pod,) = platform.client.history(workload)
+    assert (pod.progress_percent, pod.metrics) == (100.0, {"epoch": 4.0, "overall_epochs": 4.0})
 
 
 def test_machines_without_gpus_are_called_simulated(platform: Running) -> None:
@@ -335,12 +335,12 @@ def test_a_shell_in_a_pod(platform: Running) -> None:
     with pytest.raises(Refused, match="no pod 'x'"), platform.client.shell(workload, ["sh", "hunter2"], pod="x"):
         pass
     journal = platform.data_directory.log.read_text()
-    assert "echo" not in journal, "what is typed is nobody's"
+    assert "echo" not in journal, "what users type is not logged"
     assert "hunter2" not in journal
     assert " error " not in journal, "who gets no shell is no error"
 
 
-def test_what_anybody_can_write_into_a_request_is_not_believed(platform: Running) -> None:
+def test_headers_that_any_client_can_set_are_not_trusted(platform: Running) -> None:
     platform.up("--host-name", "pool.example.com")
     here = platform.status["address"]
     http = httpx2.Client()
@@ -487,7 +487,7 @@ def test_data_that_cannot_be_written(tmp_path: Path) -> None:
     assert "this user cannot write to the data directory" in started.stderr
 
 
-def test_nobody_else_can_read_what_is_written(platform: Running) -> None:
+def test_no_other_user_can_read_what_is_written(platform: Running) -> None:
     platform.data_directory.root.mkdir(mode=0o755)
     assert "other users could read the data directory" in platform.up().stderr
     workload = platform.submit("open", "import os; print(oct(os.umask(0)))")
@@ -583,7 +583,7 @@ def test_a_wiped_machine_offers_the_nodes_of_its_backup(platform: Running, tmp_p
     assert any(each.name == "team-a" for each in platform.client.projects())
 
 
-def test_somebody_elses_database_is_left_alone(platform: Running) -> None:
+def test_a_foreign_database_is_left_alone(platform: Running) -> None:
     platform.data_directory.prepare()
     with closing(sqlite3.connect(platform.data_directory.control)) as database, database:
         database.execute("CREATE TABLE other (x)")
@@ -592,7 +592,7 @@ def test_somebody_elses_database_is_left_alone(platform: Running) -> None:
     assert "is the database of another program" in started.stderr
 
 
-def test_nobody_else_is_let_in_before_the_first_password_is_changed(platform: Running, tmp_path: Path) -> None:
+def test_no_other_user_is_let_in_before_the_first_password_is_changed(platform: Running, tmp_path: Path) -> None:
     (tmp_path / "first").write_text("from the installer\n")
     first = ("--first-password-file", str(tmp_path / "first"))
     started = platform.command("up", "--detach", "--listen", "0.0.0.0:0", *first)
@@ -640,7 +640,7 @@ def test_a_lost_password(platform: Running) -> None:
         client.projects()
     again = Client(platform.status["address"])
     assert again.sign_in(FIRST_USER, password[1]).must_change_password
-    unknown = platform.command("reset-password", "nobody@example.com")
+    unknown = platform.command("reset-password", "absent@example.com")
     assert unknown.returncode == 1
     assert FIRST_USER in unknown.stderr
 
@@ -666,7 +666,7 @@ def test_backup_and_restore(platform: Running, tmp_path: Path) -> None:
     platform.until_phase(kept, "Running")
     assert [each.id for each in platform.client.history(kept)] == [before.id], "it was not started again"
     assert [each.name for each in platform.client.all_workloads()] == ["kept"]
-    platform.until(lambda: platform.status["pods"]["running"] == 1, "what nobody declared is stopped")
+    platform.until(lambda: platform.status["pods"]["running"] == 1, "what is not declared is stopped")
     assert next(iter(platform.client.changes(after=read))).verb == "reset", "that number is of what is no more"
 
 
@@ -678,15 +678,17 @@ def test_a_restore_that_was_cut_off_is_finished_by_the_next_start(
     assert platform.command("backup", str(file)).returncode == 0
     platform.submit("later", "pass")
     platform.down()
-    left = platform.data_directory.root / ".restore-of-somebody-who-was-killed"
+    left = platform.data_directory.root / ".restore-of-a-killed-process"
     left.mkdir()
 
     def killed(path: Path, target: Path) -> Path:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as fate:
+    with monkeypatch.context() as patch:
         plain = Path.rename
-        fate.setattr(Path, "rename", lambda path, target: (plain(path, target), fate.setattr(Path, "replace", killed)))
+        patch.setattr(
+            Path, "rename", lambda path, target: (plain(path, target), patch.setattr(Path, "replace", killed))
+        )
         with pytest.raises(KeyboardInterrupt):
             restore.restore_backup(platform.data_directory, file)
     assert platform.data_directory.restoring.exists()
@@ -705,7 +707,7 @@ def test_what_is_no_backup_is_not_put_back(platform: Running, tmp_path: Path) ->
     assert platform.command("backup", str(tmp_path / "file")).returncode == 1
 
 
-def test_pods_end_with_the_server_if_somebody_says_so(platform: Running) -> None:
+def test_pods_end_with_the_server_if_asked_to(platform: Running) -> None:
     platform.up()
     workload = platform.submit("long", "import time; time.sleep(600)")
     platform.until_phase(workload, "Running")

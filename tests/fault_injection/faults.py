@@ -69,6 +69,8 @@ class Faults:
     """An hour, of each pod: its shim neither reports its exit nor forwards a signal."""
     ignores_stop: float = _up_to(0.5)
     """Of each pod: it ignores SIGTERM, and some have long grace periods. For behaviours."""
+    report_cut: float = _up_to(0.5)
+    """Of each piece of a report: the link is cut after it, for so long that the loop gives up for now."""
 
     @classmethod
     def none(cls) -> Faults:

@@ -89,7 +89,7 @@ def places_are_real(snapshot: Snapshot, plan: Plan) -> None:
         assert len(set(place.devices)) == len(place.devices) == pod.shape.gpu.devices, place
 
 
-def one_fate_for_each_pod(snapshot: Snapshot, plan: Plan) -> None:
+def one_outcome_for_each_pod(snapshot: Snapshot, plan: Plan) -> None:
     """No pod is bound and evicted, or twice anything; only what moves is both evicted and promised a place."""
     phases = {pod.id: pod.phase for pod in snapshot.pods}
     binds = [each.pod for each in plan.binds]
@@ -227,7 +227,7 @@ def preemption_stays_inside_a_queue_and_goes_down(snapshot: Snapshot, plan: Plan
             assert accounting.priority(each.group) < accounting.priority(each.reason.winner), each
 
 
-def nobody_loses_by_consolidation(snapshot: Snapshot, plan: Plan) -> None:
+def no_pod_loses_by_consolidation(snapshot: Snapshot, plan: Plan) -> None:
     reading = Reading(snapshot, plan)
     assert not reading.lost(Pass.CONSOLIDATE)
     for each in plan.evictions:
@@ -238,7 +238,7 @@ def nobody_loses_by_consolidation(snapshot: Snapshot, plan: Plan) -> None:
 
 
 def every_eviction_has_a_winner_that_gains(snapshot: Snapshot, plan: Plan) -> None:
-    """Whoever a pod was stopped for has a place in this plan, or had one and grows."""
+    """The group that a pod was stopped for has a place in this plan, or had one and grows."""
     gaining = {each.group for each in plan.binds} | {each.group for each in plan.promises}
     for each in plan.evictions:
         if each.reason.by is not Pass.STALE:
@@ -421,14 +421,14 @@ def figures_are_those_of_the_accounting(snapshot: Snapshot, plan: Plan) -> None:
 LAWS: tuple[Law, ...] = (
     no_device_is_given_twice,
     places_are_real,
-    one_fate_for_each_pod,
+    one_outcome_for_each_pod,
     a_group_is_whole_or_absent,
     nothing_is_added_beyond_a_limit,
     nothing_that_may_not_be_preempted_is_added_beyond_quota,
     only_broken_gangs_lose_what_may_not_be_preempted,
     broken_gangs_have_their_grace,
     preemption_stays_inside_a_queue_and_goes_down,
-    nobody_loses_by_consolidation,
+    no_pod_loses_by_consolidation,
     every_eviction_has_a_winner_that_gains,
     every_reclaim_takes_from_who_has_too_much,
     who_reclaims_stays_within_its_fair_share,

@@ -258,7 +258,7 @@ def group_with_pods(pick: Pick, name: GroupId, projects: list[QueueId]) -> Drawn
     return Drawn(group, pods)
 
 
-FATES = [*["waiting"] * 3, *["running"] * 5, "partly", "leaving", "promised", "broken"]
+STATES = [*["waiting"] * 3, *["running"] * 5, "partly", "leaving", "promised", "broken"]
 
 
 def world(pick: Pick, most_groups: int) -> Snapshot:
@@ -284,31 +284,31 @@ def world(pick: Pick, most_groups: int) -> Snapshot:
 
 def _settle(pick: Pick, drawn: Drawn, ground: Ground) -> tuple[PodGroup, list[Pod]]:
     """Give a group its past: where its pods are, since when."""
-    fate = pick(FATES)
-    if fate == "waiting":
+    state = pick(STATES)
+    if state == "waiting":
         return drawn.group, drawn.pods
     group = replace(drawn.group, started_at=Instant(NOW - pick(STARTED_S) * SECOND_MS))
     pods = [replace(pod, gated=False) for pod in drawn.pods]
     first = pick(range(len(ground.now)))
     order = [*range(first, len(ground.now)), *range(first)]
-    kept = _kept(fate, group, pods)
-    phase = {"leaving": PodPhase.RELEASING, "promised": PodPhase.PROMISED}.get(fate, PodPhase.RUNNING)
+    kept = _kept(state, group, pods)
+    phase = {"leaving": PodPhase.RELEASING, "promised": PodPhase.PROMISED}.get(state, PodPhase.RUNNING)
     placed = ground.place([pod for pod in pods if pod.id in kept], phase, order)
     if placed is None:
         return drawn.group, drawn.pods
-    if fate == "broken":
+    if state == "broken":
         group = replace(group, stale_since=Instant(NOW - pick(STALE_S) * SECOND_MS))
     by_id = {pod.id: pod for pod in placed}
     return group, [by_id.get(pod.id, pod) for pod in pods]
 
 
-def _kept(fate: str, group: PodGroup, pods: list[Pod]) -> set[PodId]:
+def _kept(state: str, group: PodGroup, pods: list[Pod]) -> set[PodId]:
     """Pods that have a place: all, as many as must be, or fewer than that."""
     minimum = {each.name: each.minimum for each in group.tree.all_pod_sets()}
     index = {pod.id: int(pod.id.rsplit("-", 1)[1]) for pod in pods}
-    if fate == "partly":
+    if state == "partly":
         return {pod.id for pod in pods if index[pod.id] < minimum[pod.pod_set]}
-    if fate == "broken":
+    if state == "broken":
         return {pod.id for pod in pods if index[pod.id] < max(minimum[pod.pod_set] - 1, 1)}
     return {pod.id for pod in pods}
 

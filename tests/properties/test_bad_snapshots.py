@@ -264,7 +264,7 @@ def test_a_pod_whose_device_is_gone_takes_nothing_of_those_that_are_left(device:
     assert {each.pod for each in plan(rows).binds} == {"ok-0", "odd-0"}
 
 
-def test_a_full_device_of_the_outside_world_gets_nobody_else() -> None:
+def test_a_full_device_of_the_outside_world_gets_no_other_pod() -> None:
     """Two pods hold 1.2 of device 1, `half` would fit on it if one looked at the newer one only."""
     rows = World("""
         node    n1: 2 gpus

@@ -199,7 +199,7 @@ class World:
         self.nodes_change()
         self.processes_change()
         if self.chance(15):
-            self.somebody_changes_their_mind()
+            self.a_user_changes_their_mind()
         self.evidence()
         self.schedule()
         self.obey()
@@ -273,7 +273,7 @@ class World:
             elif self.chance(2):
                 del self.processes[pod]
 
-    def somebody_changes_their_mind(self) -> None:
+    def a_user_changes_their_mind(self) -> None:
         ours = self.spec
         if ours is None:
             return
@@ -352,7 +352,7 @@ class World:
             leaving = one.release(self.now, self.dice.choice([Cause.PREEMPTED, Cause.STALE]), "for b")
             return [leaving]
         if one.phase in (BOUND, RUNNING) and places and self.is_training and self.chance(8):
-            return [one.release(self.now, Cause.MOVED, "for b"), self.next_life(one, self.dice.choice(places))]
+            return [one.release(self.now, Cause.MOVED, "for b"), self.replacement(one, self.dice.choice(places))]
         return [one]
 
     def is_its_turn(self) -> bool:
@@ -366,7 +366,7 @@ class World:
     def is_training(self) -> bool:
         return self.spec is not None and self.spec.kind is WorkloadKind.TRAIN
 
-    def next_life(self, one: PodRecord, node: NodeName) -> PodRecord:
+    def replacement(self, one: PodRecord, node: NodeName) -> PodRecord:
         number = max(one.incarnation + 1, self.state.first_incarnation)
         return PodRecord(
             id=pod_id(one.workload, one.index, number),

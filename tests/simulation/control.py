@@ -19,6 +19,7 @@ class FaultyControl:
         self._rng = rng
         self._late: list[PushReport] = []
         self._last_answer: PullAnswer | None = None
+        self._is_cut = False
 
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
         self._deliver_late()
@@ -32,6 +33,9 @@ class FaultyControl:
         return self._last_answer
 
     def push(self, report: PushReport) -> PushAnswer:
+        if self._is_cut:
+            self._is_cut = False
+            raise ControlPlaneUnreachable("the link was cut between two pieces")
         report = PushReport.model_validate_json(report.model_dump_json()) if self._happens(0.05) else report
         if self._happens(self.faults.control_away):
             raise ControlPlaneUnreachable("the control plane does not answer")
@@ -44,6 +48,7 @@ class FaultyControl:
             self.control.push(report)
         if self._happens(self.faults.control_late):
             raise ControlPlaneUnreachable("the answer did not come in time")
+        self._is_cut = self._happens(self.faults.report_cut)
         return answer
 
     def _deliver_late(self) -> None:

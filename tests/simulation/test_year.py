@@ -42,7 +42,8 @@ class Year:
         self.control.declare(Organization(queues={DEFAULT_POOL: queues}))
         self.path = folder / "ledger.db"
         self.ledger = Ledger(self.path)
-        self.loop = Loop(self.ledger, self.engine, ControlLink(self.control, "year"), self.clock.now)
+        self.link = ControlLink(self.control, "year")
+        self.loop = Loop(self.ledger, self.engine, self.link, self.clock.now)
         jobs = arrivals(1, self.projects, DAYS * JOBS_A_DAY, start=Instant(0), gap_s=DAY_S / JOBS_A_DAY)
         self.jobs = [job for job in jobs if job.spec.kind is not WorkloadKind.INFERENCE]
         self.rng = Random(1)
@@ -81,7 +82,7 @@ class Year:
             "stops": len(cache.stops_confirmed),
             "orphans": len(cache.orphans),
             "seen": len(self.engine.observe(self.loop.token).pods),
-            "link": sum(len(said._acknowledged) for said in (self.loop._link._workloads, self.loop._link._gone)),
+            "link": sum(len(kind._acknowledged) for kind in self.link.state.reports._kinds),
         }
 
 

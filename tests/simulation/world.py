@@ -19,7 +19,8 @@ from fairpool.cluster.cycle import CycleInput, cycle
 from fairpool.cluster.ledger import BEFORE_BEGIN, BEFORE_COMMIT, DiskTrouble, LeaseHeld, LedgerEntry
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.loop import LeadershipLost, Loop
-from fairpool.cluster.planning import NEXT_POOL_S
+from fairpool.cluster.planning import FOLLOW_UP_S, NEXT_POOL_S
+from fairpool.cluster.report_queue import PIECE_ROWS
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.engines.simulated.traces import Arrival
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, Revision, Token, WorkloadId
@@ -103,6 +104,7 @@ class World:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._loses_ledger = self.rng.random() < 0.1
         self._on_disk = self.rng.random() < 0.1
+        self._piece_rows = Random(f"pieces {seed}").choice((1, 2, 5, PIECE_ROWS))
         self._calm = False
         self._holder = 0
         self._interrupted = False
@@ -234,9 +236,9 @@ class World:
         if self.loop is None or self.loop.cache.observation is None:
             return
         cache = self.loop.cache
-        soon = Instant(self.wall_now() + NEXT_POOL_S * SECOND_MS)
-        if cache.pools_tried and cache.quiet_until is not None and cache.quiet_until <= soon:
-            return  # a workload is about to try the next pool, which a new loop would do at once
+        soon = Instant(self.wall_now() + max(NEXT_POOL_S, FOLLOW_UP_S) * SECOND_MS)
+        if cache.quiet_until is not None and cache.quiet_until <= soon:
+            return  # it is about to be planned again, which a new loop would do at once
         observation = self.engine.observe(self.loop.token)
         fresh = LedgerCache(self.ledger.load())
         fresh.stops_confirmed = dict(cache.stops_confirmed)
@@ -341,7 +343,7 @@ class World:
             self.fail("a loop that was overtaken goes on as if nothing had happened")
 
     def _new_loop(self) -> Loop:
-        link = ControlLink(self.wire, CLUSTER)
+        link = ControlLink(self.wire, CLUSTER, piece_rows=self._piece_rows, on_step=self._between)
         holder = f"loop-{self._holder}"
         return Loop(self.ledger, self.network, link, self.clock.wall.now, holder=holder, on_step=self._between)
 

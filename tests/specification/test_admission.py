@@ -164,7 +164,7 @@ def claims(**pvc: Any) -> Any:
     return answer(storage={"pvc": [{"path": "/d", **pvc}]})
 
 
-def test_a_claim_that_nobody_made_is_refused_with_what_may_be_meant() -> None:
+def test_an_unknown_claim_is_refused_with_what_may_be_meant() -> None:
     (problem,) = claims(claimName="dat")
     assert (problem.code, problem.what) == ("claim.unknown", "project team-a has no volume claim dat")
     assert problem.fix == (
@@ -243,7 +243,7 @@ def test_a_workload_waits_for_others_by_their_ids() -> None:
         Dependency(workload=WorkloadId("w-prep"), name="prep"),
         Dependency(workload=WorkloadId("w-clean"), name="clean", any_end=True),
     )
-    assert complaints(after=["absent", "nobody:any"]) == ["spec.after", "spec.after"]
+    assert complaints(after=["absent", "unknown:any"]) == ["spec.after", "spec.after"]
     assert complaints(after=["prep", "w-prep:any"]) == ["spec.after"], "the same one by its id"
 
 

@@ -498,18 +498,18 @@ class Strange:
 
 def test_whatever_a_job_reports_it_is_not_disturbed(tmp_path: Path) -> None:
     path = tmp_path / "reports.json"
-    told = reporter.Reporter(f"file:{path}")
+    reported = reporter.Reporter(f"file:{path}")
     for odd in (Strange(RuntimeError("a graph")), None, "words", [1], 10**400, float("inf"), True):
-        told.reportMetric("odd", odd)  # type: ignore[arg-type]
-        told.progress(odd, odd)  # type: ignore[arg-type]
-    told.reportParameter("odd", Strange(1))
-    told.reportMetric("loss", Strange("0.25"))  # type: ignore[arg-type]
-    told.progress(np.float32(1), np.int64(4))  # type: ignore[arg-type]
+        reported.reportMetric("odd", odd)  # type: ignore[arg-type]
+        reported.progress(odd, odd)  # type: ignore[arg-type]
+    reported.reportParameter("odd", Strange(1))
+    reported.reportMetric("loss", Strange("0.25"))  # type: ignore[arg-type]
+    reported.progress(np.float32(1), np.int64(4))  # type: ignore[arg-type]
     found = json.loads(path.read_text())
     assert (found["metrics"], found["parameters"]) == ({"loss": 0.25, "epoch": 1, "overall_epochs": 4}, {})
     for damaged in ("[]", '{"metrics": 3}', ""):
         path.write_text(damaged)
-        told.reportMetric("loss", 0.5)
+        reported.reportMetric("loss", 0.5)
         assert json.loads(path.read_text())["metrics"]["loss"] == 0.5
 
 

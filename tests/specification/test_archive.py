@@ -12,7 +12,7 @@ import sqlite3
 import tarfile
 import tempfile
 from collections.abc import Callable
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import upgrade
 from fairpool.platform import backup as backup_module
 from fairpool.platform import backup_archive, restore, work_directory
-from fairpool.platform.data_directory import DataDirectory, PlatformError
+from fairpool.platform.data_directory import CLUSTER, CONTROL, DataDirectory, PlatformError
 
 WAL = "-wal"
 OF_THE_BACKUP = json.dumps({"chosen": ["2x4:A100-80GB"], "names": ["a100-1", "a100-2"], "had_gpus": False})
@@ -200,8 +200,8 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(
 def test_a_restore_that_is_killed_is_finished_by_the_next_start_or_never_was(
     data_directory: DataDirectory, backup: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    with monkeypatch.context() as fate:
-        dying_at(step, fate)
+    with monkeypatch.context() as patch:
+        dying_at(step, patch)
         with pytest.raises(Killed) if step < 10 else nullcontext():  # it takes ten
             restore.restore_backup(data_directory, backup)
         was_begun = data_directory.restoring.exists() or step == 10
@@ -229,8 +229,8 @@ def test_a_restore_that_ends_while_the_count_leaps_never_was(
             database.execute("UPDATE revision SET value = value + 1")
         raise end
 
-    with monkeypatch.context() as fate:
-        fate.setattr(condition, "leap_ahead", half)
+    with monkeypatch.context() as patch:
+        patch.setattr(condition, "leap_ahead", half)
         with pytest.raises((Killed, PlatformError)):
             restore.restore_backup(data_directory, backup)
     assert restore.finish_restore(data_directory) == []
@@ -243,8 +243,8 @@ def test_a_restore_that_ends_while_the_count_leaps_never_was(
 def test_what_was_cut_off_and_cannot_be_finished_is_undone_whole(
     data_directory: DataDirectory, backup: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    with monkeypatch.context() as fate:
-        dying_at(step, fate)
+    with monkeypatch.context() as patch:
+        dying_at(step, patch)
         with pytest.raises(Killed):
             restore.restore_backup(data_directory, backup)
     with monkeypatch.context() as trouble:
@@ -491,3 +491,85 @@ def test_a_backup_that_was_cut_short_is_refused_in_words(data_directory: DataDir
         with pytest.raises(PlatformError):
             restore.restore_backup(data_directory, backup)
     assert declared(data_directory.control) == ["kept", "later"]
+
+
+# --- two programs
+
+
+@pytest.fixture
+def east(tmp_path: Path) -> DataDirectory:
+    """The data directory of a cluster."""
+    directory = DataDirectory(tmp_path / "east")
+    directory.prepare()
+    directory.claim(CLUSTER)
+    directory.machine.mkdir(mode=0o700)
+    (directory.machine / IMAGES_FILE).write_text("# of the backup\n")
+    directory.nodes.write_text(OF_THE_BACKUP)
+    directory.membership.write_text('{"id": "1", "name": "east"}')
+    directory.ledger.write_bytes(b"ledger")
+    return directory
+
+
+def test_a_backup_of_a_cluster_brings_its_nodes_back_and_leaves_its_ledger(east: DataDirectory, tmp_path: Path) -> None:
+    file = tmp_path / "backup"
+    backup_module.make_backup(east, file)
+    (east.machine / IMAGES_FILE).write_text("# edited since\n")
+    east.nodes.unlink()
+    restore.restore_backup(east, file)
+    assert east.nodes.read_text() == OF_THE_BACKUP
+    assert (east.machine / IMAGES_FILE).read_text() == "# of the backup\n"
+    assert east.ledger.read_bytes() == b"ledger"
+    elsewhere = DataDirectory(tmp_path / "elsewhere")
+    elsewhere.prepare()
+    restore.restore_backup(elsewhere, file)
+    assert (elsewhere.program, elsewhere.membership.read_bytes()) == (CLUSTER, east.membership.read_bytes())
+
+
+def test_a_restore_of_a_cluster_that_was_cut_off_is_finished_by_the_next_start(
+    east: DataDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "backup"
+    backup_module.make_backup(east, file)
+    replace, left = Path.replace, [0]
+
+    def killed(path: Path, target: Path) -> Path:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return replace(path, target)
+
+    for moves in range(5):
+        east.nodes.write_text("since")
+        left[0] = moves
+        with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+            patched.setattr(Path, "replace", killed)
+            restore.restore_backup(east, file)
+        restore.finish_restore(east)
+        assert east.nodes.read_text() == OF_THE_BACKUP
+        assert east.program == CLUSTER
+        assert not east.restoring.exists()
+
+
+def test_a_backup_is_restored_only_to_the_program_that_it_was_made_of(
+    east: DataDirectory, backup: Path, data_directory: DataDirectory, tmp_path: Path
+) -> None:
+    file = tmp_path / "of-a-cluster"
+    backup_module.make_backup(east, file)
+    with pytest.raises(PlatformError, match=r"is a backup of a cluster, and .* holds a whole platform"):
+        restore.restore_backup(data_directory, file)
+    with pytest.raises(PlatformError, match=r"is a backup of a whole platform, and .* holds a cluster"):
+        restore.restore_backup(east, backup)
+    east.membership.write_text('{"id": "2", "name": "west"}')
+    with pytest.raises(PlatformError, match=r"is a backup of cluster east, and .* belongs to west"):
+        restore.restore_backup(east, file)
+
+
+def test_a_backup_of_a_control_plane_makes_a_directory_that_of_a_control_plane(tmp_path: Path) -> None:
+    control, elsewhere = DataDirectory(tmp_path / "control"), DataDirectory(tmp_path / "elsewhere")
+    for each in (control, elsewhere):
+        each.prepare()
+    control.claim(CONTROL)
+    declare(control.control, "kept")
+    backup_module.make_backup(control, tmp_path / "backup")
+    restore.restore_backup(elsewhere, tmp_path / "backup")
+    assert elsewhere.program == CONTROL

@@ -1,4 +1,4 @@
-"""What the flags of `runai submit` mean: a line that somebody types, and what is sent for it."""
+"""What the flags of `runai submit` mean: a command line, and what is sent for it."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_a_secret_is_refused_and_not_sent_as_text() -> None:
         ("j", ["spec.no_image"]),
     ],
 )
-def test_what_is_wrong_is_known_before_anybody_is_asked(line: str, codes: list[str]) -> None:
+def test_what_is_wrong_is_known_before_the_server_is_asked(line: str, codes: list[str]) -> None:
     assert wrong(line) == codes
 
 
@@ -235,8 +235,8 @@ def test_what_the_api_does_not_take_is_told_by_its_flag() -> None:
     with pytest.raises(ValidationError) as refusal:
         job_file.in_order(body, "Training")
     items = validation_problems(refusal.value.errors())  # as the server does
-    told = [str(field_flags.refused_flag(each.problem(), each.field or "")) for each in items]
-    assert told == [
+    reported = [str(field_flags.refused_flag(each.problem(), each.field or "")) for each in items]
+    assert reported == [
         "--gpu-memory: 'lots' is not valid: it must match ^([0-9]{1,15}(?:\\.[0-9]{1,6})?)([kKMGTP]i?|m)?B?$",
         "--extended-resource: input should be a valid integer: correct the value",
     ]
@@ -352,7 +352,7 @@ def test_who_forgets_the_dashes_is_told_the_line(line: str, corrected: str) -> N
     assert refused.value.message == f"the command to run comes after --: runai submit {corrected}"
 
 
-def test_a_flag_that_nobody_knows_is_told_as_ever() -> None:
+def test_an_unknown_flag_is_refused_as_elsewhere() -> None:
     with pytest.raises(click.NoSuchOption):
         asked("x -i python --imagee y")
 

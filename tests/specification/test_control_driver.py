@@ -67,14 +67,18 @@ def spec(workload: WorkloadId, pods: int = 1) -> WorkloadSpec:
     return WorkloadSpec(id=workload, name=workload, project=VISION, created_at=NOW, pods=pods)
 
 
-def level(workload: WorkloadId, phase: WorkloadPhase = WorkloadPhase.RUNNING, incarnation: int = 0) -> WorkloadReport:
+def workload_report(
+    workload: WorkloadId, phase: WorkloadPhase = WorkloadPhase.RUNNING, incarnation: int = 0
+) -> WorkloadReport:
     pod = PodReport(id=PodId(f"{workload}-0-{incarnation}"), index=0, incarnation=incarnation, phase=PodPhase.RUNNING)
     return WorkloadReport(id=workload, phase=phase, since=Instant(7), pods=(pod,))
 
 
-def report(number: int, *levels: WorkloadReport, after: int = 0, token: int = 1, **rest: object) -> PushReport:
-    told = {"cluster": "local", "token": Token(token), "number": number, "after": after, "at": Instant(number)}
-    return PushReport.model_validate({**told, "workloads": levels, **rest})
+def report(
+    number: int, *workload_reports: WorkloadReport, after: int = 0, token: int = 1, **rest: object
+) -> PushReport:
+    reported = {"cluster": "local", "token": Token(token), "number": number, "after": after, "at": Instant(number)}
+    return PushReport.model_validate({**reported, "workloads": workload_reports, **rest})
 
 
 def code(problem: Problem | None) -> str:
@@ -88,12 +92,12 @@ def code(problem: Problem | None) -> str:
 
 def test_an_organization_reaches_the_cluster_as_it_was_declared() -> None:
     control = declared()
-    told = control.organization()
-    queues = {queue.id: replace(queue, created_at=Instant(0)) for queue in told.queues[DEFAULT_POOL]}
+    reported = control.organization()
+    queues = {queue.id: replace(queue, created_at=Instant(0)) for queue in reported.queues[DEFAULT_POOL]}
     # The department that is there from the start is a queue as soon as there is another one.
     assert queues == {OTHERS: queues[OTHERS], **{each.id: each for each in ORGANIZATION.queues[DEFAULT_POOL]}}
-    assert [queue.gpu.quota for queue in told.queues[BIG] if queue.id != LAB] == [0, 0, 0]
-    assert replace(told, queues={}) == replace(ORGANIZATION, queues={})
+    assert [queue.gpu.quota for queue in reported.queues[BIG] if queue.id != LAB] == [0, 0, 0]
+    assert replace(reported, queues={}) == replace(ORGANIZATION, queues={})
 
 
 def test_the_same_declared_again_is_no_change() -> None:
@@ -219,14 +223,14 @@ def test_everything_is_still_there_when_the_file_is_opened_again(tmp_path: Path)
     control.declare(ORGANIZATION)
     control.submit(spec(A))
     control.submit(spec(B))
-    told = EventReport(number=1, at=Instant(1), kind="bound", workload=A)
-    control.push(report(1, level(A, incarnation=3), whole=True, token=4, events=(told,)))
+    reported = EventReport(number=1, at=Instant(1), kind="bound", workload=A)
+    control.push(report(1, workload_report(A, incarnation=3), whole=True, token=4, events=(reported,)))
     before = [control.pull(Revision(after)) for after in range(control.revision + 2)]
     control.close()
     control = driver(path)
     assert [control.pull(Revision(after)) for after in range(control.revision + 2)] == before
-    assert control.workloads() == [level(A, incarnation=3)]
-    assert control.events() == [told]
+    assert control.workloads() == [workload_report(A, incarnation=3)]
+    assert control.events() == [reported]
     late = control.push(report(1, whole=True, token=4))
     assert late == PushAnswer(token=Token(4), number=1, taken=False, events_through=1)
     control.close()
@@ -270,19 +274,19 @@ def test_a_control_plane_that_was_put_back_to_a_copy_is_healed_by_its_cluster(tm
     control = driver(path)
     control.declare(ORGANIZATION)
     control.submit(spec(A))
-    control.push(report(1, level(A, WorkloadPhase.PENDING), whole=True))
+    control.push(report(1, workload_report(A, WorkloadPhase.PENDING), whole=True))
     control.close()
     shutil.copy(path, copy)
     control = driver(path)
     control.submit(spec(B))
-    control.push(report(2, level(A), after=1))
+    control.push(report(2, workload_report(A), after=1))
     cursor = control.revision
     control.close()
     control = driver(copy)
     answer = control.pull(cursor)
     assert (answer.whole, [each.id for each in answer.workloads]) == (True, [A])
     assert control.push(report(3, after=2)).want_whole
-    assert not control.push(report(4, level(A), whole=True, after=3)).want_whole
+    assert not control.push(report(4, workload_report(A), whole=True, after=3)).want_whole
     last = control.workload(A)
     assert last is not None
     assert last.phase is WorkloadPhase.RUNNING

@@ -106,11 +106,11 @@ def test_files_of_another_user_are_refused(tmp_path: Path, monkeypatch: pytest.M
         file.touch()
     plain = Path.stat
 
-    def somebody_elses(path: Path, **options: Any) -> os.stat_result:
+    def owned_by_another_user(path: Path, **options: Any) -> os.stat_result:
         found = plain(path, **options)
         return os.stat_result((*found[:4], 54321, *found[5:])) if path == data_directory.root / name else found
 
-    monkeypatch.setattr(Path, "stat", somebody_elses)
+    monkeypatch.setattr(Path, "stat", owned_by_another_user)
     with pytest.raises(PlatformError, match="belongs to user 54321"):
         data_directory.prepare()
     with pytest.raises(PlatformError, match="belongs to user 54321"), locked(data_directory, "down"):

@@ -16,15 +16,15 @@ from fairpool.cluster.workload_state import Halt
 from fairpool.model.pod_record import Cause
 from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
-from tests.pod_records import Story, at, record, state, tell
+from tests.pod_records import StepRunner, at, record, run_steps, state
 from tests.pod_records import spec as spec_of
 
 SPEC = spec_of(name="b")
 
 
-def stories(**told: str) -> pytest.MarkDecorator:
+def step_cases(**reported: str) -> pytest.MarkDecorator:
     """Each with the sentence that it shows."""
-    return pytest.mark.parametrize("story", [pytest.param(text, id=name) for name, text in told.items()])
+    return pytest.mark.parametrize("steps", [pytest.param(text, id=name) for name, text in reported.items()])
 
 
 # --- one pod -------------------------------------------------------------------------------------------------------
@@ -221,19 +221,19 @@ ONE_POD = {
 }
 
 
-@stories(**ONE_POD)
-def test_one_pod(story: str) -> None:
-    tell(story)
+@step_cases(**ONE_POD)
+def test_one_pod(steps: str) -> None:
+    run_steps(steps)
 
 
 def test_the_back_off_doubles_up_to_a_cap_and_stays_there() -> None:
-    story = tell("inference a: 1 replica")
+    steps = run_steps("inference a: 1 replica")
     waits = []
     for incarnation in range(12):
-        story.line(f"a-0-{incarnation} runs on n1")
-        story.line(f"a-0-{incarnation} exits 1")
-        waits.append((story.pods[-1].not_before - story.now) // 1000)
-        story.line(f"after {waits[-1]}s")
+        steps.line(f"a-0-{incarnation} runs on n1")
+        steps.line(f"a-0-{incarnation} exits 1")
+        waits.append((steps.pods[-1].not_before - steps.now) // 1000)
+        steps.line(f"after {waits[-1]}s")
     assert waits == [FIRST_BACK_OFF_S, 20, 40, 80, 160, *([LONGEST_BACK_OFF_S] * 7)]
 
 
@@ -396,26 +396,26 @@ TIME = {
 }
 
 
-@stories(**TIME)
-def test_time(story: str) -> None:
-    tell(story)
+@step_cases(**TIME)
+def test_time(steps: str) -> None:
+    run_steps(steps)
 
 
 # --- a sweep -------------------------------------------------------------------------------------------------------
 
 
 def test_a_sweep_of_twelve_never_has_more_than_three_pods_and_ends_after_twelve() -> None:
-    story = tell("train a: sweep, 3 pods, 12 completions")
+    steps = run_steps("train a: sweep, 3 pods, 12 completions")
     ended = 0
-    while alive := [each for each in story.pods if not each.is_over]:
+    while alive := [each for each in steps.pods if not each.is_over]:
         assert len(alive) == min(3, 12 - ended)
-        story.line("then goes on")
-        story.line(f"{alive[0].id} runs on n1")
-        story.line(f"{alive[0].id} exits 0")
+        steps.line("then goes on")
+        steps.line(f"{alive[0].id} runs on n1")
+        steps.line(f"{alive[0].id} exits 0")
         ended += 1
     assert ended == 12
-    assert [each.index for each in story.pods] == list(range(12))
-    story.line("then Completed: finished")
+    assert [each.index for each in steps.pods] == list(range(12))
+    steps.line("then Completed: finished")
 
 
 SWEEPS = {
@@ -520,9 +520,9 @@ SWEEPS = {
 }
 
 
-@stories(**SWEEPS)
-def test_a_sweep(story: str) -> None:
-    tell(story)
+@step_cases(**SWEEPS)
+def test_a_sweep(steps: str) -> None:
+    run_steps(steps)
 
 
 # --- distributed training ------------------------------------------------------------------------------------------
@@ -649,14 +649,14 @@ GANGS = {
 }
 
 
-@stories(**GANGS)
-def test_a_gang(story: str) -> None:
-    tell(story)
+@step_cases(**GANGS)
+def test_a_gang(steps: str) -> None:
+    run_steps(steps)
 
 
 def test_a_gang_whose_pods_crash_in_successive_cycles_has_failed_once() -> None:
     """One of them drags the others down, and hardly ever within one look."""
-    tell("""
+    run_steps("""
         train a: 3 pods, retries 1
         a-0-0 a-1-0 a-2-0 run on n1
         a-0-0 exits 1
@@ -671,7 +671,7 @@ def test_a_gang_whose_pods_crash_in_successive_cycles_has_failed_once() -> None:
 
 
 def test_a_gang_that_was_scaled_down_runs_on_with_the_pods_it_has() -> None:
-    tell("""
+    run_steps("""
         train a: 3 pods
         a-0-0 a-1-0 a-2-0 run on n1
         change 2 pods
@@ -683,7 +683,7 @@ def test_a_gang_that_was_scaled_down_runs_on_with_the_pods_it_has() -> None:
 
 
 def test_an_interactive_gang_with_a_back_off_limit_is_retried() -> None:
-    tell("""
+    run_steps("""
         build a: 2 pods, retries 1
         a-0-0 a-1-0 run on n1
         a-0-0 exits 1
@@ -751,13 +751,13 @@ ELASTIC = {
 }
 
 
-@stories(**ELASTIC)
-def test_elastic_training(story: str) -> None:
-    tell(story)
+@step_cases(**ELASTIC)
+def test_elastic_training(steps: str) -> None:
+    run_steps(steps)
 
 
 def test_elastic_training_that_was_scaled_down_is_completed_by_the_pods_it_has() -> None:
-    tell("""
+    run_steps("""
         train a: 3 pods, minimum 1
         a-0-0 a-1-0 a-2-0 run on n1
         change 2 pods
@@ -768,7 +768,7 @@ def test_elastic_training_that_was_scaled_down_is_completed_by_the_pods_it_has()
 
 
 def test_elastic_training_whose_last_pod_fails_is_the_same_in_every_cycle() -> None:
-    tell("""
+    run_steps("""
         train a: 3 pods, minimum 2
         a-0-0 a-1-0 a-2-0 run on n1
         a-0-0 a-1-0 exit 0
@@ -777,7 +777,7 @@ def test_elastic_training_whose_last_pod_fails_is_the_same_in_every_cycle() -> N
 
 
 def test_elastic_training_is_not_completed_by_a_pod_that_was_scaled_away() -> None:
-    tell("""
+    run_steps("""
         train a: 2 pods, minimum 1
         a-1-0 runs on n1
         change 1 pod
@@ -789,7 +789,7 @@ def test_elastic_training_is_not_completed_by_a_pod_that_was_scaled_away() -> No
 
 
 def test_elastic_training_is_not_completed_while_a_pod_that_was_preempted_waits_to_return() -> None:
-    tell("""
+    run_steps("""
         train a: 2 pods, minimum 1
         a-0-0 a-1-0 run on n1
         a-1-0 exits 0
@@ -847,9 +847,9 @@ REPLICAS = {
 }
 
 
-@stories(**REPLICAS)
-def test_replicas(story: str) -> None:
-    tell(story)
+@step_cases(**REPLICAS)
+def test_replicas(steps: str) -> None:
+    run_steps(steps)
 
 
 # --- what a person wants -------------------------------------------------------------------------------------------
@@ -973,13 +973,13 @@ WANTS = {
 }
 
 
-@stories(**WANTS)
-def test_what_a_person_wants(story: str) -> None:
-    tell(story)
+@step_cases(**WANTS)
+def test_what_a_person_wants(steps: str) -> None:
+    run_steps(steps)
 
 
 def test_a_failure_of_an_earlier_run_does_not_end_this_one_even_if_it_is_never_restarted() -> None:
-    tell("""
+    run_steps("""
         train a: restart never
         a-0-0 runs on n1
         suspend
@@ -1112,9 +1112,9 @@ NODES = {
 }
 
 
-@stories(**NODES)
-def test_nodes(story: str) -> None:
-    tell(story)
+@step_cases(**NODES)
+def test_nodes(steps: str) -> None:
+    run_steps(steps)
 
 
 # --- numbers -------------------------------------------------------------------------------------------------------
@@ -1153,9 +1153,9 @@ def test_only_a_pod_that_never_lived_has_the_first_number() -> None:
     assert [lost.next_incarnation(last) for last in (None, adopted, first)] == [103, 104, 104]
 
 
-@stories(**NUMBERS)
-def test_numbers(story: str) -> None:
-    tell(story)
+@step_cases(**NUMBERS)
+def test_numbers(steps: str) -> None:
+    run_steps(steps)
 
 
 # --- words ---------------------------------------------------------------------------------------------------------
@@ -1210,33 +1210,33 @@ IMAGES = {
 }
 
 
-@stories(**IMAGES)
-def test_images(story: str) -> None:
-    tell(story)
+@step_cases(**IMAGES)
+def test_images(steps: str) -> None:
+    run_steps(steps)
 
 
 def test_an_image_that_never_comes_is_given_up_in_the_end() -> None:
-    story = tell("train a")
+    steps = run_steps("train a")
     for number in range(11):
-        story.line("after 300s")
-        story.line(f"a-0-{number} is bound to n1")
-        story.line(f"a-0-{number} lacks its image")
-        story.line(f"a-0-{number} is stopped")
-    halt = story.expansion.state.halt
+        steps.line("after 300s")
+        steps.line(f"a-0-{number} is bound to n1")
+        steps.line(f"a-0-{number} lacks its image")
+        steps.line(f"a-0-{number} is stopped")
+    halt = steps.expansion.state.halt
     assert halt is not None
     assert (halt.phase, halt.cause) == (WorkloadPhase.FAILED, Cause.IMAGE)
     assert halt.detail == "ErrImagePull: no such image; gave up after 11 tries"
-    assert story.reads() == "ContainerCannotRun"
+    assert steps.reads() == "ContainerCannotRun"
 
 
-def halt_in_words(story: Story) -> str:
-    halt = story.expansion.state.halt
+def halt_in_words(steps: StepRunner) -> str:
+    halt = steps.expansion.state.halt
     assert halt is not None
     return halt.detail
 
 
 @pytest.mark.parametrize(
-    ("story", "words"),
+    ("steps", "words"),
     [
         pytest.param(
             "train a: retries 0\na-0-0 runs on n1\na-0-0 exits 3",
@@ -1265,12 +1265,12 @@ def halt_in_words(story: Story) -> str:
         ),
     ],
 )
-def test_why_it_ended(story: str, words: str) -> None:
-    assert halt_in_words(tell(story)) == words
+def test_why_it_ended(steps: str, words: str) -> None:
+    assert halt_in_words(run_steps(steps)) == words
 
 
 @pytest.mark.parametrize(
-    ("story", "pod", "words"),
+    ("steps", "pod", "words"),
     [
         pytest.param(
             "train a: 2 pods\na-0-0 a-1-0 run on n1\na-0-0 exits 1",
@@ -1292,8 +1292,8 @@ def test_why_it_ended(story: str, words: str) -> None:
         ),
     ],
 )
-def test_why_it_leaves(story: str, pod: str, words: str) -> None:
-    assert [each.detail for each in tell(story).pods if each.id == pod] == [words]
+def test_why_it_leaves(steps: str, pod: str, words: str) -> None:
+    assert [each.detail for each in run_steps(steps).pods if each.id == pod] == [words]
 
 
 # --- after others ------------------------------------------------------------------------------------------------
@@ -1390,14 +1390,14 @@ DEPENDENCIES = {
 }
 
 
-@stories(**DEPENDENCIES)
-def test_waiting_for_others(story: str) -> None:
-    tell(story)
+@step_cases(**DEPENDENCIES)
+def test_waiting_for_others(steps: str) -> None:
+    run_steps(steps)
 
 
 def test_at_its_time_limit_it_says_so() -> None:
-    story = tell("train a: deadline 5400s\na-0-0 runs on n1\nafter 5400s\nthen Failed: deadline\na-0-0 leaves")
-    assert halt_in_words(story) == "reached its time limit of 1h30m"
+    steps = run_steps("train a: deadline 5400s\na-0-0 runs on n1\nafter 5400s\nthen Failed: deadline\na-0-0 leaves")
+    assert halt_in_words(steps) == "reached its time limit of 1h30m"
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,8 @@ def test_fair_shares(capacity: int, queues: list[str], fair: list[float], usage_
         quota, demand, *settings = row.split()
         phrases = dict(zip(settings[::2], settings[1::2], strict=True))
         phrases.setdefault("weight", "1")
-        told = ", ".join(f"{key} {value}" for key, value in phrases.items())
-        world.tell(f"queue {name}: quota {quota}, {told}")
+        described = ", ".join(f"{key} {value}" for key, value in phrases.items())
+        world.add_line(f"queue {name}: quota {quota}, {described}")
         _ask(world, name, demand)
     shares = {figures.queue: figures.fair_share_milli / 1000 for figures in plan(world.snapshot).queues}
     assert [shares[queue.id] for queue in world.snapshot.queues] == fair

@@ -47,7 +47,7 @@ def test_an_elastic_group_whose_minimum_was_just_taken_does_not_come_back_as_a_t
     assert world.held("vision") == 1
 
 
-def test_a_pod_has_one_fate_in_a_plan() -> None:
+def test_a_pod_has_one_outcome_in_a_plan() -> None:
     """c would be moved for d and taken for e."""
     world = World("""
         node    n1: 4 gpus

@@ -83,11 +83,11 @@ def test_it_is_said_how_long_an_evicted_pod_has() -> None:
     cluster = borrowed(HOUR_S)
     cluster.submit("mine", gpus=8, project=OWNER)
     cluster.run(3)
-    level = cluster.control.workload(WorkloadId("borrower"))
-    assert level is not None
-    assert level.detail.endswith("; it has at most 60 s to stop")
-    (told,) = [event.detail for event in cluster.control.events() if event.kind == "releasing"]
-    assert told == level.detail
+    report = cluster.control.workload(WorkloadId("borrower"))
+    assert report is not None
+    assert report.detail.endswith("; it has at most 60 s to stop")
+    (reported,) = [event.detail for event in cluster.control.events() if event.kind == "releasing"]
+    assert reported == report.detail
 
 
 @pytest.mark.parametrize("how", ["suspend", "delete"])
@@ -98,12 +98,12 @@ def test_one_that_leaves_in_its_own_time_has_less_of_it_once_its_gpus_are_owed(h
     assert cluster.alive() == ["borrower-0-0"], "its GPUs are not needed, and it has its grace period"
     cluster.submit("mine", gpus=8, project=OWNER)
     assert cluster.seconds_until_running("mine", HOUR_S) <= 60 + SLACK_S
-    told = [event.detail for event in cluster.control.events() if event.kind == "releasing"]
-    assert [each.split("; ")[-1] for each in told] == [
+    reported = [event.detail for event in cluster.control.events() if event.kind == "releasing"]
+    assert [each.split("; ")[-1] for each in reported] == [
         "it has at most 3600 s to stop",
         "it has at most 60 s to stop",
     ]
-    assert "its place is reserved for another project" in told[-1]
+    assert "its place is reserved for another project" in reported[-1]
 
 
 def test_one_that_leaves_in_its_own_time_keeps_it_while_only_its_own_project_waits() -> None:
@@ -131,8 +131,8 @@ def test_a_forced_delete_ends_at_once() -> None:
     cluster.control.delete(WorkloadId("borrower"), force=True)
     cluster.run(2)
     assert cluster.alive() == []
-    told = [event.detail for event in cluster.control.events() if event.kind == "releasing"]
-    assert told == ["killed without notice"]
+    reported = [event.detail for event in cluster.control.events() if event.kind == "releasing"]
+    assert reported == ["killed without notice"]
 
 
 def test_a_forced_delete_ends_what_is_being_deleted_already_also_through_another_loop() -> None:

@@ -609,7 +609,7 @@ def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
 
 
 @contextmanager
-def as_somebody_without_rights() -> Iterator[None]:
+def as_a_user_without_rights() -> Iterator[None]:
     """The superuser may write everywhere; tests that run as one step down for a moment."""
     if os.geteuid() != 0:
         yield
@@ -637,7 +637,7 @@ def test_what_may_not_be_written_is_refused(folder_mode: int, file_mode: int | N
             Ledger(path).close()
             path.chmod(file_mode)
         Path(folder).chmod(folder_mode)
-        with as_somebody_without_rights():
+        with as_a_user_without_rights():
             problem = refused(path)
         Path(folder).chmod(0o755)
     assert problem.code == "ledger.not_writable"
@@ -906,8 +906,8 @@ def test_text_that_is_none_is_said_to_be_damage(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as other, other:
         other.execute("INSERT INTO organization VALUES (1, CAST(x'c328' AS TEXT))")
-    with pytest.raises(LedgerProblem) as told:
+    with pytest.raises(LedgerProblem) as refused:
         ledger.load()
-    assert told.value.problem.code == "ledger.damaged"
-    assert told.value.problem.what.isprintable()
+    assert refused.value.problem.code == "ledger.damaged"
+    assert refused.value.problem.what.isprintable()
     ledger.close()

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fairpool.api.clusters import EventReport, NodeReport, PullAnswer, PushAnswer, PushReport, WorkloadReport
-from fairpool.cluster.control_link import EVENTS_MAX, ControlLink, ControlPlane, ControlPlaneUnreachable, Pushed
+from fairpool.cluster.control_link import ControlLink, ControlPlane, ControlPlaneUnreachable
+from fairpool.cluster.report_queue import PIECE_ROWS, Acknowledged, Offered
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.organization import Organization, Queue
@@ -34,6 +35,8 @@ class Road:
         self.understates_events = False
         self.reports: list[PushReport] = []
         """All that came through."""
+        self.cut_after: int | None = None
+        """So many reports come through, then the road is closed."""
         self.tries = 0
         self._answers: list[PushAnswer] = []
 
@@ -52,15 +55,15 @@ class Road:
 
     def _pass(self) -> None:
         self.tries += 1
-        if self.closed:
+        if self.closed or (self.cut_after is not None and len(self.reports) >= self.cut_after):
             raise ControlPlaneUnreachable("the road is closed")
 
 
 class Cluster:
     """As much of a loop as a link can see: levels, what changed since the last turn, lines of history."""
 
-    def __init__(self, road: Road, token: int = 1) -> None:
-        self.link = ControlLink(road, "here")
+    def __init__(self, road: Road, token: int = 1, piece_rows: int = PIECE_ROWS) -> None:
+        self.link = ControlLink(road, "here", piece_rows=piece_rows)
         self.road = road
         self.token = Token(token)
         self.now_s = 0.0
@@ -71,6 +74,7 @@ class Cluster:
         self.gone: dict[WorkloadId, int] = {}
         self.nodes: list[NodeReport] = []
         self.events: list[EventReport] = []
+        self.offered = 0
 
     @property
     def now(self) -> Instant:
@@ -90,17 +94,22 @@ class Cluster:
             self.desired -= set(answer.removed)
         return answer
 
-    def push(self) -> Pushed | None:
+    def push(self) -> Acknowledged:
+        """The answer: what is acknowledged since the last call."""
         changed, self.changed = self.changed, set()
-        return self.link.push(
+        events = [each for each in self.events if each.number > self.offered]
+        self.offered = events[-1].number if events else self.offered
+        self.link.report(
             self.now,
             self.token,
-            workloads=self.levels,
-            changed=changed,
-            gone=self.gone,
-            nodes=self.nodes,
-            events=lambda after, limit: [each for each in self.events if each.number > after][:limit],
+            Offered(
+                workloads={each: self.levels.get(each) for each in sorted(changed)},
+                gone=self.gone,
+                nodes=self.nodes,
+                events=events,
+            ),
         )
+        return self.link.collect()
 
     def turn(self) -> None:
         self.pull()
@@ -144,6 +153,7 @@ def test_a_loop_that_starts_says_everything_once() -> None:
     road = Road(new_control())
     cluster = Cluster(road)
     cluster.levels = {each: WorkloadReport(id=each, phase=WorkloadPhase.RUNNING, since=Instant(0)) for each in (A, B)}
+    cluster.changed = {A, B}
     cluster.push()
     cluster.changed = {A, B}  # so the loop thinks, and it is not so
     cluster.push()
@@ -154,7 +164,7 @@ def test_only_what_changed_is_said_after_that() -> None:
     _, road, cluster = met()
     cluster.becomes(B, WorkloadPhase.RUNNING)
     pushed = cluster.push()
-    assert pushed == Pushed(events_through=3, workloads=(B,))
+    assert pushed == Acknowledged(events_through=3, workloads=(B,))
     (report,) = road.reports
     assert (report.whole, ids(report.workloads), [each.number for each in report.events]) == (False, ["b"], [3])
 
@@ -162,7 +172,7 @@ def test_only_what_changed_is_said_after_that() -> None:
 def test_where_nothing_is_new_nothing_is_said() -> None:
     _, road, cluster = met()
     cluster.changed = {A, B}  # they may differ, and do not
-    assert cluster.push() == Pushed(workloads=(A, B))
+    assert cluster.push() == Acknowledged(workloads=(A, B))
     assert road.reports == []
 
 
@@ -178,13 +188,13 @@ def test_the_order_of_a_report_is_no_accident() -> None:
 def test_nodes_are_said_when_they_change_and_when_they_leave() -> None:
     control, road, cluster = met()
     n1, n2 = (NodeReport(name=NodeName(name), gpus=8) for name in ("n1", "n2"))
-    told = []
+    reported = []
     for nodes in ([n1, n2], [n1, n2], [n1.model_copy(update={"ready": False}), n2], [n2]):
         cluster.nodes = nodes
         road.reports.clear()
         cluster.push()
-        told.append([([node.name for node in each.nodes], list(each.nodes_gone)) for each in road.reports])
-    assert told == [[(["n1", "n2"], [])], [], [(["n1"], [])], [([], ["n1"])]]
+        reported.append([([node.name for node in each.nodes], list(each.nodes_gone)) for each in road.reports])
+    assert reported == [[(["n1", "n2"], [])], [], [(["n1"], [])], [([], ["n1"])]]
     assert control.nodes() == [n2]
 
 
@@ -195,27 +205,127 @@ def test_what_is_gone_is_said_until_it_is_known() -> None:
     control.delete(C)
     cluster.gone = {C: 0}
     road.loses_answers = True
-    assert cluster.push() is None
+    cluster.push()
     road.loses_answers = False
     cluster.now_s += 60
-    assert cluster.push() == Pushed(gone=(C,))
-    assert cluster.push() == Pushed()
+    for _ in range(2):
+        cluster.push()
+    assert [[each.id for each in report.gone] for report in road.reports] == [[C], [C]]
     assert control.spec(C) is None
     answer = cluster.pull()
     assert answer is not None
     assert answer.removed == (C,)
 
 
-def test_a_long_history_is_reported_in_portions_without_waiting() -> None:
-    control, _, cluster = met()
-    for number in range(2 * EVENTS_MAX):
+def test_a_long_history_is_reported_in_pieces_without_waiting() -> None:
+    control, road, cluster = met()
+    for number in range(2 * PIECE_ROWS + 1):
         cluster.events.append(EventReport(number=number + 3, at=Instant(0), kind="created", workload=A))
-    turns = 0
-    while turns == 0 or cluster.link.retry_at == cluster.now:
-        cluster.push()
-        turns += 1
-    assert turns == 3
-    assert [each.number for each in control.events()] == list(range(1, 2 * EVENTS_MAX + 3))
+    cluster.push()
+    assert [len(report.events) for report in road.reports] == [PIECE_ROWS, PIECE_ROWS, 1]
+    assert [each.number for each in control.events()] == list(range(1, 2 * PIECE_ROWS + 4))
+
+
+# --- pieces ---
+
+
+def many(count: int) -> tuple[ControlDriver, Road, Cluster, list[WorkloadId]]:
+    """A cluster with so many workloads and nodes to tell of, in pieces of four rows."""
+    control = new_control()
+    names = [WorkloadId(f"w{number:02d}") for number in range(count)]
+    submitted(control, *names)
+    road = Road(control)
+    cluster = Cluster(road, piece_rows=4)
+    cluster.nodes = [NodeReport(name=NodeName(f"n{number:02d}"), gpus=8) for number in range(count)]
+    for name in names:
+        cluster.becomes(name, WorkloadPhase.PENDING)
+    cluster.pull()
+    return control, road, cluster, names
+
+
+def rows(report: PushReport) -> int:
+    return len(report.workloads) + len(report.nodes) + len(report.events) + len(report.gone)
+
+
+def test_everything_is_told_in_pieces_of_bounded_size() -> None:
+    control, road, cluster, names = many(10)
+    pushed = cluster.push()
+    assert set(pushed.workloads) == set(names)
+    assert [each.id for each in control.workloads()] == names
+    assert [each.name for each in control.nodes()] == [node.name for node in cluster.nodes]
+    assert [each.number for each in control.events()] == list(range(1, 11))
+    assert max(map(rows, road.reports)) <= 4
+    pieces = [report.piece for report in road.reports if report.piece is not None]
+    assert [(each.first, each.last) for each in pieces] == [
+        (True, False),
+        *[(False, False)] * (len(pieces) - 2),
+        (False, True),
+    ]
+    assert not any(report.whole for report in road.reports)
+
+
+def test_a_report_that_was_cut_off_goes_on_where_it_stopped() -> None:
+    control, road, cluster, names = many(10)
+    road.cut_after = 2
+    first = cluster.push()
+    assert set(first.workloads) == set(names[:8])
+    road.cut_after = None
+    road.reports.clear()
+    cluster.now_s += 1
+    assert set(cluster.push().workloads) == set(names[8:])
+    assert [each.id for each in road.reports[0].workloads] == names[8:]
+    assert [each.id for each in control.workloads()] == names
+
+
+def test_what_is_no_more_is_dropped_with_the_piece_in_whose_range_it_would_be() -> None:
+    control, road, cluster, names = many(10)
+    cluster.push()
+    for each in (names[0], names[5]):
+        del cluster.levels[each]
+    again = Cluster(road, token=2, piece_rows=4)
+    again.levels, again.changed, again.nodes = cluster.levels, set(cluster.levels), cluster.nodes[2:]
+    again.push()
+    assert [each.id for each in control.workloads()] == [each for each in names if each in cluster.levels]
+    assert [each.name for each in control.nodes()] == [node.name for node in again.nodes]
+
+
+@pytest.mark.parametrize("name", ["a0", "w03x", "z0"], ids=["in what was told", "between", "in what is to be told"])
+def test_what_comes_up_while_everything_is_told_is_told_too(name: str) -> None:
+    control, road, cluster, _ = many(10)
+    new = WorkloadId(name)
+    submitted(control, new)
+    road.cut_after = 2
+    cluster.push()
+    cluster.becomes(new, WorkloadPhase.RUNNING)
+    cluster.becomes(WorkloadId("w01"), WorkloadPhase.RUNNING)
+    cluster.nodes = cluster.nodes[1:]
+    road.cut_after = None
+    cluster.now_s += 1
+    pushed = cluster.push()
+    assert {new, "w01"} <= set(pushed.workloads)
+    assert control.workloads() == sorted(cluster.levels.values(), key=lambda each: each.id)
+    assert [each.name for each in control.nodes()] == [node.name for node in cluster.nodes]
+
+
+def test_a_control_plane_that_lost_the_first_pieces_hears_all_of_them_again() -> None:
+    _, road, cluster, names = many(10)
+    road.cut_after = 2
+    cluster.push()
+    road.control = other = new_control()
+    submitted(other, *names)
+    road.cut_after = None
+    cluster.now_s += 1
+    cluster.push()
+    assert [each.id for each in other.workloads()] == names
+    assert len(other.nodes()) == 10
+
+
+def test_a_control_plane_of_the_previous_version_is_told_everything_at_once() -> None:
+    control, road, cluster, names = many(10)
+    cluster.link.state.pulled(cluster.now, Revision(0), PullAnswer(version=2, after=Revision(0), revision=Revision(9)))
+    cluster.push()
+    assert (road.reports[0].whole, road.reports[0].piece, len(road.reports[0].workloads)) == (True, None, 10)
+    assert [each.id for each in control.workloads()] == names
 
 
 # --- what gets lost ---
@@ -242,7 +352,7 @@ def test_a_control_plane_that_is_away_for_hours_hears_how_it_is_now() -> None:
 
 
 def trouble_of(link: ControlLink) -> tuple[Instant | None, str]:
-    return link.away_since, link.trouble
+    return link.state.away_since, link.trouble
 
 
 def test_it_is_tried_again_after_one_second_and_then_twice_as_long_up_to_a_minute() -> None:
@@ -294,10 +404,10 @@ def test_a_lost_answer_means_that_it_is_said_again_and_known_once() -> None:
     control, road, cluster = met()
     road.loses_answers = True
     cluster.becomes(A, WorkloadPhase.COMPLETED)
-    assert cluster.push() is None
+    assert cluster.push() == Acknowledged()
     road.loses_answers = False
     cluster.now_s += 1
-    assert cluster.push() == Pushed(events_through=3, workloads=(A,))
+    assert cluster.push() == Acknowledged(events_through=3, workloads=(A,))
     assert [(report.whole, ids(report.workloads)) for report in road.reports] == [(False, ["a"])] * 2
     assert [each.number for each in control.events()] == [1, 2, 3]
 
@@ -319,7 +429,7 @@ def test_what_is_as_it_was_is_said_again_if_the_answer_to_something_else_was_los
     cluster.push()
     road.loses_answers = True
     cluster.nodes = meanwhile
-    assert cluster.push() is None
+    assert cluster.push() == Acknowledged()
     assert control.nodes() == meanwhile
     road.loses_answers = False
     cluster.nodes = [N1]
@@ -332,10 +442,10 @@ def test_a_late_answer_acknowledges_nothing() -> None:
     control, road, cluster = met()
     road.brings_late_answers = True
     cluster.becomes(A, WorkloadPhase.COMPLETED)
-    assert cluster.push() is None
+    assert cluster.push() == Acknowledged()
     road.brings_late_answers = False
     cluster.now_s += 1
-    assert cluster.push() == Pushed(events_through=3, workloads=(A,))
+    assert cluster.push() == Acknowledged(events_through=3, workloads=(A,))
     assert phase_of(control, A) is WorkloadPhase.COMPLETED
 
 
@@ -358,9 +468,10 @@ def test_an_answer_that_knows_fewer_events_than_were_known_takes_nothing_back() 
     _, road, cluster = met()
     road.understates_events = True
     cluster.becomes(A, WorkloadPhase.COMPLETED)
-    assert cluster.push() == Pushed(workloads=(A,))
+    assert cluster.push() == Acknowledged(workloads=(A,))
     road.understates_events = False
-    assert cluster.push() == Pushed(events_through=3)
+    cluster.now_s += 1
+    assert cluster.push() == Acknowledged(events_through=3)
     assert [[each.number for each in report.events] for report in road.reports] == [[3], [3]]
 
 
@@ -411,7 +522,7 @@ def test_a_control_plane_that_lost_its_state_is_noticed_even_at_the_same_revisio
     assert cluster.cursor == other.revision
     cluster.becomes(B, WorkloadPhase.RUNNING)
     cluster.turn()
-    assert cluster.link.retry_at == cluster.now
+    assert cluster.link.retry_at == cluster.now == 0
     answer = cluster.pull()
     cluster.push()
     assert answer is not None
@@ -465,7 +576,7 @@ def test_a_loop_that_was_taken_over_learns_it_and_changes_nothing() -> None:
     new.becomes(A, WorkloadPhase.COMPLETED)
     new.push()
     old.becomes(A, WorkloadPhase.FAILED)
-    assert old.push() is None
+    assert old.push() == Acknowledged()
     assert old.link.fenced_by == 2
     assert phase_of(control, A) is WorkloadPhase.COMPLETED
 
@@ -479,17 +590,18 @@ def ids_of(answer: PullAnswer) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-def test_after_any_mishaps_both_sides_agree(seed: int, tmp_path: Path) -> None:
+def test_after_any_faults_both_sides_agree(seed: int, tmp_path: Path) -> None:
     """Roads close, answers get lost or late, loops restart, the control plane starts again from an older copy."""
     dice = random.Random(seed)
     path, copy = tmp_path / "control.db", tmp_path / "copy.db"
     control = new_control(path)
     submitted(control, A, B, C)
-    road, token = Road(control), 1
-    cluster = Cluster(road)
+    road, token, piece_rows = Road(control), 1, dice.choice((1, 2, PIECE_ROWS))
+    cluster = Cluster(road, token, piece_rows)
     for step in range(120):
         cluster.now_s += dice.choice((0.0, 0.5, 2.0, 30.0))
         road.closed = dice.random() < 0.2
+        road.cut_after = len(road.reports) + dice.randrange(4) if dice.random() < 0.2 else None
         road.loses_answers = dice.random() < 0.2
         road.brings_late_answers = bool(road.reports) and dice.random() < 0.2
         cluster.becomes(dice.choice((A, B, C)), dice.choice(list(WorkloadPhase)))
@@ -497,9 +609,9 @@ def test_after_any_mishaps_both_sides_agree(seed: int, tmp_path: Path) -> None:
             submitted(control, WorkloadId(f"w{step}"))
         if dice.random() < 0.05:
             token += dice.randrange(2)
-            fresh = Cluster(road, token)
+            fresh = Cluster(road, token, piece_rows)
             fresh.now_s, fresh.cursor, fresh.desired = cluster.now_s, cluster.cursor, cluster.desired
-            fresh.levels, fresh.events = cluster.levels, cluster.events
+            fresh.levels, fresh.events, fresh.changed = cluster.levels, cluster.events, set(cluster.levels)
             cluster = fresh
         if dice.random() < 0.05:
             control.close()
@@ -509,6 +621,7 @@ def test_after_any_mishaps_both_sides_agree(seed: int, tmp_path: Path) -> None:
             road.control = control = new_control(path)
         cluster.turn()
     road.closed = road.loses_answers = road.brings_late_answers = False
+    road.cut_after = None
     for _ in range(3):
         cluster.now_s += 60
         cluster.turn()

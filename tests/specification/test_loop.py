@@ -10,7 +10,6 @@ from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, same_behaviour
-from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
 from fairpool.model.organization import Organization, Queue, gpu_entitlement
@@ -18,6 +17,7 @@ from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import PodShape, WorkloadKind, whole_gpus
 from fairpool.simulation.control_driver import ControlDriver
+from tests.fault_injection.faultable_engine import FaultableEngine
 from tests.fault_injection.skewed_clock import SkewedClock
 
 OTHER = PoolName("other")
@@ -45,7 +45,7 @@ class Cluster:
     def __init__(self, behaviour_of: BehaviourOf | None = None, **pools: str) -> None:
         self.clock = SkewedClock(Instant(1_000_000))
         self.nodes = {name: _node(name, pool) for name, pool in (pools or {"n1": ""}).items()}
-        self.engine = SimulatedEngine(self.clock, self.nodes.values(), behaviour_of or same_behaviour(Behaviour()))
+        self.engine = FaultableEngine(self.clock, self.nodes.values(), behaviour_of or same_behaviour(Behaviour()))
         self.control = ControlDriver(self.clock.now)
         queue = Queue(id=QueueId("p"), gpu=gpu_entitlement(64_000))
         declared = (NodePool(), *(NodePool(name=OTHER, label_key="pool", label_value="other") for _ in [1] if pools))
@@ -79,8 +79,8 @@ class Cluster:
         return turns
 
     def phase(self, name: str) -> WorkloadPhase | None:
-        level = self.control.workload(WorkloadId(name))
-        return level.phase if level is not None else None
+        report = self.control.workload(WorkloadId(name))
+        return report.phase if report is not None else None
 
     def alive(self) -> list[str]:
         return sorted(self.engine.alive())
@@ -198,10 +198,10 @@ def test_a_pool_that_does_not_exist_is_said_to_be_missing() -> None:
     for cluster in (Cluster(), Cluster(n1="", n2="other")):
         cluster.submit("a", pools=(PoolName("nosuch"),))
         cluster.run(5)
-        level = cluster.control.workload(WorkloadId("a"))
-        assert level is not None
-        assert level.phase is WorkloadPhase.PENDING
-        assert "node pool nosuch does not exist" in level.detail
+        report = cluster.control.workload(WorkloadId("a"))
+        assert report is not None
+        assert report.phase is WorkloadPhase.PENDING
+        assert "node pool nosuch does not exist" in report.detail
 
 
 def test_a_clock_that_is_set_back_delays_nothing() -> None:
@@ -232,8 +232,8 @@ def test_what_nodes_have_in_use_follows_from_the_reported_pods() -> None:
     cluster.submit("b", gpus=2)
     cluster.run(30)
     (node,) = cluster.control.nodes()
-    pods = [pod for level in cluster.control.workloads() for pod in level.pods]
+    pods = [pod for report in cluster.control.workloads() for pod in report.pods]
     assert {pod.node for pod in pods} == {node.name}
     assert (sum(pod.gpus_milli for pod in pods), len(pods)) == (3000, 2)
     assert (sum(pod.cpu_milli for pod in pods), sum(pod.memory_bytes for pod in pods)) == (1000, 8192)
-    assert sum(level.gpus_milli for level in cluster.control.workloads()) == 3000
+    assert sum(report.gpus_milli for report in cluster.control.workloads()) == 3000

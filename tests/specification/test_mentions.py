@@ -34,8 +34,8 @@ def test_a_text_without_mentions_stays_as_it_is() -> None:
 )
 def test_marks_that_a_pod_wrote_never_break_the_json_around_them(hostile: str) -> None:
     document = json.dumps({"one": hostile, "two": TEXT}, ensure_ascii=False)
-    for told in (in_full(document), anonymous(document)):
-        assert set(json.loads(told)) == {"one", "two"}
+    for reported in (in_full(document), anonymous(document)):
+        assert set(json.loads(reported)) == {"one", "two"}
 
 
 def test_an_eviction_names_the_winner_and_its_project_only_to_those_who_may_see_them() -> None:
@@ -50,7 +50,7 @@ def test_an_eviction_names_the_winner_and_its_project_only_to_those_who_may_see_
     assert in_full(said) == explain_eviction(evict, "train-1")
 
 
-def test_departments_are_named_to_everybody() -> None:
+def test_departments_are_named_to_all_users() -> None:
     called = names_for(QueueId("vision"))
     assert called(department_queue("research")) == "department research"
     assert called(QueueId("vision")) == "vision"

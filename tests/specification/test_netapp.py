@@ -26,12 +26,12 @@ FRACTIONAL = ["b-1-g06", "b-2-g04", "c-1-g05", "c-2-g03", "c-3-g02"]
 def empty_cluster() -> World:
     world = World()
     for node in FACTS["nodes"]:
-        world.tell(
+        world.add_line(
             f"node {node['name']}: {node['gpus']} gpus, of {node['gpu_memory_mib']} MiB,"
             f" {node['cpus']} cpus, {node['memory_gb']} GB"
         )
     for project in FACTS["projects"]:
-        world.tell(f"queue {project['name']}: quota {project['gpu_quota']}")
+        world.add_line(f"queue {project['name']}: quota {project['gpu_quota']}")
     return world
 
 
@@ -102,7 +102,7 @@ def test_five_fractional_jobs_share_exactly_two_devices() -> None:
 
 
 def test_quota_is_given_back_by_one_job_of_each_borrowing_team() -> None:
-    """F-33, F-36: two evictions in all, each submit served within three cycles, and nobody else is touched."""
+    """F-33, F-36: two evictions in all, each submit served within three cycles, and no other job is touched."""
     world = after("4.8")
     evicted: list[str] = []
     for action in PHASES["4.9"]["actions"]:
@@ -127,7 +127,7 @@ def test_the_victim_is_told_for_whom_it_leaves() -> None:
     assert (eviction.reason.gaining.held_milli, eviction.reason.gaining.quota_milli) == (4000, 8000)
 
 
-def test_with_every_team_at_its_quota_nobody_is_touched() -> None:
+def test_with_every_team_at_its_quota_no_job_is_touched() -> None:
     """4.10, first part: six jobs queue up, nothing moves, and each is told why it waits."""
     world = after("4.9")
     for action in PHASES["4.10a"]["actions"]:

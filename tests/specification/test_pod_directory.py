@@ -102,7 +102,7 @@ def test_an_order_is_on_the_disk_before_the_exit_record(
 
 
 @pytest.mark.parametrize(
-    ("told", "grace_s"),
+    ("reported", "grace_s"),
     [
         pytest.param([5], 5, id="once"),
         pytest.param([5, 60], 5, id="a longer one does not count"),
@@ -110,8 +110,8 @@ def test_an_order_is_on_the_disk_before_the_exit_record(
         pytest.param([60, 0, 5], 0, id="never longer again"),
     ],
 )
-def test_of_several_notices_the_shortest_grace_counts(tmp_path: Path, told: list[int], grace_s: int) -> None:
-    for each in told:
+def test_of_several_notices_the_shortest_grace_counts(tmp_path: Path, reported: list[int], grace_s: int) -> None:
+    for each in reported:
         stop_notice.write(str(tmp_path), each, "test")
     assert json.loads((tmp_path / "stop.json").read_bytes())["grace_s"] == grace_s
 
@@ -139,8 +139,8 @@ def test_what_cannot_be_read_counts_as_not_written(tmp_path: Path, junk: bytes) 
     assert not pod_directory.is_copied(folder)
     assert log_end(folder) == len(junk)
     stop_notice.write(folder, 3, "test")
-    told = json.loads((tmp_path / "stop.json").read_bytes())
-    assert (told["grace_s"], told["reason"]) == (3, "test")
+    reported = json.loads((tmp_path / "stop.json").read_bytes())
+    assert (reported["grace_s"], reported["reason"]) == (3, "test")
 
 
 def test_nothing_is_waited_for_that_is_no_file(tmp_path: Path) -> None:

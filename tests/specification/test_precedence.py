@@ -26,6 +26,7 @@ from fairpool.model.workload import GpuRequest, PodShape, WorkloadKind, gpu_memo
 from fairpool.scheduler.charge import Charges
 from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.policy import Policy
+from fairpool.scheduler.prepared import prepare
 from fairpool.scheduler.snapshot import Snapshot
 
 TRAIN, BUILD, INFERENCE = WorkloadKind.TRAIN, WorkloadKind.BUILD, WorkloadKind.INFERENCE
@@ -93,7 +94,7 @@ def test_what_is_asked_for_what_is_charged_and_what_is_held_are_one_figure(compu
     shape = spec.template.shape
     asked = _shown(body, spec)["workloadRequestedResources"]["gpu"]
     charges = Charges([_node()], Policy.product())
-    record = _life(spec, PodPhase.RUNNING)
+    record = _pod(spec, PodPhase.RUNNING)
     assert asked * WHOLE_GPU_MILLI == charges.waiting_milli(shape) == charges.placed_milli(shape, 40_000)
     assert asked * WHOLE_GPU_MILLI == gpus_held_milli(record, {})
 
@@ -139,7 +140,7 @@ def _admitted(kind: type[wire.SubmitAny], compute: dict[str, Any], **said: Any) 
     return body, made
 
 
-def _life(spec: WorkloadSpec, phase: PodPhase = PodPhase.WAITING) -> PodRecord:
+def _pod(spec: WorkloadSpec, phase: PodPhase = PodPhase.WAITING) -> PodRecord:
     record = PodRecord(
         id=PodId("w-0-0"),
         workload=spec.id,
@@ -154,8 +155,8 @@ def _life(spec: WorkloadSpec, phase: PodPhase = PodPhase.WAITING) -> PodRecord:
 
 
 def _columns(spec: WorkloadSpec) -> Columns:
-    rows = snapshot_part(spec, WorkloadState(workload=spec.id), [_life(spec)], Instant(0))
-    return Columns(Snapshot(now=Instant(0), nodes=(_node(),), groups=rows.groups, pods=rows.pods))
+    rows = snapshot_part(spec, WorkloadState(workload=spec.id), [_pod(spec)], Instant(0))
+    return prepare(Snapshot(now=Instant(0), nodes=(_node(),), groups=rows.groups, pods=rows.pods)).columns
 
 
 def _node() -> Node:

@@ -121,7 +121,7 @@ def test_the_over_quota_setting_decides_who_is_lent_what(settings: list[str], he
     """F-19, F-44."""
     world = World("node n1: 6 gpus")
     for project, setting in zip("abc", settings, strict=True):
-        world.tell(f"queue {project}: quota 0, over quota {setting}")
+        world.add_line(f"queue {project}: quota 0, over quota {setting}")
         for number in range(6):
             world.submit(f"{project}{number} of {project}: 1 gpu")
     world.settle()
@@ -389,8 +389,8 @@ def test_the_quota_of_a_department_supersedes_those_of_its_projects() -> None:
         queue   crm: quota 4, in sales
     """)
     for number in range(4):
-        world.tell(f"running v{number} of vision: 1 gpu on n1")
-        world.tell(f"running s{number} of speech: 1 gpu on n1")
+        world.add_line(f"running v{number} of vision: 1 gpu on n1")
+        world.add_line(f"running s{number} of speech: 1 gpu on n1")
     for number in range(4):
         world.submit(f"c{number} of crm: 1 gpu")
     world.settle()

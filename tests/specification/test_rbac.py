@@ -18,7 +18,7 @@ PROJECT_ADMINISTRATOR = Grant(RoleName.ADMINISTRATOR, ScopeType.PROJECT, "team-a
     ("grant", "action", "scope", "may"),
     [
         pytest.param(ADMIN, Action.ACCESS_WRITE, Scope(), True, id="an administrator makes users"),
-        pytest.param(ADMIN, Action.LINK, Scope(), False, id="nobody but a cluster speaks for a cluster"),
+        pytest.param(ADMIN, Action.LINK, Scope(), False, id="only a cluster speaks for a cluster"),
         pytest.param(ANN, Action.WORKLOAD_SUBMIT, Scope("team-a"), True, id="a researcher submits to their project"),
         pytest.param(ANN, Action.WORKLOAD_SUBMIT, Scope("team-b"), False, id="and to no other"),
         pytest.param(ANN, Action.WORKLOAD_SUBMIT, Scope(), False, id="nor to none"),
@@ -37,7 +37,7 @@ def test_allowed(grant: Grant, action: Action, scope: Scope, may: bool) -> None:
     assert allowed([grant], action, scope) is may
 
 
-def test_nobody_may_do_anything_without_a_grant() -> None:
+def test_no_user_may_do_anything_without_a_grant() -> None:
     assert not any(allowed([], action) or allowed_somewhere([], action) for action in EVERYTHING | {Action.LINK})
 
 

@@ -41,7 +41,7 @@ def reaper(tmp_path: Path) -> Reaper:
     return Reaper(uuid.UUID(int=1), tmp_path / "pods", Limiter("", "", 0, "none here"), lambda: None)
 
 
-def told(folder: Path) -> stop_notice.StopNotice:
+def reported(folder: Path) -> stop_notice.StopNotice:
     found = stop_notice.read(str(folder))
     assert found is not None
     return found
@@ -53,24 +53,24 @@ def told(folder: Path) -> stop_notice.StopNotice:
 def test_a_grace_period_runs_on_whichever_process_reads_the_notice_later(tmp_path: Path, clock: Clock) -> None:
     stop_notice.write(str(tmp_path), 30, "reclaimed")
     clock.now += 20
-    assert (told(tmp_path).remaining_s, told(tmp_path).reason) == (10, "reclaimed")
+    assert (reported(tmp_path).remaining_s, reported(tmp_path).reason) == (10, "reclaimed")
     clock.now += 100
-    assert told(tmp_path).remaining_s == 0
+    assert reported(tmp_path).remaining_s == 0
 
 
 def test_after_a_second_notice_a_grace_period_ends_earlier_or_as_before(tmp_path: Path, clock: Clock) -> None:
     stop_notice.write(str(tmp_path), 30, "first")
     clock.now += 25
     stop_notice.write(str(tmp_path), 10, "a shorter grace that would end later")
-    assert (told(tmp_path).remaining_s, told(tmp_path).reason) == (5, "first")
+    assert (reported(tmp_path).remaining_s, reported(tmp_path).reason) == (5, "first")
     stop_notice.write(str(tmp_path), 1, "now")
-    assert (told(tmp_path).remaining_s, told(tmp_path).reason) == (1, "now")
+    assert (reported(tmp_path).remaining_s, reported(tmp_path).reason) == (1, "now")
 
 
 def test_the_time_of_day_does_not_count(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_notice.write(str(tmp_path), 30, "test")
     monkeypatch.setattr(time, "time", lambda: 4e9)
-    assert told(tmp_path).remaining_s == 30
+    assert reported(tmp_path).remaining_s == 30
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_whatever_is_written_there_a_grace_is_bounded(
     tmp_path: Path, clock: Clock, content: dict[str, object], left_s: float
 ) -> None:
     (tmp_path / stop_notice.NAME).write_text(json.dumps(content))
-    assert told(tmp_path).remaining_s == left_s
+    assert reported(tmp_path).remaining_s == left_s
 
 
 # --- who enforces it

@@ -36,9 +36,9 @@ def test_reclaim_stops_at_the_fair_share() -> None:
         queue b: quota 2
     """)
     for number in range(1, 9):
-        world.tell(f"running b{number} of b: 1 gpu on n1")
+        world.add_line(f"running b{number} of b: 1 gpu on n1")
     for number in range(1, 7):
-        world.tell(f"pending a{number} of a: 1 gpu")
+        world.add_line(f"pending a{number} of a: 1 gpu")
     first = world.cycle()
     assert sorted(each.group for each in first.evictions) == ["b5", "b6", "b7", "b8"]
     assert sorted(each.group for each in first.promises) == ["a1", "a2", "a3", "a4"]
@@ -208,9 +208,9 @@ def test_with_over_subscribed_quotas_reclaim_stops_at_the_victims_quota() -> Non
         queue b: quota 6
     """)
     for number in range(8):
-        world.tell(f"running b{number} of b: 1 gpu on n1")
+        world.add_line(f"running b{number} of b: 1 gpu on n1")
     for number in range(8):
-        world.tell(f"pending a{number} of a: 1 gpu")
+        world.add_line(f"pending a{number} of a: 1 gpu")
     world.settle()
     assert (world.held("a"), world.held("b")) == (2, 6)
 

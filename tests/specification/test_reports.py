@@ -13,8 +13,8 @@ MOMENT = "2026-01-01T00:00:00Z"
 
 
 def shown(reports: dict[str, Any]) -> PodItem:
-    life = PodItem(id="a-0-0", name="a-0-0", index=0, incarnation=0, phase="running", created_at=MOMENT, since=MOMENT)
-    return with_reports(life, reports)
+    pod = PodItem(id="a-0-0", name="a-0-0", index=0, incarnation=0, phase="running", created_at=MOMENT, since=MOMENT)
+    return with_reports(pod, reports)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def shown(reports: dict[str, Any]) -> PodItem:
         pytest.param({"epoch": 1, "overall_epochs": 3}, 33.3, id="rounded"),
         pytest.param({"epoch": 12, "overall_epochs": 10}, 100.0, id="never more than all"),
         pytest.param({"epoch": -1, "overall_epochs": 10}, 0.0, id="never less than nothing"),
-        pytest.param({"epoch": 3}, None, id="of what nobody knows"),
+        pytest.param({"epoch": 3}, None, id="of an unknown metric"),
         pytest.param({"epoch": 3, "overall_epochs": 0}, None, id="of nothing"),
         pytest.param({"epoch": "3", "overall_epochs": 10}, None, id="a text"),
         pytest.param({"epoch": float("nan"), "overall_epochs": 10}, None, id="no number"),
@@ -39,11 +39,11 @@ def test_progress_is_the_epoch_among_all(metrics: dict[str, Any], percent: float
     "reports", [{}, {"metrics": 3}, {"metrics": [1]}, {"parameters": None}, {"metrics": {"a": {}}}]
 )
 def test_what_makes_no_sense_is_left_out(reports: dict[str, Any]) -> None:
-    life = shown(reports)
-    assert (life.metrics, life.parameters, life.progress_percent) == ({}, {}, None)
+    pod = shown(reports)
+    assert (pod.metrics, pod.parameters, pod.progress_percent) == ({}, {}, None)
 
 
 def test_a_job_that_reports_without_end_is_cut_short() -> None:
-    life = shown({"parameters": {f"{number}" * 500: "x" * 5000 for number in range(100)}})
-    assert 0 < len(life.parameters) <= 64
-    assert all(len(name) <= 200 and len(value) <= 200 for name, value in life.parameters.items())
+    pod = shown({"parameters": {f"{number}" * 500: "x" * 5000 for number in range(100)}})
+    assert 0 < len(pod.parameters) <= 64
+    assert all(len(name) <= 200 and len(value) <= 200 for name, value in pod.parameters.items())

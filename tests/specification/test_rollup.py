@@ -11,12 +11,12 @@ import pytest
 from fairpool.api.clusters import WorkloadReport
 from fairpool.cluster.rollup import rollup
 from fairpool.cluster.workload_state import Halt, WorkloadState
-from fairpool.model.ids import GroupId, Instant, NodeName, PoolName
+from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, WorkloadId
 from fairpool.model.node import Node
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.precedence import gpus_charged_milli
-from fairpool.model.spec import Arrangement, DesiredState, PodTemplate, WorkloadSpec
-from fairpool.model.status import WorkloadPhase
+from fairpool.model.spec import Arrangement, Dependency, DesiredState, PodTemplate, WorkloadSpec
+from fairpool.model.status import WaitReason, WorkloadPhase
 from fairpool.model.workload import GpuRequest, PodShape, gpu_memory, gpu_portion, whole_gpus
 from fairpool.scheduler.decision import NotReady, Verdict
 from tests.pod_records import (
@@ -40,6 +40,7 @@ GANG = spec(pods=2)
 LED = spec(pods=2, leader=PodTemplate())
 SWEEP = spec(pods=2, arrangement=Arrangement.SWEEP, completions=3)
 ELASTIC = spec(pods=3, minimum=1)
+AFTER_PREP = spec(after=(Dependency(workload=WorkloadId("w-1"), name="prep"),))
 SERVERS = spec(INFERENCE, pods=2, arrangement=Arrangement.REPLICAS)
 
 
@@ -100,6 +101,16 @@ class When:
 
 FINISHED = halted(WorkloadPhase.COMPLETED, Cause.FINISHED)
 STATUSES = {
+    "one that depends on another waits for its end": When(
+        of=AFTER_PREP,
+        then="Pending, dependency: waits for prep to finish",
+    ),
+    "one whose dependency is met waits for a place": When(
+        of=AFTER_PREP,
+        pods=(record("a-0-0"),),
+        stand=state(met=(WorkloadId("w-1"),)),
+        then="Pending, queued: has not been considered by the scheduler yet",
+    ),
     "one that waits is pending": When(
         pods=(record("a-0-0"),),
         then="Pending, queued: has not been considered by the scheduler yet",
@@ -296,6 +307,11 @@ def test_where_it_stands(when: When) -> None:
     assert f"{said.phase.value}{reason}{detail}" == when.then
 
 
+def test_every_reason_to_wait_has_a_case_above() -> None:
+    reasons = {when.then.partition(":")[0].partition(", ")[2] for when in STATUSES.values()}
+    assert {reason.value for reason in WaitReason} - reasons == set()
+
+
 def test_one_that_waits_gives_the_words_of_its_verdict() -> None:
     verdict = Verdict(GroupId("a"), NotReady("default", needs=2, exist=1), waiting=1, running=0, at=NOW)
     said = report(GANG, [record("a-0-0")], verdicts=[verdict])
@@ -357,9 +373,9 @@ def test_of_each_index_the_last_pod_is_shown_and_every_one_that_has_not_ended() 
 
 def test_pods_are_reported_by_index_and_an_eviction_with_its_first_cause() -> None:
     pods = [leaves("a-1-0", Cause.PEER), leaves("a-0-0", Cause.PEER), leaves("a-2-0", Cause.NODE_DRAINED)]
-    level = report(GANG, [replace(each, detail=str(each.cause)) for each in pods])
-    assert [pod.id for pod in level.pods] == ["a-0-0", "a-1-0", "a-2-0"]
-    assert level.detail == "node-drained; it has at most 30 s to stop"
+    workload_report = report(GANG, [replace(each, detail=str(each.cause)) for each in pods])
+    assert [pod.id for pod in workload_report.pods] == ["a-0-0", "a-1-0", "a-2-0"]
+    assert workload_report.detail == "node-drained; it has at most 30 s to stop"
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def test_every_kind_of_step() -> None:
     ]
 
 
-def test_expectations_come_after_everybody_has_settled() -> None:
+def test_expectations_come_after_all_jobs_have_settled() -> None:
     more = '[phases.expect]\nallocated = 1\nrunning = 1\npending = []\njobs = { a = "Running" }\n'
     more += "nodes = { node-1 = 1 }\nprojects = { vision = { allocated = 1, queued = [] } }\n"
     read = scenario('submit = "a", project = "vision", gpus = 1', more=more)

@@ -113,7 +113,7 @@ def test_rows_are_older_the_earlier_they_are_listed() -> None:
     assert "".join(group.id for group in sorted(world.snapshot.groups, key=lambda each: each.created_at)) == "cabed"
 
 
-def test_an_evicted_pod_returns_as_its_next_life() -> None:
+def test_an_evicted_pod_returns_as_its_replacement() -> None:
     world = World("""
         node    n1: 1 gpu
         queue   vision: quota 0
@@ -121,11 +121,11 @@ def test_an_evicted_pod_returns_as_its_next_life() -> None:
         running a of vision: 1 gpu on n1
         pending b of speech: 1 gpu
     """)
-    lives = []
+    pods = []
     for _ in range(4):
-        lives.append([f"{pod.phase} {pod.id}" for pod in world.pods("a") + world.pods("b")])
+        pods.append([f"{pod.phase} {pod.id}" for pod in world.pods("a") + world.pods("b")])
         world.cycle()
-    assert lives == [
+    assert pods == [
         ["running a-0", "waiting b-0"],
         ["releasing a-0", "promised b-0"],
         ["waiting a-0.1", "promised b-0"],

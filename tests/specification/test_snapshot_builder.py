@@ -56,7 +56,7 @@ def done(name: str, pod_set: str = "default") -> PodRecord:
 
 
 @pytest.mark.parametrize(
-    ("ledger", "told"),
+    ("ledger", "reported"),
     [
         pytest.param(WAITING, WAITING, id="one that waits"),
         pytest.param(PROMISED, PROMISED, id="one that has a promise"),
@@ -66,9 +66,9 @@ def done(name: str, pod_set: str = "default") -> PodRecord:
         pytest.param(ENDED, None, id="one that has ended is not told of"),
     ],
 )
-def test_the_phase_of_a_pod(ledger: PodPhase, told: PodPhase | None) -> None:
+def test_the_phase_of_a_pod(ledger: PodPhase, reported: PodPhase | None) -> None:
     pods = rows(spec(), record("a-0-0", ledger, on="n1")).pods
-    assert [pod.phase for pod in pods] == ([told] if told is not None else [])
+    assert [pod.phase for pod in pods] == ([reported] if reported is not None else [])
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_pod_that_backs_off_may_not_be_placed(not_before: Instant, gated: bool
     assert [pod.gated for pod in rows(spec(), record("a-0-0", not_before=not_before)).pods] == [gated]
 
 
-def test_a_pod_keeps_its_place_its_devices_and_its_wishes() -> None:
+def test_a_pod_keeps_its_place_its_devices_and_its_preferences() -> None:
     waiting = record("a-0-0", nominated=N2, born_at=at(5))
     bound = record("a-1-0", BOUND, on="n1", devices=(3, 4))
     one, other = rows(spec(pods=2), waiting, bound).pods
@@ -156,16 +156,16 @@ def test_workers_that_are_not_required_are_in_the_snapshot_too() -> None:
     """Elastic training with a leader: the workers are extra, and welcome."""
     elastic = spec(pods=3, minimum=1, leader=PodTemplate())
     pods = [record("a-0-0", pod_set="leader"), record("a-1-0", pod_set="worker"), record("a-2-0", pod_set="worker")]
-    told = rows(elastic, *pods)
-    sets = {each.name for group in told.groups for each in group.tree.all_pod_sets()}
-    assert {pod.pod_set for pod in told.pods} <= sets
+    reported = rows(elastic, *pods)
+    sets = {each.name for group in reported.groups for each in group.tree.all_pod_sets()}
+    assert {pod.pod_set for pod in reported.pods} <= sets
 
 
 def test_each_replica_is_a_group_of_its_own() -> None:
     servers = spec(INFERENCE, pods=2, arrangement=Arrangement.REPLICAS)
-    told = rows(servers, record("a-0-0", group=GroupId("a/0")), record("a-1-0", group=GroupId("a/1")))
-    assert [group.id for group in told.groups] == ["a/0", "a/1"]
-    assert all(group.queue == "vision" for group in told.groups)
+    reported = rows(servers, record("a-0-0", group=GroupId("a/0")), record("a-1-0", group=GroupId("a/1")))
+    assert [group.id for group in reported.groups] == ["a/0", "a/1"]
+    assert all(group.queue == "vision" for group in reported.groups)
 
 
 def test_a_group_says_what_its_workload_says() -> None:
@@ -203,11 +203,11 @@ def test_a_gang_one_of_whose_pods_has_ended_well_is_not_broken() -> None:
 
 
 def test_undeclared_pods_hold_their_place_and_are_charged_to_no_project() -> None:
-    told = rows(None, record("a-0-0", RELEASING, on="n1", born_at=at(3)))
-    assert [(group.id, group.queue, group.movable, group.created_at) for group in told.groups] == [
+    reported = rows(None, record("a-0-0", RELEASING, on="n1", born_at=at(3)))
+    assert [(group.id, group.queue, group.movable, group.created_at) for group in reported.groups] == [
         ("a", NO_QUEUE, False, at(3))
     ]
-    assert [pod.id for pod in told.pods] == ["a-0-0"]
+    assert [pod.id for pod in reported.pods] == ["a-0-0"]
 
 
 def test_a_workload_that_has_ended_is_not_in_the_snapshot() -> None:
@@ -255,12 +255,12 @@ def test_a_node_has_the_taints_and_labels_that_an_administrator_gave_it() -> Non
     assert land.nodes[A100.name][0].taints == (taint,)
 
 
-def built(*told: SnapshotPart, pools: tuple[NodePool, ...] = POOLS) -> dict[PoolName, Snapshot]:
+def built(*reported: SnapshotPart, pools: tuple[NodePool, ...] = POOLS) -> dict[PoolName, Snapshot]:
     queues = {PoolName("default"): (Queue(id=QueueId("vision"), gpu=Entitlement(quota=4000)),)}
     organization = Organization(pools=pools, queues=queues)
     land = pooled_nodes({N1: observed_node("n1"), N2: labelled("n2")}, organization)
     builder = SnapshotBuilder(
-        now=NOW, pooled_nodes=land, organization=organization, parts=told, policy=Policy.product()
+        now=NOW, pooled_nodes=land, organization=organization, parts=reported, policy=Policy.product()
     )
     return builder.snapshots()
 
@@ -337,8 +337,8 @@ def applied(decided: Plan, *pods: PodRecord, stand: WorkloadState | None = None)
     cache = LedgerCache(LedgerContents(specs=(ours,), pods=pods, states=(stand,)))
     nodes = {N1: observed_node("n1"), N2: observed_node("n2")}
     draft = EntryDraft(cache, NOW, Observation(at=NOW, nodes=nodes))
-    told = snapshot_part(ours, stand, pods, NOW)
-    apply_plan(draft, Snapshot(now=NOW, groups=told.groups, pods=told.pods), decided)
+    reported = snapshot_part(ours, stand, pods, NOW)
+    apply_plan(draft, Snapshot(now=NOW, groups=reported.groups, pods=reported.pods), decided)
     return draft
 
 

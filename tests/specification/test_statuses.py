@@ -9,7 +9,7 @@ import pytest
 from fairpool.model.pod_record import Cause
 from fairpool.model.status import CLASSIC, Reason, WaitReason, WorkloadPhase, classic_word
 from fairpool.model.workload import WorkloadKind
-from tests.pod_records import cells, tell
+from tests.pod_records import cells, run_steps
 
 WORDS = """
 | phase and reason               | build              | train              | inference          |
@@ -75,7 +75,7 @@ def test_no_row_of_the_table_hides_a_later_one() -> None:
 # --- as a person sees it -------------------------------------------------------------------------------------------
 
 
-STORIES = [
+STEPS = [
     pytest.param(
         """
         train a
@@ -192,6 +192,6 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES)
-def test_the_words_in_the_course_of_a_life(story: str) -> None:
-    tell(story)
+@pytest.mark.parametrize("steps", STEPS)
+def test_the_words_in_the_course_of_a_pod(steps: str) -> None:
+    run_steps(steps)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tools.tidy import code, texts
+from tools.tidy import code, texts, words
 from tools.tidy.tree import Finding, Tree
 
 RULES: tuple[Callable[[Tree], Iterator[Finding]], ...] = (
@@ -25,6 +25,9 @@ RULES: tuple[Callable[[Tree], Iterator[Finding]], ...] = (
     texts.module_map,
     texts.cited_code,
     texts.feature_list,
+    words.private_words,
+    words.private_names,
+    words.doubled_classes,
 )
 NOTES: tuple[Callable[[Tree], Iterator[Finding]], ...] = (code.long_modules,)
 

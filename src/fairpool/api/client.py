@@ -384,6 +384,10 @@ class Client(Calls):
     def create_cluster(self, request: nodes_wire.ClusterRequest | Json) -> nodes_wire.NewCluster:
         return self._post("/api/v1/clusters", request)
 
+    def new_cluster_token(self, cluster_id: str) -> nodes_wire.NewCluster:
+        """Its earlier tokens are revoked."""
+        return self._post(f"/api/v1/clusters/{cluster_id}/token")
+
     def delete_cluster(self, cluster_id: str) -> None:
         self._call("DELETE", f"/api/v1/clusters/{cluster_id}")
 

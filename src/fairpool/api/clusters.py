@@ -2,6 +2,9 @@
 
 Both carry levels (the present state), never deltas, so that what is lost, repeated or late is corrected by the next
 message. Only history is sent event by event, and an event has a number, so that it is stored once.
+
+A report of much comes in pieces, each acknowledged by itself. A piece of a report of everything says which range of
+names it tells completely: what is in the range and not in the piece does not exist any more.
 """
 
 from __future__ import annotations
@@ -13,16 +16,22 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from fairpool.api.declarations import Count, OrganizationWire, WorkloadWire
-from fairpool.api.message import Message, Wire
+from fairpool.api.message import PREVIOUS, Message, Since, Wire
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
+from fairpool.model.problem import Problem
 from fairpool.model.spec import WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
 
 
 class ControlPlaneUnreachable(Exception):
     """The control plane does not answer, or with something we do not understand. Everything may be tried again."""
+
+    def __init__(self, text: str, problem: Problem | None = None) -> None:
+        """`problem`: what an administrator has to mend, if trying again alone will not help."""
+        super().__init__(text)
+        self.problem = problem
 
 
 # --- pull: what is desired -----------------------------------------------------------------------------------
@@ -89,6 +98,8 @@ class PullRequest(BaseModel):
     model_config = ConfigDict(frozen=True)
     after: Annotated[int, Field(ge=0, le=2**62, description="The last revision received; 0 if none")]
     wait_s: Annotated[float, Field(alias="waitS", ge=0, le=60)] = 0.0
+    version: Annotated[int, Field(ge=1, description="The protocol version of the cluster")] = PREVIOUS
+    """Announced since version 3."""
 
 
 class PullAnswer(Message):
@@ -231,8 +242,37 @@ class EventReport(Wire):
     exit_code: int | None = None
 
 
+class Span(Wire):
+    """A range of names, in their order: those after `after`, up to and with `through`."""
+
+    after: tuple[str, ...] = ()
+    """Empty: from the first."""
+    through: tuple[str, ...] | None = None
+    """None: up to the last."""
+
+    def contains(self, *name: str) -> bool:
+        return self.after < name and (self.through is None or name <= self.through)
+
+
+EVERYTHING = Span()
+
+
+class Piece(Wire):
+    """Which piece of a report of everything this is. Of each kind: the range that it tells completely, if any."""
+
+    first: bool = False
+    last: bool = False
+    workloads: Span | None = None
+    nodes: Span | None = None
+    queues: Span | None = None
+    """By pool and queue."""
+
+
+WHOLE = Piece(first=True, last=True, workloads=EVERYTHING, nodes=EVERYTHING, queues=EVERYTHING)
+
+
 class PushReport(Message):
-    """The state of a cluster, as far as it changed since the last acknowledged report."""
+    """The state of a cluster, as far as it changed since the last acknowledged report, or a piece of that."""
 
     cluster: str
     token: Token
@@ -242,6 +282,8 @@ class PushReport(Message):
     """The last report that was answered. A control plane that does not know it has lost its memory."""
     whole: bool = False
     """This is everything: drop what is not in it."""
+    piece: Annotated[Piece | None, Since(3)] = None
+    """This is a piece of everything. It counts only after the pieces before it."""
     at: Instant
     workloads: tuple[WorkloadReport, ...] = ()
     gone: tuple[GoneReport, ...] = ()
@@ -252,9 +294,15 @@ class PushReport(Message):
     events: tuple[EventReport, ...] = ()
 
     @property
+    def told_completely(self) -> Piece | None:
+        """What it tells completely; None: nothing."""
+        return WHOLE if self.whole else self.piece
+
+    @property
     def says_something(self) -> bool:
         return bool(
             self.whole
+            or self.piece
             or self.workloads
             or self.gone
             or self.nodes

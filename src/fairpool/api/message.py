@@ -2,20 +2,34 @@
 
 A `Wire` mirrors one class of the model field by field. While the two agree, `of` and `to_model` need nothing more;
 once the model changes, the wire class keeps the old fields and overrides the two.
+
+Both sides speak the present version and the one before. A field that came with a version is marked with `Since`: it is
+left out of messages to a side that announced an earlier version (`to_json`), and `newer_fields` says what that loses.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, ClassVar, Final, Literal, Self, TypeVar
+from typing import Any, ClassVar, Final, Literal, Self, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fairpool.model.problem import Problem
 
-VERSION: Final = 2
-"""Of pull and push. Rises when a field is added or means something else."""
+VERSION: Final = 3
+"""Of pull and push. Rises with a release that adds a field or gives one another meaning; `test_wire.py` keeps a
+fingerprint of each."""
+PREVIOUS: Final = 2
+"""Also spoken: clusters are upgraded after their control plane."""
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """Annotates a field with the version it came with. It has a default, which is what its absence means."""
+
+    version: int
 
 
 class Wire(BaseModel):
@@ -35,8 +49,24 @@ class Wire(BaseModel):
         """The value of the model that it carries."""
         return self.mirrors(**{name: _unwrapped(getattr(self, name)) for name in _field_names(self.mirrors)})
 
-    def to_json(self) -> str:
-        return self.model_dump_json()
+    def to_json(self, version: int = VERSION) -> str:
+        """As text, without fields that came after this version."""
+        if version == VERSION:
+            return self.model_dump_json()
+        return self.older(version).model_dump_json(exclude=_left_out(type(self), version))
+
+    def older(self, version: int) -> Self:
+        """The same value for a side that speaks this version."""
+        return self
+
+    def newer_fields(self, version: int) -> Iterator[str]:
+        """The fields it uses that are not known in this version, by their path."""
+        for name, since in _dates(type(self)).items():
+            value = getattr(self, name)
+            if since > version and value != type(self).model_fields[name].get_default(call_default_factory=True):
+                yield name
+            else:
+                yield from (f"{name}.{path}" for each in _inside(value) for path in each.newer_fields(version))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -47,7 +77,10 @@ class Wire(BaseModel):
 class Message(Wire):
     """What is sent as a whole."""
 
-    version: Literal[2] = VERSION
+    version: Literal[2, 3] = VERSION
+
+    def older(self, version: int) -> Self:
+        return self.model_copy(update={"version": version})
 
 
 MessageT = TypeVar("MessageT", bound=Message)
@@ -66,8 +99,9 @@ def _problems(kind: str, error: ValidationError) -> list[Problem]:
     for each in error.errors(include_url=False):
         if each["loc"] == ("version",):
             # Of a message in another version nothing else is worth saying.
-            what = f"this {kind} has protocol version {each['input']!r}, but this side uses {VERSION}"
-            return [Problem("wire.version", what, "run the same release of Fairpool on both sides")]
+            what = f"this {kind} has protocol version {each['input']!r}; this side speaks {PREVIOUS} and {VERSION}"
+            fix = "run the same release of Fairpool on both sides; upgrade the control plane first, then its clusters"
+            return [Problem("wire.version", what, fix)]
         place = ".".join(str(part) for part in (kind, *each["loc"]))
         if each["type"] == "extra_forbidden":
             fix = "remove it, or update this side if the sender is newer"
@@ -76,6 +110,48 @@ def _problems(kind: str, error: ValidationError) -> list[Problem]:
             what = f"{place}: {each['msg'][0].lower()}{each['msg'][1:]}"
             problems.append(Problem("wire.wrong_value", what, "correct it at the sender; the message was ignored"))
     return problems
+
+
+@cache
+def _dates(kind: type[Wire]) -> dict[str, int]:
+    """By field: the version it came with; 0: it was always there."""
+    return {
+        name: max((each.version for each in field.metadata if isinstance(each, Since)), default=0)
+        for name, field in kind.model_fields.items()
+    }
+
+
+@cache
+def _left_out(kind: type[Wire], version: int) -> dict[str, Any]:
+    """What pydantic is to exclude from a message in this version: fields, and fields of what is in them."""
+    left_out: dict[str, Any] = {}
+    for name, since in _dates(kind).items():
+        if since > version:
+            left_out[name] = True
+        for inner, many in _wires_in(kind.model_fields[name].annotation):
+            inside = _left_out(inner, version)
+            if inside and name not in left_out:
+                left_out[name] = {"__all__": inside} if many else inside
+    return left_out
+
+
+def _wires_in(annotation: Any, many: bool = False) -> Iterator[tuple[type[Wire], bool]]:
+    """The wire classes that a field holds, and whether it holds several values of them."""
+    if isinstance(annotation, type) and issubclass(annotation, Wire):
+        yield annotation, many
+    for part in get_args(annotation):
+        yield from _wires_in(part, many or get_origin(annotation) in (tuple, list, dict))
+
+
+def _inside(value: Any) -> Iterator[Wire]:
+    """The wire values in a field."""
+    if isinstance(value, Wire):
+        yield value
+    elif isinstance(value, tuple | list):
+        for each in value:
+            yield from _inside(each)
+    elif isinstance(value, dict):
+        yield from _inside(list(value.values()))
 
 
 @cache

@@ -13,6 +13,8 @@ from fairpool.cli.root_command import RootCommand
 
 MEMBERS = {
     "up": lazy("Start the platform on this machine.", "fairpool.cli.up:up"),
+    "control": lazy("Start a control plane, for clusters elsewhere.", "fairpool.cli.control:control"),
+    "cluster": lazy("Start a cluster on this machine, and join a control plane.", "fairpool.cli.cluster:cluster"),
     "down": lazy("Stop the server; running pods are not affected.", "fairpool.cli.operation:down"),
     "status": lazy("Show whether the platform is up, and its health.", "fairpool.cli.operation:status"),
     "logs": lazy("Show the server log.", "fairpool.cli.operation:logs"),

@@ -16,13 +16,15 @@ import click
 
 from fairpool.cli.failure import ERROR, exit_code_of, fail
 from fairpool.cli.screen import Screen
-from fairpool.cli.up import DATA, PRIVATE, data_directory_at, failing
+from fairpool.cli.server_flags import DATA, data_directory_at, failing
+from fairpool.cli.server_start import PRIVATE
 from fairpool.model.problem import Problem
 from fairpool.platform import background
 from fairpool.platform.admin_socket import NoAnswer, ask
-from fairpool.platform.data_directory import DataDirectory, PlatformError
+from fairpool.platform.data_directory import CLUSTER, CONTROL, UP, DataDirectory, PlatformError
 from fairpool.platform.directory_lock import LockHolder, in_use, lock_holder, locked
 
+NAMES = {UP: "Fairpool", CONTROL: "The control plane", CLUSTER: "The cluster"}
 NOT_UP = 3
 LINES = 200
 NAMED = 8
@@ -42,7 +44,8 @@ STALE_S = 30.0
     f"[default: {background.LONGEST_GRACE_S}]",
 )
 def down(data: Path | None, stop_pods: bool, grace: int | None) -> None:
-    """Stop the server. Pods keep running and are picked up at the next start, unless you pass --stop-pods.
+    """Stop the server of a data directory, whether `up`, `control` or `cluster` started it. Pods keep running and are
+    picked up at the next start, unless you pass --stop-pods.
 
     With --stop-pods, each pod gets a SIGTERM and its grace period, capped by --grace, and is then killed. The exit code
     is not 0 if a pod could not be stopped.
@@ -52,16 +55,21 @@ def down(data: Path | None, stop_pods: bool, grace: int | None) -> None:
     data_directory = data_directory_at(data)
     with failing():
         holder = lock_holder(data_directory)
+        if stop_pods and data_directory.program == CONTROL:
+            what = f"{data_directory.root} is the data directory of a control plane, which has no pods"
+            fix = "run `fairpool down --stop-pods` with the data directory of a cluster"
+            raise PlatformError(Problem("down.no_pods", what, fix))
+        name = NAMES.get(data_directory.program, "Fairpool")
         if holder is None:
-            click.echo(f"Fairpool is not up (data in {data_directory.root}).")
-        elif holder.command != "up":
+            click.echo(f"{name} is not up (data in {data_directory.root}).")
+        elif not holder.is_server:
             raise PlatformError(in_use(data_directory, holder))
         elif not background.stop(data_directory, holder):
             what = f"process {holder.pid} has not exited within {background.LEAVE_S:g} s"
             fix = f"check `fairpool logs`, or run `kill -9 {holder.pid}`: no acknowledged change is lost"
             raise PlatformError(Problem("down.stuck", what, fix))
         else:
-            click.echo("Fairpool is down." if stop_pods else "Fairpool is down. Running pods are not affected.")
+            click.echo(f"{name} is down." if stop_pods else f"{name} is down. Running pods are not affected.")
         if stop_pods and data_directory.machine.is_dir():
             with locked(data_directory, "down"):
                 _stop_pods(data_directory, background.LONGEST_GRACE_S if grace is None else grace)
@@ -91,9 +99,10 @@ def status(data: Path | None, as_json: bool) -> None:
     """Show whether the platform is up, and its health. Exit code: 0 if it is up, 3 if it is not."""
     data_directory = data_directory_at(data)
     holder = lock_holder(data_directory)
-    said = background.status_of(data_directory) if holder is not None and holder.command == "up" else None
+    said = background.status_of(data_directory) if holder is not None and holder.is_server else None
     if as_json:
-        click.echo(json.dumps({"is_up": said is not None, "data": str(data_directory.root), **(said or {})}, indent=2))
+        where = {"data": str(data_directory.root), "program": data_directory.program or None}
+        click.echo(json.dumps({"is_up": said is not None, **where, **(said or {})}, indent=2))
     elif said is None:
         click.echo(_not_up(data_directory, holder))
     else:
@@ -105,31 +114,49 @@ def status(data: Path | None, as_json: bool) -> None:
 def _not_up(data_directory: DataDirectory, holder: LockHolder | None) -> str:
     if holder is None and not data_directory.is_there:
         return f"There is no Fairpool data in {data_directory.root}: pass --data DIRECTORY, or set FAIRPOOL_DATA."
+    name, program = NAMES.get(data_directory.program, "Fairpool"), data_directory.program
     if holder is None:
-        return f"Fairpool is not up (data in {data_directory.root}). Start it: fairpool up"
-    if holder.command != "up":
-        return f"Fairpool is not up: {in_use(data_directory, holder).what}."
+        return f"{name} is not up (data in {data_directory.root}). Start it: fairpool {program}"
+    if not holder.is_server:
+        return f"{name} is not up: {in_use(data_directory, holder).what}."
     return f"Process {holder.pid} does not respond: it is starting, or stuck. Check `fairpool logs`."
 
 
 def _show(data_directory: DataDirectory, said: dict[str, Any]) -> None:
     screen = Screen.here(every_row=True)
+    screen.facts(_facts(data_directory, said))
+    if "clusters" in said:
+        screen.title("Clusters")
+        rows = [(each["name"], each["state"], each["heard_at"] or "never") for each in said["clusters"]]
+        screen.table(["NAME", "STATE", "LAST HEARD"], rows)
+    if "nodes" in said:
+        _show_nodes(screen, said["nodes"])
+    screen.show()
+
+
+def _facts(data_directory: DataDirectory, said: dict[str, Any]) -> Iterator[tuple[str, str]]:
     since = datetime.fromtimestamp(said["since_ms"] / 1000, UTC).astimezone()
-    pods = said["pods"]
-    screen.facts(
-        [
-            (
-                "Fairpool",
-                f"{said['version']}, {'up' if said['is_ready'] else 'starting'} since {since:%Y-%m-%d %H:%M:%S}",
-            ),
-            ("Process", str(said["pid"])),
-            ("Address", said["address"]),
-            ("Data", str(data_directory.root)),
-            ("Scheduler", _loop_health(said["loop"])),
-            ("Pods", f"{pods['running']} running, {pods['starting']} starting"),
-            *([("Disk", _disk_words(said["disk"]))] if said.get("disk") else []),
-        ]
-    )
+    state = "up" if said["is_ready"] else "waiting" if said.get("waiting_for") else "starting"
+    yield "Fairpool", f"{said['version']}, {state} since {since:%Y-%m-%d %H:%M:%S}"
+    yield "Program", f"fairpool {data_directory.program}: {data_directory.contents}"
+    yield "Process", str(said["pid"])
+    yield "Control" if "health" in said else "Address", said["address"]
+    if said.get("waiting_for"):
+        yield "Waiting", said["waiting_for"]
+    if said.get("cluster"):
+        yield "Cluster", said["cluster"]
+    if "health" in said:
+        yield "Health", f"{said['health']}/readyz"
+    yield "Data", str(data_directory.root)
+    if "loop" in said:
+        yield "Scheduler", _loop_health(said["loop"])
+    if "pods" in said:
+        yield "Pods", f"{said['pods']['running']} running, {said['pods']['starting']} starting"
+    if said.get("disk"):
+        yield "Disk", _disk_words(said["disk"])
+
+
+def _show_nodes(screen: Screen, nodes: list[dict[str, Any]]) -> None:
     screen.title("Nodes")
     screen.table(
         ["NAME", "GPUS", "KIND", "WITHHELD"],
@@ -140,13 +167,12 @@ def _show(data_directory: DataDirectory, said: dict[str, Any]) -> None:
                 "simulated" if each["is_simulated"] else "real",
                 f"{len(each['withheld'])} GPU{'' if len(each['withheld']) == 1 else 's'}" if each["withheld"] else "",
             )
-            for each in said["nodes"]
+            for each in nodes
         ],
     )
-    for each in said["nodes"]:
+    for each in nodes:
         if each["words"]:
             screen.text(f"{each['name']}: {each['words']}")
-    screen.show()
 
 
 def _disk_words(disk: dict[str, Any]) -> str:
@@ -223,7 +249,8 @@ def reset_password(data: Path | None, user: str) -> None:
         holder = lock_holder(data_directory)
         if holder is None:
             data_directory.require()
-        if holder is not None and holder.command == "up":
+        _refuse_cluster(data_directory, "users and passwords")
+        if holder is not None and holder.is_server:
             try:
                 made = ask(data_directory.admin_socket, "reset-password", user=user)
             except NoAnswer as error:
@@ -238,6 +265,12 @@ def reset_password(data: Path | None, user: str) -> None:
     click.echo(f"User      {made['user']}")
     click.echo(f"Password  {made['password']}")
     click.echo("It is shown only once and must be changed at the next sign-in. Existing sessions were ended.", err=True)
+
+
+def _refuse_cluster(data_directory: DataDirectory, what: str) -> None:
+    if data_directory.program == CLUSTER:
+        said = f"{data_directory.root} is the data directory of a cluster: {what} are in that of its control plane"
+        raise PlatformError(Problem("data.cluster", said, "run the command there, with --data"))
 
 
 def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
@@ -259,11 +292,12 @@ def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @click.argument("file", type=click.Path(path_type=Path))
 def backup(data: Path | None, force: bool, file: Path) -> None:
-    """Write a backup to FILE. The platform may be up.
+    """Write a backup of a data directory to FILE. Its server may be up.
 
-    Included: users, access rules, projects, quotas, workloads, settings, the nodes and the table of images. Not
-    included: logs, checkpoints and claims of pods, the server's log, and the ledger, which is rebuilt. A backup
-    contains secrets: only its owner can read the file.
+    Of a whole platform or a control plane it contains users, access rules, projects, quotas, workloads and settings;
+    of a whole platform or a cluster the nodes and the table of images. Not included: logs, checkpoints and claims of
+    pods, the server's log, and the ledger, which is rebuilt. A backup contains secrets: only its owner can read the
+    file.
     """
     from fairpool.platform.backup import make_backup
 
@@ -272,8 +306,10 @@ def backup(data: Path | None, force: bool, file: Path) -> None:
             raise PlatformError(
                 Problem("backup.exists", f"{file} already exists", "choose another file, or pass --force")
             )
-        size = make_backup(data_directory_at(data), file)
-    click.echo(f"Wrote {file}, {max(1, size // 1024)} KiB. To restore it: fairpool restore {file}")
+        data_directory = data_directory_at(data)
+        size = make_backup(data_directory, file)
+    what = f"{max(1, size // 1024)} KiB, of {data_directory.contents}"
+    click.echo(f"Wrote {file}, {what}. To restore it: fairpool restore {file}")
     click.echo(
         "It does not include logs, checkpoints and claims of pods; back up the data directory for those.", err=True
     )
@@ -283,7 +319,7 @@ def backup(data: Path | None, force: bool, file: Path) -> None:
 @DATA
 @click.argument("file", type=click.Path(path_type=Path))
 def restore(data: Path | None, file: Path) -> None:
-    """Restore a backup. The platform must be down; pods may keep running.
+    """Restore a backup to the data directory of the same program. Its server must be down; pods may keep running.
 
     At the next start, pods of workloads in FILE continue, other pods are stopped, and workloads that should be running
     are started. The nodes are those described in FILE. The replaced files are kept. Restore only files you trust: a
@@ -303,10 +339,12 @@ def restore(data: Path | None, file: Path) -> None:
         with locked(data_directory, "restore"):
             made_at, kept = restore_backup(data_directory, file)
     when = f"{made_at.astimezone():%Y-%m-%d %H:%M:%S}"
-    click.echo(f"Restored the backup of {when} to {data_directory.root}. Start the server: fairpool up")
-    click.echo(
-        "Users, passwords, tokens and access rules are those of the backup: again remove what was removed since then.",
-        err=True,
-    )
+    program = data_directory.program
+    click.echo(f"Restored the backup of {when} to {data_directory.root}. Start the server: fairpool {program}")
+    if program != CLUSTER:
+        click.echo(
+            "Users, passwords, tokens and access rules are those of the backup: again remove what was removed since.",
+            err=True,
+        )
     for path in kept:
         click.echo(f"The previous version is kept in {path}")

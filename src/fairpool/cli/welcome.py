@@ -93,6 +93,13 @@ def to_try() -> Iterator[str]:
     yield f"  {here('runai')} list"
 
 
+def to_join(server: str) -> Iterator[str]:
+    """How to add a cluster to a control plane."""
+    yield "Add a cluster, if there is none yet:"
+    yield f"  {here('runai-adm')} cluster create NAME --token-file FILE"
+    yield f"  {here('fairpool')} cluster --control {server} --token-file FILE"
+
+
 def here(program: str) -> str:
     """How to call a command: by its name if the shell finds it, else by its path."""
     own = Path(sys.executable).parent / program

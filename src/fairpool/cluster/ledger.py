@@ -10,7 +10,6 @@ One caller at a time, not necessarily always the same thread.
 
 from __future__ import annotations
 
-import gc
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +20,7 @@ from fairpool.cluster.ledger_entry import LedgerContents, LedgerEntry
 from fairpool.cluster.ledger_file import START_ANEW, DiskTrouble, LedgerProblem, connect, refuse_newer, trouble
 from fairpool.cluster.ledger_rows import EVENTS, PODS, SPECS, STATES, organization_text, organization_value
 from fairpool.cluster.ledger_schema import schema_version
+from fairpool.model.bulk_read import without_garbage_collection
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.plain import Unreadable
@@ -32,6 +32,8 @@ LEASE_S = 15
 BUSY_S = 5.0
 EVENTS_MAX = 200_000
 NO_TOKEN = Token(0)
+PARAMETERS = 500
+"""In one statement."""
 
 BEFORE_BEGIN = "before begin"
 BEFORE_COMMIT = "before commit"
@@ -131,7 +133,7 @@ class Ledger:
 
     def load(self) -> LedgerContents:
         """Everything, as of one moment."""
-        with self._reading() as connection, _without_collector():
+        with self._reading() as connection, without_garbage_collection():
             return _contents(connection)
 
     def events(self, after: int, limit: int) -> list[tuple[int, Event]]:
@@ -217,11 +219,13 @@ def _remove(connection: sqlite3.Connection, entry: LedgerEntry) -> None:
 
 
 def _forget(connection: sqlite3.Connection, forgotten: tuple[PodId, ...]) -> None:
-    for pod in forgotten:
-        row = connection.execute("SELECT phase FROM pods WHERE id = ?", (pod,)).fetchone()
-        # None: forgotten before, or dropped with its workload.
-        assert row in (None, (PodPhase.ENDED,)), f"{pod} is {row[0]}: only what has ended can be forgotten"
-    connection.executemany(PODS.delete, [(pod,) for pod in forgotten])
+    if not forgotten:
+        return
+    connection.executemany(f"{PODS.delete} AND phase = '{PodPhase.ENDED}'", [(pod,) for pod in forgotten])
+    for first in range(0, len(forgotten), PARAMETERS):
+        some = forgotten[first : first + PARAMETERS]
+        kept = connection.execute(f"SELECT id, phase FROM pods WHERE id IN ({', '.join('?' * len(some))})", some)
+        assert (left := kept.fetchone()) is None, f"{left[0]} is {left[1]}: only what has ended can be forgotten"
 
 
 def _write_events(connection: sqlite3.Connection, entry: LedgerEntry, events_max: int) -> None:
@@ -256,15 +260,3 @@ def _contents(connection: sqlite3.Connection) -> LedgerContents:
         events_through=events_through,
         dropped_events=dropped_events,
     )
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Pod records form no reference cycles; searching 80 000 of them would take longer than reading them."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from fairpool.api.clusters import EventReport, PullAnswer
-from fairpool.cluster.control_link import ControlLink
+from fairpool.cluster.control_link import Link
 from fairpool.cluster.cycle import CycleInput, cycle
 from fairpool.cluster.history import Event
 from fairpool.cluster.ledger import DiskTrouble, LeaseLost, Ledger
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.pending_reports import PendingReports
 from fairpool.cluster.planning import SnapshotHook
+from fairpool.cluster.report_queue import PIECE_ROWS, Acknowledged, Offered
 from fairpool.engines.port import Engine, EngineUnreachable, Fenced
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
 from fairpool.model.observation import (
@@ -53,7 +54,7 @@ class Loop:
         self,
         ledger: Ledger,
         engine: Engine,
-        link: ControlLink,
+        link: Link,
         clock: Callable[[], Instant],
         *,
         holder: str = "loop",
@@ -83,22 +84,25 @@ class Loop:
         # Tokens of a new ledger start at the current time: a lost ledger may have issued any below that, and orders
         # with them may still be on their way.
         self.token = ledger.acquire(holder, now, at_least=Token(now if self._ledger_was_new else 0))
-        self._load()
         self._pending = PendingReports()
+        self._load()
         self._answers: dict[PodId, OrderResult] = {}
         self._run_again = True
         self._retry_at: Instant | None = None
         self._renewed_at = now
         self._last_now = now
         self._acknowledged: int | None = None
-        self._has_events = True
-        """The ledger may have undelivered events."""
+        self._events_offered = 0
+        """The last event that the link has got."""
 
     def run_cycle(self) -> bool:
         """Run one cycle. False: there was nothing to do."""
         now = self._clock()
         self.trouble = ""
         try:
+            self._take_acknowledged(self._link.collect())
+            if self._link.fenced_by is not None and self._link.fenced_by > self.token:
+                self._take_higher_token(now, self._link.fenced_by)
             observation = self._observe(now)
             self._on_step("observed")
             pulled = self._link.pull(now, self.cache.cursor or Revision(0))
@@ -131,7 +135,7 @@ class Loop:
 
     def next_wake(self) -> Instant | None:
         """When to run the next cycle; None: when something happens."""
-        if self._run_again or self._answers or self.cache.to_clean_up:
+        if self._run_again or self._answers or self.cache.to_clean_up or self._has_events_to_offer:
             return Instant(0)
         moments = [
             self.cache.next_wake(),
@@ -165,6 +169,7 @@ class Loop:
         self.token = self._ledger.acquire(self._holder, now, at_least=highest)
         if self.cache.cursor is not None:
             self._ledger.start_over(self.token, now)
+        self._pending.changed_reports |= self.cache.reports.keys()
         self._load()
 
     def _load(self) -> None:
@@ -218,7 +223,6 @@ class Loop:
         if self.cache.cursor is None and pulled is not None:
             entry = replace(entry, heard_events=pulled.heard_events)
         self._ledger.record(entry, self.token, now)  # from here on a crash loses nothing
-        self._has_events |= bool(entry.events)
         self._events_recorded = max(self._events_recorded, entry.heard_events or 0) + len(entry.events)
         self._renewed_at = now
         if self._on_event is not None:
@@ -276,31 +280,40 @@ class Loop:
         return False
 
     def _report_state(self, now: Instant) -> None:
-        cache = self.cache
-        pushed = self._link.push(
+        """Leave what is to be told with the link."""
+        pending, cache = self._pending, self.cache
+        changed, pending.changed_reports = pending.changed_reports, set()
+        self._link.report(
             now,
             self.token,
-            workloads=cache.reports,
-            changed=self._pending.changed_reports,
-            gone=cache.gone,
-            nodes=self._pending.nodes(cache),
-            queues=self._pending.queues(cache),
-            events=self._events,
+            Offered(
+                workloads={each: cache.reports.get(each) for each in sorted(changed)},
+                gone=cache.gone,
+                nodes=pending.nodes(cache),
+                queues=pending.queues(cache),
+                events=self._next_events(),
+            ),
         )
-        self._pending.changed_reports = set()
-        if self._link.fenced_by is not None:
-            self._take_higher_token(now, self._link.fenced_by)
-        if pushed is None:
-            return
-        if pushed.events_through is not None:
-            self._acknowledged = pushed.events_through
-        cache.acknowledge(pushed.workloads)
+        self._take_acknowledged(self._link.collect())
 
-    def _events(self, after: int, limit: int) -> list[EventReport]:
-        if not self._has_events:
+    def _take_acknowledged(self, acknowledged: Acknowledged) -> None:
+        if acknowledged.events_through is not None:
+            self._acknowledged = acknowledged.events_through
+        self.cache.acknowledge(acknowledged.workloads)
+
+    @property
+    def _has_events_to_offer(self) -> bool:
+        """Whether the ledger has events that the link has not got, and the link has room for them."""
+        is_delayed = self._report_at is not None
+        return (
+            self._events_offered < self._events_recorded and self._link.events_waiting < PIECE_ROWS and not is_delayed
+        )
+
+    def _next_events(self) -> list[EventReport]:
+        if self._events_offered >= self._events_recorded or self._link.events_waiting >= PIECE_ROWS:
             return []
-        events = self._ledger.events(after, limit)
-        self._has_events = bool(events)
+        events = self._ledger.events(self._events_offered, 2 * PIECE_ROWS)
+        self._events_offered = events[-1][0] if events else self._events_recorded
         return [
             EventReport(
                 number=number,

@@ -148,7 +148,7 @@ class StartupFailed(Exception):
 
 
 async def prepare(plane: Plane, passwords: Passwords) -> bool:
-    """Create what every installation has: an administrator, a department, a pool, a cluster, perhaps a project.
+    """Create what every installation has: an administrator, a department, a pool, perhaps a cluster and a project.
 
     True: a first password was configured but is ignored, because the account has one already.
     """
@@ -156,7 +156,7 @@ async def prepare(plane: Plane, passwords: Passwords) -> bool:
 
     def unit(connection: Connection) -> None:
         organization.make_first_organization(plane, connection)
-        if not cluster_store.all_clusters(connection):
+        if plane.settings.cluster_name and not cluster_store.all_clusters(connection):
             clusters.add_cluster(plane, connection, ClusterRequest(name=plane.settings.cluster_name))
             if plane.settings.first_project:
                 projects.make_first_project(plane, connection)

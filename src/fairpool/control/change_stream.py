@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from fairpool.control.change_feed import FeedEntry, entries_after
-from fairpool.control.discretion import told_to
+from fairpool.control.discretion import redacted_for
 from fairpool.control.guard import identify
 from fairpool.control.plane import Caller, Places, Plane
 from fairpool.control.rbac import Action
@@ -97,7 +97,7 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
             text, sent_through = await plane.read(_text_after(plane, caller, sent_through))
         if text:
             listening.cancel()
-            yield await told_to(plane, caller, text)
+            yield await redacted_for(plane, caller, text)
             continue
         if not await plane.notifier.wait(listening, plane.settings.keep_alive_s):
             yield ": still here\n\n"

@@ -1,12 +1,14 @@
 """Pull and push of clusters: what is desired is pulled from here, what is observed is pushed to here.
 
-A pull is held until something that was declared changes, at most 20 s; a push is taken in once, whole or not at all.
+A pull is held until something that was declared changes, at most 20 s. A push is a report or a piece of one; it is
+taken in by `report_intake.py`, in slices, because nothing may keep the event loop busy for long.
 A cluster is known by its token, and neither reads nor writes rows of another. The loop of the same process calls
 `pulled` and `pushed` directly; simulations, which have no event loop, call `pull_now` and `push_now`.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from starlette.requests import Request
@@ -14,25 +16,21 @@ from starlette.responses import Response
 
 from fairpool.api import clusters as link
 from fairpool.api.declarations import OrganizationWire
-from fairpool.api.message import read
+from fairpool.api.message import PREVIOUS, VERSION, read
 from fairpool.api.problems import item as problem_item
-from fairpool.control import declarations
-from fairpool.control.closed_pods import close_ended, is_better_known
 from fairpool.control.clusters import known_cluster
 from fairpool.control.organization import organization_of
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import Refused
-from fairpool.control.removal import remove_project
+from fairpool.control.refusal import Refused, refused
+from fairpool.control.report_intake import SLICE_S, ReportIntake
 from fairpool.control.routes import Routes
 from fairpool.control.store import changes
 from fairpool.control.store import clusters as store
-from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.workload_documents import declaration_of, report_of
-from fairpool.model.ids import SECOND_MS, Instant, Revision, Token, WorkloadId
-from fairpool.model.lifecycle import PodPhase
+from fairpool.model.ids import SECOND_MS, Revision, Token, WorkloadId
 
 routes = Routes("clusters")
 
@@ -55,11 +53,19 @@ NOTED_WITH_NEWS, NOTED_WITHOUT = 1 / 2, 1 / 6
     body_max_bytes=64 * 1024,
 )
 async def pull(plane: Plane, caller: Caller, body: link.PullRequest) -> Response:
-    answer = await pulled(plane, caller.id, Revision(body.after), body.wait_s)
-    return Response(answer.to_json(), media_type="application/json")
+    if body.version < PREVIOUS:
+        raise refused(
+            422,
+            "wire.version",
+            f"this cluster speaks protocol version {body.version}, the control plane {PREVIOUS} and {VERSION}",
+            "upgrade the cluster to the release of its control plane",
+        )
+    version = min(body.version, VERSION)
+    answer = await pulled(plane, caller.id, Revision(body.after), body.wait_s, version)
+    return Response(answer.to_json(version), media_type="application/json")
 
 
-async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float) -> link.PullAnswer:
+async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float, version: int = VERSION) -> link.PullAnswer:
     """What changed after a revision, waiting a while for something to change."""
     deadline = plane.now() + int(min(wait_s, plane.settings.pull_wait_s) * SECOND_MS)
     while True:
@@ -147,148 +153,27 @@ def _desired(connection: Connection, rows: list[Any]) -> list[link.DesiredWorklo
     summary="Report the state of a cluster (called by clusters)",
     request_body=link.PushReport,
     answer=link.PushAnswer,
-    body_max_bytes=256 * 1024 * 1024,  # a report grows with the cluster
+    body_max_bytes=256 * 1024 * 1024,  # clusters of the previous version do not report in pieces
 )
 async def push(request: Request, plane: Plane, caller: Caller) -> Response:
     report = read(link.PushReport, await request.body())
     if isinstance(report, list):
         raise Refused(422, [problem_item(each) for each in report])
     answer = await pushed(plane, caller.id, report)
-    return Response(answer.to_json(), media_type="application/json")
+    return Response(answer.to_json(report.version), media_type="application/json")
 
 
 async def pushed(plane: Plane, cluster: str, report: link.PushReport) -> link.PushAnswer:
-    """Take in a report; when this returns, it survives a power cut."""
-    return await plane.write(lambda connection: take_in(plane, connection, cluster, report))
+    """Take in a report; when this returns, it survives a power cut. One after the other of each cluster."""
+    async with plane.report_locks.setdefault(cluster, asyncio.Lock()):
+        intake = ReportIntake(plane, cluster, report, slice_s=SLICE_S)
+        while (answer := await plane.write(intake.go_on)) is None:
+            pass
+        return answer
 
 
 def push_now(plane: Plane, cluster: str, report: link.PushReport) -> link.PushAnswer:
     """The same without an event loop."""
-    return plane.database.write_now(lambda connection: take_in(plane, connection, cluster, report))
-
-
-def take_in(plane: Plane, connection: Connection, cluster: str, report: link.PushReport) -> link.PushAnswer:
-    """Take in a report, unless a later one has come before it."""
-    known = known_cluster(connection, cluster)
-    now = plane.now()
-    if known.report_token is not None and (report.token, report.number) <= (known.report_token, known.report_number):
-        store.heard_at(connection, cluster, now)
-        return _answer(known.report_token, known.report_number, known.events_through, known.unsure, taken=False)
-    _take_workloads(plane, connection, cluster, report)
-    _take_nodes(plane, connection, cluster, report)
-    if report.whole:
-        store.drop_queues(connection, cluster)
-    for queue in report.queues:
-        store.set_queue(connection, cluster, queue)
-    for pool, name in report.queues_gone:
-        store.drop_queue(connection, cluster, pool, name)
-    close_ended(connection, cluster, store.add_events(connection, cluster, report.events))
-    _drop_gone(plane, connection, cluster, report)
-    through = max([known.events_through, *(event.number for event in report.events)])
-    unsure = not report.whole and (
-        known.report_token is None
-        or known.unsure
-        or known.report_token != report.token
-        or known.report_number < report.after
-    )
-    store.change_cluster(
-        connection,
-        cluster,
-        report_token=report.token,
-        report_number=report.number,
-        events_through=through,
-        unsure=unsure,
-        heard_at=now,
-    )
-    return _answer(report.token, report.number, through, unsure, taken=True)
-
-
-def _answer(token: int, number: int, through: int, unsure: bool, *, taken: bool) -> link.PushAnswer:
-    return link.PushAnswer(token=Token(token), number=number, taken=taken, events_through=through, want_whole=unsure)
-
-
-def _take_workloads(plane: Plane, connection: Connection, cluster: str, report: link.PushReport) -> None:
-    found = workload_store.some(connection, [each.id for each in report.workloads])
-    for each in report.workloads:
-        row = found.get(each.id)
-        # What is gone here stays gone, until the cluster has heard of it; and no cluster reports another's work.
-        if row is None or not _is_for(row, cluster):
-            continue
-        document = each.to_json()
-        if document != row.report:  # else it is repeated, as in a whole report
-            _take_workload(plane, connection, row, each, document, report.at)
-    if report.whole:
-        for row in workload_store.unheard(connection, cluster, {each.id for each in report.workloads}):
-            declarations.observe(plane, connection, row, None, None)
-
-
-def _take_workload(
-    plane: Plane, connection: Connection, row: Any, each: link.WorkloadReport, document: str, at: Instant
-) -> None:
-    known = workload_store.known_pods(connection, row.id)
-    for pod in each.pods:
-        before = known.get(pod.id)
-        same_phase = before is not None and before.phase == pod.phase.value
-        if same_phase and pod.phase is PodPhase.ENDED and is_better_known(connection, pod.id, pod.node):
-            continue
-        pod_document = pod.to_json()
-        if before is not None and before.document == pod_document:
-            continue
-        values: dict[str, Any] = {
-            "id": pod.id,
-            "workload": row.id,
-            "pod_index": pod.index,
-            "incarnation": pod.incarnation,
-            "phase": pod.phase.value,
-            "document": pod_document,
-            "since": before.since if before is not None and same_phase else at,
-        }
-        if before is None:
-            values["created_at"] = at
-        workload_store.set_pod(connection, before is not None, values)
-    if each.run == row.run or row.run < each.run:
-        declarations.observe(plane, connection, row, each, document)
-
-
-def _take_nodes(plane: Plane, connection: Connection, cluster: str, report: link.PushReport) -> None:
-    left: set[str] = set(report.nodes_gone)
-    known: dict[str, str] = {}
-    if report.whole:
-        known = store.node_documents(connection, cluster)
-        left |= known.keys()
-    for node in report.nodes:
-        document = node.to_json()
-        if known.get(node.name) != document:
-            revision = _node_changed(plane, connection, node.name, "observed")
-            store.set_node(connection, cluster, node.name, document, revision)
-    for name in sorted(left - {node.name for node in report.nodes}):
-        store.drop_node(connection, cluster, name)
-        _node_changed(plane, connection, name, "gone")
-
-
-def _node_changed(plane: Plane, connection: Connection, name: str, verb: str) -> int:
-    kept = plane.settings.changes_kept
-    return changes.record(connection, "node", name, verb, plane.now(), declared=False, kept=kept)
-
-
-def _drop_gone(plane: Plane, connection: Connection, cluster: str, report: link.PushReport) -> None:
-    """Nothing is left of these; one that was resumed meanwhile is wanted again and stays."""
-    now = plane.now()
-    found = workload_store.some(connection, [each.id for each in report.gone])
-    for each in report.gone:
-        row = found.get(each.id)
-        if row is None or not _is_for(row, cluster) or row.run != each.run:
-            continue
-        declarations.forget(plane, connection, row)
-        _finish_project(plane, connection, row.project, now)
-
-
-def _finish_project(plane: Plane, connection: Connection, name: str, now: Instant) -> None:
-    """A project that was deleted while work was in it goes with the last of it."""
-    project = organization_store.project(connection, name)
-    if project is None or project.phase != "Deleting" or workload_store.projects_with_work(connection, name):
-        return
-    kept = plane.settings.changes_kept
-    revision = changes.record(connection, "project", name, "deleted", now, project=name, kept=kept)
-    remove_project(plane, connection, name, revision)
-    plane.forget_callers_when_committed()
+    answer = plane.database.write_now(ReportIntake(plane, cluster, report).go_on)
+    assert answer is not None
+    return answer

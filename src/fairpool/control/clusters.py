@@ -37,6 +37,16 @@ async def clusters(plane: Plane, caller: Caller, offset: Offset = 0, limit: Limi
 
 
 @routes.get(
+    "/api/v1/cluster",
+    action=Action.LINK,
+    answer=wire.ClusterAnswer,
+    summary="Get the cluster that the token belongs to (called by clusters)",
+)
+async def calling_cluster(plane: Plane, caller: Caller) -> wire.ClusterAnswer:
+    return _cluster(plane, await plane.read(lambda connection: known_cluster(connection, caller.id)))
+
+
+@routes.get(
     "/api/v1/clusters/{cluster_id}", action=Action.CLUSTER_READ, answer=wire.ClusterAnswer, summary="Get a cluster"
 )
 async def cluster(cluster_id: str, plane: Plane, caller: Caller) -> Response:
@@ -71,6 +81,38 @@ async def create_cluster(request: Request, plane: Plane, caller: Caller, body: w
         )
 
     return await plane.perform(request, caller, unit)
+
+
+@routes.post(
+    "/api/v1/clusters/{cluster_id}/token",
+    action=Action.CLUSTER_WRITE,
+    answer=wire.NewCluster,
+    status=201,
+    summary="Make a new token for a cluster; its earlier tokens are revoked",
+)
+async def renew_token(cluster_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
+    caller.require(Action.CLUSTER_WRITE)
+
+    def unit(connection: Connection) -> ActionResult:
+        row = known_cluster(connection, cluster_id)
+        if row.id == plane.cluster_beside:
+            what = f"cluster {row.name} runs in the process of its control plane and needs no token"
+            raise refused(412, "cluster.is_here", what, "add another cluster with `runai-adm cluster create NAME`")
+        made = _cluster(plane, row)
+        token = new_cluster_token(plane, connection, row.id)
+        return ActionResult(
+            body=wire.NewCluster(**made.model_dump(), token=token),
+            kept=made,
+            status=201,
+            action="update",
+            entity_type="cluster",
+            entity_id=row.id,
+            entity_name=row.name,
+        )
+
+    answer = await plane.perform(request, caller, unit)
+    plane.forget_callers()
+    return answer
 
 
 @routes.put(
@@ -127,6 +169,11 @@ async def delete_cluster(cluster_id: str, request: Request, plane: Plane, caller
         return ActionResult(action="delete", entity_type="cluster", entity_id=row.id, entity_name=row.name)
 
     return await plane.perform(request, caller, unit)
+
+
+async def cluster_states(plane: Plane) -> list[wire.ClusterAnswer]:
+    """All clusters, the oldest first."""
+    return [_cluster(plane, row) for row in await plane.read(store.all_clusters)]
 
 
 async def cluster_beside(plane: Plane) -> wire.ClusterAnswer:

@@ -12,7 +12,7 @@ from fairpool.model import mentions
 MARK = mentions.MARK.encode()
 
 
-async def told_to(plane: Plane, caller: Caller | None, body: bytes) -> bytes:
+async def redacted_for(plane: Plane, caller: Caller | None, body: bytes) -> bytes:
     """A text as one caller may read it."""
     if MARK not in body:
         return body
@@ -27,10 +27,10 @@ async def told_to(plane: Plane, caller: Caller | None, body: bytes) -> bytes:
     ).encode()
 
 
-async def answer_told_to(plane: Plane, caller: Caller | None, response: Response) -> Response:
+async def redacted_response(plane: Plane, caller: Caller | None, response: Response) -> Response:
     """An answer as one caller may read it; streams see to that themselves."""
     body = getattr(response, "body", b"")
     if MARK in body:
-        response.body = await told_to(plane, caller, bytes(body))
+        response.body = await redacted_for(plane, caller, bytes(body))
         response.headers["content-length"] = str(len(response.body))
     return response

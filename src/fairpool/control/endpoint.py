@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from fairpool.api import wire
-from fairpool.control.discretion import MARK, answer_told_to
+from fairpool.control.discretion import MARK, redacted_response
 from fairpool.control.guard import guard
 from fairpool.control.plane import plane_of
 from fairpool.control.rbac import Action
@@ -46,7 +46,7 @@ class Endpoint:
         request = Request(scope, receive, send)
         response = await self._response(request)
         if MARK in getattr(response, "body", b""):
-            response = await answer_told_to(plane_of(request), getattr(request.state, "caller", None), response)
+            response = await redacted_response(plane_of(request), getattr(request.state, "caller", None), response)
         await response(scope, receive, send)
 
     async def _response(self, request: Request) -> Response:

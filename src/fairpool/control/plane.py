@@ -5,6 +5,7 @@ An audited action is one transaction: the change, its line in the audit log, and
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import time
@@ -143,6 +144,8 @@ class Plane:
     """The cluster whose loop runs in this process, if one does."""
     pools: dict[str, tuple[object, dict[str, tuple[Node, ...]]]] = field(default_factory=dict)
     """By cluster: its nodes by pool, and the state of the tables that they were read from."""
+    report_locks: dict[str, asyncio.Lock] = field(default_factory=dict)
+    """By cluster: held while one of its reports is taken in."""
 
     def __post_init__(self) -> None:
         self.change_feed = ChangeFeedCache(self.rendered)

@@ -84,7 +84,7 @@ async def live_snapshot(
 async def what_if(cluster_id: str, plane: Plane, caller: Caller, body: wire.WhatIfRequest) -> wire.WhatIfAnswer:
     """Nothing is changed."""
     cluster = await _cluster(plane, caller, cluster_id)
-    return await _told(plane, cluster, body.question(), wire.WhatIfAnswer)
+    return await _answer_or_refusal(plane, cluster, body.question(), wire.WhatIfAnswer)
 
 
 @routes.get(
@@ -95,7 +95,7 @@ async def what_if(cluster_id: str, plane: Plane, caller: Caller, body: wire.What
 )
 async def past_cycles(cluster_id: str, plane: Plane, caller: Caller) -> wire.PastCyclePage:
     cluster = await _cluster(plane, caller, cluster_id)
-    return await _told(plane, cluster, wire.PastCycles(), wire.PastCyclePage)
+    return await _answer_or_refusal(plane, cluster, wire.PastCycles(), wire.PastCyclePage)
 
 
 async def _cluster(plane: Plane, caller: Caller, name: str) -> str:
@@ -105,7 +105,7 @@ async def _cluster(plane: Plane, caller: Caller, name: str) -> str:
     return str(row.id)
 
 
-async def _told(plane: Plane, cluster: str, question: wire.Question, kind: type[A]) -> A:
+async def _answer_or_refusal(plane: Plane, cluster: str, question: wire.Question, kind: type[A]) -> A:
     try:
         return await _answer(plane, cluster, question, kind, PLANNING_S)
     except PodAccessError as error:

@@ -62,7 +62,7 @@ class Settings:
     """How long the answer to a call is kept for its Idempotency-Key."""
     retention: Retention = Retention()
     cluster_name: str = "local"
-    """The cluster of a new installation."""
+    """The cluster of a new installation; empty: none, an administrator adds them."""
     now: Callable[[], Instant] | None = None
     """The clock; None: this machine's."""
 

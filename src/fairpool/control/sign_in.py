@@ -33,7 +33,7 @@ from fairpool.model.ids import SECOND_MS
 
 routes = Routes("access")
 
-LIVES = (preferences.ACCESS_TOKEN, preferences.REFRESH_TOKEN)
+LIFETIMES = (preferences.ACCESS_TOKEN, preferences.REFRESH_TOKEN)
 TOO_MANY = 429
 UNAVAILABLE = 503
 REFRESH = ("refresh", store.SPENT)
@@ -266,8 +266,8 @@ def new_tokens(connection: Connection, plane: Plane, caller: Caller, family: str
     token, refresh = "fpa_" + secrets.token_urlsafe(32), "fpr_" + secrets.token_urlsafe(32)
     now = plane.now()
     store.drop_expired(connection, now)
-    lives_s = [preferences.chosen(plane.settings, connection, key) for key in LIVES]
-    for each, kind, life_s in zip((token, refresh), ("access", "refresh"), lives_s, strict=True):
+    lifetimes_s = [preferences.chosen(plane.settings, connection, key) for key in LIFETIMES]
+    for each, kind, lifetime_s in zip((token, refresh), ("access", "refresh"), lifetimes_s, strict=True):
         store.add_token(
             connection,
             digest_of(each),
@@ -276,9 +276,9 @@ def new_tokens(connection: Connection, plane: Plane, caller: Caller, family: str
             subject_id=caller.id,
             subject_type=caller.kind,
             now=now,
-            expires_at=now + life_s * SECOND_MS,
+            expires_at=now + lifetime_s * SECOND_MS,
         )
-    return wire.TokenAnswer(access_token=token, refresh_token=refresh, expires_in=lives_s[0])
+    return wire.TokenAnswer(access_token=token, refresh_token=refresh, expires_in=lifetimes_s[0])
 
 
 def _line(request: Request, plane: Plane, caller: Caller, result: str, action: str = "sign-in") -> dict[str, object]:

@@ -110,7 +110,7 @@ async def submit(
     held = await find_upload(plane, workdir.upload) if workdir is not None else None
     upload = held.upload if held is not None else None
 
-    def prepared(connection: Connection) -> Prepared:
+    def prepared(connection: Connection) -> Admitted:
         project = organization_store.project(connection, body.project_id)
         if project is None or not caller.may(Action.WORKLOAD_SUBMIT, project.name, project.department):
             raise _no_project(caller, body.project_id)
@@ -126,7 +126,7 @@ async def submit(
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class Admitted:
     """A workload that is admitted and not stored yet."""
 
     body: workload_spec.SubmitAny
@@ -136,7 +136,7 @@ class Prepared:
     """Other columns of its row."""
 
 
-async def _tried(plane: Plane, prepared: Prepared) -> Response:
+async def _tried(plane: Plane, prepared: Admitted) -> Response:
     """What submitting it would answer, and whether it would start now."""
     row = declarations.new_row(prepared.spec, prepared.declaration, **prepared.values, revision=0) | {"id": ""}
     text = items.detail_text(SimpleNamespace(**row))
@@ -156,7 +156,7 @@ def _prepared(
     body: workload_spec.SubmitAny,
     project: Any,
     upload: Upload | None,
-) -> Prepared:
+) -> Admitted:
     name = _name(connection, body, project.name)
     body = claims.named(connection, body, name, project.name)
     spec = _admitted(plane, connection, caller, body, name, project, upload)
@@ -172,10 +172,10 @@ def _prepared(
         "cluster": cluster,
         "submitted_by": caller.name,
     }
-    return Prepared(body, spec, declaration, values)
+    return Admitted(body, spec, declaration, values)
 
 
-def _declared(plane: Plane, connection: Connection, prepared: Prepared) -> ActionResult:
+def _declared(plane: Plane, connection: Connection, prepared: Admitted) -> ActionResult:
     spec = prepared.spec
     row = declarations.declare(plane, connection, spec, prepared.declaration, **prepared.values)
     claims.make(connection, prepared.body, spec.project, prepared.values["submitted_by"], spec.created_at)
@@ -318,7 +318,7 @@ async def update_inference(
 ) -> Response:
     """Replaces the fields in `spec`; the others stay as they are."""
 
-    def admitted(connection: Connection) -> Readmitted:
+    def admitted(connection: Connection) -> AdmittedChange:
         row = operable(connection, caller, workload_id, workload_spec.Kind.INFERENCE)
         check_match(request, row.revision)
         return _readmitted(plane, connection, caller, body, row)
@@ -336,7 +336,7 @@ async def update_inference(
 
 
 @dataclass(frozen=True, slots=True)
-class Readmitted:
+class AdmittedChange:
     """A workload with changes that are admitted and not stored yet."""
 
     row: Any
@@ -347,7 +347,7 @@ class Readmitted:
 
 def _readmitted(
     plane: Plane, connection: Connection, caller: Caller, body: workload_spec.InferenceUpdate, row: Any
-) -> Readmitted:
+) -> AdmittedChange:
     before = declaration_of(row)
     said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
     merged = claims.as_existing(before.request) | said
@@ -377,10 +377,10 @@ def _readmitted(
     spec = admission.admit(again, context, workload_id=spec_before.id, name=row.name, now=spec_before.created_at)
     if isinstance(spec, list):
         raise Refused(422, spec)
-    return Readmitted(row, before, again, replace(spec, want=spec_before.want, run=spec_before.run))
+    return AdmittedChange(row, before, again, replace(spec, want=spec_before.want, run=spec_before.run))
 
 
-def _redeclared(plane: Plane, connection: Connection, found: Readmitted) -> ActionResult:
+def _redeclared(plane: Plane, connection: Connection, found: AdmittedChange) -> ActionResult:
     row, before = found.row, found.before
     declaration = items.declaration(found.again, found.spec, pod_host=plane.settings.pod_host)
     declaration = declaration.model_copy(update={"source": before.source, "suspensions": before.suspensions})

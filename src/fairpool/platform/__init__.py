@@ -1,5 +1,6 @@
-"""The platform on one machine: control plane, scheduling loop and local engine in one process on one data directory.
+"""The server programs: control plane and cluster in one process (`assembly.py`), or as two programs
+(`control_program.py`, `cluster_program.py`), made of the same parts.
 
-`assembly.py` starts and stops them. Everything else here is what such a process needs: a directory, an address, nodes,
-a thread for the loop, and a socket for the administrator's commands.
+Everything else here is what such a process needs: a directory, an address, nodes, a thread for the loop, and a socket
+for the administrator's commands.
 """

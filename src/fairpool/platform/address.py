@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairpool.model.problem import Problem
@@ -28,10 +28,16 @@ class Address:
 
     host: str
     port: int
+    scheme: str = "http"
 
     @property
     def url(self) -> str:
-        return f"http://{self.bracketed}:{self.port}"
+        return f"{self.scheme}://{self.place}"
+
+    @property
+    def place(self) -> str:
+        """`HOST:PORT`, as it is written for `--listen`."""
+        return f"{self.bracketed}:{self.port}"
 
     @property
     def bracketed(self) -> str:
@@ -39,21 +45,24 @@ class Address:
         return f"[{self.host}]" if ":" in self.host else self.host
 
 
-def read_address(text: str) -> Address | Problem:
+def read_address(text: str, default: str = DEFAULT) -> Address | Problem:
     """`HOST:PORT`, `[HOST]:PORT` for IPv6, or one of the two alone."""
-    default_host, _, default_port = DEFAULT.partition(":")
+    default_host, _, default_port = default.partition(":")
     host, colon, port = text.strip().rpartition(":")
     if not colon:
         host, port = (default_host, port) if port.isdecimal() else (port, default_port)
     host = host.removeprefix("[").removesuffix("]") or default_host
     if not port.isascii() or not port.isdecimal() or not 0 <= int(port) <= 65535 or any(map(str.isspace, host)):
-        fix = f"expected HOST:PORT, e.g. {DEFAULT} or [::1]:8080"
+        fix = f"expected HOST:PORT, e.g. {default} or [::1]:{default_port}"
         return Problem("listen.unreadable", f"{text!r} is not a valid address to listen on", fix)
     return Address(host, int(port))
 
 
-def listening_socket(address: Address) -> tuple[socket.socket, Address]:
-    """A bound socket, and its address with the port it got for port 0. Raises `PlatformError`."""
+def listening_socket(address: Address, flag: str = "--listen") -> tuple[socket.socket, Address]:
+    """A bound socket, and its address with the port it got for port 0. Raises `PlatformError`.
+
+    `flag` is the one that the address was given with.
+    """
     try:
         family, _, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
@@ -67,28 +76,28 @@ def listening_socket(address: Address) -> tuple[socket.socket, Address]:
         listener.listen(2048)
     except OSError as error:
         listener.close()
-        raise PlatformError(_not_available(address, error)) from error
-    return listener, Address(address.host, int(listener.getsockname()[1]))
+        raise PlatformError(_not_available(address, error, flag)) from error
+    return listener, replace(address, port=int(listener.getsockname()[1]))
 
 
-def _not_available(address: Address, error: OSError) -> Problem:
+def _not_available(address: Address, error: OSError, flag: str) -> Problem:
     if error.errno == errno.EADDRINUSE:
-        return _taken(address)
+        return _taken(address, flag)
     if error.errno == errno.EADDRNOTAVAIL:
         what = f"{address.host} is not an address of this machine"
-        return Problem("listen.foreign", what, f"use one that is, e.g. --listen {DEFAULT}")
+        return Problem("listen.foreign", what, f"use one that is, e.g. {flag} {DEFAULT}")
     if error.errno in (errno.EACCES, errno.EPERM):
         what = f"this user is not allowed to listen on port {address.port}"
-        return Problem("listen.forbidden", what, f"use a port above 1023, e.g. --listen {DEFAULT}")
+        return Problem("listen.forbidden", what, f"use a port above 1023, e.g. {flag} {DEFAULT}")
     what = f"cannot listen on {address.url}: {(error.strerror or str(error)).lower()}"
-    return Problem("listen.unavailable", what, "choose another address with --listen or FAIRPOOL_LISTEN")
+    return Problem("listen.unavailable", what, f"choose another address with {flag}")
 
 
-def _taken(address: Address) -> Problem:
+def _taken(address: Address, flag: str) -> Problem:
     pid = _listener_pid(address.port)
     process = f"process {pid} ({_name_of(pid)})" if pid is not None else "another process"
     other = Address(address.host, address.port + 1 if address.port < 65535 else 8081)
-    elsewhere = f"choose another port, e.g. --listen {other.host}:{other.port}"
+    elsewhere = f"choose another port, e.g. {flag} {other.place}"
     if _is_fairpool(address):
         what = f"{address.url} is in use by another Fairpool, {process}, with a different data directory"
         return Problem("listen.taken", what, f"use that one, or {elsewhere}")

@@ -24,6 +24,10 @@ from fairpool.platform.directory_lock import LockHolder, lock_holder
 
 READY_S = 120.0
 """A server that cannot start exits, which is noticed at once; a slow one, on a busy machine, gets time."""
+JOIN_S = 5.0
+"""How long a cluster may take to reach its control plane, until it is left waiting for it."""
+CONFIG_FILE = "FAIRPOOL_CONFIG_FILE"
+"""Not for a server in the background: it gets all values as arguments."""
 LEAVE_S = 30.0
 LOOK_S = 0.05
 LAST_GRACE_S = 5.0
@@ -41,12 +45,15 @@ class ServerExited(Exception):
         self.output, self.code = output, code
 
 
-def start(data_directory: DataDirectory, arguments: Sequence[str], stdin: bytes | None = None) -> dict[str, Any]:
-    """Start `fairpool up` in the background, wait until it is ready, and return its status.
+def start(
+    data_directory: DataDirectory, program: str, arguments: Sequence[str], stdin: bytes | None = None
+) -> dict[str, Any]:
+    """Start a server in the background, wait until it is ready, and return its status.
 
-    `stdin` is for secrets, which must not show in a process listing. Raises `PlatformError` or `ServerExited`.
+    A cluster that cannot reach its control plane is left waiting for it. `stdin` is for secrets, which must not show in
+    a process listing. Raises `PlatformError` or `ServerExited`.
     """
-    command = [sys.executable, "-m", "fairpool.cli.main", "up", "--foreground", *arguments]
+    command = [sys.executable, "-m", "fairpool.cli.main", program, "--foreground", *arguments]
     with data_directory.output.open("wb") as output:
         server = subprocess.Popen(
             command,
@@ -54,19 +61,22 @@ def start(data_directory: DataDirectory, arguments: Sequence[str], stdin: bytes 
             stdout=output,
             stderr=output,
             cwd="/",
+            env={name: value for name, value in os.environ.items() if name != CONFIG_FILE},
             start_new_session=True,
         )
     if server.stdin is not None:
         with suppress(BrokenPipeError), server.stdin as line:
             line.write(stdin or b"")
-    until = time.monotonic() + READY_S
-    while time.monotonic() < until:
+    begun = time.monotonic()
+    while time.monotonic() < begun + READY_S:
         code = server.poll()
         if code is not None:
             raise ServerExited(data_directory.output.read_text(encoding="utf-8", errors="replace"), code)
         status = status_of(data_directory)
-        if status is not None and status["pid"] == server.pid and status["is_ready"]:
-            return status
+        if status is not None and status["pid"] == server.pid:
+            is_waiting = bool(status.get("waiting_for")) and time.monotonic() > begun + JOIN_S
+            if status["is_ready"] or is_waiting:
+                return status
         time.sleep(LOOK_S)
     what = f"the server (process {server.pid}) is not ready after {READY_S:g} s"
     raise PlatformError(Problem("up.slow", what, "check `fairpool logs` and `fairpool status`"))

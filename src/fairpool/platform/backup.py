@@ -1,9 +1,9 @@
 """Backup: what users and administrators declared, in one file.
 
-It contains the control plane's database, as of one moment, the description of the nodes, the table of images and that
-of the projects' users. It does not contain what pods wrote (logs, checkpoints, claims), the server's log, and the
-cluster's ledger: a copy of that would know pods that are over and not those that run. After a restore it is built anew,
-from what runs and what is declared.
+Of a whole platform it contains the control plane's database, as of one moment, the description of the nodes, the table
+of images and that of the projects' users; of a control plane the database, and of a cluster the rest. It does not
+contain what pods wrote (logs, checkpoints, claims), the server's log, and the cluster's ledger: a copy of that would
+know pods that are over and not those that run. After a restore it is built anew, from what runs and what is declared.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from fairpool.agent.images import FILE as IMAGES_FILE
 from fairpool.agent.project_users import FILE as USERS_FILE
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
-from fairpool.platform.backup_archive import ABOUT, CONTROL, FORMAT, NODES
-from fairpool.platform.data_directory import DataDirectory, PlatformError
+from fairpool.platform.backup_archive import ABOUT, CONTROL, FORMAT, MEMBERSHIP, NODES
+from fairpool.platform.data_directory import CLUSTER, DataDirectory, PlatformError
 from fairpool.platform.directory_lock import lock_holder
 from fairpool.platform.work_directory import work_directory
 
@@ -41,33 +41,44 @@ def make_backup(data_directory: DataDirectory, file: Path) -> int:
     """
     if (data_directory.restoring / CONTROL).exists():
         what = f"a restore in {data_directory.root} was interrupted; the next start completes it"
-        raise PlatformError(Problem("backup.restoring", what, "start the server first: fairpool up"))
+        fix = f"start the server first: fairpool {data_directory.program}"
+        raise PlatformError(Problem("backup.restoring", what, fix))
     data_directory.require()
-    if not data_directory.control.is_file():
+    has_database = data_directory.program != CLUSTER
+    if has_database and not data_directory.control.is_file():
         raise PlatformError(_nothing(data_directory))
     try:
         with work_directory(file.absolute().parent, BACKUP_PREFIX) as directory:
             copy, partial = directory / CONTROL, directory / "partial"
-            _copy_control(data_directory, copy)
-            if condition.version_of(copy) is None:
-                raise PlatformError(_nothing(data_directory))
-            handle = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-            with os.fdopen(handle, "wb") as raw:
-                with tarfile.open(fileobj=raw, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
-                    _add_about(archive, copy)
-                    archive.add(copy, CONTROL)
-                    small = [(data_directory.machine / name, name) for name in (IMAGES_FILE, USERS_FILE)]
-                    for path, name in (*small, (data_directory.nodes, NODES)):
-                        if path.is_file():
-                            archive.add(path, name)
-                raw.flush()
-                os.fsync(raw.fileno())
+            if has_database:
+                _copy_control(data_directory, copy)
+                if condition.version_of(copy) is None:
+                    raise PlatformError(_nothing(data_directory))
+            _write(data_directory, copy, partial)
             size = partial.stat().st_size
             partial.replace(file)
             sync_directory(file.absolute().parent)
         return size
     except (OSError, sqlite3.Error) as error:
         raise PlatformError(_not_written(data_directory, file, error)) from error
+
+
+def _write(data_directory: DataDirectory, copy: Path, partial: Path) -> None:
+    """The archive, with a copy of the database if there is one."""
+    handle = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    machine = data_directory.machine
+    members = [
+        *((copy, CONTROL), (machine / IMAGES_FILE, IMAGES_FILE), (machine / USERS_FILE, USERS_FILE)),
+        *((data_directory.nodes, NODES), (data_directory.membership, MEMBERSHIP)),
+    ]
+    with os.fdopen(handle, "wb") as raw:
+        with tarfile.open(fileobj=raw, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+            _add_about(archive, data_directory.program, condition.version_of(copy) if copy.exists() else None)
+            for path, name in members:
+                if path.is_file():
+                    archive.add(path, name)
+        raw.flush()
+        os.fsync(raw.fileno())
 
 
 def _nothing(data_directory: DataDirectory) -> Problem:
@@ -100,8 +111,8 @@ def _not_written(data_directory: DataDirectory, file: Path, error: Exception) ->
     return Problem("backup.not_written", what, "choose a file in a writable directory with free space")
 
 
-def _add_about(archive: tarfile.TarFile, copy: Path) -> None:
-    about = {"format": FORMAT, "fairpool": __version__, "at": time.time(), "database": condition.version_of(copy)}
+def _add_about(archive: tarfile.TarFile, program: str, database: str | None) -> None:
+    about = {"format": FORMAT, "fairpool": __version__, "at": time.time(), "program": program, "database": database}
     text = json.dumps(about).encode()
     member = tarfile.TarInfo(ABOUT)
     member.size, member.mode, member.mtime = len(text), 0o600, int(time.time())

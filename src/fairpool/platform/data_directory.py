@@ -11,11 +11,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairpool.agent.durable import write_durably
 from fairpool.agent.images import FILE as IMAGES_FILE
 from fairpool.model.problem import Problem
 
 ROOM_NEEDED_BYTES = 64 * 1024 * 1024
 """What databases and logs may take up on a server that is hardly used."""
+
+
+UP, CONTROL, CLUSTER = "up", "control", "cluster"
+PROGRAMS = (UP, CONTROL, CLUSTER)
+"""The commands that run a server: each has data directories of its own."""
+CONTENTS = {
+    UP: "a whole platform",
+    CONTROL: "a control plane",
+    CLUSTER: "a cluster",
+}
 
 
 class PlatformError(Exception):
@@ -38,6 +49,11 @@ class DataDirectory:
     """The paths in one data directory."""
 
     root: Path
+
+    @property
+    def program_file(self) -> Path:
+        """Which program the directory belongs to."""
+        return self.root / "program"
 
     @property
     def control(self) -> Path:
@@ -66,6 +82,11 @@ class DataDirectory:
         return self.root / "nodes.json"
 
     @property
+    def membership(self) -> Path:
+        """Which cluster of which control plane this is."""
+        return self.root / "cluster.json"
+
+    @property
     def lock(self) -> Path:
         return self.root / "lock"
 
@@ -91,7 +112,37 @@ class DataDirectory:
     @property
     def is_there(self) -> bool:
         """Whether a Fairpool was ever started here, or a backup restored."""
-        return self.control.exists() or (self.restoring / self.control.name).exists()
+        return self.program != ""
+
+    @property
+    def program(self) -> str:
+        """The program that the directory belongs to; empty: none yet."""
+        try:
+            written = self.program_file.read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            written = ""
+        if written in PROGRAMS:
+            return written
+        # Before there were three programs, there was no such file.
+        return UP if self.control.exists() or (self.restoring / self.control.name).exists() else ""
+
+    @property
+    def contents(self) -> str:
+        """What is in it, in words."""
+        return CONTENTS.get(self.program, "no Fairpool data")
+
+    def claim(self, program: str) -> None:
+        """Make it the directory of this program, for a caller that holds its lock. Raises `PlatformError`."""
+        owner = self.program
+        if owner not in ("", program):
+            what = f"the data directory {self.root} holds {self.contents} (of `fairpool {owner}`)"
+            fix = f"run `fairpool {owner}`, or choose another directory with --data"
+            raise PlatformError(Problem("data.other_program", what, fix))
+        if not self.program_file.exists():
+            try:
+                write_durably(self.program_file, f"{program}\n".encode())
+            except OSError as error:
+                raise PlatformError(directory_problem(self.root, error)) from error
 
     def require(self) -> None:
         """For commands on existing data, which create nothing. Raises `PlatformError`."""

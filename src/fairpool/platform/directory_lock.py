@@ -11,8 +11,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 
 from fairpool.model.problem import Problem
-from fairpool.platform.data_directory import DataDirectory, PlatformError, directory_problem
+from fairpool.platform.data_directory import (
+    CLUSTER,
+    CONTROL,
+    PROGRAMS,
+    UP,
+    DataDirectory,
+    PlatformError,
+    directory_problem,
+)
 
+SERVER_NAMES = {UP: "Fairpool", CONTROL: "a control plane", CLUSTER: "a cluster"}
 LOCK_BYTES = 1024
 LOCK_TIMEOUT_S = 0.5
 """A command that only reads the lock holds it for a moment."""
@@ -24,10 +33,14 @@ class LockHolder:
 
     pid: int
     command: str = "up"
-    """`up` for the server; other commands hold the lock for a moment."""
+    """`up`, `control` or `cluster` for a server; other commands hold the lock for a moment."""
     address: str = ""
     version: str = ""
     since_ms: int = 0
+
+    @property
+    def is_server(self) -> bool:
+        return self.command in PROGRAMS
 
 
 def lock_holder(data_directory: DataDirectory) -> LockHolder | None:
@@ -72,11 +85,13 @@ def locked(data_directory: DataDirectory, command: str, version: str = "") -> It
 
 def in_use(data_directory: DataDirectory, holder: LockHolder) -> Problem:
     """The error message for a second process."""
-    if holder.command != "up":
+    if not holder.is_server:
         what = f"`fairpool {holder.command}` is running in {data_directory.root} (process {holder.pid})"
         return Problem("up.busy", what, "wait until it finishes")
     at = f" at {holder.address}" if holder.address else ""
-    what = f"Fairpool is already running{at} (process {holder.pid}, data in {data_directory.root})"
+    what = (
+        f"{SERVER_NAMES[holder.command]} is already running{at} (process {holder.pid}, data in {data_directory.root})"
+    )
     return Problem("up.already", what, "use it, stop it with `fairpool down`, or choose another directory with --data")
 
 

@@ -1,31 +1,39 @@
-"""The cluster in the server's own process: the scheduling loop's thread with its ledger and its link to control."""
+"""A cluster on this machine: engine, access to its pods, disk guard, and the thread of the scheduling loop.
+
+The assembly of `fairpool cluster`, and one half of `fairpool up`. Both pass what connects it to a control plane: the
+same two calls, over HTTP or within the process.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
-from fairpool.cluster.control_link import ControlLink
+from fairpool.api.config_directory import config_directory
+from fairpool.cluster.control_link import ControlPlane
 from fairpool.cluster.cycle_ring import CycleRing
 from fairpool.cluster.ledger import Ledger
+from fairpool.cluster.link_threads import LinkThreads
 from fairpool.cluster.live_snapshots import LiveSnapshots
-from fairpool.cluster.long_poll import LongPoll
 from fairpool.cluster.loop import Loop
 from fairpool.cluster.questions import Questions
-from fairpool.control.clusters import cluster_beside
-from fairpool.control.plane import Plane
 from fairpool.engines.local import LocalEngine
-from fairpool.platform.in_process import InProcessControl
+from fairpool.model.ids import WorkloadId
+from fairpool.model.node import SIMULATED_LABEL
+from fairpool.model.spec import WorkloadSpec
+from fairpool.platform.data_directory import DataDirectory, default_data
+from fairpool.platform.disk_guard import DiskGuard
+from fairpool.platform.local_pod_access import LocalPodAccess
 from fairpool.platform.loop_thread import LoopThread, Waker, note_event, now
+from fairpool.platform.node_set import NodeSet
 
 log = logging.getLogger("fairpool.up")
 
-HOLDER = "fairpool up"
-"""Of the lease. The same for every process on one data directory: its lock makes sure that there is only one."""
 STOP_TIMEOUT_S = 10.0
 CYCLES = "cycles"
 """The directory of past cycles, beside the ledger."""
@@ -33,77 +41,165 @@ REPORT_DELAY_MS = 30
 """A process runs some 10 ms after it was ordered."""
 
 
+class ControlCalls(ControlPlane, Protocol):
+    """Pull and push, which `close` ends from any thread."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPeer:
+    """The control plane, as a cluster is connected to it."""
+
+    cluster: str
+    """The name of the cluster there."""
+    connect: Callable[[], ControlCalls]
+    """Another connection, for another thread."""
+
+
 @dataclass(slots=True)
-class LocalCluster:
+class Scheduling:
     """The scheduling loop and what it needs."""
 
     ledger: Ledger
     waker: Waker
-    long_poll: LongPoll
-    calls: tuple[InProcessControl, InProcessControl]
+    link: LinkThreads
+    pulls: ControlCalls
+    pushes: ControlCalls
     loop_thread: LoopThread
-    is_stuck: bool = False
-    """Its thread has not ended: nothing that it may still use can be closed."""
+
+    def start(self) -> None:
+        self.link.open()
+        self.loop_thread.start()
+
+    def stop(self) -> bool:
+        """Blocks; an in-process control plane must still be running. Pods are not affected.
+
+        False: its thread has not ended, so nothing that it may still use can be closed.
+        """
+        self.pulls.close()  # ends the pull that is held
+        if not self.loop_thread.stop(STOP_TIMEOUT_S):
+            log.error("the scheduling loop did not finish within %g s; exiting without it", STOP_TIMEOUT_S)
+            return False
+        self.pushes.close()
+        self.link.close(STOP_TIMEOUT_S)
+        self.ledger.close()
+        self.waker.close()
+        return True
+
+
+class LocalCluster:
+    """A cluster whose pods are processes of this machine. The engine adopts pods that run already."""
+
+    def __init__(
+        self, data_directory: DataDirectory, node_set: NodeSet, *, disk_reserve_bytes: int, hidden: Sequence[Path] = ()
+    ) -> None:
+        """`hidden`: what pods must not see, besides the directories of this program."""
+        self._ledger_file = data_directory.ledger
+        self.engine = LocalEngine(
+            data_directory.machine,
+            nodes=node_set.nodes,
+            protected=(data_directory.root, config_directory(), default_data(), *hidden),
+        )
+        self.pod_access = LocalPodAccess(self.engine.supervisor)
+        self.disk = DiskGuard(data_directory.reserve, disk_reserve_bytes, self.engine.supervisor)
+        self._scheduling: Scheduling | None = None
+        self._is_stuck = False
+        self._ring = CycleRing(data_directory.ledger.parent / CYCLES)
+        self._live = LiveSnapshots(self._ring.offer)
+        self.questions = Questions(self._live, self._spec_of, now, self._ring)
+
+    def close(self) -> None:
+        """Pods are not affected."""
+        self.disk.stop(STOP_TIMEOUT_S)
+        self.pod_access.close()
+        if not self._is_stuck:
+            self.engine.close()
+
+    @asynccontextmanager
+    async def scheduling(
+        self, control: ControlPeer, holder: str, on_step_down: Callable[[str], None]
+    ) -> AsyncIterator[None]:
+        """Run the scheduling loop; `on_step_down` is called on this event loop if another one has taken over.
+
+        `holder` is the name of the lease's holder, the same for every process on one data directory: its lock makes
+        sure that there is only one.
+        """
+        event_loop = asyncio.get_running_loop()
+        waker = Waker(self.engine.supervisor.wake_descriptors())
+        pulls, pushes = control.connect(), control.connect()
+        link = LinkThreads(pulls, pushes, control.cluster, now, waker.wake)
+        ledger = await asyncio.to_thread(Ledger, self._ledger_file)
+
+        def make_loop() -> Loop:
+            link.start_over()
+            return Loop(
+                ledger,
+                self.engine,
+                link,
+                now,
+                holder=holder,
+                report_delay_ms=REPORT_DELAY_MS,
+                on_event=note_event,
+                on_snapshot=self._live.note,
+            )
+
+        def step_down(why: str) -> None:
+            event_loop.call_soon_threadsafe(on_step_down, why)
+
+        loop_thread = await asyncio.to_thread(LoopThread, make_loop, waker, step_down)
+        self._scheduling = Scheduling(ledger, waker, link, pulls, pushes, loop_thread)
+        self._scheduling.start()
+        self._ring.start()
+        self.disk.start()
+        try:
+            yield
+        finally:
+            self._is_stuck = not await asyncio.to_thread(self._scheduling.stop)
+            await asyncio.to_thread(self._ring.stop, STOP_TIMEOUT_S)
+
+    def _spec_of(self, workload: WorkloadId) -> WorkloadSpec | None:
+        """From any thread: a lookup in a dictionary of immutable values."""
+        return self._scheduling.loop_thread.loop.cache.specs.get(workload) if self._scheduling is not None else None
 
     @property
     def is_settled(self) -> bool:
-        return self.loop_thread.is_settled.is_set()
+        """The loop has run until nothing was left to do, at least once."""
+        return self._scheduling is not None and self._scheduling.loop_thread.is_settled.is_set()
 
-    def start(self) -> None:
-        self.long_poll.open()
-        self.loop_thread.start()
+    @property
+    def is_ready(self) -> bool:
+        return self.is_settled and self._scheduling is not None and self._scheduling.loop_thread.is_alive
 
-    def stop(self) -> None:
-        """Blocks; the control plane must still be running. Pods are not affected."""
-        direct, waiting = self.calls
-        waiting.close()  # ends the pull that is held
-        if not self.loop_thread.stop(STOP_TIMEOUT_S):
-            log.error("the scheduling loop did not finish within %g s; exiting without it", STOP_TIMEOUT_S)
-            self.is_stuck = True
-            return
-        self.long_poll.close(STOP_TIMEOUT_S)
-        direct.close()
-        self.ledger.close()
-        self.waker.close()
+    @property
+    def not_isolated(self) -> str:
+        """Why pods are not isolated from the user who runs the server; empty: they are."""
+        return self.engine.supervisor.unavailable.get("isolation", "")
 
-
-@asynccontextmanager
-async def local_cluster(
-    plane: Plane, engine: LocalEngine, ledger_file: Path, on_step_down: Callable[[str], None]
-) -> AsyncIterator[LocalCluster]:
-    """Run the scheduling loop; `on_step_down` is called on this event loop if another one has taken over."""
-    own = await cluster_beside(plane)
-    event_loop = asyncio.get_running_loop()
-    direct, waiting = (InProcessControl(plane, own.uuid, event_loop) for _ in range(2))
-    waker = Waker(engine.supervisor.wake_descriptors())
-    long_poll = LongPoll(direct, waiting, waker.wake)
-    ledger = await asyncio.to_thread(Ledger, ledger_file)
-    ring = CycleRing(ledger_file.parent / CYCLES)
-    live = LiveSnapshots(ring.offer)
-
-    def make_loop() -> Loop:
-        link = ControlLink(long_poll, own.name)
-        return Loop(
-            ledger,
-            engine,
-            link,
-            now,
-            holder=HOLDER,
-            report_delay_ms=REPORT_DELAY_MS,
-            on_event=note_event,
-            on_snapshot=live.note,
-        )
-
-    def step_down(why: str) -> None:
-        event_loop.call_soon_threadsafe(on_step_down, why)
-
-    loop_thread = await asyncio.to_thread(LoopThread, make_loop, waker, step_down)
-    cluster = LocalCluster(ledger, waker, long_poll, (direct, waiting), loop_thread)
-    plane.pod_access.local_answers = Questions(live, lambda each: loop_thread.loop.cache.specs.get(each), now, ring)
-    ring.start()
-    cluster.start()
-    try:
-        yield cluster
-    finally:
-        await asyncio.to_thread(cluster.stop)
-        await asyncio.to_thread(ring.stop, STOP_TIMEOUT_S)
+    def status(self) -> Mapping[str, Any]:
+        """For `fairpool status`."""
+        assert self._scheduling is not None
+        loop_thread = self._scheduling.loop_thread
+        observation = loop_thread.loop.cache.observation
+        states = [each.state.value for each in observation.pods.values()] if observation is not None else []
+        return {
+            "loop": {
+                "is_alive": loop_thread.is_alive,
+                "trouble": loop_thread.trouble or self.engine.supervisor.trouble,
+                "cycles": loop_thread.turns,
+                "last_cycle_at_ms": loop_thread.turned_at,
+                "last_cycle_ago_s": loop_thread.turned_ago_s,
+            },
+            "nodes": [
+                {
+                    "name": each.node.name,
+                    "gpus": each.node.gpus,
+                    "withheld": list(each.node.gpus_withheld),
+                    "words": each.message,
+                    "is_simulated": each.node.labels.get(SIMULATED_LABEL) == "true",
+                }
+                for each in (observation.nodes.values() if observation is not None else ())
+            ],
+            "disk": self.disk.status,
+            "pods": {state: states.count(state) for state in ("starting", "running", "exited")},
+        }

@@ -15,6 +15,7 @@ from fairpool.control.app import create_app
 from fairpool.control.settings import FIRST_USER, Settings
 from fairpool.control.store.trouble import Unavailable
 from fairpool.model.problem import Problem
+from fairpool.platform.admin_socket import Handler
 from fairpool.platform.data_directory import DataDirectory
 
 FIRST_PROJECT = "demo"
@@ -28,6 +29,10 @@ class OwnerAccess:
     def __init__(self, state: Any, not_isolated: str) -> None:
         """`not_isolated`: why pods are not isolated from the user who runs the server; empty: they are."""
         self._state, self._not_isolated = state, not_isolated
+
+    @property
+    def handlers(self) -> dict[str, Handler]:
+        return {"reset-password": self.reset_password, "welcome": self.welcome}
 
     async def welcome(self, question: Mapping[str, Any]) -> Welcome | Problem:
         """The owner signed in, a link for the browser, and the project that `runai` uses by default."""
@@ -69,7 +74,7 @@ def reset_password_offline(data_directory: DataDirectory, user: str) -> Mapping[
     """Reset a password while no server runs on the directory."""
 
     async def reset() -> Mapping[str, Any] | Problem:
-        app = create_app(Settings(data=data_directory.root))
+        app = create_app(Settings(data=data_directory.root, cluster_name=""))
         async with app.router.lifespan_context(app):
             return await _new_password(app.state, user)
 

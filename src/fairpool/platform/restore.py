@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import tarfile
 import zlib
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -20,12 +21,14 @@ from fairpool.agent.project_users import problem_with as problem_with_users
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
 from fairpool.platform.backup import words_of
-from fairpool.platform.backup_archive import ABOUT, CONTROL, NODES, READABLE_FORMATS, foreign, unpack
-from fairpool.platform.data_directory import DataDirectory, PlatformError
+from fairpool.platform.backup_archive import ABOUT, CONTROL, MEMBERSHIP, NODES, READABLE_FORMATS, foreign, unpack
+from fairpool.platform.data_directory import CLUSTER, CONTENTS, PROGRAMS, UP, DataDirectory, PlatformError
 from fairpool.platform.node_set import problem_with_saved
 from fairpool.platform.work_directory import work_directory
 
 RESTORE_PREFIX = ".restore-"
+PROGRAM = "program"
+"""In the staging directory: the program that the directory then belongs to, if it is not a whole platform."""
 ORDER = "order.json"
 """In the staging directory: what is moved, and under which name the previous files are kept."""
 
@@ -41,17 +44,19 @@ def restore_backup(data_directory: DataDirectory, file: Path) -> tuple[datetime,
     try:
         with work_directory(data_directory.root, RESTORE_PREFIX) as directory:
             unpack(file, directory)
-            made_at = _made_at(directory / ABOUT, file)
+            about = _read_about(directory / ABOUT, file)
             (directory / ABOUT).unlink()
-            _check(directory / CONTROL, file)
-            condition.leap_ahead(directory / CONTROL)
-            _check_nodes(directory / NODES, file)
-            _check_users(data_directory, directory / USERS_FILE, file)
+            _check_program(data_directory, about.program, file)
+            _check_content(data_directory, about.program, directory, file)
+            if about.program != UP:
+                write_durably(directory / PROGRAM, f"{about.program}\n".encode())
             order = {
                 "stamp": _unused_stamp(data_directory),
                 "has_images": (directory / IMAGES_FILE).exists(),
                 "has_nodes": (directory / NODES).exists(),
                 "has_users": (directory / USERS_FILE).exists(),
+                "has_membership": (directory / MEMBERSHIP).exists(),
+                "program": about.program,
             }
             write_durably(directory / ORDER, json.dumps(order).encode())
             directory.rename(data_directory.restoring)  # the commit
@@ -64,16 +69,17 @@ def restore_backup(data_directory: DataDirectory, file: Path) -> tuple[datetime,
             else "use a complete file written by `fairpool backup`"
         )
         raise PlatformError(Problem("restore.full" if is_full else "restore.unreadable", what, fix)) from error
-    return made_at, finish_restore(data_directory)
+    return about.made_at, finish_restore(data_directory)
 
 
 def finish_restore(data_directory: DataDirectory) -> list[Path]:
     """Complete a restore, if one was begun; returns where the previous files are kept. Raises `PlatformError`.
 
-    Every step can be repeated. The database comes last, so as long as it is staged the restore is not complete.
+    Every step can be repeated. The database comes last, and in a cluster the name of its program: as long as that is
+    staged, the restore is not complete.
     """
     ready = data_directory.restoring
-    if not (ready / CONTROL).exists():
+    if not (ready / CONTROL).exists() and not (ready / PROGRAM).exists():
         shutil.rmtree(ready, ignore_errors=True)
         return []
     try:
@@ -82,14 +88,18 @@ def finish_restore(data_directory: DataDirectory) -> list[Path]:
         small = [(IMAGES_FILE, data_directory.machine / IMAGES_FILE)] if order["has_images"] else []
         small += [(NODES, data_directory.nodes)] if order.get("has_nodes") else []
         small += [(USERS_FILE, data_directory.machine / USERS_FILE)] if order.get("has_users") else []
-        moves = _moves(data_directory, stamp, small)
+        small += [(MEMBERSHIP, data_directory.membership)] if order.get("has_membership") else []
+        moves = _moves(data_directory, stamp, small, has_database=order.get("program") != CLUSTER)
     except (OSError, ValueError, LookupError, TypeError) as error:
         what = f"a restore was interrupted, and its files in {ready} cannot be read: {words_of(error)}"
         raise PlatformError(Problem("restore.lost", what, "remove that directory and restore again")) from error
     try:
         data_directory.machine.mkdir(exist_ok=True, mode=0o700)
         for old, new in moves:
-            if new == data_directory.control:  # or it could be on the disk beside the old journal
+            if old.parent == ready and old.name in (
+                CONTROL,
+                PROGRAM,
+            ):  # or it could be on the disk beside the old journal
                 _sync(data_directory)
             if any(old == place and not (ready / name).exists() for name, place in small):
                 continue  # it is the new one already
@@ -104,19 +114,28 @@ def finish_restore(data_directory: DataDirectory) -> list[Path]:
 
 def _replaced(data_directory: DataDirectory) -> tuple[Path, ...]:
     """What a restore may replace."""
-    small = (data_directory.machine / IMAGES_FILE, data_directory.machine / USERS_FILE, data_directory.nodes)
+    machine = data_directory.machine
+    small = (machine / IMAGES_FILE, machine / USERS_FILE, data_directory.nodes, data_directory.membership)
     return data_directory.control, data_directory.ledger, *small
 
 
-def _moves(data_directory: DataDirectory, stamp: str, small: list[tuple[str, Path]]) -> list[tuple[Path, Path]]:
-    """Nothing is deleted: a restore may be a mistake. A database and its journal stay together."""
+def _moves(
+    data_directory: DataDirectory, stamp: str, small: list[tuple[str, Path]], *, has_database: bool
+) -> list[tuple[Path, Path]]:
+    """Nothing is deleted: a restore may be a mistake. A database and its journal stay together.
+
+    The ledger of a cluster stays: it is the authority on what was decided, and the declarations are elsewhere.
+    """
     ready = data_directory.restoring
+    others = [move for name, place in small for move in ((place, _aside(place, stamp)), (ready / name, place))]
+    others.append((ready / PROGRAM, data_directory.program_file))
+    if not has_database:
+        return others
     databases = [
         (Path(f"{database}{suffix}"), Path(f"{_aside(database, stamp)}{suffix}"))
         for database in (data_directory.ledger, data_directory.control)
         for suffix in ("-wal", "-shm", "")
     ]
-    others = [move for name, place in small for move in ((place, _aside(place, stamp)), (ready / name, place))]
     return [*databases, *others, (ready / CONTROL, data_directory.control)]
 
 
@@ -124,7 +143,7 @@ def _undone(data_directory: DataDirectory, moves: list[tuple[Path, Path]], error
     """Move everything back; if that fails too, the next start completes the restore."""
     try:
         for old, new in reversed(moves):
-            if new.exists() and not old.exists():
+            if old.name != PROGRAM and new.exists() and not old.exists():
                 new.replace(old)
         undone = data_directory.root / f"{RESTORE_PREFIX}undone"
         data_directory.restoring.rename(undone)
@@ -132,7 +151,7 @@ def _undone(data_directory: DataDirectory, moves: list[tuple[Path, Path]], error
         _sync(data_directory)
     except OSError:
         what = f"the restore in {data_directory.root} is incomplete: {words_of(error)}"
-        return Problem("restore.half", what, "fix the disk; the next `fairpool up` completes the restore")
+        return Problem("restore.half", what, "fix the disk; the next start completes the restore")
     what = f"nothing was restored, and {data_directory.root} is unchanged: {words_of(error)}"
     return Problem("restore.not_written", what, "fix the disk and try again")
 
@@ -161,16 +180,61 @@ def _aside(path: Path, stamp: str) -> Path:
     return path.with_name(f"{path.name}.before-restore-{stamp}")
 
 
-def _made_at(about: Path, file: Path) -> datetime:
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What a backup says of itself."""
+
+    made_at: datetime
+    program: str
+
+
+def _read_about(about: Path, file: Path) -> _About:
     try:
         content = json.loads(about.read_bytes())
-        if content.get("format") in READABLE_FORMATS:
-            return datetime.fromtimestamp(float(content["at"]), UTC)
+        program = content.get("program", UP)
+        if content.get("format") in READABLE_FORMATS and program in PROGRAMS:
+            return _About(datetime.fromtimestamp(float(content["at"]), UTC), program)
         version = str(content.get("fairpool", "?"))[:32]
     except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError, OSError) as error:
         raise foreign(file, f"its {ABOUT} cannot be read") from error
     what = f"{file} was written by Fairpool {version}, in a format that this version ({__version__}) cannot read"
     raise PlatformError(Problem("restore.newer", what, "restore it with that version of Fairpool"))
+
+
+def _check_program(data_directory: DataDirectory, program: str, file: Path) -> None:
+    """A backup belongs to the program that it was made of."""
+    if data_directory.program not in ("", program):
+        what = f"{file} is a backup of {CONTENTS[program]}, and {data_directory.root} holds {data_directory.contents}"
+        raise PlatformError(Problem("restore.other_program", what, "choose another directory with --data"))
+
+
+def _check_content(data_directory: DataDirectory, program: str, directory: Path, file: Path) -> None:
+    """All that a backup of this program must contain, and nothing else."""
+    if (directory / CONTROL).exists() is (program == CLUSTER):
+        raise foreign(file, f"{CONTROL} {'does not belong in it' if program == CLUSTER else 'is missing'}")
+    if program != CLUSTER:
+        _check(directory / CONTROL, file)
+        condition.leap_ahead(directory / CONTROL)
+    _check_nodes(directory / NODES, file)
+    _check_users(data_directory, directory / USERS_FILE, file)
+    _check_membership(data_directory, directory / MEMBERSHIP, file)
+
+
+def _check_membership(data_directory: DataDirectory, saved: Path, file: Path) -> None:
+    if not saved.exists():
+        return
+    try:
+        said = json.loads(saved.read_bytes())
+        other = str(said["id"]), str(said["name"])
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise foreign(file, f"{MEMBERSHIP} in it cannot be read") from error
+    try:
+        own = json.loads(data_directory.membership.read_bytes())
+    except (OSError, ValueError):
+        return
+    if own.get("id") != other[0]:
+        what = f"{file} is a backup of cluster {other[1]}, and {data_directory.root} belongs to {own.get('name')}"
+        raise PlatformError(Problem("restore.other_cluster", what, "choose another directory with --data"))
 
 
 def _check(new: Path, file: Path) -> None:

@@ -13,8 +13,8 @@ from fairpool.model.spelling import did_you_mean, unknown_name
 from fairpool.model.typed_text import at_most, bytes_amount, thousandths, whole_number
 from fairpool.replay.planned import count
 from fairpool.replay.setting import Edit
+from fairpool.scheduler.pod_validation import DEVICES_PER_NODE_MAX
 from fairpool.scheduler.snapshot import Snapshot
-from fairpool.scheduler.validation import DEVICES_PER_NODE_MAX
 
 EXAMPLE = "name=gpu-9,like=gpu-1"
 NODES_MAX = 10_000

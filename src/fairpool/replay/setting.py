@@ -26,8 +26,8 @@ from fairpool.model.typed_text import (
     whole_number,
     word,
 )
+from fairpool.scheduler.pod_validation import DEVICES_PER_NODE_MAX
 from fairpool.scheduler.snapshot import Snapshot
-from fairpool.scheduler.validation import DEVICES_PER_NODE_MAX
 
 FORMS = "project.NAME.quota=6, department.NAME.limit=20, node.NAME.cordoned=true, group.NAME.priority=80, "
 FORMS += "policy.FIELD=VALUE or pool.gpu_placement=spread"

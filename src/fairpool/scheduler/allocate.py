@@ -52,7 +52,17 @@ def place_next(placer: Placer, group: int) -> bool:
 def waiting_groups(placer: Placer, by: Pass) -> list[int]:
     """Groups that have waiting pods and enough pods to start: all, or the first of each queue if a pass is bounded."""
     columns = placer.columns
-    groups = sorted(group for group in columns.sets.waiting_groups() if columns.queue_of[group] != NOWHERE)
+    sets = columns.sets
+
+    def can_start(group: int) -> bool:
+        numbers = columns.sets_of[group]
+        return (
+            columns.queue_of[group] != NOWHERE
+            and any(sets.waiting[each] for each in numbers)
+            and all(sets.active[each] + sets.waiting[each] >= sets.minimum[each] for each in numbers)
+        )
+
+    groups = list(filter(can_start, placer.trial.unplaced_groups()))
     bound = columns.policy.groups_per_queue.get(by)
     if bound is None:
         return groups
@@ -81,7 +91,7 @@ def _honour_promises(placer: Placer) -> None:
     """Pods that were promised a place get it, or keep the promise, or lose it, before any other group is served."""
     columns = placer.columns
     promised: dict[int, list[int]] = {}
-    for pod in placer.trial.was_promised:
+    for pod in columns.promised_pods:
         if placer.trial.is_waiting(pod) and not columns.pods[pod].gated:
             promised.setdefault(columns.group_of[pod], []).append(pod)
     for group in sorted(promised, key=lambda each: (promised_at(columns, promised[each]), each)):
@@ -128,9 +138,8 @@ def start_what_can(placer: Placer) -> None:
     """Bind promised groups whose places turn out to be idle, because what was to leave them was never started."""
     columns, trial = placer.columns, placer.trial
     promised: dict[int, list[int]] = {}
-    for pod, node in enumerate(columns.promise_node):
-        if node != NOWHERE:
-            promised.setdefault(columns.group_of[pod], []).append(pod)
+    for pod in trial.promised():
+        promised.setdefault(columns.group_of[pod], []).append(pod)
     for _, pods in sorted(promised.items()):
         if any(columns.hold[pod] == RELEASING for pod in pods):
             continue

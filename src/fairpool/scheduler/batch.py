@@ -17,12 +17,11 @@ import numpy.typing as npt
 
 from fairpool.model.node import Placement
 from fairpool.scheduler import equivalence
-from fairpool.scheduler.columns import REAL, Columns
+from fairpool.scheduler.columns import REAL, WAITS, Columns
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.queues import CPU, GPU, MEMORY, RESOURCES, UNIT, QueueTable, Vector, within
 from fairpool.scheduler.score import free_gpus_milli
-from fairpool.scheduler.trial import WAITS
 from fairpool.scheduler.walk import Walk
 
 GROUPS_MIN = 16

@@ -1,24 +1,26 @@
 """The snapshot as columns, indexed in id order.
 
-Building it is linear in what exists. Everything here that changes during a plan (idle and releasing amounts,
-shared devices, what pods hold, what queues hold) is changed by `trial.py` and, for runs of equal groups, by `batch.py`.
+`column_builder.py` makes them from rows. Everything here that changes during a plan (idle and releasing amounts,
+shared devices, what pods hold, what queues hold) is changed by `trial.py` and, for runs of equal groups, by `batch.py`,
+on a copy: the columns of a prepared snapshot stay as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 
-from fairpool.model.ids import ClaimId, GroupId, NodeName
-from fairpool.model.lifecycle import PodPhase
-from fairpool.model.node import Placement, TaintEffect
+from fairpool.model.ids import ClaimId, GroupId, Instant, NodeName, PodId
+from fairpool.model.node import Node, Placement, Topology
 from fairpool.model.precedence import KindRule, mig_milli
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.workload import Claim, Pod, PodGroup, PodShape
 from fairpool.scheduler.charge import Charges, ShapeFacts
-from fairpool.scheduler.policy import DeviceChoice
+from fairpool.scheduler.pod_validation import PodsOnNodes
+from fairpool.scheduler.policy import DeviceChoice, Policy
 from fairpool.scheduler.queues import CPU, GPU, MEMORY, QueueTable, Vector
-from fairpool.scheduler.snapshot import Snapshot
 
 NOWHERE = -1
 
@@ -28,25 +30,24 @@ NOTHING, REAL, RELEASING, PROMISED = 0, 1, 2, 3
 # Of a shared device: memory of pods that stay, of pods that leave, and of pods that are promised a place.
 STAYING, LEAVING, COMING = REAL - 1, RELEASING - 1, PROMISED - 1
 
+State = tuple[int, int, tuple[int, ...], int, tuple[int, ...]]
+"""What a pod holds, on which node and devices; and the node and devices it is promised."""
+
+WAITS: State = (NOTHING, NOWHERE, (), NOWHERE, ())
+
 NODE_AMOUNTS = (
     *("cpu_idle", "memory_idle", "slots_idle", "gpus_idle"),
     *("cpu_releasing", "memory_releasing", "slots_releasing", "gpus_releasing"),
-    *("unschedulable_pods", "version", "changes"),
+    *("unschedulable_pods", "opened", "version", "changes"),
 )
-"""Columns of nodes that change during a plan."""
-
-DEVICE_CHOICES = {
-    Placement.BINPACK: DeviceChoice.PACK,
-    Placement.SPREAD: DeviceChoice.SPREAD,
-    Placement.FRAGMENTATION: DeviceChoice.FRAGMENTATION,
-}
+"""Columns of nodes that depend on the pods there."""
 
 
 class NodeColumns:
     """What is idle and what is being released on each node."""
 
-    def __init__(self, snapshot: Snapshot, charges: Charges) -> None:
-        self.rows = sorted(snapshot.nodes, key=lambda node: node.name)
+    def __init__(self, rows: Iterable[Node], charges: Charges) -> None:
+        self.rows = sorted(rows, key=lambda node: node.name)
         self.names: list[NodeName] = [node.name for node in self.rows]
         self.index: dict[NodeName, int] = {name: number for number, name in enumerate(self.names)}
         count = len(self.rows)
@@ -69,14 +70,19 @@ class NodeColumns:
         self.other_releasing: dict[str, list[int]] = {name: [0] * count for name in self.other_idle}
         self.shared: list[dict[int, list[int]]] = [{} for _ in self.rows]
         """Shared devices by number: memory staying, leaving, coming. A trial opens devices with negative numbers."""
+        self.opened: list[int] = [0] * count
+        """How many devices were opened for sharers whose device is not known."""
         self.unschedulable_pods: list[int] = [0] * count
         """Active pods of a kind that must not be started; MIG pods are not placed beside them."""
         self.version: list[int] = [0] * count
         """Counts the changes of a node, so that what was worked out from it can be kept."""
         self.changes: list[int] = []
         """Nodes that changed, in order; each index of nodes reads on from where it was."""
+        self.total = self._total(charges)
+        """Capacity of the healthy nodes, in the three resources that quotas are about."""
 
     def copy(self) -> NodeColumns:
+        """The same, in which amounts may be changed."""
         mine = copy(self)
         for name in NODE_AMOUNTS:
             setattr(mine, name, getattr(self, name).copy())
@@ -85,6 +91,29 @@ class NodeColumns:
         mine.shared = [{device: use[:] for device, use in here.items()} if here else {} for here in self.shared]
         return mine
 
+    def take_over(self, before: NodeColumns) -> None:
+        """The amounts of the same nodes as they were before."""
+        theirs = before.copy()
+        for name in (*NODE_AMOUNTS, "other_idle", "other_releasing", "shared"):
+            setattr(self, name, getattr(theirs, name))
+
+    def empty(self, node: int) -> None:
+        """A node as it is without any pod."""
+        row = self.rows[node]
+        self.cpu_idle[node], self.memory_idle[node], self.slots_idle[node] = (
+            row.cpu_milli,
+            row.memory_bytes,
+            row.pods_max,
+        )
+        self.gpus_idle[node] = self.gpus[node]
+        self.cpu_releasing[node] = self.memory_releasing[node] = 0
+        self.slots_releasing[node] = self.gpus_releasing[node] = 0
+        for name in self.other_idle:
+            self.other_idle[name][node] = row.extended.get(name, 0) + row.mig_instances.get(name, 0)
+            self.other_releasing[name][node] = 0
+        self.shared[node] = {}
+        self.opened[node] = self.unschedulable_pods[node] = 0
+
     def shared_devices(self, node: int) -> Iterable[list[int]]:
         """What is on the shared devices of a node that are schedulable."""
         withheld = self.rows[node].gpus_withheld
@@ -92,168 +121,165 @@ class NodeColumns:
             return self.shared[node].values()
         return [use for device, use in self.shared[node].items() if device not in withheld]
 
-    def total(self, charges: Charges) -> Vector:
-        """Capacity of the healthy nodes, in the three resources that quotas are about."""
+    def fill(self, facts: ShapeFacts, node: int, devices: tuple[int, ...], how: int, sign: int) -> None:
+        """Staying pods use up what is idle, leaving ones too, but that is being released; promised ones use up that.
+
+        `sign` is 1 for a pod that comes, -1 for one that goes, and more for several without shared devices.
+        """
+        self.version[node] += 1
+        self.changes.append(node)
+        cpu, memory, gpus = sign * facts.cpu_milli, sign * facts.memory_bytes, sign * facts.whole
+        if how != PROMISED:
+            self.cpu_idle[node] -= cpu
+            self.memory_idle[node] -= memory
+            self.slots_idle[node] -= sign
+            self.gpus_idle[node] -= gpus
+        if how != REAL:
+            if how == PROMISED:
+                cpu, memory, gpus, slot = -cpu, -memory, -gpus, -sign
+            else:
+                slot = sign
+            self.cpu_releasing[node] += cpu
+            self.memory_releasing[node] += memory
+            self.slots_releasing[node] += slot
+            self.gpus_releasing[node] += gpus
+        if facts.shared:
+            need = sign * facts.occupied_mib(self.device_mib[node])
+            for device in devices:
+                self._share(node, device, how - 1, need)
+        for name, amount in facts.others:
+            self._fill_other(name, node, how, sign * amount)
+
+    def _fill_other(self, name: str, node: int, how: int, amount: int) -> None:
+        if name not in self.other_idle:
+            return
+        if how != PROMISED:
+            self.other_idle[name][node] -= amount
+        if how != REAL:
+            self.other_releasing[name][node] += amount if how == RELEASING else -amount
+
+    def _share(self, node: int, device: int, how: int, mib: int) -> None:
+        """Change what is on a shared device, and what that makes of it as a whole device."""
+        use = self.shared[node].setdefault(device, [0, 0, 0])
+        if device in self.rows[node].gpus_withheld:  # not counted as idle, whatever is on it
+            use[how] += mib
+            return
+        idle, releasing = _as_whole(use)
+        use[how] += mib
+        idle_then, releasing_then = _as_whole(use)
+        self.gpus_idle[node] += idle_then - idle
+        self.gpus_releasing[node] += releasing_then - releasing
+        if use == [0, 0, 0]:
+            del self.shared[node][device]
+
+    def _total(self, charges: Charges) -> Vector:
         total = [0, 0, 0]
         for number, node in enumerate(self.rows):
             if self.healthy[number]:
                 gpus = self.gpus[number] + len(node.claim_devices)
-                total[GPU] += gpus * 1000 + mig_milli(node.mig_instances.items(), charges.policy.mig_slices_per_gpu)
+                total[GPU] += gpus * 1000
+                if node.mig_instances:
+                    total[GPU] += mig_milli(node.mig_instances.items(), charges.policy.mig_slices_per_gpu)
                 total[CPU] += node.cpu_milli
                 total[MEMORY] += node.memory_bytes
         return tuple(total)
 
 
+def _as_whole(use: list[int]) -> tuple[int, int]:
+    """What a shared device does to the counts of idle and of releasing whole devices."""
+    staying, leaving, coming = use
+    if staying:
+        return -1, 0
+    if leaving:
+        return -1, 0 if coming else 1
+    return 0, -1 if coming else 0
+
+
+@dataclass(slots=True, eq=False)
 class SetColumns:
     """Pod sets of all groups, numbered through, and how many of their pods are where."""
 
-    def __init__(self) -> None:
-        self.name: list[str] = []
-        self.minimum: list[int] = []
-        self.group: list[int] = []
-        self.pods: list[list[int]] = []
-        """In the order in which they are placed."""
-        self.active: list[int] = []
-        """Hold a place or are promised one."""
-        self.leaving: list[int] = []
-        self.waiting: list[int] = []
-        self.gated: list[int] = []
-
-    def add(self, name: str, minimum: int, group: int) -> int:
-        self.name.append(name)
-        self.minimum.append(max(minimum, 1))
-        self.group.append(group)
-        self.pods.append([])
-        self.active.append(0)
-        self.leaving.append(0)
-        self.waiting.append(0)
-        self.gated.append(0)
-        return len(self.name) - 1
+    name: list[str] = field(default_factory=list)
+    minimum: list[int] = field(default_factory=list)
+    group: list[int] = field(default_factory=list)
+    pods: list[Sequence[int]] = field(default_factory=list)
+    """In the order in which they are placed."""
+    active: list[int] = field(default_factory=list)
+    """Hold a place or are promised one."""
+    leaving: list[int] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+    gated: list[int] = field(default_factory=list)
 
     def copy(self) -> SetColumns:
+        """The same, in which a trial may change what changes."""
         mine = copy(self)
         for name in ("minimum", "pods", "active", "leaving", "waiting", "gated"):
             setattr(mine, name, getattr(self, name).copy())
         return mine
 
-    def waiting_groups(self) -> set[int]:
-        """Groups with a pod that waits and enough pods, in every set, to run."""
-        waiting = {group for group, pods in zip(self.group, self.waiting, strict=True) if pods}
-        rows = zip(self.group, self.active, self.waiting, self.minimum, strict=True)
-        return waiting - {group for group, active, pods, minimum in rows if active + pods < minimum}
 
-    def broken_groups(self) -> set[int]:
-        """Groups that hold something, but in some set less than they need."""
-        rows = list(zip(self.group, self.active, self.leaving, self.minimum, strict=True))
-        short = {group for group, active, leaving, minimum in rows if active + leaving < minimum}
-        return short & {group for group, active, leaving, _ in rows if active or leaving}
-
-
+@dataclass(slots=True, eq=False, kw_only=True)
 class Columns:
-    """A snapshot as columns. Expects rows that `validation.clean` returned."""
+    """A snapshot as columns. Nodes, groups, pod sets and pods are numbered in id order, each from 0."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        self.policy = snapshot.policy
-        self.gpu_placement = snapshot.pool.gpu_placement
-        self.cpu_placement = snapshot.pool.cpu_placement
-        self.device_choice = self.policy.device_choice or DEVICE_CHOICES[self.gpu_placement]
-        self.has_soft_taints = any(
-            taint.effect is TaintEffect.PREFER_NO_SCHEDULE for node in snapshot.nodes for taint in node.taints
-        )
-        self.now = snapshot.now
-        self.charges = Charges(snapshot.nodes, self.policy)
-        self.nodes = NodeColumns(snapshot, self.charges)
-        self.queues = QueueTable(snapshot.queues)
-        self.queues.total = self.nodes.total(self.charges)
-        self.topologies = {topology.name: topology for topology in snapshot.topologies}
-        self.claims: dict[ClaimId, Claim] = {claim.id: claim for claim in snapshot.claims}
-        self._number_groups(snapshot)
-        self._number_pods(snapshot)
+    now: Instant
+    policy: Policy
+    charges: Charges
+    nodes: NodeColumns
+    queues: QueueTable
+    gpu_placement: Placement = Placement.BINPACK
+    cpu_placement: Placement = Placement.BINPACK
+    device_choice: DeviceChoice = DeviceChoice.PACK
+    has_soft_taints: bool = False
+    node_classes: list[list[int]] = field(default_factory=list)
+    """Nodes that are alike in everything that decides whether a shape may go there when they are empty."""
+    rule_keys: tuple[str, ...] = ()
+    """Labels that decide whether a shape may go to a node."""
+    topologies: dict[str, Topology] = field(default_factory=dict)
+    claims: dict[ClaimId, Claim] = field(default_factory=dict)
 
-    def _number_groups(self, snapshot: Snapshot) -> None:
-        self.groups: list[PodGroup] = sorted(snapshot.groups, key=lambda group: group.id)
-        self.group_index: dict[GroupId, int] = {group.id: number for number, group in enumerate(self.groups)}
-        self.is_plain: list[bool] = [
-            len(group.tree.pod_sets) == 1
-            and not group.tree.groups
-            and group.tree.constraint is None
-            and group.tree.pod_sets[0].constraint is None
-            for group in self.groups
-        ]
-        """One pod set and no topology."""
-        self.queue_of: list[int] = []
-        """Leaf queue of each group; NOWHERE when it has none that can hold it."""
-        self.rules: list[KindRule] = []
-        self.plain_key: list[tuple[int, int, int, int]] = []
-        """Sort key of a group that has nothing yet, among the groups of its queue; see `order.group_key`."""
-        self.sets = SetColumns()
-        self.sets_of: list[list[int]] = []
-        self.set_index: dict[tuple[int, str], int] = {}
-        for number, group in enumerate(self.groups):
-            queue = self.queues.index.get(group.queue, NOWHERE)
-            is_leaf = queue != NOWHERE and not self.queues.children[queue]
-            self.queue_of.append(queue if is_leaf else NOWHERE)
-            rule = self.policy.rule_for(group.kind, group.priority, group.preemptible)
-            self.rules.append(rule)
-            priority = -rule.priority if self.policy.priority_order else 0
-            self.plain_key.append((priority, 0, group.created_at, number))
-            numbers = []
-            for pod_set in group.tree.all_pod_sets():
-                set_number = self.sets.add(pod_set.name, pod_set.minimum, number)
-                self.set_index[number, pod_set.name] = set_number
-                numbers.append(set_number)
-            if len(numbers) > 1:
-                numbers.sort(key=lambda each: self.sets.name[each])
-            self.sets_of.append(numbers)
+    group_ids: list[GroupId] = field(default_factory=list)
+    groups: list[PodGroup] = field(default_factory=list)
+    is_plain: list[bool] = field(default_factory=list)
+    """One pod set and no topology."""
+    queue_of: list[int] = field(default_factory=list)
+    """Leaf queue of each group; NOWHERE when it has none that can hold it."""
+    rules: list[KindRule] = field(default_factory=list)
+    first_set: list[int] = field(default_factory=lambda: [0])
+    """The first pod set of each group, and after the last group the number of all sets."""
+    sets_of: list[range] = field(default_factory=list)
+    """The pod sets of each group, in the order of their names."""
+    sets: SetColumns = field(default_factory=SetColumns)
+    unplaced_groups: list[int] = field(default_factory=list)
+    """Groups that have a pod that waits or is gated."""
+    broken_groups: list[int] = field(default_factory=list)
+    """Groups that hold something, but in some set less than they need."""
 
-    def _number_pods(self, snapshot: Snapshot) -> None:
-        alive = (pod for pod in snapshot.pods if pod.phase is not PodPhase.ENDED)
-        self.pods: list[Pod] = sorted(alive, key=lambda pod: pod.id)
-        count = len(self.pods)
-        self.group_of: list[int] = [self.group_index[pod.group] for pod in self.pods]
-        self.set_of: list[int] = [
-            self.set_index[self.group_of[number], pod.pod_set] for number, pod in enumerate(self.pods)
-        ]
-        self.facts: list[ShapeFacts] = []
-        """Each different shape once, with its charges."""
-        self.shape_of: list[int] = self._intern_shapes()
-        self.claimed_gpus: list[int] = [self._claimed_gpus(pod) if pod.claims else 0 for pod in self.pods]
-        self.hold: list[int] = [NOTHING] * count
-        self.hold_node: list[int] = [NOWHERE] * count
-        self.hold_devices: list[tuple[int, ...]] = [()] * count
-        self.promise_node: list[int] = [NOWHERE] * count
-        self.promise_devices: list[tuple[int, ...]] = [()] * count
-        for number in range(count):
-            self.sets.pods[self.set_of[number]].append(number)
-        for pods in self.sets.pods:
-            if len(pods) > 1:
-                pods.sort(key=self._pod_order)
-
-    def _intern_shapes(self) -> list[int]:
-        known: dict[PodShape, int] = {}
-        by_identity: dict[int, int] = {}
-        numbers = []
-        for pod in self.pods:
-            number = by_identity.get(id(pod.shape))
-            if number is None:
-                number = known.setdefault(pod.shape, len(self.facts))
-                if number == len(self.facts):
-                    self.facts.append(ShapeFacts(pod.shape, self.charges))
-                by_identity[id(pod.shape)] = number
-            numbers.append(number)
-        return numbers
-
-    def _claimed_gpus(self, pod: Pod) -> int:
-        claims = (self.claims.get(claim) for claim in pod.claims)
-        return sum(claim.devices for claim in claims if claim is not None and claim.counts_as_gpu)
-
-    def _pod_order(self, pod: int) -> tuple[bool, bool, int, int, str]:
-        """Leaders first, then by number, then by age."""
-        row = self.pods[pod]
-        if not self.policy.pod_order:
-            return (False, False, 0, row.created_at, row.id)
-        return (not row.leader, row.order is None, -(row.order or 0), row.created_at, row.id)
+    pod_ids: list[PodId] = field(default_factory=list)
+    pods: list[Pod] = field(default_factory=list)
+    group_of: list[int] = field(default_factory=list)
+    set_of: list[int] = field(default_factory=list)
+    facts: list[ShapeFacts] = field(default_factory=list)
+    """Each different shape once, in the order of the first pod that has it, with its charges."""
+    shape_numbers: dict[PodShape, int] = field(default_factory=dict)
+    first_of_shape: list[int] = field(default_factory=list)
+    shape_of: list[int] = field(default_factory=list)
+    claimed_gpus: list[int] = field(default_factory=list)
+    started_as: list[State] = field(default_factory=list)
+    """What pods hold when the plan begins."""
+    hold: list[int] = field(default_factory=list)
+    hold_node: list[int] = field(default_factory=list)
+    hold_devices: list[tuple[int, ...]] = field(default_factory=list)
+    promise_node: list[int] = field(default_factory=list)
+    promise_devices: list[tuple[int, ...]] = field(default_factory=list)
+    promised_pods: list[int] = field(default_factory=list)
+    """Pods that were promised a place in an earlier cycle."""
+    labelled_pods: list[int] = field(default_factory=list)
+    """Pods that others may want to be near to or apart from, or that want it themselves."""
+    claiming_pods: list[int] = field(default_factory=list)
+    """Pods that name a device claim."""
+    on_node: PodsOnNodes = field(default_factory=dict)
+    """By name of a node, the pods that have a place there or are promised one."""
 
     def copy(self) -> Columns:
         """The same columns, in which a trial may change what changes during a plan."""
@@ -269,16 +295,32 @@ class Columns:
     def waiting_need(self, pod: int) -> Vector:
         """What a pod is charged before its node is known."""
         need = self.facts[self.shape_of[pod]].waiting
-        return self._with_claims(pod, need) if self.claimed_gpus[pod] else need
+        claimed = self.claimed_gpus[pod]
+        return with_claimed(need, claimed) if claimed else need
 
     def placed_need(self, pod: int, node: int) -> Vector:
         """What a pod is charged on a node."""
         need = self.facts[self.shape_of[pod]].placed(self.nodes.device_mib[node])
-        return self._with_claims(pod, need) if self.claimed_gpus[pod] else need
-
-    def _with_claims(self, pod: int, need: Vector) -> Vector:
-        return (need[GPU] + WHOLE_GPU_MILLI * self.claimed_gpus[pod], need[CPU], need[MEMORY])
+        claimed = self.claimed_gpus[pod]
+        return with_claimed(need, claimed) if claimed else need
 
     def is_non_preemptible(self, group: int) -> bool:
         """Whether a group may not be preempted, and so must stay within quota."""
         return not self.rules[group].preemptible
+
+    def set_number(self, group: int, name: str) -> int:
+        """The pod set of a group that has this name."""
+        return next(number for number in self.sets_of[group] if self.sets.name[number] == name)
+
+    def group_number(self, group: GroupId) -> int:
+        return bisect_left(self.group_ids, group)
+
+    def pod_number(self, pod: PodId) -> int | None:
+        """None for a pod that is not planned."""
+        number = bisect_left(self.pod_ids, pod)
+        return number if number < len(self.pod_ids) and self.pod_ids[number] == pod else None
+
+
+def with_claimed(need: Vector, gpus: int) -> Vector:
+    """What a pod is charged that has so many GPUs through device claims."""
+    return (need[GPU] + WHOLE_GPU_MILLI * gpus, need[CPU], need[MEMORY]) if gpus else need

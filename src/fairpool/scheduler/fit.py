@@ -39,10 +39,8 @@ class Fit:
         self._nodes: dict[Hashable, tuple[list[int], frozenset[int]]] = {}
         self._with_free: set[int] = set()
         self._free_read: int | None = None
-        self.classes = node_classes(self.columns)
-        self._labelled = [
-            pod for pod, row in enumerate(self.columns.pods) if row.shape.labels or row.shape.near or row.shape.apart
-        ]
+        self.classes = self.columns.node_classes
+        self._labelled = self.columns.labelled_pods
         self._has_anti_affinity = any(facts.shape.apart for facts in self.columns.facts)
         self.one_device_size = len(set(self.columns.nodes.device_mib)) <= 1
         self._fragments: Fragments | None = None
@@ -352,24 +350,6 @@ class Fit:
         if not others:
             return set(term.labels) <= set(self.columns.shape(pod).labels)
         return self._is_in_same_domain(pod, node, term)
-
-
-def node_classes(columns: Columns) -> list[list[int]]:
-    """Nodes that are alike in everything that decides whether a shape may go there when they are empty."""
-    shapes = [*(facts.shape for facts in columns.facts), *(typical.shape for typical in columns.policy.typical)]
-    keys = sorted({rule.key for shape in shapes for rules in shape.node_rules for rule in rules})
-    classes: dict[Hashable, list[int]] = {}
-    for node, row in enumerate(columns.nodes.rows):
-        alike = (
-            (row.ready, row.cordoned, row.mig_strategy, bool(row.claim_devices), row.taints),
-            (row.gpus, columns.nodes.gpus[node], row.gpu_memory_mib, row.cpu_milli, row.memory_bytes),
-            tuple(sorted(row.extended.items())) if row.extended else (),
-            tuple(sorted(row.mig_instances.items())) if row.mig_instances else (),
-            tuple(row.labels.get(key) for key in keys),
-            columns.nodes.unschedulable_pods[node] > 0,
-        )
-        classes.setdefault(alike, []).append(node)
-    return list(classes.values())
 
 
 def _kind_of_node(shape: PodShape) -> str:

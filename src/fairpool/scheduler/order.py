@@ -68,6 +68,6 @@ def _by_allocatable(queues: QueueTable, left: int, right: int) -> int:
 
 def group_key(columns: Columns, group: int, gone: Collection[int] = ()) -> GroupKey:
     """Order inside a queue: priority, below its minimum before at it before above it, age, id."""
-    key = columns.plain_key[group]
+    priority = -columns.rules[group].priority if columns.policy.priority_order else 0
     against_minimum = versus_minimum(columns, group, gone) if columns.policy.elastic_order else 0
-    return (key[0], against_minimum, key[2], key[3]) if against_minimum else key
+    return (priority, against_minimum, columns.groups[group].created_at, group)

@@ -58,7 +58,7 @@ class Placer:
         mine = [pod for pod in chunk if self.columns.pods[pod].pod_set in names]
         if not mine:
             return True
-        sets = [self.columns.set_index[group, name] for name in sorted(names)]
+        sets = [self.columns.set_number(group, name) for name in sorted(names)]
         for inner in node_sets(self.trial, tree.constraint, sets, mine, outer):
             mark = self.trial.mark()
             if self._place_parts(tree, group, mine, inner, now):
@@ -70,7 +70,7 @@ class Placer:
         for child in sorted(tree.groups, key=lambda each: each.name):
             if not self._place_below(child, group, chunk, inner, now):
                 return False
-        pod_sets = {self.columns.set_index[group, pod_set.name]: pod_set for pod_set in tree.pod_sets}
+        pod_sets = {self.columns.set_number(group, pod_set.name): pod_set for pod_set in tree.pod_sets}
         return all(
             self._place_set(pod_sets[number], number, chunk, inner, now)
             for number in set_order(self.columns, group)

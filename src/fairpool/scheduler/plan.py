@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from fairpool.model.ids import PoolName
 from fairpool.scheduler.allocate import allocate, start_what_can
-from fairpool.scheduler.columns import NOTHING, NOWHERE
 from fairpool.scheduler.consolidate import consolidate
 from fairpool.scheduler.decision import Plan, Verdict, WaitsForVictims
 from fairpool.scheduler.fairshare import fair_shares
@@ -15,7 +14,6 @@ from fairpool.scheduler.plan_builder import PlanBuilder
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.preempt import preempt
 from fairpool.scheduler.prepared import Prepared, prepare
-from fairpool.scheduler.queues import RESOURCES
 from fairpool.scheduler.reclaim import reclaim
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.solver import Solver
@@ -30,7 +28,7 @@ def plan(snapshot: Snapshot) -> Plan:
 
 def decide(prepared: Prepared) -> Plan:
     """Decide for one node pool. What is prepared stays as it is, and can be decided again or prepared from."""
-    trial = Trial(prepared.columns.copy())
+    trial = Trial(prepared.columns)
     columns = trial.columns
     share(trial)  # what each queue may fairly hold now
     placer = Placer(trial)
@@ -66,16 +64,5 @@ def next_pool(wanted: Sequence[PoolName], current: PoolName, verdict: Verdict | 
 
 
 def share(trial: Trial) -> None:
-    """Fill in what queues ask for, and their fair shares."""
-    columns = trial.columns
-    queues = columns.queues
-    queues.request = [list(held) for held in queues.held]
-    for pod, row in enumerate(columns.pods):
-        queue = columns.queue_of[columns.group_of[pod]]
-        if queue == NOWHERE or columns.hold[pod] != NOTHING or row.gated:
-            continue
-        need = columns.waiting_need(pod)
-        for level in queues.path[queue]:
-            for resource in RESOURCES:
-                queues.request[level][resource] += need[resource]
-    fair_shares(queues, columns.policy)
+    """Work out the fair shares of queues, from what they hold and ask for."""
+    fair_shares(trial.columns.queues, trial.columns.policy)

@@ -81,7 +81,7 @@ class PlanBuilder:
             promises=tuple(self._promise(pod, devices) for pod in changed if columns.promise_node[pod] != NOWHERE),
             withdrawals=tuple(self._withdrawals()),
             started=self._started(changed),
-            stale=tuple(columns.groups[group].id for group in stale_groups(columns)),
+            stale=tuple(columns.groups[group].id for group in stale_groups(trial)),
             verdicts={verdict.group: verdict for verdict in verdicts(self.placer)},
             queues=tuple(queue_figures(columns, queue) for queue in range(len(columns.queues.ids))),
             problems=self.problems,
@@ -130,11 +130,11 @@ class PlanBuilder:
         """Groups that had nothing and now have pods bound."""
         columns, trial = self.columns, self.trial
         bound = {columns.group_of[pod] for pod in changed if self._is_bound(pod)}
-        return tuple(columns.groups[group].id for group in sorted(bound - trial.running_groups))
+        return tuple(columns.groups[group].id for group in sorted(bound) if not trial.was_running(group))
 
     def _withdrawals(self) -> Iterator[Withdraw]:
         """Promises of earlier cycles that were neither kept nor replaced by another place."""
-        for pod in self.trial.was_promised:
+        for pod in self.columns.promised_pods:
             row = self.columns.pods[pod]
             if row.node is not None and self.trial.is_waiting(pod):
                 why = self.placer.withdrawn.get(pod, WithdrawReason.NO_LONGER_FITS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 
 from fairpool.model.ids import QueueId
 from fairpool.model.organization import Entitlement, Queue
@@ -27,6 +28,38 @@ NONE: Vector = (0, 0, 0)
 
 def _bound(amount: int) -> float:
     return math.inf if amount == UNLIMITED else amount
+
+
+@dataclass(slots=True)
+class LeafAmounts:
+    """Amounts by leaf queue, as they are when a plan begins."""
+
+    held: dict[int, Vector] = field(default_factory=dict)
+    held_non_preemptible: dict[int, Vector] = field(default_factory=dict)
+    """The part of `held` that may not be preempted."""
+    waiting: dict[int, Vector] = field(default_factory=dict)
+    """What pods ask for that hold nothing and may start."""
+
+    @staticmethod
+    def add(column: dict[int, Vector], leaf: int, amounts: Vector, times: int = 1) -> None:
+        gpu, cpu, memory = column.get(leaf, NONE)
+        total = (gpu + times * amounts[0], cpu + times * amounts[1], memory + times * amounts[2])
+        if any(total):
+            column[leaf] = total
+        else:
+            column.pop(leaf, None)
+
+    def plus(self, other: LeafAmounts, sign: int) -> LeafAmounts:
+        """The sum, or with -1 the difference."""
+        sums = LeafAmounts(dict(self.held), dict(self.held_non_preemptible), dict(self.waiting))
+        for mine, theirs in (
+            (sums.held, other.held),
+            (sums.held_non_preemptible, other.held_non_preemptible),
+            (sums.waiting, other.waiting),
+        ):
+            for leaf, amounts in theirs.items():
+                self.add(mine, leaf, amounts, sign)
+        return sums
 
 
 class QueueTable:
@@ -63,8 +96,23 @@ class QueueTable:
         """Queues on the path of each that have a limit."""
         self.version: list[int] = [0] * count
         """Counts the changes of `held`, so that what was worked out from it can be kept."""
+        self.amounts = LeafAmounts()
         self.total: Vector = NONE
         self._allocatable: list[Vector] | None = None
+
+    def begin_with(self, amounts: LeafAmounts, total: Vector) -> None:
+        """Count what leaf queues hold and ask for, all the way up, of what there is in total."""
+        self.amounts = amounts
+        self.total = total
+        for column, given in (
+            (self.held, amounts.held),
+            (self.held_non_preemptible, amounts.held_non_preemptible),
+            (self.request, amounts.held),
+            (self.request, amounts.waiting),
+        ):
+            for leaf, each in given.items():
+                for level in self.path[leaf]:
+                    column[level] = [one + other for one, other in zip(column[level], each, strict=True)]
 
     def copy(self) -> QueueTable:
         mine = copy(self)

@@ -13,15 +13,15 @@ from fairpool.scheduler.stale_gangs import grace_ends_at, stale_groups
 def quiet_until(placer: Placer) -> Instant | None:
     """Until when the passing of time alone cannot change the plan; None: for ever."""
     columns = placer.columns
-    moments = [*_grace_ends(columns), *_promise_ends(placer)]
+    moments = [*_grace_ends(placer), *_promise_ends(placer)]
     if any(columns.sets.waiting):
         moments += _protection_ends(columns)
     return min((moment for moment in moments if moment > columns.now), default=None)
 
 
-def _grace_ends(columns: Columns) -> Iterator[Instant]:
-    for group in stale_groups(columns):
-        ends = grace_ends_at(columns, group)
+def _grace_ends(placer: Placer) -> Iterator[Instant]:
+    for group in stale_groups(placer.trial):
+        ends = grace_ends_at(placer.columns, group)
         if ends is not None:
             yield ends
 
@@ -30,7 +30,7 @@ def _promise_ends(placer: Placer) -> Iterator[Instant]:
     """When promises, those that are kept and those that are not, would have been given up for their age."""
     columns = placer.columns
     if columns.policy.durable_promises:
-        for pod in placer.trial.was_promised:
+        for pod in columns.promised_pods:
             yield Instant((columns.pods[pod].promised_at or 0) + columns.policy.promise_lifetime_s * SECOND_MS)
 
 

@@ -393,7 +393,7 @@ class _Restricted:
         self.columns = search.columns
         self.search = search
         self.minimum: dict[int, int] = {}
-        self.pods: dict[int, list[int]] = {}
+        self.pods: dict[int, Sequence[int]] = {}
 
     def __enter__(self) -> None:
         sets, search = self.columns.sets, self.search

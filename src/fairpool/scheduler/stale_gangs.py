@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.scheduler.chunk import is_broken
 from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.trial import Trial
 
 
-def stale_groups(columns: Columns) -> list[int]:
+def stale_groups(trial: Trial) -> list[int]:
     """Groups that have active pods, but in some pod set fewer than they need, and none that already ended well."""
-    return sorted(group for group in columns.sets.broken_groups() if not columns.groups[group].succeeded)
+    columns = trial.columns
+    broken = trial.current(columns.broken_groups, lambda group: is_broken(columns, group))
+    return [group for group in broken if not columns.groups[group].succeeded]
 
 
 def grace_ends_at(columns: Columns, group: int) -> Instant | None:
@@ -24,7 +27,7 @@ def end_stale(trial: Trial) -> list[int]:
     """Evict the pods of groups that have been stale for too long; returns the groups."""
     columns = trial.columns
     ended = []
-    for group in stale_groups(columns):
+    for group in stale_groups(trial):
         ends_at = grace_ends_at(columns, group)
         if ends_at is None or ends_at > columns.now:
             continue

@@ -2,49 +2,34 @@
 
 Every pass works through a trial, so gangs and victims need no special care: whatever does not work out is undone to
 the last mark. All accounting, of nodes, shared devices, pod sets and queues, follows from one primitive, `_become`;
-`bind`, `count_many` and the first load are the same thing, faster.
+`bind` and `count_many` are the same thing, faster.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from fairpool.model.lifecycle import PodPhase
-from fairpool.model.workload import GpuKind, Pod
-from fairpool.scheduler.charge import ShapeFacts
-from fairpool.scheduler.columns import NOTHING, NOWHERE, PROMISED, REAL, RELEASING, Columns
+from fairpool.scheduler.columns import NOTHING, NOWHERE, PROMISED, REAL, RELEASING, WAITS, Columns, State
 from fairpool.scheduler.device_claims import ClaimTable, Places, Users
-from fairpool.scheduler.queues import NONE, Vector, plus
-
-State = tuple[int, int, tuple[int, ...], int, tuple[int, ...]]
-"""What a pod holds, on which node and devices; and the node and devices it is promised."""
-
-WAITS: State = (NOTHING, NOWHERE, (), NOWHERE, ())
-
-PHYSICAL = {PodPhase.BOUND: REAL, PodPhase.RUNNING: REAL, PodPhase.RELEASING: RELEASING}
+from fairpool.scheduler.queues import NONE, Vector
 
 
 class Trial:
-    """Columns in motion."""
+    """Columns in motion: a copy, so that those it began with stay as they are."""
 
     def __init__(self, columns: Columns) -> None:
-        self.columns = columns
+        self.columns = columns = columns.copy()
         self.journal: list[tuple[int, State]] = []
         self.touched: list[int] = []
         """Groups whose pods moved, undone moves included; each index of groups reads on from there."""
-        self.opened_devices = 0
-        self._residents: dict[int, list[int]] | None = None
+        self.opened_devices = -max(columns.nodes.opened, default=0)
         self.claims = ClaimTable(columns.claims.values(), columns.nodes.rows, columns.nodes.index)
         self._claim_journal: list[tuple[int, Users, Places]] = []
-        self.was_promised = [pod for pod, row in enumerate(columns.pods) if row.phase is PodPhase.PROMISED]
-        self.started_as: list[State] = [
-            WAITS if pod.phase is PodPhase.WAITING else self._initial(pod) for pod in columns.pods
-        ]
-        self.running_groups: set[int] = {
-            columns.group_of[pod] for pod, state in enumerate(self.started_as) if state[0] == REAL
-        }
-        self._load_pods()
+        self.started_as = columns.started_as
+        for pod in columns.claiming_pods:
+            if self.started_as[pod] is not WAITS:
+                self._use_claims(pod)
 
     # ---- the four verbs
 
@@ -69,7 +54,7 @@ class Trial:
             return
         group, number = columns.group_of[pod], columns.set_of[pod]
         self.journal.append((pod, WAITS))
-        self._fill(columns.facts[columns.shape_of[pod]], node, devices, REAL, +1)
+        self.columns.nodes.fill(columns.facts[columns.shape_of[pod]], node, devices, REAL, +1)
         columns.hold[pod], columns.hold_node[pod], columns.hold_devices[pod] = REAL, node, devices
         columns.sets.waiting[number] -= 1
         columns.sets.active[number] += 1
@@ -163,12 +148,40 @@ class Trial:
 
     def residents(self, node: int) -> list[int]:
         """Pods that held something on a node when the plan began."""
-        if self._residents is None:
-            self._residents = {}
-            for pod, state in enumerate(self.started_as):
-                if state[0] != NOTHING:
-                    self._residents.setdefault(state[1], []).append(pod)
-        return self._residents.get(node, [])
+        columns = self.columns
+        pods = map(columns.pod_number, columns.on_node.get(columns.nodes.names[node], ()))
+        return [pod for pod in pods if pod is not None and self.started_as[pod][0] != NOTHING]
+
+    def was_running(self, group: int) -> bool:
+        """Whether some pod of a group held a place to stay when the plan began."""
+        columns = self.columns
+        return any(
+            self.started_as[pod][0] == REAL for number in columns.sets_of[group] for pod in columns.sets.pods[number]
+        )
+
+    def current(self, groups: Sequence[int], belongs: Callable[[int], bool]) -> list[int]:
+        """Groups of a selection as it is now, given the selection when the plan began."""
+        touched = set(self.touched)
+        if not touched:
+            return list(groups)
+        now = [group for group in groups if group not in touched]
+        return sorted([*now, *filter(belongs, touched)])
+
+    def unplaced_groups(self) -> list[int]:
+        """Groups that have a pod that waits or is gated now."""
+        sets, sets_of = self.columns.sets, self.columns.sets_of
+
+        def is_unplaced(group: int) -> bool:
+            return any(sets.waiting[each] or sets.gated[each] for each in sets_of[group])
+
+        return self.current(self.columns.unplaced_groups, is_unplaced)
+
+    def promised(self) -> list[int]:
+        """Pods that are promised a place now."""
+        moved = {pod for pod, _ in self.journal}
+        return sorted(
+            pod for pod in moved.union(self.columns.promised_pods) if self.columns.promise_node[pod] != NOWHERE
+        )
 
     def has_changed(self, pod: int) -> bool:
         """Whether the plan does something to a pod."""
@@ -210,14 +223,14 @@ class Trial:
         was_charged = self._charged(pod)
         if was[:3] != state[:3]:
             if was[0] != NOTHING:
-                self._fill(facts, was[1], was[2], was[0], -1)
+                self.columns.nodes.fill(facts, was[1], was[2], was[0], -1)
             if state[0] != NOTHING:
-                self._fill(facts, state[1], state[2], state[0], +1)
+                self.columns.nodes.fill(facts, state[1], state[2], state[0], +1)
         if was[3:] != state[3:]:
             if was[3] != NOWHERE:
-                self._fill(facts, was[3], was[4], PROMISED, -1)
+                self.columns.nodes.fill(facts, was[3], was[4], PROMISED, -1)
             if state[3] != NOWHERE:
-                self._fill(facts, state[3], state[4], PROMISED, +1)
+                self.columns.nodes.fill(facts, state[3], state[4], PROMISED, +1)
         counter = self._counter(pod)
         columns.hold[pod], columns.hold_node[pod], columns.hold_devices[pod] = state[:3]
         columns.promise_node[pod], columns.promise_devices[pod] = state[3:]
@@ -263,108 +276,7 @@ class Trial:
                 held[1] += cpu
                 held[2] += memory
 
-    def _fill(self, facts: ShapeFacts, node: int, devices: tuple[int, ...], how: int, sign: int) -> None:
-        """Staying pods use up what is idle, leaving ones too, but that is being released; promised ones use up that."""
-        nodes = self.columns.nodes
-        nodes.version[node] += 1
-        nodes.changes.append(node)
-        cpu, memory, gpus = sign * facts.cpu_milli, sign * facts.memory_bytes, sign * facts.whole
-        if how != PROMISED:
-            nodes.cpu_idle[node] -= cpu
-            nodes.memory_idle[node] -= memory
-            nodes.slots_idle[node] -= sign
-            nodes.gpus_idle[node] -= gpus
-        if how != REAL:
-            if how == PROMISED:
-                cpu, memory, gpus, slot = -cpu, -memory, -gpus, -sign
-            else:
-                slot = sign
-            nodes.cpu_releasing[node] += cpu
-            nodes.memory_releasing[node] += memory
-            nodes.slots_releasing[node] += slot
-            nodes.gpus_releasing[node] += gpus
-        if facts.shared:
-            need = sign * facts.occupied_mib(nodes.device_mib[node])
-            for device in devices:
-                self._share(node, device, how - 1, need)
-        for name, amount in facts.others:
-            self._fill_other(name, node, how, sign * amount)
-
-    def _fill_other(self, name: str, node: int, how: int, amount: int) -> None:
-        nodes = self.columns.nodes
-        if name not in nodes.other_idle:
-            return
-        if how != PROMISED:
-            nodes.other_idle[name][node] -= amount
-        if how != REAL:
-            nodes.other_releasing[name][node] += amount if how == RELEASING else -amount
-
-    def _share(self, node: int, device: int, how: int, mib: int) -> None:
-        """Change what is on a shared device, and what that makes of it as a whole device."""
-        nodes = self.columns.nodes
-        use = nodes.shared[node].setdefault(device, [0, 0, 0])
-        if device in nodes.rows[node].gpus_withheld:  # not counted as idle, whatever is on it
-            use[how] += mib
-            return
-        idle, releasing = _as_whole(use)
-        use[how] += mib
-        idle_then, releasing_then = _as_whole(use)
-        nodes.gpus_idle[node] += idle_then - idle
-        nodes.gpus_releasing[node] += releasing_then - releasing
-        if use == [0, 0, 0]:
-            del nodes.shared[node][device]
-
     def _use_claims(self, pod: int) -> None:
         """A pod that is evicted is leaving with its claims; it has them again if it gets another place."""
         leaving = None if self.is_waiting(pod) else not self.is_active(pod)
         self.claims.use(pod, self.columns.pods[pod].claims, self.place(pod)[0], leaving)
-
-    # ---- the beginning
-
-    def _initial(self, pod: Pod) -> State:
-        """Promises of earlier cycles are kept, or not, by allocate; without durable ones they simply hold."""
-        is_kept = pod.phase is PodPhase.PROMISED and not self.columns.policy.durable_promises
-        hold = PHYSICAL.get(pod.phase, NOTHING)
-        node = self.columns.nodes.index.get(pod.node) if pod.node is not None else None
-        if node is None or (hold == NOTHING and not is_kept):
-            return WAITS
-        devices: tuple[int, ...] = ()
-        if pod.shape.gpu.kind in (GpuKind.PORTION, GpuKind.MEMORY):
-            missing = pod.shape.gpu.devices - len(pod.devices)
-            devices = pod.devices + tuple(self.open_device() for _ in range(missing))
-        return (NOTHING, NOWHERE, (), node, devices) if is_kept else (hold, node, devices, NOWHERE, ())
-
-    def _load_pods(self) -> None:
-        """As `_become` for every pod, but queues are charged once for each group."""
-        columns = self.columns
-        held: dict[int, Vector] = {}
-        for pod, state in enumerate(self.started_as):
-            if state is not WAITS:
-                columns.hold[pod], columns.hold_node[pod], columns.hold_devices[pod] = state[:3]
-                columns.promise_node[pod], columns.promise_devices[pod] = state[3:]
-                node, devices = self.place(pod)
-                how = PROMISED if state[3] != NOWHERE else state[0]
-                self._fill(columns.facts[columns.shape_of[pod]], node, devices, how, +1)
-                charged = self._charged(pod)
-                if charged is not NONE:
-                    group = columns.group_of[pod]
-                    held[group] = plus(held[group], charged) if group in held else charged
-                row = columns.pods[pod]
-                if row.claims:
-                    self._use_claims(pod)
-                if not row.shape.schedulable:
-                    columns.nodes.unschedulable_pods[node] += 1
-            self._counter(pod)[columns.set_of[pod]] += 1
-        for group, amounts in held.items():
-            self._charge(group, amounts, +1)
-        columns.nodes.changes.clear()
-
-
-def _as_whole(use: list[int]) -> tuple[int, int]:
-    """What a shared device does to the counts of idle and of releasing whole devices."""
-    staying, leaving, coming = use
-    if staying:
-        return -1, 0
-    if leaving:
-        return -1, 0 if coming else 1
-    return 0, -1 if coming else 0

@@ -58,15 +58,13 @@ def verdicts(placer: Placer) -> Iterator[Verdict]:
     """A verdict for every group with a pod that neither runs nor starts now."""
     columns, sets = placer.columns, placer.columns.sets
     promised: dict[int, list[int]] = {}
-    for pod, node in enumerate(columns.promise_node):
-        if node != NOWHERE:
-            promised.setdefault(columns.group_of[pod], []).append(pod)
-    counts = zip(sets.group, sets.waiting, sets.gated, strict=True)
-    left = {group for group, waiting, gated in counts if waiting or gated}
+    for pod in placer.trial.promised():
+        promised.setdefault(columns.group_of[pod], []).append(pod)
+    left = placer.trial.unplaced_groups()
     places = zip(columns.hold, columns.hold_node, strict=True)
     leaving = Counter(node for hold, node in places if hold == RELEASING) if promised else Counter()
     findings = _Findings(placer, leaving)
-    for group in sorted(left.union(promised)):
+    for group in sorted({*left, *promised}):
         numbers = columns.sets_of[group]
         coming = promised.get(group, [])
         waiting = sum(sets.waiting[number] + sets.gated[number] for number in numbers)

@@ -279,7 +279,4 @@ def waiting_index(trial: Trial) -> GroupIndex:
     def belongs(group: int) -> bool:
         return columns.queue_of[group] != NOWHERE and any(sets.waiting[number] for number in columns.sets_of[group])
 
-    some = {group for group, pods in zip(sets.group, sets.waiting, strict=True) if pods}
-    return GroupIndex(
-        trial, (group for group in some if belongs(group)), belongs, lambda group: group_key(columns, group)
-    )
+    return GroupIndex(trial, filter(belongs, trial.unplaced_groups()), belongs, lambda group: group_key(columns, group))

@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
         _say(f"options of the image: {' '.join(others)}")
     training.resume()
     training.run()
-    if training.is_told_to_stop:
+    if training.is_stopping:
         saved = "saved a checkpoint" if training.save() else "stopping"
         _say(f"received SIGTERM: {saved} after epoch {training.epoch}, step {training.step}")
         return STOPPED
@@ -62,7 +62,7 @@ class Training:
         self.saves = os.environ.get("RANK", "0") == "0"
         """Pods of one run share the directory, and all know the same: one of them writes it down."""
         self.epoch = self.step = 0
-        self.is_told_to_stop = False
+        self.is_stopping = False
         self.loss, self.accuracy = math.log(2), 0.5
         self.weights = [0.0] * FEATURES
         self.data = _examples(options.seed)
@@ -121,7 +121,7 @@ class Training:
                 self.step += 1
                 self._show(began, first)
                 self._rest()
-                if self.is_told_to_stop:
+                if self.is_stopping:
                     return
             self.epoch, self.step = self.epoch + 1, 0
             self.save()
@@ -129,11 +129,11 @@ class Training:
 
     def on_notice(self, _number: int, _frame: object) -> None:
         """Only a mark: whatever is being done is finished first, so that a checkpoint is never of half a step."""
-        self.is_told_to_stop = True
+        self.is_stopping = True
 
     def _rest(self) -> None:
         until = time.monotonic() + self.step_s
-        while not self.is_told_to_stop and (left := until - time.monotonic()) > 0:
+        while not self.is_stopping and (left := until - time.monotonic()) > 0:
             time.sleep(min(left, 0.05))
 
     def _show(self, began: float, first: int) -> None:

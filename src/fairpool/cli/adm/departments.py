@@ -12,7 +12,7 @@ from fairpool.api.record import document
 from fairpool.cli.adm.names import check_name
 from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
 from fairpool.cli.failure import failure, meant
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.projects import pool_line, pool_text, quota_text
 from fairpool.cli.runai.session import Session
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from fairpool.api.organization import Department
 
 
-@click.command(
-    "list", cls=Command, short_help="List departments.", example="runai-adm department list", with_project=False
-)
+@command("list", "runai-adm department list", with_project=False)
 @output_flag
 @click.pass_obj
 def list_departments(options: GlobalOptions, output: str | None) -> None:
@@ -44,9 +42,7 @@ def list_departments(options: GlobalOptions, output: str | None) -> None:
         options.warn_each(warning for each in found for warning in each.warnings)
 
 
-@click.command(
-    "get", cls=Command, short_help="Show a department.", example="runai-adm department get research", with_project=False
-)
+@command("get", "runai-adm department get research", with_project=False)
 @click.argument("name")
 @output_flag
 @click.pass_obj
@@ -69,13 +65,7 @@ def get_department(options: GlobalOptions, name: str, output: str | None) -> Non
     show_one(output, found, pairs)
 
 
-@click.command(
-    "create",
-    cls=Command,
-    short_help="Create a department.",
-    example="runai-adm department create research --gpu-quota 8",
-    with_project=False,
-)
+@command("create", "runai-adm department create research --gpu-quota 8", with_project=False)
 @click.argument("name")
 @quota_flags
 @flag("--description", metavar="TEXT", help="Description of the department.")
@@ -97,13 +87,7 @@ def create_department(
     options.warn_each(made.warnings)
 
 
-@click.command(
-    "update",
-    cls=Command,
-    short_help="Change a department.",
-    example="runai-adm department update research --gpu-quota 12",
-    with_project=False,
-)
+@command("update", "runai-adm department update research --gpu-quota 12", with_project=False)
 @click.argument("name")
 @quota_flags
 @flag("--description", metavar="TEXT", help="Description of the department.")
@@ -129,13 +113,7 @@ def update_department(
     options.warn_each(made.warnings)
 
 
-@click.command(
-    "delete",
-    cls=Command,
-    short_help="Delete a department without projects.",
-    example="runai-adm department delete research",
-    with_project=False,
-)
+@command("delete", "runai-adm department delete research", with_project=False)
 @click.argument("name")
 @click.pass_obj
 def delete_department(options: GlobalOptions, name: str) -> None:

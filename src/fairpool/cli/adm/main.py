@@ -17,6 +17,7 @@ TEXTS = {
     "undrain": "Return a drained node to service.",
     "cordon": "Stop scheduling new pods on a node.",
     "uncordon": "Schedule pods on a cordoned node again.",
+    "token": "Make a new token for a {noun}.",
     "reset-password": "Reset the password of a user.",
 }
 COMPLETION = "fairpool.cli.runai.completion:completion_for"
@@ -85,6 +86,20 @@ MEMBERS = {
         "Manage node pools.",
         "runai-adm node-pool create a100 --label run.ai/type=a100",
         _verbs("node pool", "fairpool.cli.adm.node_pools", "list_pools get_pool create_pool update_pool delete_pool"),
+    ),
+    "cluster": _noun(
+        "cluster",
+        "Manage clusters and their tokens.",
+        "runai-adm cluster create east --token-file east.token",
+        {
+            **_verbs(
+                "cluster",
+                "fairpool.cli.adm.clusters",
+                "list_clusters get_cluster create_cluster token_cluster delete_cluster",
+            ),
+            "create": lazy("Add a cluster, and get its token.", "fairpool.cli.adm.clusters:create_cluster"),
+            "delete": lazy("Remove a cluster that has no projects.", "fairpool.cli.adm.clusters:delete_cluster"),
+        },
     ),
     "node": _noun("node", "Manage nodes: labels, taints, drain and cordon.", "runai-adm node drain dgx1-1", NODE_VERBS),
     "user": _noun(

@@ -11,7 +11,7 @@ from fairpool.api.limits import LABEL_NAME_MAX
 from fairpool.api.record import document
 from fairpool.cli.adm.names import check_name
 from fairpool.cli.failure import failure, meant
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import Column, printable
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 STRATEGIES = ("binpack", "spread", "fragmentation")
 
 
-@click.command(
-    "list", cls=Command, short_help="List node pools.", example="runai-adm node-pool list", with_project=False
-)
+@command("list", "runai-adm node-pool list", with_project=False)
 @output_flag
 @click.pass_obj
 def list_pools(options: GlobalOptions, output: str | None) -> None:
@@ -46,9 +44,7 @@ def pool_columns() -> list[Column[NodePoolAnswer]]:
     ]
 
 
-@click.command(
-    "get", cls=Command, short_help="Show a node pool.", example="runai-adm node-pool get a100", with_project=False
-)
+@command("get", "runai-adm node-pool get a100", with_project=False)
 @click.argument("name")
 @output_flag
 @click.pass_obj
@@ -68,13 +64,7 @@ def _placement_flags(command: Any) -> Any:
     )(cpu(command))
 
 
-@click.command(
-    "create",
-    cls=Command,
-    short_help="Create a node pool.",
-    example="runai-adm node-pool create a100 --label run.ai/type=a100",
-    with_project=False,
-)
+@command("create", "runai-adm node-pool create a100 --label run.ai/type=a100", with_project=False)
 @click.argument("name")
 @flag("--label", required=True, metavar="KEY=VALUE", help="Label that selects the pool's nodes.")
 @_placement_flags
@@ -92,13 +82,7 @@ def create_pool(
     click.echo(f"Node pool {printable(name)} created successfully.")
 
 
-@click.command(
-    "update",
-    cls=Command,
-    short_help="Change a node pool.",
-    example="runai-adm node-pool update a100 --gpu-placement spread",
-    with_project=False,
-)
+@command("update", "runai-adm node-pool update a100 --gpu-placement spread", with_project=False)
 @click.argument("name")
 @flag("--label", metavar="KEY=VALUE", help="Label that selects the pool's nodes.")
 @_placement_flags
@@ -121,13 +105,7 @@ def update_pool(
     click.echo(f"Node pool {printable(name)} updated successfully.")
 
 
-@click.command(
-    "delete",
-    cls=Command,
-    short_help="Delete a node pool.",
-    example="runai-adm node-pool delete a100",
-    with_project=False,
-)
+@command("delete", "runai-adm node-pool delete a100", with_project=False)
 @click.argument("name")
 @click.pass_obj
 def delete_pool(options: GlobalOptions, name: str) -> None:

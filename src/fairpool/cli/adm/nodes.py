@@ -13,17 +13,17 @@ import click
 from fairpool.api.client import Client
 from fairpool.api.record import document
 from fairpool.cli.failure import failure
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import output_flag, screen_here, show, show_document
 from fairpool.cli.runai.nodes import columns, draw_gpus, node_facts, unknown_node
 from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import printable
+from fairpool.model.node import DRAIN
 
 if TYPE_CHECKING:
     from fairpool.api.nodes import NodeAnswer
 
-DRAIN_KEY, DRAIN_VALUE, DRAIN_EFFECT = "runai", "drain", "NoExecute"
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
 
 Overrides = dict[str, Any]
@@ -31,7 +31,7 @@ Overrides = dict[str, Any]
 Change = Callable[[Overrides], Overrides]
 
 
-@click.command("list", cls=Command, short_help="List nodes.", example="runai-adm node list -o wide", with_project=False)
+@command("list", "runai-adm node list -o wide", with_project=False)
 @output_flag
 @click.pass_obj
 def list_nodes(options: GlobalOptions, output: str | None) -> None:
@@ -42,7 +42,7 @@ def list_nodes(options: GlobalOptions, output: str | None) -> None:
     show(output, columns(), found, documents=documents)
 
 
-@click.command("get", cls=Command, short_help="Show a node.", example="runai-adm node get dgx1-1", with_project=False)
+@command("get", "runai-adm node get dgx1-1", with_project=False)
 @click.argument("name", shell_complete=node_names)
 @output_flag
 @click.pass_obj
@@ -61,13 +61,7 @@ def get_node(options: GlobalOptions, name: str, output: str | None) -> None:
         screen.show()
 
 
-@click.command(
-    "update",
-    cls=Command,
-    short_help="Change the labels and taints of a node.",
-    example="runai-adm node update dgx1-1 --label run.ai/type=dgx-2",
-    with_project=False,
-)
+@command("update", "runai-adm node update dgx1-1 --label run.ai/type=dgx-2", with_project=False)
 @click.argument("name", shell_complete=node_names)
 @flag("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Set a label; KEY- removes it.")
 @flag("--taint", "taints", multiple=True, metavar="KEY=VALUE:EFFECT", help="Add a taint; KEY- removes it.")
@@ -99,13 +93,7 @@ def update_node(options: GlobalOptions, name: str, labels: tuple[str, ...], tain
     _mark(options, name, change, "updated")
 
 
-@click.command(
-    "drain",
-    cls=Command,
-    short_help="Drain a node for maintenance.",
-    example="runai-adm node drain dgx1-1",
-    with_project=False,
-)
+@command("drain", "runai-adm node drain dgx1-1", with_project=False)
 @click.argument("name", shell_complete=node_names)
 @click.pass_obj
 def drain(options: GlobalOptions, name: str) -> None:
@@ -113,31 +101,18 @@ def drain(options: GlobalOptions, name: str) -> None:
 
     Training jobs are queued again. Interactive jobs are suspended until you resume them.
     """
-    taint = f"{DRAIN_KEY}={DRAIN_VALUE}:{DRAIN_EFFECT}"
-    _mark(options, name, lambda overrides: _tainted(overrides, taint), "is being drained")
+    _mark(options, name, lambda overrides: _tainted(overrides, str(DRAIN)), "is being drained")
 
 
-@click.command(
-    "undrain",
-    cls=Command,
-    short_help="Return a drained node to service.",
-    example="runai-adm node undrain dgx1-1",
-    with_project=False,
-)
+@command("undrain", "runai-adm node undrain dgx1-1", with_project=False)
 @click.argument("name", shell_complete=node_names)
 @click.pass_obj
 def undrain(options: GlobalOptions, name: str) -> None:
     """Return a drained node to service."""
-    _mark(options, name, lambda overrides: _tainted(overrides, f"{DRAIN_KEY}-"), "is no longer drained")
+    _mark(options, name, lambda overrides: _tainted(overrides, f"{DRAIN.key}-"), "is no longer drained")
 
 
-@click.command(
-    "cordon",
-    cls=Command,
-    short_help="Stop scheduling new pods on a node.",
-    example="runai-adm node cordon dgx1-1",
-    with_project=False,
-)
+@command("cordon", "runai-adm node cordon dgx1-1", with_project=False)
 @click.argument("name", shell_complete=node_names)
 @click.pass_obj
 def cordon(options: GlobalOptions, name: str) -> None:
@@ -145,13 +120,7 @@ def cordon(options: GlobalOptions, name: str) -> None:
     _mark(options, name, lambda overrides: {**overrides, "cordoned": True}, "is cordoned")
 
 
-@click.command(
-    "uncordon",
-    cls=Command,
-    short_help="Schedule pods on a cordoned node again.",
-    example="runai-adm node uncordon dgx1-1",
-    with_project=False,
-)
+@command("uncordon", "runai-adm node uncordon dgx1-1", with_project=False)
 @click.argument("name", shell_complete=node_names)
 @click.pass_obj
 def uncordon(options: GlobalOptions, name: str) -> None:
@@ -162,13 +131,7 @@ def uncordon(options: GlobalOptions, name: str) -> None:
 def refused_verb(verb: str) -> click.Command:
     """`create` and `delete` of nodes, which only their cluster can do."""
 
-    @click.command(
-        verb,
-        cls=Command,
-        short_help="Nodes are added and removed by their cluster.",
-        example="runai-adm node list",
-        with_project=False,
-    )
+    @command(verb, "runai-adm node list", with_project=False)
     @click.argument("name", required=False)
     def refuse(name: str | None) -> None:
         """Nodes are added and removed by their cluster. See drain and cordon."""

@@ -13,7 +13,7 @@ from fairpool.cli.adm.names import check_name
 from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag, project_names
+from fairpool.cli.runai.flags import GlobalOptions, command, flag, project_names
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.projects import pool_line, project_facts, quota_text
 from fairpool.cli.runai.session import Session
@@ -79,9 +79,7 @@ def project_flags(command: Any) -> Any:
     return command
 
 
-@click.command(
-    "list", cls=Command, short_help="List projects.", example="runai-adm project list -o wide", with_project=False
-)
+@command("list", "runai-adm project list -o wide", with_project=False)
 @output_flag
 @click.pass_obj
 def list_projects(options: GlobalOptions, output: str | None) -> None:
@@ -103,9 +101,7 @@ def list_projects(options: GlobalOptions, output: str | None) -> None:
         options.warn_each(warning for each in found for warning in each.warnings)
 
 
-@click.command(
-    "get", cls=Command, short_help="Show a project.", example="runai-adm project get team-a", with_project=False
-)
+@command("get", "runai-adm project get team-a", with_project=False)
 @click.argument("name", shell_complete=project_names)
 @output_flag
 @click.pass_obj
@@ -116,13 +112,7 @@ def get_project(options: GlobalOptions, name: str, output: str | None) -> None:
     show_one(output, found, project_facts(found))
 
 
-@click.command(
-    "create",
-    cls=Command,
-    short_help="Create a project.",
-    example="runai-adm project create team-a --gpu-quota 4 --department default",
-    with_project=False,
-)
+@command("create", "runai-adm project create team-a --gpu-quota 4 --department default", with_project=False)
 @click.argument("name")
 @flag("--cluster", metavar="NAME", help="Cluster of the project (default: the one set with `runai config cluster`).")
 @quota_flags
@@ -147,13 +137,7 @@ def create_project(options: GlobalOptions, /, name: str, node_pool: str, cluster
     _warn_of_idle_limits(options, asked)
 
 
-@click.command(
-    "update",
-    cls=Command,
-    short_help="Change a project.",
-    example="runai-adm project update team-a --gpu-quota 6",
-    with_project=False,
-)
+@command("update", "runai-adm project update team-a --gpu-quota 6", with_project=False)
 @click.argument("name", shell_complete=project_names)
 @quota_flags
 @project_flags
@@ -176,13 +160,7 @@ def update_project(options: GlobalOptions, /, name: str, node_pool: str, **asked
     _warn_of_idle_limits(options, asked)
 
 
-@click.command(
-    "delete",
-    cls=Command,
-    short_help="Delete a project.",
-    example="runai-adm project delete team-a --move-jobs-to team-b",
-    with_project=False,
-)
+@command("delete", "runai-adm project delete team-a --move-jobs-to team-b", with_project=False)
 @click.argument("name", shell_complete=project_names)
 @flag("--delete-jobs", is_flag=True, help="Stop and delete the project's jobs.")
 @flag("--move-jobs-to", metavar="PROJECT", shell_complete=project_names, help="Move the jobs to another project.")

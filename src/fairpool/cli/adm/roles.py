@@ -7,7 +7,7 @@ import click
 from fairpool.api.client import Client
 from fairpool.cli.adm.nodes import known_node, overrides_of
 from fairpool.cli.failure import Failure, failure, not_yet
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import printable
@@ -20,13 +20,7 @@ NOT_ENFORCED = "Note: the label is set, but the scheduler does not use node role
 def node_role(verb: str) -> click.Command:
     """The command for one of the two verbs."""
 
-    @click.command(
-        "node-role",
-        cls=Command,
-        short_help="Set the role of a node." if verb == "set" else "Remove a role from a node.",
-        example=f"runai-adm {verb} node-role --gpu-worker dgx1-1",
-        with_project=False,
-    )
+    @command("node-role", f"runai-adm {verb} node-role --gpu-worker dgx1-1", with_project=False)
     @click.argument("names", nargs=-1, shell_complete=node_names)
     @flag("--runai-system-worker", is_flag=True, help="Node for Fairpool's own services.")
     @flag("--gpu-worker", is_flag=True, help="Node for jobs with GPUs.")
@@ -39,7 +33,7 @@ def node_role(verb: str) -> click.Command:
     )
     @flag("--dynamic-mig-enabled", is_flag=True, hidden=True)
     @click.pass_obj
-    def command(
+    def set_or_remove(
         options: GlobalOptions,
         names: tuple[str, ...],
         runai_system_worker: bool,
@@ -60,7 +54,7 @@ def node_role(verb: str) -> click.Command:
             raise failure("role.incomplete", "the role or the node is missing", fix)
         _apply(options, verb, roles, names, everywhere)
 
-    return command
+    return set_or_remove
 
 
 def _apply(options: GlobalOptions, verb: str, roles: list[str], names: tuple[str, ...], everywhere: bool) -> None:

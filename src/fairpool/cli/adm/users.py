@@ -11,7 +11,7 @@ from fairpool.api.client import Client
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag, project_names
+from fairpool.cli.runai.flags import GlobalOptions, command, flag, project_names
 from fairpool.cli.runai.listing import output_flag, screen_here, show, show_document
 from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.screen import Column, printable
@@ -24,7 +24,7 @@ ROLES = ("administrator", "researcher")
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 
-@click.command("list", cls=Command, short_help="List users.", example="runai-adm user list", with_project=False)
+@command("list", "runai-adm user list", with_project=False)
 @output_flag
 @click.pass_obj
 def list_users(options: GlobalOptions, output: str | None) -> None:
@@ -41,9 +41,7 @@ def list_users(options: GlobalOptions, output: str | None) -> None:
     show(output, columns, found, documents=documents)
 
 
-@click.command(
-    "get", cls=Command, short_help="Show a user.", example="runai-adm user get ann@example.com", with_project=False
-)
+@command("get", "runai-adm user get ann@example.com", with_project=False)
 @click.argument("name")
 @output_flag
 @click.pass_obj
@@ -69,13 +67,7 @@ def _rule_text(rule: AccessRule) -> str:
     return f"{rule.role_name} in {rule.scope_type} {rule.scope_id}".rstrip()
 
 
-@click.command(
-    "create",
-    cls=Command,
-    short_help="Create a user.",
-    example="runai-adm user create ann@example.com --project team-a",
-    with_project=False,
-)
+@command("create", "runai-adm user create ann@example.com --project team-a", with_project=False)
 @click.argument("email")
 @flag("--role", type=click.Choice(ROLES), help="Grant a system-wide role.")
 @flag(
@@ -105,13 +97,7 @@ def create_user(options: GlobalOptions, email: str, role: str | None, projects: 
         options.notice(f"This user has no role yet and cannot do anything. To grant one: {fix}")
 
 
-@click.command(
-    "update",
-    cls=Command,
-    short_help="Change a user's projects.",
-    example="runai-adm user update ann@example.com --add-project team-b",
-    with_project=False,
-)
+@command("update", "runai-adm user update ann@example.com --add-project team-b", with_project=False)
 @click.argument("name")
 @flag(
     "--add-project",
@@ -144,13 +130,7 @@ def update_user(
     click.echo(f"User {printable(name)} updated successfully.")
 
 
-@click.command(
-    "delete",
-    cls=Command,
-    short_help="Delete a user.",
-    example="runai-adm user delete ann@example.com",
-    with_project=False,
-)
+@command("delete", "runai-adm user delete ann@example.com", with_project=False)
 @click.argument("name")
 @click.pass_obj
 def delete_user(options: GlobalOptions, name: str) -> None:
@@ -160,13 +140,7 @@ def delete_user(options: GlobalOptions, name: str) -> None:
     click.echo(f"User {printable(name)} deleted successfully.")
 
 
-@click.command(
-    "reset-password",
-    cls=Command,
-    short_help="Reset the password of a user.",
-    example="runai-adm user reset-password ann@example.com",
-    with_project=False,
-)
+@command("reset-password", "runai-adm user reset-password ann@example.com", with_project=False)
 @click.argument("name")
 @click.pass_obj
 def reset_password(options: GlobalOptions, name: str) -> None:

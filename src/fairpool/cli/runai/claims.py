@@ -8,7 +8,7 @@ import click
 
 from fairpool.api.record import document
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, GlobalOptions
+from fairpool.cli.runai.flags import GlobalOptions, command
 from fairpool.cli.runai.listing import output_flag, show
 from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.screen import Column
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from fairpool.api.workloads import ClaimItem
 
 
-@click.command(
-    "pvc", cls=Command, short_help="List the volume claims of a project.", example="runai list pvc -p team-a"
-)
+@command("pvc", "runai list pvc -p team-a")
 @output_flag
 @click.pass_obj
 def list_claims(options: GlobalOptions, output: str | None) -> None:

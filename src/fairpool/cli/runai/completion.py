@@ -7,7 +7,7 @@ import platform
 import click
 
 from fairpool import __version__
-from fairpool.cli.runai.flags import Command, flag
+from fairpool.cli.runai.flags import command, flag
 
 SHELLS = ("bash", "zsh", "fish")
 BEFORE = {
@@ -19,13 +19,7 @@ BEFORE = {
 def completion_for(program: str) -> click.Command:
     """The command that prints the script of one program."""
 
-    @click.command(
-        "completion",
-        cls=Command,
-        short_help="Print the completion script for bash, zsh or fish.",
-        example=f"source <({program} completion bash)",
-        with_project=False,
-    )
+    @command("completion", f"source <({program} completion bash)", with_project=False)
     @click.argument("shell", type=click.Choice(SHELLS))
     @click.pass_context
     def completion(ctx: click.Context, shell: str) -> None:
@@ -49,13 +43,7 @@ def completion_for(program: str) -> click.Command:
 def version_of(program: str) -> click.Command:
     """The command that prints the version of one program."""
 
-    @click.command(
-        "version",
-        cls=Command,
-        short_help="Print the version.",
-        example=f"{program} version --short",
-        with_project=False,
-    )
+    @command("version", f"{program} version --short", with_project=False)
     @flag("--short", is_flag=True, help="Print only the version number.")
     def version(short: bool) -> None:
         """Print the version of this command."""

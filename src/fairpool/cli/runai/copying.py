@@ -20,7 +20,7 @@ import click
 from fairpool.api.client import Client
 from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai.archive_stream import Unsafe, unpack
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.session import Session, job
 from fairpool.cli.screen import printable
 
@@ -40,12 +40,7 @@ class Place:
     path: str
 
 
-@click.command(
-    "cp",
-    cls=Command,
-    short_help="Copy files into or out of a running job.",
-    example="runai cp train:/tmp/model.pt . -p team-a",
-)
+@command("cp", "runai cp train:/tmp/model.pt . -p team-a")
 @click.argument("source")
 @click.argument("target")
 @flag("--pod", metavar="POD", help="Pod to copy from or to (default: the first running pod).")

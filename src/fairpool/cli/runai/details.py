@@ -10,7 +10,7 @@ import click
 from fairpool.api.pod_choice import pod_to_read
 from fairpool.api.record import document
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.jobs import gpus, gpus_asked, node, running_seconds, type_word
 from fairpool.cli.runai.listing import FORMATS, PROSE, screen_here, show_document
 from fairpool.cli.runai.session import Session, job
@@ -56,9 +56,7 @@ def _describe(options: GlobalOptions, name: str, output: str | None) -> None:
 _output = flag("-o", "--output", type=click.Choice(FORMATS), help="Output format: json, yaml, wide or name.")
 
 
-@click.command(
-    "job", cls=Command, short_help="Show a job with its pods, mounts and events.", example="runai describe job hyper1"
-)
+@command("job", "runai describe job hyper1")
 @click.argument("name", shell_complete=job_names)
 @_output
 @click.pass_obj
@@ -67,7 +65,7 @@ def describe_job(options: GlobalOptions, name: str, output: str | None) -> None:
     _describe(options, name, output)
 
 
-@click.command("get", cls=Command, short_help="Old name of describe job.", example="runai get hyper1")
+@command("get", "runai get hyper1")
 @click.argument("name", shell_complete=job_names)
 @_output
 @click.pass_obj

@@ -61,7 +61,6 @@ def pytorch() -> click.Command:
         "pytorch",
         params=[*(each for each in plain.params if each.name not in NOT_HERE), *_gang_flags()],
         callback=_submit_pytorch,
-        short_help="Submit PyTorch training with a master and workers.",
         help="Submit training with a master and workers that start together or not at all. The command after -- runs "
         "in every pod, with MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE set. -g applies to each pod.",
         example="runai submit-dist pytorch dist1 -i python -g 1 --workers 2 -- python train.py",

@@ -153,6 +153,13 @@ class Command(click.Command):
         _write_sections(self, ctx, formatter)
 
 
+def command(
+    name: str, example: str, *, cls: type[Command] = Command, **attributes: Any
+) -> Callable[[Callable[..., Any]], Command]:
+    """Make a function a command. Its one line of text in the help of its group is in the table of the group."""
+    return click.command(name, cls=cls, example=example, **attributes)
+
+
 def _write_sections(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
     sections: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):

@@ -12,7 +12,7 @@ import click
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import natural, output_flag, show
 from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.runai.watching import redraw, watch_flags
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 FINISHED = frozenset({"Completed", "Failed", "Deleted"})
 
 
-@click.command(
-    "jobs", cls=Command, short_help="List jobs of one project or of all projects.", example="runai list jobs -p team-a"
-)
+@command("jobs", "runai list jobs -p team-a")
 @flag("-A", "--all-projects", is_flag=True, help="List the jobs of all projects you can see.")
 @flag("--status", "statuses", multiple=True, metavar="STATUS", help="Only jobs with this status; repeatable.")
 @flag("-u", "--user", metavar="USER", help="Only jobs of this user; `me` for your own.")

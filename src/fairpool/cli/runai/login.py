@@ -9,7 +9,7 @@ import click
 from fairpool.api.client import Client
 from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
 from fairpool.cli.failure import Failure, failure, not_yet, print_problem
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
@@ -18,13 +18,7 @@ ASKED_MAX = 3
 SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_scope")
 
 
-@click.command(
-    "login",
-    cls=Command,
-    short_help="Sign in.",
-    example="runai login --user ann@example.com --server http://127.0.0.1:8080",
-    with_project=False,
-)
+@command("login", "runai login --user ann@example.com --server http://127.0.0.1:8080", with_project=False)
 @flag("-u", "--user", metavar="NAME", help="User name; prompted for if not given.")
 @flag("--application", metavar="NAME", help="Sign in as this application, with its secret instead of a password.")
 @flag("--password-stdin", is_flag=True, help="Read the password or secret from standard input.")
@@ -101,9 +95,7 @@ def _change(session: Session, client: Client, name: str, current: str, new: str)
     click.echo("Password changed")
 
 
-@click.command(
-    "password", cls=Command, short_help="Change your password.", example="runai password", with_project=False
-)
+@command("password", "runai password", with_project=False)
 @flag(
     "--stdin",
     "from_stdin",
@@ -129,7 +121,7 @@ def password(options: GlobalOptions, from_stdin: bool) -> None:
         _change(session, client, me.username, current, new)
 
 
-@click.command("logout", cls=Command, short_help="Sign out.", example="runai logout", with_project=False)
+@command("logout", "runai logout", with_project=False)
 @click.pass_obj
 def logout(options: GlobalOptions) -> None:
     """Sign out. The token is revoked on the server and removed from this machine."""
@@ -149,7 +141,7 @@ def logout(options: GlobalOptions) -> None:
     click.echo("Logged out successfully")
 
 
-@click.command("whoami", cls=Command, short_help="Show who is signed in.", example="runai whoami", with_project=False)
+@command("whoami", "runai whoami", with_project=False)
 @click.pass_obj
 def whoami(options: GlobalOptions) -> None:
     """Show the signed-in user, their roles and the server."""

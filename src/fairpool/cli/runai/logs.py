@@ -15,7 +15,7 @@ from fairpool.api.client import Client
 from fairpool.api.pod_choice import has_log, pod_called, pod_to_read, pods_there
 from fairpool.cli.failure import ERROR, Failure, failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.runai.terminal_text import Harmless
@@ -48,7 +48,7 @@ class LogOptions:
         )
 
 
-@click.command("logs", cls=Command, short_help="Show a job's output.", example="runai logs hyper1 --tail 100 -f")
+@command("logs", "runai logs hyper1 --tail 100 -f")
 @click.argument("name", shell_complete=job_names)
 @flag("-f", "--follow", is_flag=True, help="Stream new output until the pod ends.")
 @flag("--pod", metavar="POD", help="Pod by number or name (default: the running or failed pod).")

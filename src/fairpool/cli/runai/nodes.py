@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 import click
 
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure, meant
-from fairpool.cli.runai.flags import Command, GlobalOptions
+from fairpool.cli.runai.flags import GlobalOptions, command
 from fairpool.cli.runai.listing import natural, output_flag, screen_here, show, show_document
 from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import Column, Screen, printable
+from fairpool.model.node import DRAIN
 
 if TYPE_CHECKING:
     from fairpool.api.nodes import ClusterAnswer, NodeAnswer, NodeDetail, NodePod
 
-DRAIN = ("runai", "drain", "NoExecute")
-"""What `runai-adm node drain` puts on a node."""
 ROLE = "node-role.kubernetes.io/"
 GIB = 1024**3
 
 
-@click.command(
-    "nodes", cls=Command, short_help="List nodes with their GPUs.", example="runai list nodes", with_project=False
-)
+@command("nodes", "runai list nodes", with_project=False)
 @click.argument("names", nargs=-1, shell_complete=node_names)
 @output_flag
 @click.pass_obj
@@ -79,7 +77,7 @@ def status(each: NodeAnswer) -> str:
     conditions = [each.status]
     if each.cordoned:
         conditions.append("SchedulingDisabled")
-    if any((taint.key, taint.value, taint.effect) == DRAIN for taint in each.taints):
+    if any((taint.key, taint.value, taint.effect) == astuple(DRAIN) for taint in each.taints):
         conditions.append("Draining" if each.pods else "Drained")
     return ",".join(conditions)
 
@@ -100,13 +98,7 @@ def _gib(size: int) -> str:
     return f"{size / GIB:.1f}GiB"
 
 
-@click.command(
-    "node",
-    cls=Command,
-    short_help="Show a node with its GPUs and pods.",
-    example="runai describe node dgx1-1",
-    with_project=False,
-)
+@command("node", "runai describe node dgx1-1", with_project=False)
 @click.argument("names", nargs=-1, shell_complete=node_names)
 @output_flag
 @click.pass_obj
@@ -204,13 +196,7 @@ def unknown_node(unknown: Sequence[str], known: Sequence[str]) -> Failure:
     return Failure([], hint=near)
 
 
-@click.command(
-    "clusters",
-    cls=Command,
-    short_help="List clusters and the default project.",
-    example="runai list clusters",
-    with_project=False,
-)
+@command("clusters", "runai list clusters", with_project=False)
 @output_flag
 @click.pass_obj
 def list_clusters(options: GlobalOptions, output: str | None) -> None:
@@ -234,13 +220,7 @@ def _marked(each: ClusterAnswer, current: str | None, output: str | None) -> boo
     return each.name == current and output != "name"
 
 
-@click.command(
-    "cluster",
-    cls=Command,
-    short_help="Set the cluster for new projects.",
-    example="runai config cluster local",
-    with_project=False,
-)
+@command("cluster", "runai config cluster local", with_project=False)
 @click.argument("name")
 @click.pass_obj
 def config_cluster(options: GlobalOptions, name: str) -> None:

@@ -8,7 +8,7 @@ import click
 
 from fairpool.api.client import Client
 from fairpool.cli.failure import ERROR, failure, meant
-from fairpool.cli.runai.flags import Command, flag
+from fairpool.cli.runai.flags import command, flag
 from fairpool.cli.runai.session import NAME, Session, check_project
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
@@ -20,12 +20,7 @@ _names = click.argument("names", nargs=-1, shell_complete=job_names)
 _all = flag("-A", "--all", "everything", is_flag=True, help="All jobs of the project.")
 
 
-@click.command(
-    "delete",
-    cls=Command,
-    short_help="Stop and delete jobs.",
-    example="runai delete -p team-d d-1-gggg d-2-gg d-3-gg",
-)
+@command("delete", "runai delete -p team-d d-1-gggg d-2-gg d-3-gg")
 @_names
 @_all
 @flag("-y", "--yes", is_flag=True, help="With --all, do not ask for confirmation.")
@@ -40,9 +35,7 @@ def delete(ctx: click.Context, names: tuple[str, ...], everything: bool, yes: bo
     _operate(ctx, "delete", "deleted", names, everything, ask=ask, force=force)
 
 
-@click.command(
-    "suspend", cls=Command, short_help="Stop jobs so that they can be resumed.", example="runai suspend hyper1"
-)
+@command("suspend", "runai suspend hyper1")
 @_names
 @_all
 @click.pass_context
@@ -51,7 +44,7 @@ def suspend(ctx: click.Context, names: tuple[str, ...], everything: bool) -> Non
     _operate(ctx, "suspend", "suspended", names, everything)
 
 
-@click.command("resume", cls=Command, short_help="Queue suspended jobs again.", example="runai resume hyper1")
+@command("resume", "runai resume hyper1")
 @_names
 @_all
 @click.pass_context

@@ -10,7 +10,7 @@ import click
 from fairpool.api.record import document
 from fairpool.cli.failure import failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, GlobalOptions, project_names
+from fairpool.cli.runai.flags import GlobalOptions, command, project_names
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.screen import Column, printable
@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 CAPITAL = re.compile(r"([A-Z])")
 
 
-@click.command(
-    "projects",
-    cls=Command,
-    short_help="List projects with their quotas.",
-    example="runai list projects",
-    with_project=False,
-)
+@command("projects", "runai list projects", with_project=False)
 @output_flag
 @click.pass_obj
 def list_projects(options: GlobalOptions, output: str | None) -> None:
@@ -64,13 +58,7 @@ def _interactive_limit(each: Project) -> str:
     return "-" if limit is None else ages.exact(limit)
 
 
-@click.command(
-    "project",
-    cls=Command,
-    short_help="Show a project with its quota, usage and rules.",
-    example="runai describe project team-a",
-    with_project=False,
-)
+@command("project", "runai describe project team-a", with_project=False)
 @click.argument("name", required=False, shell_complete=project_names)
 @output_flag
 @click.pass_obj
@@ -130,13 +118,7 @@ def pool_text(owed: PoolResources | DepartmentResources) -> str:
     return ", ".join(parts)
 
 
-@click.command(
-    "project",
-    cls=Command,
-    short_help="Set the default project.",
-    example="runai config project team-a",
-    with_project=False,
-)
+@command("project", "runai config project team-a", with_project=False)
 @click.argument("name", shell_complete=project_names)
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context

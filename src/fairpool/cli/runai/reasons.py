@@ -10,7 +10,7 @@ import click
 from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.details import event_text, pod_word
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import PROSE, output_flag, screen_here, show
 from fairpool.cli.runai.projects import quota_text
 from fairpool.cli.runai.session import Session, job
@@ -29,9 +29,7 @@ NEXT_STEP = {
 }
 
 
-@click.command(
-    "why", cls=Command, short_help="Explain why a job is waiting, stopped or failed.", example="runai why hyper1"
-)
+@command("why", "runai why hyper1")
 @click.argument("name", shell_complete=job_names)
 @click.pass_obj
 def why(options: GlobalOptions, name: str) -> None:
@@ -93,9 +91,7 @@ def _last_end(found: Workload, pods: Sequence[PodItem]) -> list[str]:
     return [f"Its last try, {last.name}, ended {ages.age(last.since)} ago: {words.rstrip('.')}."]
 
 
-@click.command(
-    "history", cls=Command, short_help="Show every try of a job's pods.", example="runai history hyper1 --events"
-)
+@command("history", "runai history hyper1 --events")
 @click.argument("name", shell_complete=job_names)
 @flag("--events", "with_events", is_flag=True, help="Also show all events.")
 @output_flag

@@ -17,7 +17,7 @@ import click
 from fairpool.api.client import Client
 from fairpool.api.pod_choice import pod_called, pods_there
 from fairpool.cli.failure import failure
-from fairpool.cli.runai.flags import Command, flag
+from fairpool.cli.runai.flags import Command, command, flag
 from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
@@ -56,7 +56,7 @@ class CommandInPod(Command):
         return super().parse_args(ctx, [*flags, "--", *words, *rest])
 
 
-@click.command("exec", cls=CommandInPod, short_help="Run a command in a job.", example="runai exec -it hyper1 -- bash")
+@command("exec", "runai exec -it hyper1 -- bash", cls=CommandInPod)
 @click.argument("name", shell_complete=job_names)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @flag("-i", "--stdin", is_flag=True, help="Pass standard input to the command.")
@@ -70,7 +70,7 @@ def exec_command(
     _visit(ctx, name, command, pod=pod, stdin=stdin, tty=tty)
 
 
-@click.command("bash", cls=Command, short_help="Open a shell in a job.", example="runai bash build1 -p team-a")
+@command("bash", "runai bash build1 -p team-a")
 @click.argument("name", shell_complete=job_names)
 @flag("--pod", metavar="POD", help="Pod to run in (default: the first running pod).")
 @click.pass_context
@@ -79,7 +79,7 @@ def bash(ctx: click.Context, name: str, pod: str | None) -> None:
     _visit(ctx, name, ("bash",), pod=pod, stdin=True, tty=sys.stdin.isatty())
 
 
-@click.command("attach", cls=Command, short_help="Attach to a job's main process.", example="runai attach build1")
+@command("attach", "runai attach build1")
 @click.argument("name", shell_complete=job_names)
 @flag("--no-stdin", is_flag=True, help="Do not pass standard input.")
 @flag("--no-tty", is_flag=True, help="Do not allocate a terminal.")
@@ -216,15 +216,15 @@ def _raw_terminal(shell: Shell, *, wanted: bool) -> Iterator[None]:
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
 
-    def tell_size(*_: Any) -> None:
+    def send_size(*_: Any) -> None:
         with suppress(OSError, Exception):
             size = os.get_terminal_size(descriptor)
             shell.resize(size.columns, size.lines)
 
-    earlier = signal.signal(signal.SIGWINCH, tell_size)
+    earlier = signal.signal(signal.SIGWINCH, send_size)
     try:
         tty.setraw(descriptor)
-        tell_size()
+        send_size()
         yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fairpool.cli.failure import failure
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import Command, GlobalOptions, command, flag
 
 NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE, ARRAYS, LATER = (
     "What",
@@ -76,12 +76,7 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     return [each for each in ("ingress", "external-url", "nodeport", "loadbalancer") if each.startswith(incomplete)]
 
 
-@click.command(
-    "submit",
-    cls=SubmitCommand,
-    short_help="Submit a job.",
-    example="runai submit train -i python -g 0.5 --workdir . -- python train.py",
-)
+@command("submit", "runai submit train -i python -g 0.5 --workdir . -- python train.py", cls=SubmitCommand)
 @click.argument("name", required=False)
 @flag("-f", "--file", metavar="FILE", section=NAMING, help="Submit the jobs in a YAML or JSON file; - reads stdin.")
 @flag("--name", "named", section=NAMING, metavar="NAME", help="Name of the job; the same as NAME.")

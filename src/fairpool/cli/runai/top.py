@@ -13,7 +13,7 @@ import click
 from fairpool.api.client import Client
 from fairpool.cli.failure import Failure, not_yet
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.jobs import node, running_seconds, type_word
 from fairpool.cli.runai.listing import natural, screen_here
 from fairpool.cli.runai.nodes import status, unknown_node, usable
@@ -49,9 +49,7 @@ class Seen:
     """Jobs in projects that the caller may not see."""
 
 
-@click.command(
-    "overview", cls=Command, short_help="Show nodes, projects and running jobs.", example="runai top --watch"
-)
+@command("overview", "runai top --watch")
 @watch_flags
 @_output
 @click.pass_obj
@@ -146,7 +144,7 @@ def _memory(each: WorkloadItem) -> str:
     return f"{each.workload_requested_resources.memory_bytes / GIB:.1f}GiB"
 
 
-@click.command("job", cls=Command, short_help="Show running jobs and their resources.", example="runai top job -A")
+@command("job", "runai top job -A")
 @flag("-A", "--all-projects", is_flag=True, help="Show the jobs of all projects you can see.")
 @flag("-d", "--details", is_flag=True, hidden=True)
 @_output
@@ -167,13 +165,7 @@ def top_job(options: GlobalOptions, all_projects: bool, details: bool, output: s
     screen.show()
 
 
-@click.command(
-    "node",
-    cls=Command,
-    short_help="Show nodes and how much of each is allocated.",
-    example="runai top node",
-    with_project=False,
-)
+@command("node", "runai top node", with_project=False)
 @click.argument("names", nargs=-1, shell_complete=node_names)
 @flag("-d", "--details", is_flag=True, hidden=True)
 @_output

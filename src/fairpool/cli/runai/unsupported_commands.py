@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fairpool.cli.failure import Failure, not_yet
-from fairpool.cli.runai.flags import Command
+from fairpool.cli.runai.flags import command
 
 PEERS = "use `runai submit-dist pytorch`, which sets MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE in its pods"
 INSTEAD = {
@@ -26,11 +26,9 @@ INSTEAD = {
 def unsupported(program: str, name: str) -> click.Command:
     """A command that takes any arguments and fails."""
 
-    @click.command(
+    @command(
         name,
-        cls=Command,
-        short_help="Not supported yet.",
-        example=f"{program} --help",
+        f"{program} --help",
         context_settings={"help_option_names": ["-h", "--help"], "ignore_unknown_options": True},
         with_project=False,
     )

@@ -10,7 +10,7 @@ import click
 from fairpool.api.client import Refused
 from fairpool.cli.failure import ERROR, Failure, failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.session import Session, check_project, find_job, unknown_job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
@@ -28,12 +28,7 @@ GOALS = ("finished", "running", "deleted")
 OVER = frozenset({"Completed", "Failed", "Stopped", "Deleted"})
 
 
-@click.command(
-    "wait",
-    cls=Command,
-    short_help="Wait until jobs finish, run or are deleted.",
-    example="runai wait prep --timeout 2h && runai submit train -f train.yaml",
-)
+@command("wait", "runai wait prep --timeout 2h && runai submit train -f train.yaml")
 @click.argument("names", nargs=-1, required=True, shell_complete=job_names)
 @flag("--for", "goal", type=click.Choice(GOALS), default="finished", help="What to wait for (finished).")
 @flag("--timeout", metavar="TIME", help="Give up after this long, such as 90s or 2h (default: never).")

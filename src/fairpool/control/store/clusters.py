@@ -6,13 +6,13 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Integer, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.engine import Row
 
-from fairpool.api.clusters import EventReport, NodeReport, QueueReport
-from fairpool.control.store.compiled import Compiled, CompiledIn
+from fairpool.api.clusters import EventReport, NodeReport, QueueReport, Span
+from fairpool.control.store.compiled import Compiled, CompiledIn, bounds
 from fairpool.control.store.tables import clusters, events, nodes, pods, queue_reports
-from fairpool.model.ids import Instant
+from fairpool.model.ids import Instant, PoolName, QueueId
 
 _EVENT_NUMBERS = Compiled(
     select(events.c.number).where(
@@ -33,8 +33,16 @@ _CLUSTER = Compiled(select(clusters).where(clusters.c.id == bindparam("id")))
 _CHANGE = Compiled(update(clusters).where(clusters.c.id == bindparam("of")))
 _ADD_NODE = Compiled(insert(nodes))
 _DROP_NODE = Compiled(delete(nodes).where(nodes.c.cluster == bindparam("of"), nodes.c.name == bindparam("node")))
-_NODES_OF = Compiled(select(nodes.c.name, nodes.c.document).where(nodes.c.cluster == bindparam("of")))
-_DROP_QUEUES = Compiled(delete(queue_reports).where(queue_reports.c.cluster == bindparam("of")))
+_NODES_OF = Compiled(
+    select(nodes.c.name, nodes.c.document).where(
+        nodes.c.cluster == bindparam("of"),
+        nodes.c.name > bindparam("after"),
+        or_(bindparam("to_the_end", type_=Integer) == 1, nodes.c.name <= bindparam("through")),
+    )
+)
+_QUEUES_OF = Compiled(
+    select(queue_reports.c.pool, queue_reports.c.queue).where(queue_reports.c.cluster == bindparam("of"))
+)
 _EVENTS_OF_POD = Compiled(
     select(events.c.document)
     .where(
@@ -81,9 +89,9 @@ def delete_cluster(connection: Connection, cluster_id: str) -> None:
     connection.execute(delete(clusters).where(clusters.c.id == cluster_id))
 
 
-def node_documents(connection: Connection, cluster_id: str) -> dict[str, str]:
-    """The last report of each node, as text."""
-    return {row.name: row.document for row in _NODES_OF.rows(connection, {"of": cluster_id})}
+def node_documents(connection: Connection, cluster_id: str, span: Span) -> dict[str, str]:
+    """The last report of each node in this range of names, as text."""
+    return {row.name: row.document for row in _NODES_OF.rows(connection, {"of": cluster_id, **bounds(span)})}
 
 
 def set_node(connection: Connection, cluster_id: str, name: str, document: str, revision: int) -> None:
@@ -127,8 +135,10 @@ def set_queue(connection: Connection, cluster_id: str, report: QueueReport) -> N
     _ADD_QUEUE.run(connection, values)
 
 
-def drop_queues(connection: Connection, cluster_id: str) -> None:
-    _DROP_QUEUES.run(connection, {"of": cluster_id})
+def queue_names(connection: Connection, cluster_id: str, span: Span) -> set[tuple[PoolName, QueueId]]:
+    """Pool and name of the queues in this range."""
+    found = _QUEUES_OF.rows(connection, {"of": cluster_id})
+    return {(row.pool, row.queue) for row in found if span.contains(row.pool, row.queue)}
 
 
 def drop_queue(connection: Connection, cluster_id: str, pool: str, queue: str) -> None:

@@ -16,6 +16,8 @@ from typing import Any, cast
 
 from sqlalchemy import BindParameter, Connection, Delete, Dialect, Insert, Select, Table, Update, bindparam
 
+from fairpool.api.clusters import Span
+
 NOTHING: Mapping[str, Any] = {}
 
 
@@ -118,6 +120,12 @@ class CompiledIn:
             parameters: list[BindParameter[str]] = [bindparam(f"id_{number}") for number in range(size)]
             compiled = self._sizes[size] = Compiled(self._make(parameters))
         return compiled
+
+
+def bounds(span: Span) -> dict[str, str | int]:
+    """The parameters of a range of names that consist of one word."""
+    last = span.through or ("",)
+    return {"after": (*span.after, "")[0], "through": last[0], "to_the_end": int(span.through is None)}
 
 
 class _Text:

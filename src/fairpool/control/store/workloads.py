@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
+    Integer,
     String,
     bindparam,
     delete,
@@ -24,8 +25,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Row
 
+from fairpool.api.clusters import Span
 from fairpool.control.filters import Filter, Operator
-from fairpool.control.store.compiled import Compiled, CompiledIn
+from fairpool.control.store.compiled import Compiled, CompiledIn, bounds
 from fairpool.control.store.tables import events, holdings, pods, workload_labels, workloads
 from fairpool.control.workload_documents import BURIED
 
@@ -40,8 +42,12 @@ _DECLARED = Compiled(
     .order_by(workloads.c.created_at, workloads.c.id)
 )
 _REPORTED = Compiled(
-    select(workloads).where(
-        workloads.c.cluster == bindparam("of"), workloads.c.deleted_at.is_(None), workloads.c.report.is_not(None)
+    select(workloads.c.id).where(
+        workloads.c.cluster == bindparam("of"),
+        workloads.c.deleted_at.is_(None),
+        workloads.c.report.is_not(None),
+        workloads.c.id > bindparam("after"),
+        or_(bindparam("to_the_end", type_=Integer) == 1, workloads.c.id <= bindparam("through")),
     )
 )
 _DROP_PODS = Compiled(
@@ -263,9 +269,10 @@ def pods_of(connection: Connection, workload_id: str) -> list[Row[Any]]:
     return list(connection.execute(query))
 
 
-def unheard(connection: Connection, cluster: str, heard: set[str]) -> list[Any]:
-    """Of a whole report: what was reported before and is not in it."""
-    return [row for row in _REPORTED.rows(connection, {"of": cluster}) if row.id not in heard]
+def unheard(connection: Connection, cluster: str, heard: Set[str], span: Span) -> list[str]:
+    """Those in this range of ids that were reported before and are not among these."""
+    found = _REPORTED.column(connection, {"of": cluster, **bounds(span)})
+    return [workload for workload in found if workload not in heard]
 
 
 def projects_with_work(connection: Connection, project: str) -> bool:

@@ -1,0 +1,171 @@
+"""`runai-adm cluster`: list, get, create, token, delete."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairpool.api.client import Client
+from fairpool.api.limits import PROJECT_NAME_MAX
+from fairpool.api.record import document
+from fairpool.cli.adm.names import check_name
+from fairpool.cli.failure import Failure, failure, meant
+from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.listing import output_flag, show, show_one
+from fairpool.cli.runai.session import Session
+from fairpool.cli.screen import Column, printable
+
+if TYPE_CHECKING:
+    from fairpool.api.nodes import ClusterAnswer
+
+TOKEN_FILE = flag(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the token to FILE, which only you can read, instead of printing it.",
+)
+
+
+@click.command("list", cls=Command, short_help="List clusters.", example="runai-adm cluster list", with_project=False)
+@output_flag
+@click.pass_obj
+def list_clusters(options: GlobalOptions, output: str | None) -> None:
+    """List clusters, and whether they are connected."""
+    with Session(options).connected() as client:
+        found = sorted(client.clusters(), key=lambda each: each.name)
+    show(output, cluster_columns(), found, documents=document(found))
+
+
+def cluster_columns() -> list[Column[ClusterAnswer]]:
+    return [
+        Column("NAME", lambda each: each.name),
+        Column("STATUS", lambda each: each.status.state),
+        Column("LAST HEARD", lambda each: each.last_liveness or "never"),
+        Column("CREATED", lambda each: each.created_at, wide=True),
+        Column("ID", lambda each: each.uuid, wide=True),
+    ]
+
+
+@click.command(
+    "get", cls=Command, short_help="Show a cluster.", example="runai-adm cluster get east", with_project=False
+)
+@click.argument("name")
+@output_flag
+@click.pass_obj
+def get_cluster(options: GlobalOptions, name: str, output: str | None) -> None:
+    """Show a cluster."""
+    with Session(options).connected() as client:
+        found = _cluster(client, name)
+    show_one(output, found, [(column.heading, column.cell(found)) for column in cluster_columns()])
+
+
+@click.command(
+    "create",
+    cls=Command,
+    short_help="Add a cluster, and get its token.",
+    example="runai-adm cluster create east --token-file east.token",
+    with_project=False,
+)
+@click.argument("name")
+@TOKEN_FILE
+@click.pass_obj
+def create_cluster(options: GlobalOptions, name: str, token_file: Path | None) -> None:
+    """Add a cluster. Its token is shown once: start the cluster with `fairpool cluster --token-file FILE`."""
+    check_name(name, PROJECT_NAME_MAX)
+    with _Written(token_file) as written, Session(options).connected() as client:
+        made = client.create_cluster({"name": name})
+        written.keep(made.token)
+    click.echo(f"Cluster {printable(name)} created successfully.", err=token_file is None)
+    _say_token(made.token, token_file)
+
+
+@click.command(
+    "token",
+    cls=Command,
+    short_help="Make a new token for a cluster.",
+    example="runai-adm cluster token east --token-file east.token",
+    with_project=False,
+)
+@click.argument("name")
+@TOKEN_FILE
+@click.pass_obj
+def token_cluster(options: GlobalOptions, name: str, token_file: Path | None) -> None:
+    """Make a new token for a cluster. Earlier tokens stop working at once."""
+    with _Written(token_file) as written, Session(options).connected() as client:
+        made = client.new_cluster_token(_cluster(client, name).uuid)
+        written.keep(made.token)
+    click.echo(f"Earlier tokens of cluster {printable(name)} no longer work.", err=True)
+    _say_token(made.token, token_file)
+
+
+@click.command(
+    "delete",
+    cls=Command,
+    short_help="Remove a cluster that has no projects.",
+    example="runai-adm cluster delete east",
+    with_project=False,
+)
+@click.argument("name")
+@click.pass_obj
+def delete_cluster(options: GlobalOptions, name: str) -> None:
+    """Remove a cluster that has no projects. Its token stops working at once."""
+    with Session(options).connected() as client:
+        client.delete_cluster(_cluster(client, name).uuid)
+    click.echo(f"Cluster {printable(name)} deleted successfully.")
+
+
+def _cluster(client: Client, name: str) -> ClusterAnswer:
+    found = {each.name: each for each in client.clusters()}
+    if name not in found:
+        raise failure("cluster.unknown", f"there is no cluster {name}", hint=meant(name, found))
+    return found[name]
+
+
+def _say_token(token: str, file: Path | None) -> None:
+    if file is None:
+        click.echo(token)
+        click.echo("The token is shown only once.", err=True)
+    else:
+        click.echo(f"Token written to {printable(str(file))}.")
+
+
+class _Written:
+    """A file for a token, made before the token is: a token that cannot be kept would be lost.
+
+    An existing file is replaced when the token is there, and not touched otherwise.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file.expanduser() if file is not None else None
+        self._partial: Path | None = None
+
+    def __enter__(self) -> _Written:
+        if self._file is not None:
+            self._partial = self._file.with_name(f".{self._file.name}.{os.getpid()}.new")
+            try:
+                os.close(os.open(self._partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+            except OSError as error:
+                raise self._not_written(error) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._partial is not None:
+            with suppress(OSError):
+                self._partial.unlink(missing_ok=True)
+
+    def keep(self, token: str) -> None:
+        if self._file is None or self._partial is None:
+            return
+        try:
+            self._partial.write_text(f"{token}\n", encoding="ascii")
+            self._partial.replace(self._file)
+        except OSError as error:
+            raise self._not_written(error) from error
+
+    def _not_written(self, error: OSError) -> Failure:
+        what = f"{self._file} cannot be written: {(error.strerror or str(error)).lower()}"
+        return failure("flag.token_file", what, "choose another file with --token-file")

@@ -1,0 +1,138 @@
+"""`fairpool control`: the control plane as a program of its own, in this terminal or in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairpool.cli import server_flags, server_start
+from fairpool.cli.failure import UNUSABLE, fail
+from fairpool.cli.server_flags import failing
+from fairpool.model.problem import Problem
+from fairpool.platform.address import listening_socket
+from fairpool.platform.data_directory import CONTROL, DataDirectory
+
+if TYPE_CHECKING:
+    from fairpool.platform.control_server import ControlOptions, TlsFiles
+
+
+@click.command(epilog="Example: fairpool control --listen 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem")
+@server_flags.flags(
+    server_flags.DATA,
+    server_flags.LISTEN,
+    server_flags.HOST_NAMES,
+    server_flags.TLS_CERT,
+    server_flags.TLS_KEY,
+    server_flags.KEEP_HISTORY,
+    server_flags.KEEP_AUDIT,
+    server_flags.LOG_LEVEL,
+    server_flags.CONFIG_FILE,
+    server_flags.FIRST_PASSWORD_FILE,
+    server_flags.DETACH,
+    server_flags.IN_BACKGROUND,
+)
+@click.pass_context
+def control(
+    context: click.Context,
+    data: Path | None,
+    listen: str,
+    host_names: tuple[str, ...],
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    keep_history: str,
+    keep_audit: str,
+    log_level: str,
+    first_password_file: Path | None,
+    detach: bool,
+    in_background: bool,
+) -> None:
+    """Start a control plane: API, users, projects, quotas and workloads, for clusters that connect to it.
+
+    Add a cluster with `runai-adm cluster create NAME --token-file FILE`, and start it with `fairpool cluster`. Clusters
+    keep running their pods while the control plane is stopped. Health: /healthz and /readyz.
+    """
+    from fairpool.platform.control_server import ControlOptions
+
+    server_flags.check_host_names(host_names)
+    tls = _tls_files(tls_cert, tls_key)
+    address = server_flags.address_of(listen)
+    options = ControlOptions(
+        address=address if tls is None else replace(address, scheme="https"),
+        retention=server_flags.retention_of({"--keep-history": keep_history, "--keep-audit": keep_audit}),
+        host_names=host_names,
+        first_password=server_flags.first_password_in(first_password_file),
+        tls=tls,
+    )
+    start = Start(server_flags.data_directory_at(data), options, log_level, with_welcome=not in_background)
+    with failing():
+        server_start.prepare(start.data_directory)
+        if detach:
+            _in_background(start, server_flags.typed_again(context))
+        else:
+            _here(start)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Everything needed to start in this process."""
+
+    data_directory: DataDirectory
+    options: ControlOptions
+    log_level: str
+    with_welcome: bool
+
+
+def _tls_files(certificate: Path | None, key: Path | None) -> TlsFiles | None:
+    from fairpool.platform.control_server import TlsFiles
+
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        missing = "--tls-cert" if certificate is None else "--tls-key"
+        fail([Problem("tls.incomplete", f"{missing} is missing", "pass both --tls-cert and --tls-key")], UNUSABLE)
+    files = TlsFiles(certificate, key)
+    problem = files.problem()
+    if problem is not None:
+        fail([problem], UNUSABLE)
+    return files
+
+
+def _here(start: Start) -> None:
+    from fairpool.cli.welcome import LocalUser, shown
+    from fairpool.platform.control_program import ControlProgram
+    from fairpool.platform.server_log import open_log
+
+    data_directory = start.data_directory
+    with server_start.starting(data_directory, CONTROL) as reachable_at:
+        listener, address = listening_socket(start.options.address)
+        reachable_at(address.url)
+        server_start.check_database(data_directory, may_be_new=True)
+        open_log(data_directory.log, level=start.log_level)
+        for line in shown(address, data_directory):
+            click.echo(line)
+        user = LocalUser(data_directory, address.url)
+
+        def ready(answer: Mapping[str, Any] | Problem) -> None:
+            if start.with_welcome:
+                server_start.welcome_here(user, answer)
+            click.echo("Ready. Press Ctrl-C to stop the control plane; clusters keep running their pods.")
+
+        program = ControlProgram(data_directory, replace(start.options, address=address), listener)
+        program.run(ready, user.question() if start.with_welcome else {})
+        click.echo("Stopped. Clusters keep running their pods.")
+
+
+def _in_background(start: Start, arguments: list[str]) -> None:
+    data_directory = start.data_directory
+    holder = server_start.already_up(data_directory, CONTROL, changes_nothing=True)
+    if holder is not None:
+        server_start.ask_for_welcome(data_directory, holder.address, is_new=False)
+        return
+    first_password = start.options.first_password
+    status = server_start.start_in_background(data_directory, CONTROL, arguments, first_password)
+    server_start.ask_for_welcome(data_directory, status["address"])
+    server_start.say_running(status, "The control plane", data_directory)

@@ -1,0 +1,354 @@
+"""Flags of the commands that run a server (`up`, `control`, `cluster`), and how their values are read.
+
+Each can also be set by an environment variable and in the file of `--config-file`, in this order. A value that cannot
+be used ends the command before anything is started.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fairpool.cli.failure import UNUSABLE, exit_code_of, fail
+from fairpool.model.problem import Problem
+from fairpool.model.spelling import did_you_mean
+from fairpool.platform.address import DEFAULT, Address, read_address
+from fairpool.platform.data_directory import DataDirectory, PlatformError, default_data
+
+if TYPE_CHECKING:
+    from fairpool.control.settings import Retention
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
+CONFIG_FILE_VARIABLE = "FAIRPOOL_CONFIG_FILE"
+NOT_IN_FILES = frozenset({"config_file", "detach", "in_background", "help"})
+DEFAULT_HEALTH = "127.0.0.1:8081"
+
+
+def _read_config_file(context: click.Context, _: click.Parameter, file: Path | None) -> None:
+    """What the file says becomes the default of each flag."""
+    if file is None:
+        return
+    import tomllib
+
+    try:
+        with file.open("rb") as opened:
+            content = tomllib.load(opened)
+    except OSError as error:
+        what = f"--config-file: {file} cannot be read: {(error.strerror or str(error)).lower()}"
+        fail([Problem("config_file.unreadable", what, "check its name and permissions")], UNUSABLE)
+    except ValueError as error:
+        fail([Problem("config_file.not_toml", f"--config-file: {file} is not TOML: {error}", "correct it")], UNUSABLE)
+    known = {
+        each.opts[0].removeprefix("--"): each
+        for each in context.command.params
+        if isinstance(each, click.Option) and each.name not in NOT_IN_FILES
+    }
+    problems, values = [], {}
+    for key, value in content.items():
+        flag = known.get(key)
+        if flag is None:
+            fix = did_you_mean(key, known) or f"see `{context.command_path} --help`"
+            problems.append(Problem("config_file.unknown", f"{file}: there is no setting {key!r}", fix))
+        elif (text := _setting(flag, value, file.absolute().parent)) is None:
+            expected = "a list of texts" if flag.multiple else "a text or a number"
+            problems.append(Problem("config_file.value", f"{file}: {key} must be {expected}", "correct it"))
+        else:
+            values[str(flag.name)] = text
+    if problems:
+        fail(problems, UNUSABLE)
+    context.default_map = {**(context.default_map or {}), **values}
+
+
+def _setting(flag: click.Option, value: object, folder: Path) -> str | list[str] | None:
+    """A value of the file as one would type it; None: it cannot be one. Paths are relative to the file's folder."""
+    if flag.multiple:
+        each = [_setting_text(flag, item, folder) for item in value] if isinstance(value, list) else [None]
+        return None if None in each else [text for text in each if text is not None]
+    return _setting_text(flag, value, folder)
+
+
+def _setting_text(flag: click.Option, value: object, folder: Path) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    is_path = isinstance(flag.type, click.Path) and value != "-"
+    return str(folder / Path(str(value)).expanduser()) if is_path else str(value)
+
+
+DATA = click.option(
+    "--data",
+    envvar="FAIRPOOL_DATA",
+    type=click.Path(path_type=Path),
+    metavar="DIRECTORY",
+    help="Data directory. Default: fairpool in the user's XDG data directory. Also: FAIRPOOL_DATA.",
+)
+CONFIG_FILE = click.option(
+    "--config-file",
+    envvar=CONFIG_FILE_VARIABLE,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    is_eager=True,
+    expose_value=False,
+    callback=_read_config_file,
+    help='TOML file with values for these flags, such as `log-level = "debug"`. Flags and environment variables '
+    f"override it. Also: {CONFIG_FILE_VARIABLE}.",
+)
+LISTEN = click.option(
+    "--listen",
+    envvar="FAIRPOOL_LISTEN",
+    default=DEFAULT,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Address to listen on; port 0 picks a free port. Also: FAIRPOOL_LISTEN.",
+)
+HOST_NAMES = click.option(
+    "--host-name",
+    "host_names",
+    envvar="FAIRPOOL_HOST_NAME",
+    multiple=True,
+    metavar="NAME",
+    help="Additional host name to answer to, besides this machine's own names. Requests for other host names are "
+    "refused, to protect against DNS rebinding. Repeatable. Also: FAIRPOOL_HOST_NAME, separated by spaces.",
+)
+TLS_CERT = click.option(
+    "--tls-cert",
+    envvar="FAIRPOOL_TLS_CERT",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Serve HTTPS with this certificate: a PEM file, with its chain. Also: FAIRPOOL_TLS_CERT.",
+)
+TLS_KEY = click.option(
+    "--tls-key",
+    envvar="FAIRPOOL_TLS_KEY",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Private key of the certificate. Also: FAIRPOOL_TLS_KEY.",
+)
+NODES = click.option(
+    "--nodes",
+    multiple=True,
+    metavar="SPEC",
+    help="Simulate nodes instead of using this machine: 2x8:V100-32GB is two nodes with eight GPUs each. `machine` "
+    "uses this machine's own GPUs, if any (the default); `simulated` is two nodes with 8 V100s each. Saved for later.",
+)
+NODE = click.option(
+    "--node",
+    multiple=True,
+    metavar="SPEC",
+    help="Add one node: name=big,gpus=4,model=H100,memory=80GB,cpus=64,ram=512GB.",
+)
+KEEP_HISTORY = click.option(
+    "--keep-history",
+    envvar="FAIRPOOL_KEEP_HISTORY",
+    default="30d",
+    show_default=True,
+    metavar="AGE",
+    help="How long to keep deleted jobs and events: 90s, 10m, 2h, 30d. Also: FAIRPOOL_KEEP_HISTORY.",
+)
+KEEP_AUDIT = click.option(
+    "--keep-audit",
+    envvar="FAIRPOOL_KEEP_AUDIT",
+    default="365d",
+    show_default=True,
+    metavar="AGE",
+    help="How long to keep the audit log. Also: FAIRPOOL_KEEP_AUDIT.",
+)
+DISK_RESERVE = click.option(
+    "--disk-reserve",
+    envvar="FAIRPOOL_DISK_RESERVE",
+    default="1GiB",
+    show_default=True,
+    metavar="SIZE",
+    help="Disk space reserved for the server. When the disk is full, the pod that fills it is stopped. 0 disables the "
+    "reserve. Also: FAIRPOOL_DISK_RESERVE.",
+)
+LOG_LEVEL = click.option(
+    "--log-level",
+    envvar="FAIRPOOL_LOG_LEVEL",
+    default="info",
+    show_default=True,
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="Minimum level of the server's log. Also: FAIRPOOL_LOG_LEVEL.",
+)
+FIRST_PASSWORD_FILE = click.option(
+    "--first-password-file",
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help="Set the password of the first account (test@run.ai) to the first line of FILE (`-`: standard input), if the "
+    "account has none. It must be changed at the first sign-in. Without this flag the account has no password, and "
+    "only the user who starts the platform is signed in.",
+)
+CONTROL_URL = click.option(
+    "--control",
+    envvar="FAIRPOOL_CONTROL",
+    required=True,
+    metavar="URL",
+    help="Address of the control plane: https://fairpool.example.com. Also: FAIRPOOL_CONTROL.",
+)
+TOKEN_FILE = click.option(
+    "--token-file",
+    envvar="FAIRPOOL_TOKEN_FILE",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File with the token of this cluster, as `runai-adm cluster create NAME --token-file FILE` writes it. Also: "
+    "FAIRPOOL_TOKEN_FILE.",
+)
+CA_FILE = click.option(
+    "--ca-file",
+    envvar="FAIRPOOL_CA_FILE",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Certificate of the authority that signed the control plane's certificate, if it is a private one: a PEM "
+    "file. Default: the authorities that this machine trusts. Also: FAIRPOOL_CA_FILE.",
+)
+HEALTH_LISTEN = click.option(
+    "--health-listen",
+    envvar="FAIRPOOL_HEALTH_LISTEN",
+    default=DEFAULT_HEALTH,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Address of /healthz and /readyz; port 0 picks a free port. Also: FAIRPOOL_HEALTH_LISTEN.",
+)
+HIDE = click.option(
+    "--hide",
+    envvar="FAIRPOOL_HIDE",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Hide this file or directory from pods, such as the data directory of a control plane on the same machine. "
+    "The data directory and the token file of the cluster are always hidden. Repeatable. Also: FAIRPOOL_HIDE, "
+    "separated by colons.",
+)
+DETACH = click.option(
+    "--detach/--foreground",
+    default=False,
+    help="Run in the background and return when ready, or run in this terminal until Ctrl-C (default).",
+)
+IN_BACKGROUND = click.option("--in-background", is_flag=True, hidden=True)
+"""As `--detach` starts it: its output is not shown."""
+
+
+def flags(*options: Callable[[C], C]) -> Callable[[C], C]:
+    """Several flags, in this order in the help."""
+
+    def decorate(command: C) -> C:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def typed_again(context: click.Context) -> list[str]:
+    """The flags that were given, by whatever way, as one would type them in another directory."""
+    words: list[str] = []
+    for each in context.command.params:
+        if not isinstance(each, click.Option) or each.name in {*NOT_IN_FILES, "data", "first_password_file"}:
+            continue
+        source = context.get_parameter_source(str(each.name))
+        if source is click.core.ParameterSource.DEFAULT:
+            continue
+        value = context.params[str(each.name)]
+        for item in value if each.multiple else (value,):
+            words += [each.opts[0], str(item.expanduser().absolute() if isinstance(item, Path) else item)]
+    return words
+
+
+# --- values ----------------------------------------------------------------------------------------------------
+
+
+def data_directory_at(data: Path | None) -> DataDirectory:
+    """The given data directory, or the user's default."""
+    return DataDirectory((data.expanduser() if data is not None else default_data()).absolute())
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """A platform error ends the command with its exit code."""
+    try:
+        yield
+    except PlatformError as error:
+        fail([error.problem], exit_code_of(error.problem))
+
+
+def address_of(text: str, default: str = DEFAULT) -> Address:
+    address = read_address(text, default)
+    if isinstance(address, Problem):
+        fail([address], UNUSABLE)
+    return address
+
+
+def check_host_names(names: Sequence[str]) -> None:
+    """End the command if a name is not valid."""
+    wrong = [each for each in names if HOST_NAME.fullmatch(each) is None]
+    fix = "pass only the name, without http:// and port, e.g. fairpool.example.com"
+    if wrong:
+        fail(
+            [Problem("up.host_name", f"--host-name: {each!r} is not a valid host name", fix) for each in wrong],
+            UNUSABLE,
+        )
+
+
+def disk_reserve_bytes(text: str) -> int:
+    from fairpool.model.typed_text import bytes_amount
+
+    size = bytes_amount(text)
+    if isinstance(size, Problem):
+        fix = "expected e.g. 1GiB, 512MiB, or 0 for none"
+        fail([Problem("up.disk_reserve", f"--disk-reserve: {size.what}", fix)], UNUSABLE)
+    return size
+
+
+def retention_of(ages: Mapping[str, str]) -> Retention:
+    """How long history is kept, by flag."""
+    from fairpool.control.settings import Retention
+    from fairpool.model.typed_text import duration_s
+
+    seconds, problems = {}, []
+    for name, text in ages.items():
+        age_s = duration_s(text)
+        if isinstance(age_s, Problem):
+            problems.append(Problem(age_s.code, f"{name}: {age_s.what}", age_s.fix))
+        elif age_s == 0:
+            what = f"{name}: must be longer than 0"
+            problems.append(Problem("up.keep", what, "expected e.g. 90s, 10m, 2h or 1d"))
+        else:
+            seconds[name] = age_s
+    if problems:
+        fail(problems, UNUSABLE)
+    return Retention(history_s=seconds["--keep-history"], audit_s=seconds["--keep-audit"])
+
+
+def first_password_in(file: Path | None) -> str:
+    """The first line of the file. Ends the command if it is no password."""
+    from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
+
+    if file is None:
+        return ""
+    name, fix = (
+        "--first-password-file",
+        f"the first line must be a password of {PASSWORD_MIN} to {PASSWORD_MAX} characters",
+    )
+    try:
+        if str(file) == "-":
+            line = sys.stdin.readline(PASSWORD_MAX + 2)
+        else:
+            with file.open(encoding="utf-8") as opened:
+                line = opened.readline(PASSWORD_MAX + 2)
+    except (OSError, UnicodeDecodeError) as error:
+        why = "it is not text" if isinstance(error, UnicodeDecodeError) else (error.strerror or str(error)).lower()
+        fail([Problem("up.first_password", f"{name}: {file} cannot be read: {why}", fix)], UNUSABLE)
+    password = line.rstrip("\r\n")
+    if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
+        what = f"{name}: the password has {'more than ' * (len(password) > PASSWORD_MAX)}"
+        what += f"{min(len(password), PASSWORD_MAX)} characters"
+        fail([Problem("up.first_password", what, fix)], UNUSABLE)
+    return password

@@ -1,0 +1,171 @@
+"""What `fairpool up`, `control` and `cluster` have in common when they start: the data directory, its lock, the log,
+the nodes, the background, and the login of the user who typed the command."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairpool import __version__
+from fairpool.cli.failure import ERROR, UNUSABLE, fail
+from fairpool.model.problem import Problem
+from fairpool.platform.data_directory import DataDirectory, PlatformError, directory_problem
+from fairpool.platform.directory_lock import LockHolder, in_use, lock_holder, locked
+
+if TYPE_CHECKING:
+    from fairpool.cli.welcome import LocalUser
+    from fairpool.platform.node_set import NodeSet
+
+PRIVATE = 0o077
+"""The umask: files of the platform are for its user alone. Pods get the usual one, from their fork server."""
+SHOWN = ("Address", "Control", "Cluster", "Health", "Data", "Config", "Nodes", "warning:")
+"""Lines of a server in the background that are repeated where it was started."""
+
+
+def prepare(data_directory: DataDirectory) -> None:
+    """Raises `PlatformError`."""
+    warning = data_directory.prepare()
+    if warning:
+        click.echo(f"warning: {warning}", err=True)
+
+
+@contextmanager
+def starting(data_directory: DataDirectory, program: str) -> Iterator[Callable[[str], None]]:
+    """Hold the directory for this program; the yielded function records the server's address."""
+    os.umask(PRIVATE)
+    with locked(data_directory, program, __version__) as reachable_at:
+        data_directory.claim(program)
+        _clear_up(data_directory)
+        yield reachable_at
+
+
+def _clear_up(data_directory: DataDirectory) -> None:
+    """Remove work directories of killed processes, and complete an interrupted restore."""
+    from fairpool.platform import backup, restore
+    from fairpool.platform.work_directory import remove_abandoned
+
+    prefixes = (backup.OLD_BACKUP_PREFIX, backup.BACKUP_PREFIX, restore.RESTORE_PREFIX)
+    remove_abandoned(data_directory.root, *prefixes)
+    for path in restore.finish_restore(data_directory):
+        click.echo(f"warning: an interrupted restore was completed; the previous version is kept in {path}", err=True)
+
+
+def check_database(data_directory: DataDirectory, *, may_be_new: bool) -> None:
+    """Raises `PlatformError`."""
+    from fairpool.control.store.condition import problem_with
+
+    problem = problem_with(data_directory.control, may_be_new=may_be_new)
+    if problem is not None:
+        raise PlatformError(problem)
+
+
+def node_set_of(data_directory: DataDirectory, groups: Sequence[str], singles: Sequence[str]) -> NodeSet:
+    """The nodes that the flags describe, or those of the last time."""
+    from fairpool.agent.nvml import find_gpus
+    from fairpool.platform.node_set import choose_nodes, remember
+
+    chosen = choose_nodes(data_directory.nodes, groups, singles, find_gpus())
+    if isinstance(chosen, list):
+        fail(chosen, UNUSABLE)
+    node_set, note = chosen
+    try:
+        remember(data_directory.nodes, note)
+    except OSError as error:
+        raise PlatformError(directory_problem(data_directory.root, error)) from error
+    return node_set
+
+
+def show_nodes(node_set: NodeSet) -> None:
+    from fairpool.platform.node_set import summary
+
+    click.echo(f"Nodes    {summary(node_set.nodes)}")
+    if node_set.warning:
+        click.echo(f"warning: {node_set.warning}", err=True)
+
+
+# --- the login -------------------------------------------------------------------------------------------------
+
+
+def welcome(
+    user: LocalUser, answer: Mapping[str, Any] | Problem, *, with_link: bool = True, is_new: bool = True
+) -> None:
+    """Sign `runai` in, and say so."""
+    from fairpool.cli.welcome import to_join, to_try
+
+    trouble = "" if isinstance(answer, Problem) else user.keep(answer, time.time())
+    for line in user.lines(answer, trouble, with_link=with_link):
+        click.echo(line)
+    if is_new and not isinstance(answer, Problem) and not trouble:
+        for line in to_try() if answer["project"] else to_join(user.server):
+            click.echo(line)
+
+
+def welcome_here(user: LocalUser, answer: Mapping[str, Any] | Problem) -> None:
+    """In the foreground: what is no terminal may be a log, which must not contain the link."""
+    welcome(user, answer, with_link=sys.stdout.isatty())
+
+
+def ask_for_welcome(data_directory: DataDirectory, address: str, *, is_new: bool = True) -> None:
+    from fairpool.cli.welcome import LocalUser
+    from fairpool.platform.admin_socket import NoAnswer, ask
+
+    user = LocalUser(data_directory, address)
+    try:
+        answer = ask(data_directory.admin_socket, "welcome", **user.question())
+    except NoAnswer:
+        fix = "check `fairpool status`, then run the command again"
+        answer = Problem("up.silent", "the server does not respond", fix)
+    welcome(user, answer, is_new=is_new)
+
+
+# --- the background --------------------------------------------------------------------------------------------
+
+
+def already_up(data_directory: DataDirectory, program: str, *, changes_nothing: bool) -> LockHolder | None:
+    """The server that runs on the directory already, if it is the one that was asked for. Raises `PlatformError`.
+
+    `make up` typed twice asks for a running platform, and it is running.
+    """
+    holder = lock_holder(data_directory)
+    if holder is None:
+        return None
+    problem = in_use(data_directory, holder)
+    if holder.command != program or not changes_nothing:
+        raise PlatformError(problem)
+    click.echo(f"{problem.what[:1].upper()}{problem.what[1:]}.")
+    return holder
+
+
+def start_in_background(
+    data_directory: DataDirectory, program: str, arguments: Sequence[str], first_password: str = ""
+) -> dict[str, Any]:
+    """Start the server and wait until it is ready; returns its status."""
+    from fairpool.platform import background
+
+    words = ["--in-background", "--data", str(data_directory.root), *arguments]
+    if first_password:
+        words += ["--first-password-file", "-"]
+    try:
+        stdin = f"{first_password}\n".encode() if first_password else None
+        status = background.start(data_directory, program, words, stdin)
+    except background.ServerExited as error:
+        click.echo(error.output.rstrip() or f"error: the server exited with code {error.code}", err=True)
+        raise click.exceptions.Exit(error.code or ERROR) from error
+    for line in data_directory.output.read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith(SHOWN):
+            click.echo(line)
+    return status
+
+
+def say_running(status: Mapping[str, Any], what: str, data_directory: DataDirectory) -> None:
+    from fairpool.cli.welcome import here
+    from fairpool.platform.data_directory import default_data
+
+    data = "" if data_directory.root == default_data() else f" --data {data_directory.root}"
+    click.echo(f"{what} is running in the background (process {status['pid']}). Stop it: {here('fairpool')} down{data}")

@@ -1,0 +1,220 @@
+"""The process of `fairpool cluster`: a cluster of this machine's pods that joins a control plane elsewhere.
+
+1. health endpoints and admin socket, so that it can be seen what it waits for
+2. the first contact: which cluster the token belongs to
+3. the engine, which adopts pods that run already, and the scheduling loop
+4. the tunnel, through which the control plane reaches pods
+
+While the control plane is away, pods are scheduled by what was last declared. A cluster that never joined waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fairpool import __version__
+from fairpool.agent.disk_reserve import RESERVE_BYTES
+from fairpool.api.clusters import ControlPlaneUnreachable
+from fairpool.platform.address import Address
+from fairpool.platform.admin_socket import open_admin_socket
+from fairpool.platform.data_directory import DataDirectory, PlatformError
+from fairpool.platform.health_server import health_server
+from fairpool.platform.local_cluster import ControlPeer, LocalCluster
+from fairpool.platform.node_set import NodeSet, summary
+from fairpool.platform.remote_control import ControlTarget, Membership, RemoteControl, asked
+from fairpool.platform.server_process import keep_what_is_loaded, on_signals, run_server, stepped_down
+from fairpool.platform.tunnel_client import TunnelClient
+
+log = logging.getLogger("fairpool.cluster")
+
+HOLDER = "fairpool cluster"
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 10.0
+"""Between two attempts to reach the control plane for the first time."""
+LOOK_S = 0.02
+TUNNEL_STOP_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """What an administrator chooses for a cluster."""
+
+    target: ControlTarget
+    health: Address
+    node_set: NodeSet
+    disk_reserve_bytes: int = RESERVE_BYTES
+    hidden: Sequence[Path] = field(default=())
+    """Files and directories that pods must not see, besides the data directory."""
+
+
+class ClusterProgram:
+    """A cluster in a process of its own."""
+
+    def __init__(self, data_directory: DataDirectory, options: ClusterOptions, health: socket.socket) -> None:
+        self._data_directory, self._options, self._health = data_directory, options, health
+        self._since_ms = time.time_ns() // 1_000_000
+        self._stopping = asyncio.Event()
+        self._waiting_for = ""
+        """Why the control plane cannot be joined yet."""
+        self._member: Membership | None = None
+        self._cluster: LocalCluster | None = None
+        self._stepped_down = ""
+
+    def run(self, on_joined: Callable[[Membership], None], on_waiting: Callable[[str], None]) -> None:
+        """Run until a signal comes. `on_joined` is called when it is ready, `on_waiting` with what it waits for.
+
+        Raises `PlatformError` if it cannot be started, or another loop has taken over.
+        """
+        run_server(self._serve(on_joined, on_waiting))
+        if self._stepped_down:
+            raise stepped_down(self._stepped_down)
+
+    async def _serve(self, on_joined: Callable[[Membership], None], on_waiting: Callable[[str], None]) -> None:
+        self._log_start()
+        async with AsyncExitStack() as stack:
+            stack.enter_context(on_signals(self._shut_down))
+            await stack.enter_async_context(self._sockets())
+            member = await self._join(on_waiting)
+            if member is None:
+                return
+            cluster = LocalCluster(
+                self._data_directory,
+                self._options.node_set,
+                disk_reserve_bytes=self._options.disk_reserve_bytes,
+                hidden=self._options.hidden,
+            )
+            stack.callback(cluster.close)
+            peer = ControlPeer(cluster=member.name, connect=partial(RemoteControl, self._options.target, member))
+            await stack.enter_async_context(cluster.scheduling(peer, HOLDER, self._step_down))
+            self._cluster = cluster
+            stack.callback(self._open_tunnel(cluster).stop, TUNNEL_STOP_S)
+            keep_what_is_loaded()
+            while not cluster.is_settled and not self._stopping.is_set():
+                await asyncio.sleep(LOOK_S)
+            if not self._stopping.is_set():
+                log.info("ready", extra={"fields": {"cluster": member.name, "control": self._options.target.url}})
+                on_joined(member)
+            await self._stopping.wait()
+
+    def _open_tunnel(self, cluster: LocalCluster) -> TunnelClient:
+        target = self._options.target
+        ends = cluster.pod_access, cluster.questions
+        tunnel = TunnelClient(target.url, target.token, *ends, ssl_context=target.certificates)
+        tunnel.start()
+        return tunnel
+
+    def _log_start(self) -> None:
+        fields = {
+            "version": __version__,
+            "pid": os.getpid(),
+            "control": self._options.target.url,
+            "data": self._data_directory.root,
+            "nodes": summary(self._options.node_set.nodes),
+        }
+        log.info("cluster starting", extra={"fields": fields})
+
+    @asynccontextmanager
+    async def _sockets(self) -> AsyncIterator[None]:
+        async def status(question: Mapping[str, Any]) -> Mapping[str, Any]:
+            return self._status()
+
+        place = self._data_directory.admin_socket
+        admin = await open_admin_socket(place, {"status": status})
+        try:
+            async with health_server(self._health, self._why_not_ready):
+                yield
+        finally:
+            admin.close()
+            place.unlink(missing_ok=True)
+
+    # --- the first contact ---
+
+    async def _join(self, on_waiting: Callable[[str], None]) -> Membership | None:
+        """The cluster that this is; None: it was stopped before that was known. Raises `PlatformError`."""
+        known = self._member = Membership.of(self._data_directory)
+        wait_s = FIRST_WAIT_S
+        while not self._stopping.is_set():
+            try:
+                member = await self._ask()
+            except ControlPlaneUnreachable as error:
+                if error.problem is not None and (known is None or error.problem.code == "control.token"):
+                    raise PlatformError(error.problem) from error
+                if known is not None:
+                    log.warning("control plane unreachable; starting with what it last declared: %s", error)
+                    return known
+                if str(error) != self._waiting_for:
+                    log.warning("waiting for the control plane: %s", error)
+                    on_waiting(str(error))
+                self._waiting_for = str(error)
+                wait_s = await self._pause(wait_s)
+            else:
+                return self._joined(known, member)
+        return None
+
+    async def _ask(self) -> Membership:
+        """On a thread, and given up when the process is told to stop."""
+        client = self._options.target.client()
+        stopping = asyncio.create_task(self._stopping.wait())
+        asking = asyncio.create_task(asyncio.to_thread(asked, client))
+        try:
+            await asyncio.wait((stopping, asking), return_when=asyncio.FIRST_COMPLETED)
+            client.close()
+            return await asking
+        finally:
+            stopping.cancel()
+
+    async def _pause(self, wait_s: float) -> float:
+        """Until the next attempt; returns how long the one after that is."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), wait_s)
+        return min(2 * wait_s, LONGEST_WAIT_S)
+
+    def _joined(self, known: Membership | None, member: Membership) -> Membership:
+        problem = known.problem_with(member) if known is not None else None
+        if problem is not None:
+            raise PlatformError(problem)
+        if member != known:
+            member.keep(self._data_directory)
+            log.info("joined the control plane", extra={"fields": {"cluster": member.name, "id": member.id}})
+        self._member, self._waiting_for = member, ""
+        return member
+
+    # --- the end ---
+
+    def _shut_down(self) -> None:
+        log.info("cluster shutting down; running pods are not affected")
+        self._stopping.set()
+
+    def _step_down(self, why: str) -> None:
+        self._stepped_down = why
+        self._stopping.set()
+
+    # --- looking ---
+
+    def _why_not_ready(self) -> str:
+        if self._cluster is not None:
+            return "" if self._cluster.is_ready else "the scheduling loop has not settled"
+        return "waiting for the control plane" if self._waiting_for else "starting"
+
+    def _status(self) -> Mapping[str, Any]:
+        """The answer to `fairpool status`."""
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "address": self._options.target.url,
+            "health": self._options.health.url,
+            "cluster": self._member.name if self._member is not None else "",
+            "waiting_for": self._waiting_for,
+            "since_ms": self._since_ms,
+            "is_ready": not self._why_not_ready(),
+            **(self._cluster.status() if self._cluster is not None else {}),
+        }

@@ -1,0 +1,197 @@
+"""The control plane as a server: its database, and its API over HTTP, TLS and a Unix socket, with the admin socket.
+
+The assembly of `fairpool control`, and one half of `fairpool up`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+
+from fairpool import __version__
+from fairpool.control.app import StartupFailed, create_app
+from fairpool.control.pod_access import PodAccess
+from fairpool.control.request_log import RequestLog
+from fairpool.control.settings import Retention, Settings
+from fairpool.control.store import condition
+from fairpool.control.store.trouble import Unavailable
+from fairpool.model.problem import Problem
+from fairpool.platform.address import Address
+from fairpool.platform.admin_socket import Handler, open_admin_socket, private_socket
+from fairpool.platform.data_directory import DataDirectory, PlatformError
+from fairpool.platform.http_server import Server
+from fairpool.platform.server_process import on_signals
+
+log = logging.getLogger("fairpool.up")
+
+SHUTDOWN_S = 2
+"""How long requests may still take when the server stops: streams have no end of their own."""
+KEEP_ALIVE_S = 75
+"""Much longer than clients keep idle connections (ours and many others: 5 s): otherwise some would send a request just
+when the server closes the connection, and get no response."""
+UNACKNOWLEDGED_MS = 120_000
+"""How long the kernel tries to deliver data to a client that does not acknowledge it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """A certificate with its chain, and its key, as PEM files."""
+
+    certificate: Path
+    key: Path
+
+    def problem(self) -> Problem | None:
+        """Why they cannot be used."""
+        fix = "pass a certificate with its chain and its unencrypted key, as PEM files"
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key, password="")
+        except ssl.SSLError as error:
+            what = f"{self.certificate} and {self.key} are no certificate with its key: {error.reason or error}"
+            return Problem("tls.unusable", what, fix)
+        except OSError as error:
+            place = next((each for each in (self.certificate, self.key) if not os.access(each, os.R_OK)), self.key)
+            what = f"{place} cannot be read: {(error.strerror or str(error)).lower()}"
+            return Problem("tls.unreadable", what, fix)
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlOptions:
+    """What an administrator chooses for a control plane."""
+
+    address: Address
+    retention: Retention
+    host_names: Sequence[str] = ()
+    first_password: str = field(default="", repr=False)
+    tls: TlsFiles | None = None
+
+
+class ControlServer:
+    """The control plane of one data directory."""
+
+    def __init__(self, data_directory: DataDirectory, options: ControlOptions, listener: socket.socket) -> None:
+        self._data_directory, self._options, self._listener = data_directory, options, listener
+        self._since_ms = time.time_ns() // 1_000_000
+        self._server: Server | None = None
+
+    @asynccontextmanager
+    async def opened(
+        self, *, is_ready: Callable[[], bool], pod_access: PodAccess | None, **settings: Any
+    ) -> AsyncIterator[Starlette]:
+        """The application with its database; `settings`: those that an administrator does not choose.
+
+        `pod_access`: of the cluster in this process, if there is one.
+        """
+        kept = condition.keep_if_older(self._data_directory.control)
+        if kept is not None:
+            log.info("database migrated; the previous version is kept in %s", kept)
+        options = self._options
+        made = Settings(
+            data=self._data_directory.root,
+            host=options.address.host,
+            host_names=tuple(options.host_names),
+            retention=options.retention,
+            first_password=options.first_password,
+            **settings,
+        )
+        app = create_app(made, pod_access=pod_access)
+        app.state.is_ready = is_ready
+        async with app.router.lifespan_context(app):
+            yield app
+
+    async def serve(
+        self, app: Starlette, handlers: Mapping[str, Handler], when_ready: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Answer requests until `shut_down`; `handlers` are those of the admin socket."""
+        async with self._sockets(app, handlers) as server:
+            with on_signals(self.shut_down):
+                serving = asyncio.create_task(server.serve([self._listener]), name="server")
+                sweeping = asyncio.create_task(server.sweep(), name="sweep")
+                try:
+                    while not serving.done() and not (server.started and app.state.is_ready()):
+                        await asyncio.sleep(0.01)
+                    if not serving.done():
+                        log.info("ready at %s", self._options.address.url)
+                        await when_ready()
+                    await serving
+                finally:
+                    sweeping.cancel()
+
+    @asynccontextmanager
+    async def _sockets(self, app: Starlette, handlers: Mapping[str, Handler]) -> AsyncIterator[Server]:
+        """The server, with its Unix sockets open; it listens on HTTP when it is run."""
+        _set_keepalive(self._listener)
+        tls = self._options.tls
+        files: dict[str, Any] = {} if tls is None else {"ssl_certfile": tls.certificate, "ssl_keyfile": tls.key}
+        server = self._server = Server(
+            RequestLog(app), timeout_graceful_shutdown=SHUTDOWN_S, timeout_keep_alive=KEEP_ALIVE_S, **files
+        )
+        places = self._data_directory
+        admin = await open_admin_socket(places.admin_socket, handlers)
+        event_loop = asyncio.get_running_loop()
+        api = await event_loop.create_unix_server(server.own_connection, sock=private_socket(places.api_socket))
+        try:
+            yield server
+        finally:
+            for each, place in ((api, places.api_socket), (admin, places.admin_socket)):
+                each.close()
+                place.unlink(missing_ok=True)
+
+    def shut_down(self) -> None:
+        """The first time gracefully, the second time without waiting for requests."""
+        assert self._server is not None
+        log.info("server shutting down; running pods are not affected")
+        self._server.force_exit = self._server.should_exit
+        self._server.should_exit = True
+
+    def stop(self) -> None:
+        """End by itself."""
+        if self._server is not None:
+            self._server.should_exit = True
+
+    def status(self, app: Starlette) -> Mapping[str, Any]:
+        """For `fairpool status`."""
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "address": self._options.address.url,
+            "since_ms": self._since_ms,
+            "is_ready": self._server is not None and self._server.started and bool(app.state.is_ready()),
+        }
+
+
+@contextmanager
+def start_up_errors() -> Iterator[None]:
+    """Errors of the control plane's start-up as `PlatformError`, in the words of the command."""
+    try:
+        yield
+    except Unavailable as error:
+        raise PlatformError(Problem(error.code, str(error), error.problem.fix)) from error
+    except StartupFailed as error:
+        raise PlatformError(_in_command_words(error.problem)) from error
+
+
+def _in_command_words(problem: Problem) -> Problem:
+    if problem.code != "access.first_password":
+        return problem
+    fix = "run `fairpool reset-password` and start again, or listen on 127.0.0.1 only"
+    return Problem(problem.code, f"other machines can reach this address, and {problem.what}", fix)
+
+
+def _set_keepalive(listener: socket.socket) -> None:
+    """Connections whose client is gone, or does not read, end after a while. Accepted sockets inherit this."""
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_USER_TIMEOUT", UNACKNOWLEDGED_MS), ("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15)):
+        if hasattr(socket, name):
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

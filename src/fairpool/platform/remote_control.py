@@ -1,0 +1,173 @@
+"""A control plane elsewhere, as a cluster joins it: address, token, certificates, and which cluster this is.
+
+The data directory remembers the cluster that it belongs to. A token of another cluster is refused before anything is
+pulled: the declarations of that one would end every pod of this one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import stat
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from fairpool.agent.durable import write_durably
+from fairpool.api.cluster_client import ClusterClient
+from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
+from fairpool.api.loopback import is_here
+from fairpool.model.ids import Revision
+from fairpool.model.problem import Problem
+from fairpool.platform.data_directory import DataDirectory, PlatformError, directory_problem
+
+TOKEN_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ControlTarget:
+    """Where the control plane is, and what proves to it which cluster calls."""
+
+    url: str
+    token: str = field(repr=False)
+    certificates: ssl.SSLContext | None = None
+
+    @property
+    def is_readable_on_the_way(self) -> bool:
+        """Whether the token travels unencrypted to another machine."""
+        return self.url.startswith("http://") and not is_here(self.url)
+
+    def client(self) -> ClusterClient:
+        return ClusterClient(self.url, self.token, self.certificates)
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The cluster that a data directory belongs to."""
+
+    id: str
+    name: str
+
+    @classmethod
+    def of(cls, data_directory: DataDirectory) -> Membership | None:
+        """None: it has never joined. Raises `PlatformError`."""
+        try:
+            said = json.loads(data_directory.membership.read_bytes())
+            return cls(str(said["id"]), str(said["name"]))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise PlatformError(directory_problem(data_directory.root, error)) from error
+        except (ValueError, LookupError, TypeError) as error:
+            what = f"{data_directory.membership} cannot be read: {error}"
+            fix = "if this is the right directory and token, delete that file and start again"
+            raise PlatformError(Problem("cluster.membership", what, fix)) from error
+
+    def keep(self, data_directory: DataDirectory) -> None:
+        """Raises `PlatformError`."""
+        try:
+            write_durably(data_directory.membership, json.dumps(asdict(self)).encode())
+        except OSError as error:
+            raise PlatformError(directory_problem(data_directory.root, error)) from error
+
+    def problem_with(self, other: Membership) -> Problem | None:
+        """Why the token is not the right one, if it is that of another cluster."""
+        if other.id == self.id:
+            return None
+        what = f"this data directory belongs to cluster {self.name}, and the token to cluster {other.name}"
+        return Problem("cluster.other", what, "pass the token of that cluster, or another directory with --data")
+
+
+def read_target(url: str, token_file: Path, ca_file: Path | None) -> ControlTarget | list[Problem]:
+    """The control plane that the flags name, or all that is wrong with them."""
+    address, token, certificates = _read_url(url), _read_token(token_file), _read_certificates(ca_file)
+    problems = [each for each in (address, token, certificates) if isinstance(each, Problem)]
+    if problems:
+        return problems
+    assert isinstance(address, str)
+    assert isinstance(token, str)
+    assert not isinstance(certificates, Problem)
+    if certificates is not None and address.startswith("http://"):
+        what = "--ca-file has no effect on an http:// address"
+        return [Problem("control.address", what, "pass an https:// address, or leave --ca-file out")]
+    return ControlTarget(address, token, certificates)
+
+
+def _read_url(text: str) -> str | Problem:
+    full = text.strip() if "://" in text else f"http://{text.strip()}"
+    try:
+        parts = urlsplit(full)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable or any(each.isspace() for each in full) or "@" in full:
+        fix = "expected e.g. https://fairpool.example.com or http://127.0.0.1:8080"
+        return Problem("control.address", f"--control: {text!r} is not a valid address", fix)
+    return full.rstrip("/")
+
+
+def _read_token(file: Path) -> str | Problem:
+    fix = "pass the file that `runai-adm cluster create NAME --token-file FILE` wrote"
+    try:
+        with file.open("rb") as opened:
+            mode = os.fstat(opened.fileno()).st_mode
+            content = opened.read(TOKEN_MAX + 1)
+    except OSError as error:
+        what = f"--token-file: {file} cannot be read: {(error.strerror or str(error)).lower()}"
+        return Problem("control.token_file", what, fix)
+    if stat.S_ISREG(mode) and mode & 0o077:
+        what = f"--token-file: other users can read {file}"
+        return Problem("control.token_file", what, f"run: chmod 600 {file}")
+    words = content.decode("ascii", "replace").split()
+    if len(words) != 1 or len(content) > TOKEN_MAX or not words[0].isprintable() or "\ufffd" in words[0]:
+        return Problem("control.token_file", f"--token-file: {file} does not contain a token", fix)
+    return words[0]
+
+
+def _read_certificates(file: Path | None) -> ssl.SSLContext | Problem | None:
+    if file is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=str(file))
+    except ssl.SSLError:
+        reason = "it contains no certificate"
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+    fix = "pass the certificate of the authority that signed the control plane's, as a PEM file"
+    return Problem("control.ca_file", f"--ca-file: {file} cannot be used: {reason}", fix)
+
+
+class RemoteControl:
+    """Pull and push, after the control plane has confirmed that this is the cluster it was. For one thread."""
+
+    def __init__(self, target: ControlTarget, member: Membership) -> None:
+        self._client, self._member = target.client(), member
+        self._is_confirmed = False
+
+    def close(self) -> None:
+        self._client.close()
+
+    def pull(self, after: Revision, wait_s: float) -> PullAnswer:
+        """Raises `ControlPlaneUnreachable`."""
+        self._confirm()
+        return self._client.pull(after, wait_s)
+
+    def push(self, report: PushReport) -> PushAnswer:
+        """Raises `ControlPlaneUnreachable`."""
+        self._confirm()
+        return self._client.push(report)
+
+    def _confirm(self) -> None:
+        if self._is_confirmed:
+            return
+        problem = self._member.problem_with(asked(self._client))
+        if problem is not None:
+            raise ControlPlaneUnreachable(problem.what, problem)
+        self._is_confirmed = True
+
+
+def asked(client: ClusterClient) -> Membership:
+    """Which cluster the token belongs to. Raises `ControlPlaneUnreachable`."""
+    answer = client.identity()
+    return Membership(answer.uuid, answer.name)
