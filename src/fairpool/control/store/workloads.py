@@ -41,6 +41,11 @@ _DECLARED = Compiled(
     .where(workloads.c.cluster == bindparam("of"), workloads.c.deleted_at.is_(None))
     .order_by(workloads.c.created_at, workloads.c.id)
 )
+_DECLARED_IDS = Compiled(
+    select(workloads.c.id)
+    .where(workloads.c.cluster == bindparam("of"), workloads.c.deleted_at.is_(None))
+    .order_by(workloads.c.created_at, workloads.c.id)
+)
 _REPORTED = Compiled(
     select(workloads.c.id).where(
         workloads.c.cluster == bindparam("of"),
@@ -158,6 +163,11 @@ def keys_of(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[Key, 
 def declared(connection: Connection, cluster: str) -> list[Any]:
     """Everything a cluster should know, oldest first."""
     return _DECLARED.rows(connection, {"of": cluster})
+
+
+def declared_ids(connection: Connection, cluster: str) -> list[str]:
+    """The ids of the same."""
+    return _DECLARED_IDS.column(connection, {"of": cluster})
 
 
 def count_in_cluster(connection: Connection, cluster: str) -> int:
