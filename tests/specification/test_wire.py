@@ -20,8 +20,10 @@ from fairpool.api.clusters import (
     DesiredWorkload,
     EventReport,
     GoneReport,
+    NameRange,
     NodeReport,
     Over,
+    Piece,
     PodReport,
     PullAnswer,
     PushAnswer,
@@ -30,7 +32,7 @@ from fairpool.api.clusters import (
     WorkloadReport,
 )
 from fairpool.api.declarations import OrganizationWire, WorkloadWire
-from fairpool.api.message import VERSION, Message, Wire, read
+from fairpool.api.message import PREVIOUS, VERSION, Message, Wire, read
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import Organization
@@ -204,6 +206,13 @@ MESSAGES: list[Message] = [
         number=12,
         after=11,
         whole=True,
+        piece=Piece(
+            first=True,
+            last=True,
+            workloads=NameRange(after=("a",)),
+            nodes=NameRange(through=("n",)),
+            queues=NameRange(after=("p", "q")),
+        ),
         at=Instant(10),
         workloads=(WORKLOAD,),
         gone=(GoneReport(id=WorkloadId("y"), run=1),),
@@ -270,7 +279,7 @@ def test_an_end_is_remembered_with_a_cause_even_where_none_was_told(phase: Workl
         assert over is None
 
 
-FINGERPRINTS = {2: "2d9e206bcb09cb46"}
+FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "8d39e4528e8f3a5b"}
 """Of the schema of all messages, by protocol version. A version that was released keeps its line."""
 
 
@@ -303,8 +312,8 @@ def test_a_message_of_another_version_is_refused_with_that_one_reason() -> None:
     assert read(PullAnswer, later) == [
         Problem(
             "wire.version",
-            f"this PullAnswer has protocol version {VERSION + 1}, but this side uses {VERSION}",
-            "run the same release of Fairpool on both sides",
+            f"this PullAnswer has protocol version {VERSION + 1}; this side speaks {PREVIOUS} and {VERSION}",
+            "run the same release of Fairpool on both sides; upgrade the control plane first, then its clusters",
         )
     ]
 

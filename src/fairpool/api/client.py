@@ -20,7 +20,7 @@ from fairpool.api.limits import PROJECTS
 from fairpool.api.loopback import Unreachable as Unreachable
 
 if TYPE_CHECKING:
-    from fairpool.api import access, organization, overview, uploads, workload_spec
+    from fairpool.api import access, organization, overview, questions, uploads, workload_spec
     from fairpool.api import audit as audit_wire
     from fairpool.api import nodes as nodes_wire
     from fairpool.api import workloads as work
@@ -244,6 +244,21 @@ class Client(Calls):
         with self._stream("GET", path, params=said, silence_s=None if follow else TIMEOUT_S) as pieces:
             yield from pieces
 
+    def snapshot(self, cluster: str, *, pool: str | None = None, cycle: int | None = None) -> Iterator[bytes]:
+        """What the scheduler of a cluster sees now, or saw in a past cycle, as the bytes of a snapshot file."""
+        said = {"nodePool": pool, "cycle": cycle}
+        params = {name: value for name, value in said.items() if value is not None}
+        with self._stream("GET", f"/api/v1/clusters/{cluster}/snapshot", params=params) as pieces:
+            yield from pieces
+
+    def past_cycles(self, cluster: str) -> list[questions.PastCycle]:
+        """Past cycles whose snapshots are kept, the newest first."""
+        return self._get(f"/api/v1/clusters/{cluster}/cycles").cycles
+
+    def what_if(self, cluster: str, request: questions.WhatIfRequest | Json) -> questions.WhatIfAnswer:
+        """The plan of a cluster as it is, and with changes."""
+        return self._read(self._call("POST", f"/api/v1/clusters/{cluster}/what-if", request))
+
     @contextmanager
     def shell(
         self, workload_id: str, command: Sequence[str] = (), *, pod: str | None = None, tty: bool = False
@@ -333,18 +348,24 @@ class Client(Calls):
     def nodes(self) -> list[nodes_wire.NodeAnswer]:
         return self._all("/api/v1/nodes", "nodes")
 
-    def node(self, name: str) -> nodes_wire.NodeDetail:
-        return self._get(f"/api/v1/nodes/{name}")
+    def node(self, name: str, cluster: str | None = None) -> nodes_wire.NodeDetail:
+        """The cluster must be named if several have a node of this name."""
+        return self._get(f"/api/v1/nodes/{name}", {"clusterId": cluster} if cluster else None)
 
     def overview(self) -> overview.Overview:
         """Nodes, projects and running work as they were at one moment."""
         return self._get("/api/v1/overview")
 
     def override_node(
-        self, node: str, overrides: nodes_wire.NodeOverridesRequest | Json, revision: int | None = None
+        self,
+        node: str,
+        overrides: nodes_wire.NodeOverridesRequest | Json,
+        revision: int | None = None,
+        cluster: str | None = None,
     ) -> nodes_wire.NodeAnswer:
         """Replace what administrators set on a node; with a revision only if it has not changed since."""
-        return self._change("PUT", f"/api/v1/nodes/{node}/overrides", overrides, revision)
+        where = f"?clusterId={cluster}" if cluster else ""
+        return self._change("PUT", f"/api/v1/nodes/{node}/overrides{where}", overrides, revision)
 
     def node_pools(self) -> list[nodes_wire.NodePoolAnswer]:
         return self._all("/api/v1/node-pools", "nodepools")

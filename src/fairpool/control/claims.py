@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Annotated, Any
 
-from fairpool.api import workload_spec
+from fairpool.api import pod_spec, workload_spec
 from fairpool.api import workloads as wire
 from fairpool.control.moments import iso
 from fairpool.control.plane import Caller, Plane
@@ -60,7 +60,7 @@ def named(
     return body.model_copy(update={"spec": body.spec.model_copy(update={"storage": storage})})
 
 
-def _named(claim: workload_spec.Pvc, name: str) -> workload_spec.Pvc:
+def _named(claim: pod_spec.Pvc, name: str) -> pod_spec.Pvc:
     return claim.model_copy(update={"claim_name": name})
 
 

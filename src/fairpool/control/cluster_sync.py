@@ -18,6 +18,7 @@ from starlette.responses import Response
 from fairpool.api import clusters as link
 from fairpool.api.message import PREVIOUS, VERSION, read
 from fairpool.api.problems import item as problem_item
+from fairpool.control import declarations
 from fairpool.control.clusters import known_cluster
 from fairpool.control.organization import organization_wire
 from fairpool.control.plane import Caller, Plane
@@ -29,6 +30,7 @@ from fairpool.control.store import changes
 from fairpool.control.store import clusters as store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
+from fairpool.control.version_skew import is_withheld, withheld, withheld_report
 from fairpool.control.workload_documents import declaration_in, report_of
 from fairpool.model.ids import SECOND_MS, Revision, Token, WorkloadId
 
@@ -75,7 +77,23 @@ async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float, ver
     answer, is_noted = await plane.read(lambda connection: _pull(plane, connection, cluster, after))
     if is_noted:
         await plane.write(lambda connection: store.heard_at(connection, cluster, plane.now()))
-    return answer
+    not_sent = withheld(answer.workloads, version)
+    if not not_sent:
+        return answer
+    await plane.write(lambda connection: _show_withheld(plane, connection, not_sent, version))
+    names = {each.id for each, _ in not_sent}
+    return answer.model_copy(update={"workloads": tuple(each for each in answer.workloads if each.id not in names)})
+
+
+def _show_withheld(
+    plane: Plane, connection: Connection, not_sent: list[tuple[link.DesiredWorkload, list[str]]], version: int
+) -> None:
+    for workload, fields in not_sent:
+        row = workload_store.one(connection, workload.id)
+        # One that was changed since its cluster got it runs there as it was.
+        if row is not None and (row.report is None or is_withheld(report_of(row))):
+            report = withheld_report(workload, fields, version, plane.now())
+            declarations.observe(plane, connection, row, report, report.to_json())
 
 
 def pull_now(plane: Plane, cluster: str, after: Revision) -> link.PullAnswer:

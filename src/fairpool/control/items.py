@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairpool.api import workload_spec
+from fairpool.api import pod_spec, workload_spec
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
 from fairpool.api.declarations import WorkloadWire
@@ -47,9 +47,7 @@ def declaration(submit: workload_spec.SubmitAny, spec: WorkloadSpec, *, pod_host
 
 def asked_ports(submit: workload_spec.SubmitAny) -> list[int]:
     """Ports of its pods that need an address, each once."""
-    asked = [
-        each.container for each in submit.spec.ports if each.service_type is not workload_spec.ServiceType.CLUSTER_IP
-    ]
+    asked = [each.container for each in submit.spec.ports if each.service_type is not pod_spec.ServiceType.CLUSTER_IP]
     asked += [each.container for each in submit.spec.exposed_urls]
     if isinstance(submit, workload_spec.SubmitInference) and submit.spec.serving_port is not None:
         asked.append(submit.spec.serving_port.container)

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Integer, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.engine import Row
 
-from fairpool.api.clusters import EventReport, QueueReport, Span
+from fairpool.api.clusters import EventReport, NameRange, QueueReport
 from fairpool.control.store.compiled import Compiled, CompiledIn, bounds
 from fairpool.control.store.tables import clusters, events, nodes, pods, queue_reports, workloads
 from fairpool.model.ids import Instant, PoolName, QueueId
@@ -96,7 +96,7 @@ def delete_cluster(connection: Connection, cluster_id: str) -> None:
     connection.execute(delete(clusters).where(clusters.c.id == cluster_id))
 
 
-def node_documents(connection: Connection, cluster_id: str, span: Span) -> dict[str, str]:
+def node_documents(connection: Connection, cluster_id: str, span: NameRange) -> dict[str, str]:
     """The last report of each node in this range of names, as text."""
     return {row.name: row.document for row in _NODES_OF.rows(connection, {"of": cluster_id, **bounds(span)})}
 
@@ -126,7 +126,7 @@ def set_queue(connection: Connection, cluster_id: str, report: QueueReport) -> N
     _ADD_QUEUE.run(connection, values)
 
 
-def queue_names(connection: Connection, cluster_id: str, span: Span) -> set[tuple[PoolName, QueueId]]:
+def queue_names(connection: Connection, cluster_id: str, span: NameRange) -> set[tuple[PoolName, QueueId]]:
     """Pool and name of the queues in this range."""
     found = _QUEUES_OF.rows(connection, {"of": cluster_id})
     return {(row.pool, row.queue) for row in found if span.contains(row.pool, row.queue)}

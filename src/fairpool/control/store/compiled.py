@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from sqlalchemy import BindParameter, Connection, Delete, Dialect, Insert, Select, Table, Update, bindparam
 
-from fairpool.api.clusters import Span
+from fairpool.api.clusters import NameRange
 
 NOTHING: Mapping[str, Any] = {}
 
@@ -126,7 +126,7 @@ class CompiledIn:
         return compiled
 
 
-def bounds(span: Span) -> dict[str, str | int]:
+def bounds(span: NameRange) -> dict[str, str | int]:
     """The parameters of a range of names that consist of one word."""
     last = span.through or ("",)
     return {"after": (*span.after, "")[0], "through": last[0], "to_the_end": int(span.through is None)}

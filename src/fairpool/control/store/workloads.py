@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Row
 
-from fairpool.api.clusters import Span
+from fairpool.api.clusters import NameRange
 from fairpool.control.filters import Filter, Operator
 from fairpool.control.store.compiled import Compiled, CompiledIn, bounds
 from fairpool.control.store.tables import events, holdings, pods, workload_labels, workloads
@@ -274,7 +274,7 @@ def pods_of(connection: Connection, workload_id: str) -> list[Row[Any]]:
     return list(connection.execute(query))
 
 
-def unheard(connection: Connection, cluster: str, heard: Set[str], span: Span) -> list[str]:
+def unheard(connection: Connection, cluster: str, heard: Set[str], span: NameRange) -> list[str]:
     """Those in this range of ids that were reported before and are not among these."""
     found = _REPORTED.column(connection, {"of": cluster, **bounds(span)})
     return [workload for workload in found if workload not in heard]
