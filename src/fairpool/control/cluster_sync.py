@@ -158,9 +158,12 @@ def _news(plane: Plane, connection: Connection, cluster: str, after: Revision) -
     whole = not max(1, oldest) <= after <= revision
     changed = changes.declared_after(connection, after) if not whole and after < revision else []
     organization_is_news = whole or any(noun in changes.ORGANIZATION for noun, _ in changed)
-    ids = [name for noun, name in changed if noun == "workload"]
     if whole:
         ids = workload_store.declared_ids(connection, cluster)
+    else:
+        ids = [name for noun, name in changed if noun == "workload"]
+        elsewhere = workload_store.of_other_clusters(connection, ids, cluster)
+        ids = [each for each in ids if each not in elsewhere]
     patience = NOTED_WITH_NEWS if whole or revision != after else NOTED_WITHOUT
     away_ms = plane.settings.cluster_away_s * SECOND_MS
     return News(
