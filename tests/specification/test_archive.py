@@ -270,7 +270,7 @@ def test_what_the_killed_left_is_swept_out_and_what_is_in_use_is_not(data_direct
         (folder / "control.sqlite").write_bytes(b"x")
     handle = os.open(used, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    work_directory.remove_abandoned(data_directory.root, restore.RESTORE_PREFIX)
+    work_directory.remove_abandoned(data_directory.root, work_directory.RESTORE_PREFIX)
     os.close(handle)
     assert (left.exists(), used.exists()) == (False, True)
 

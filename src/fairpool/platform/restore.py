@@ -24,9 +24,8 @@ from fairpool.platform.backup import words_of
 from fairpool.platform.backup_archive import ABOUT, CONTROL, MEMBERSHIP, NODES, READABLE_FORMATS, foreign, unpack
 from fairpool.platform.data_directory import CLUSTER, CONTENTS, PROGRAMS, UP, DataDirectory, PlatformError
 from fairpool.platform.node_set import problem_with_saved
-from fairpool.platform.work_directory import work_directory
+from fairpool.platform.work_directory import RESTORE_PREFIX, work_directory
 
-RESTORE_PREFIX = ".restore-"
 PROGRAM = "program"
 """In the staging directory: the program that the directory then belongs to, if it is not a whole platform."""
 ORDER = "order.json"
