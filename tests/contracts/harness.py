@@ -10,13 +10,13 @@ from typing import Protocol
 from fairpool.engines.port import Engine
 from fairpool.engines.simulated.behaviour import Behaviour
 from fairpool.engines.simulated.clock import VirtualClock
-from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.state_file import StateFile
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId, pod_id
 from fairpool.model.node import Node
 from fairpool.model.observation import Observation, Order, OrderResult, StartOrder
 from fairpool.model.spec import Program
 from fairpool.model.workload import PodShape, WorkloadKind, whole_gpus
+from tests.fault_injection.faultable_engine import FaultableEngine
 from tests.fault_injection.faults import Faults
 from tests.fault_injection.faulty_engine import FaultyEngine
 
@@ -71,8 +71,8 @@ class SimulatedHarness:
         self.simulated = self.open()
         self.engine: Engine = self.simulated
 
-    def open(self) -> SimulatedEngine:
-        return SimulatedEngine(self.clock, [machine()], lambda order: self.behaviours.get(order.pod, Behaviour()))
+    def open(self) -> FaultableEngine:
+        return FaultableEngine(self.clock, [machine()], lambda order: self.behaviours.get(order.pod, Behaviour()))
 
     def order(
         self,
@@ -114,8 +114,8 @@ class ReopenedHarness(SimulatedHarness):
         super().__init__()
         self.engine = Reopened(self.open)
 
-    def open(self) -> SimulatedEngine:
-        self.simulated = SimulatedEngine(
+    def open(self) -> FaultableEngine:
+        self.simulated = FaultableEngine(
             self.clock,
             [machine()],
             lambda order: self.behaviours.get(order.pod, Behaviour()),
@@ -128,7 +128,7 @@ class ReopenedHarness(SimulatedHarness):
 class Reopened:
     """Opens an engine for each call."""
 
-    def __init__(self, open_engine: Callable[[], SimulatedEngine]) -> None:
+    def __init__(self, open_engine: Callable[[], FaultableEngine]) -> None:
         self._open = open_engine
 
     def observe(self, token: Token) -> Observation:
@@ -136,6 +136,12 @@ class Reopened:
 
     def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         return self._open().carry_out(orders, token)
+
+    def wait(self, timeout_s: float) -> None:
+        self._open().wait(timeout_s)
+
+    def wake(self) -> None:
+        self._open().wake()
 
 
 class CalmNetworkHarness(SimulatedHarness):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import fairpool.engines
 from fairpool.engines.port import Fenced
 from fairpool.model.ids import PodId, Token
 from fairpool.model.observation import (
@@ -25,6 +29,7 @@ from tests.contracts.harness import CalmNetworkHarness, Harness, ReopenedHarness
 from tests.contracts.local_harness import LocalHarness
 
 ONE, TWO = Token(1), Token(2)
+ENGINES_FOLDER = Path(fairpool.engines.__file__).parent
 LONG_S = 60
 """Longer than any test lasts."""
 
@@ -37,6 +42,16 @@ ENGINES = [
     pytest.param("local", marks=REAL),
     pytest.param("local, reopened for every call", marks=REAL),
 ]
+
+
+def test_every_engine_is_in_this_suite() -> None:
+    """An engine is a class below `engines/` that carries out orders: give it a harness, and add it to `ENGINES`."""
+    found = set()
+    for file in sorted(ENGINES_FOLDER.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and any(getattr(each, "name", "") == "carry_out" for each in node.body):
+                found.add(node.name)
+    assert found == {"Engine", "SimulatedEngine", "LocalEngine"}
 
 
 @pytest.fixture(params=ENGINES)
@@ -117,6 +132,27 @@ def test_an_exited_pod_is_seen_until_it_is_forgotten(harness: Harness) -> None:
     assert state(harness, order.pod) is PodState.EXITED
     assert send(harness, ForgetOrder(pod=order.pod, node=order.node)).status is OrderStatus.DONE
     assert seen(harness, order.pod) is None
+
+
+def test_a_wait_ends_when_it_is_woken_before_or_meanwhile(harness: Harness) -> None:
+    if not harness.keeps_objects:
+        pytest.skip("each call has an engine of its own")
+    began = time.monotonic()
+    harness.engine.wake()
+    harness.engine.wait(LONG_S)
+    waking = threading.Timer(0.05, harness.engine.wake)
+    waking.start()
+    harness.engine.wait(LONG_S)
+    waking.join()
+    assert time.monotonic() - began < LONG_S
+
+
+def test_a_wait_ends_with_its_time_and_changes_nothing(harness: Harness) -> None:
+    before = harness.engine.observe(ONE)
+    harness.engine.wait(0)
+    harness.engine.wait(0.01)
+    if harness.keeps_objects:
+        assert harness.engine.observe(ONE) is before
 
 
 def test_the_nodes_are_seen_with_their_boot(harness: Harness) -> None:

@@ -60,6 +60,10 @@ def _lets_in(action: Action, caller: str, concerns_all_users: bool) -> bool:
     return any(caller == role.value and action in permitted for role, permitted in ROLES.items())
 
 
+def test_every_role_is_tried() -> None:
+    assert {role.value for role in ROLES} - set(CALLERS) == set()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("caller", CALLERS)
 @pytest.mark.parametrize(("method", "path"), sorted(ACTIONS), ids=lambda part: str(part))

@@ -15,7 +15,6 @@ import pytest
 from fairpool.engines.port import EngineUnreachable
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, same_behaviour
 from fairpool.engines.simulated.clock import VirtualClock
-from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.invariants import InvariantChecker
 from fairpool.engines.simulated.simulated_node import FENCE_S, GONE_S, SimulatedNode
 from fairpool.engines.simulated.state_file import StateFile
@@ -51,6 +50,7 @@ from fairpool.model.workload import (
     whole_gpus,
 )
 from tests.contracts.harness import GIB, NODE, START, machine, start_order
+from tests.fault_injection.faultable_engine import FaultableEngine
 from tests.fault_injection.faults import Faults
 from tests.fault_injection.faulty_engine import FaultyEngine
 from tests.fault_injection.random_workloads import arrivals, random_behaviour
@@ -103,7 +103,7 @@ def test_observing_often_and_observing_once_show_the_same(seed: int) -> None:
 
 def test_a_clock_that_is_set_back_undoes_nothing() -> None:
     clock = SkewedClock(START)
-    engine = SimulatedEngine(clock.wall, [machine()], same_behaviour(Behaviour(run_s=60)))
+    engine = FaultableEngine(clock.wall, [machine()], same_behaviour(Behaviour(run_s=60)))
     order = start_order("a")
     engine.carry_out([order], ONE)
     clock.advance(100)
@@ -270,7 +270,7 @@ def test_only_what_has_changed_is_another_object() -> None:
 def test_observing_a_large_cluster_costs_what_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [machine(f"n{number}") for number in range(1000)]
     clock = VirtualClock(START)
-    engine = SimulatedEngine(clock, nodes, always_by_name({"w5-3": Behaviour(run_s=50)}))
+    engine = FaultableEngine(clock, nodes, always_by_name({"w5-3": Behaviour(run_s=50)}))
     engine.carry_out(
         [
             start_order(f"w{number}-{device}", node=f"n{number}", boot_id=f"n{number}/1", devices=(device,))
@@ -429,19 +429,19 @@ def test_the_invariant_checker_trusts_not_even_the_engine() -> None:
 
 def test_a_reopened_engine_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     clock = VirtualClock(START)
-    first = SimulatedEngine(clock, [machine()], random_behaviour(1), StateFile(tmp_path / "state"))
+    first = FaultableEngine(clock, [machine()], random_behaviour(1), StateFile(tmp_path / "state"))
     first.carry_out([start_order("a"), start_order("b", devices=(1,))], ONE)
     clock.advance(3600)
-    reopened = SimulatedEngine(clock, [machine()], same_behaviour(Behaviour()), StateFile(tmp_path / "state"))
+    reopened = FaultableEngine(clock, [machine()], same_behaviour(Behaviour()), StateFile(tmp_path / "state"))
     assert reopened.observe(ONE).pods == first.observe(ONE).pods
     assert reopened.alive() == first.alive()
 
 
 def test_violations_outlive_the_process(tmp_path: Path) -> None:
-    first = SimulatedEngine(VirtualClock(START), [machine()], state_file=StateFile(tmp_path / "state"))
+    first = FaultableEngine(VirtualClock(START), [machine()], state_file=StateFile(tmp_path / "state"))
     first.carry_out([start_order("a"), start_order("b")], ONE)
     assert len(first.violations) == 1
-    reopened = SimulatedEngine(VirtualClock(START), [], state_file=StateFile(tmp_path / "state"))
+    reopened = FaultableEngine(VirtualClock(START), [], state_file=StateFile(tmp_path / "state"))
     assert reopened.violations == first.violations
 
 
@@ -449,10 +449,10 @@ def test_violations_outlive_the_process(tmp_path: Path) -> None:
 def test_an_engine_that_dies_between_any_two_calls_does_what_the_other_does(seed: int, tmp_path: Path) -> None:
     clock = VirtualClock(START)
     nodes = [machine("n1"), machine("n2")]
-    steady = SimulatedEngine(clock, nodes, random_behaviour(seed))
+    steady = FaultableEngine(clock, nodes, random_behaviour(seed))
 
-    def reopened() -> SimulatedEngine:
-        return SimulatedEngine(clock, nodes, random_behaviour(seed), StateFile(tmp_path / "state"))
+    def reopened() -> FaultableEngine:
+        return FaultableEngine(clock, nodes, random_behaviour(seed), StateFile(tmp_path / "state"))
 
     dice = Random(seed)
     for step in range(20):
@@ -465,10 +465,10 @@ def test_an_engine_that_dies_between_any_two_calls_does_what_the_other_does(seed
     assert steady._done_ms == reopened()._done_ms
 
 
-Act = Callable[[SimulatedEngine], object]
+Act = Callable[[FaultableEngine], object]
 
 
-def some_act(dice: Random, step: int, engine: SimulatedEngine) -> Act:
+def some_act(dice: Random, step: int, engine: FaultableEngine) -> Act:
     """Something to do to an engine, chosen by the dice and by what there is."""
     name = NodeName(dice.choice(("n1", "n2")))
     if name not in engine.nodes:
@@ -497,13 +497,13 @@ def test_a_state_file_that_cannot_be_written_means_unreachable_and_is_written_la
     tmp_path: Path,
 ) -> None:
     state_file = StateFile(tmp_path / "state")
-    engine = SimulatedEngine(VirtualClock(START), [machine()], state_file=state_file)
+    engine = FaultableEngine(VirtualClock(START), [machine()], state_file=state_file)
     state_file._database.execute("PRAGMA query_only = ON")
     with pytest.raises(EngineUnreachable):
         engine.carry_out([start_order("a")], ONE)
     state_file._database.execute("PRAGMA query_only = OFF")
     assert engine.carry_out([start_order("a")], ONE) == [OrderResult(PodId("a-0-0"), OrderStatus.DONE)]
-    reopened = SimulatedEngine(VirtualClock(START), state_file=StateFile(tmp_path / "state"))
+    reopened = FaultableEngine(VirtualClock(START), state_file=StateFile(tmp_path / "state"))
     assert list(reopened.observe(ONE).pods) == ["a-0-0"]
 
 
@@ -513,14 +513,14 @@ def test_pods_run_on_after_the_process_was_killed(tmp_path: Path) -> None:
 import os, signal
 from tests.contracts.test_simulated_engine import *
 state_file = StateFile({str(tmp_path / "j")!r})
-engine = SimulatedEngine(VirtualClock(START), [machine()], same_behaviour(Behaviour(run_s=60)), state_file)
+engine = FaultableEngine(VirtualClock(START), [machine()], same_behaviour(Behaviour(run_s=60)), state_file)
 assert engine.carry_out([start_order("a")], Token(5))[0].status is OrderStatus.DONE
 os.kill(os.getpid(), signal.SIGKILL)
 """
     killed = subprocess.run([sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=False)
     assert killed.returncode == -signal.SIGKILL
     clock = VirtualClock(Instant(START + 59_000))
-    engine = SimulatedEngine(clock, [machine()], state_file=StateFile(tmp_path / "j"))
+    engine = FaultableEngine(clock, [machine()], state_file=StateFile(tmp_path / "j"))
     assert engine.observe(Token(5)).pods[PodId("a-0-0")].state is PodState.RUNNING
     clock.advance(1)
     assert engine.observe(Token(5)).pods[PodId("a-0-0")].state is PodState.EXITED
@@ -634,7 +634,7 @@ def history(seed: int) -> list[object]:
     """A caller who repeats every start until it is answered, on an engine with all the faults of a seed."""
     clock = VirtualClock(START)
     nodes = [machine(f"n{number}") for number in range(4)]
-    engine = SimulatedEngine(clock, nodes, random_behaviour(seed))
+    engine = FaultableEngine(clock, nodes, random_behaviour(seed))
     faulty = FaultyEngine(engine, Faults.swarm(seed), Random(seed), clock)
     reported: list[object] = []
     for round_ in range(30):
@@ -657,7 +657,7 @@ def history(seed: int) -> list[object]:
     return reported
 
 
-def starts(engine: SimulatedEngine) -> Iterable[Order]:
+def starts(engine: FaultableEngine) -> Iterable[Order]:
     for name in engine.nodes:
         for device in range(4):
             yield start_order(f"{name}-{device}", node=name, boot_id=engine.host(name).boot_id, devices=(device,))
@@ -831,13 +831,13 @@ def test_a_pod_whose_shim_goes_on_in_time_leaves_by_itself() -> None:
 
 def test_a_state_file_keeps_removed_nodes_lost_records_and_stopped_shims(tmp_path: Path) -> None:
     clock, path = VirtualClock(START), tmp_path / "state"
-    first = SimulatedEngine(clock, [machine()], same_behaviour(Behaviour()), StateFile(path))
+    first = FaultableEngine(clock, [machine()], same_behaviour(Behaviour()), StateFile(path))
     unseen, deaf = start_order("a"), start_order("b", devices=(1,))
     first.carry_out([unseen, deaf], ONE)
     first.lose_record(unseen.pod, Instant(START + 100 * SECOND_MS))
     first.stop_shim(deaf.pod, Instant(START + 100 * SECOND_MS))
     first.withdraw_node(NODE)
-    again = SimulatedEngine(clock, [machine()], same_behaviour(Behaviour()), StateFile(path))
+    again = FaultableEngine(clock, [machine()], same_behaviour(Behaviour()), StateFile(path))
     assert (list(again.observe(ONE).nodes), list(again.observe(ONE).pods)) == ([], [deaf.pod])
     again.carry_out([StopOrder(pod=deaf.pod, node=NODE, grace_s=50, reason="test")], ONE)
     clock.advance(49)
@@ -862,7 +862,7 @@ class World:
     def __init__(self, behaviour: Behaviour | BehaviourOf, gpus: int = 8) -> None:
         self.clock = VirtualClock(START)
         behaviour_of = same_behaviour(behaviour) if isinstance(behaviour, Behaviour) else behaviour
-        self.engine = SimulatedEngine(self.clock, [machine(gpus=gpus)], behaviour_of)
+        self.engine = FaultableEngine(self.clock, [machine(gpus=gpus)], behaviour_of)
 
     def start(self, workload: str, incarnation: int = 0, device: int = 0) -> StartOrder:
         boot_id = self.engine.host(NODE).boot_id

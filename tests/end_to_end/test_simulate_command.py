@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -295,6 +295,19 @@ def test_events_and_why_tell_the_story_of_a_job(tmp_path: Path) -> None:
     assert "preempted: " in scenario
     assert re.search(r"^phase +Completed$", answer.out, re.MULTILINE)
     assert answer.out.startswith("History\n")
+
+
+def test_every_field_of_the_json_is_documented(tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "scenario-file.md"
+    documented = set(re.findall(r"`([\w-]+)`", page.read_text(encoding="utf-8").partition("## The outcome as JSON")[2]))
+    assert set(_fields(document(written(tmp_path, SMALL)))) - documented == set()
+
+
+def _fields(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _fields(each)
 
 
 def test_the_json_has_figures_that_agree_with_each_other(tmp_path: Path) -> None:

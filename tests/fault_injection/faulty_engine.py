@@ -9,9 +9,9 @@ from random import Random
 
 from fairpool.engines.port import EngineUnreachable, Fenced
 from fairpool.engines.simulated.clock import VirtualClock
-from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Token
 from fairpool.model.observation import Observation, Order, OrderResult, OrderStatus, StartOrder, StopOrder
+from tests.fault_injection.faultable_engine import FaultableEngine
 from tests.fault_injection.faults import Faults
 from tests.fault_injection.random_faults import RandomFaults
 
@@ -59,7 +59,7 @@ class FaultyEngine:
     A slow answer moves the clock on.
     """
 
-    def __init__(self, engine: SimulatedEngine, faults: Faults, rng: Random, clock: VirtualClock) -> None:
+    def __init__(self, engine: FaultableEngine, faults: Faults, rng: Random, clock: VirtualClock) -> None:
         self._engine = engine
         self._faults = faults
         self._rng = rng
@@ -71,6 +71,12 @@ class FaultyEngine:
     def calm(self) -> None:
         """Nothing goes wrong from now on; what is on its way still arrives, and nodes that left come back."""
         self._faults = self._random_faults.faults = Faults.none()
+
+    def wait(self, timeout_s: float) -> None:
+        self._engine.wait(timeout_s)
+
+    def wake(self) -> None:
+        self._engine.wake()
 
     def observe(self, token: Token) -> Observation:
         self.catch_up()

@@ -8,10 +8,10 @@ from heapq import heappop, heappush
 from random import Random
 from typing import TypeVar
 
-from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.simulated_node import FENCE_S, GONE_S
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
 from fairpool.model.node import Node
+from tests.fault_injection.faultable_engine import FaultableEngine
 from tests.fault_injection.faults import Faults
 
 HOUR_S = 3600
@@ -27,7 +27,7 @@ TargetT = TypeVar("TargetT", bound=str)
 class RandomFaults:
     """Applies faults to the nodes and pods of one engine, at their rates."""
 
-    def __init__(self, engine: SimulatedEngine, faults: Faults, rng: Random, now: Instant) -> None:
+    def __init__(self, engine: FaultableEngine, faults: Faults, rng: Random, now: Instant) -> None:
         self.faults = faults
         self._engine = engine
         self._rng = rng

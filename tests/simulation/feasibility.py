@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.pod_slots import counted_pods
-from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import PoolName, QueueId, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, nodes_by_pool
 from fairpool.model.organization import Queue
@@ -18,6 +17,7 @@ from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, memory_portion_m
 from fairpool.model.spec import Arrangement, WorkloadSpec
 from fairpool.model.workload import GpuKind, PodShape
 from fairpool.scheduler.policy import Policy
+from tests.fault_injection.faultable_engine import FaultableEngine
 
 
 class FreeCapacity:
@@ -52,7 +52,7 @@ def part_of_device(shape: PodShape, node: Node) -> int:
     return shape.gpu.portion_milli
 
 
-def could_run(cache: LedgerCache, workload: WorkloadId, engine: SimulatedEngine) -> bool:
+def could_run(cache: LedgerCache, workload: WorkloadId, engine: FaultableEngine) -> bool:
     """Whether the pods it needs fit into the empty nodes, and its project may have so much."""
     spec = cache.specs[workload]
     done = {index for index, pod in counted_pods(spec, cache.pods[workload]).items() if pod.outcome is Outcome.OK}
@@ -65,7 +65,7 @@ def could_run(cache: LedgerCache, workload: WorkloadId, engine: SimulatedEngine)
 
 
 def _fits_in(
-    cache: LedgerCache, pool: PoolName, spec: WorkloadSpec, shapes: list[PodShape], engine: SimulatedEngine
+    cache: LedgerCache, pool: PoolName, spec: WorkloadSpec, shapes: list[PodShape], engine: FaultableEngine
 ) -> bool:
     organization = cache.organization
     nodes = [engine.host(name).node for name in engine.nodes]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
-from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.traces import Arrival
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
@@ -20,6 +19,7 @@ from fairpool.model.organization import (
 )
 from fairpool.model.spec import Arrangement, RestartPolicy, WorkloadSpec
 from fairpool.model.workload import Toleration, WorkloadKind
+from tests.fault_injection.faultable_engine import FaultableEngine
 from tests.fault_injection.random_workloads import arrivals
 
 BIG_POOL = PoolName("big")
@@ -121,7 +121,7 @@ def with_grace(seed: int, arrival: Arrival) -> Arrival:
 class NodeChanges:
     """Changes labels and devices of nodes while they run."""
 
-    def __init__(self, engine: SimulatedEngine, rng: Random, two_pools: bool) -> None:
+    def __init__(self, engine: FaultableEngine, rng: Random, two_pools: bool) -> None:
         self._engine, self._rng, self._two_pools = engine, rng, two_pools
 
     def act(self) -> str:

@@ -13,7 +13,6 @@ from random import Random
 
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf
 from fairpool.engines.simulated.clock import Clock, VirtualClock
-from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.engines.simulated.timeline import PodTimeline
 from fairpool.model.ids import Instant, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
@@ -21,6 +20,7 @@ from fairpool.model.node import Node
 from fairpool.model.observation import Observation, ObservedPod, Order, OrderResult, PodState, StartOrder
 from fairpool.model.spec import Arrangement, RestartPolicy, WorkloadSpec
 from fairpool.model.workload import WorkloadKind
+from tests.fault_injection.faultable_engine import FaultableEngine
 from tests.fault_injection.faults import Faults
 from tests.fault_injection.faulty_engine import FaultyEngine
 
@@ -152,7 +152,7 @@ def _comes_back(spec: WorkloadSpec) -> bool:
     return spec.arrangement is Arrangement.REPLICAS or spec.restart_rule.restart is RestartPolicy.ALWAYS
 
 
-class RecordedEngine(SimulatedEngine):
+class RecordedEngine(FaultableEngine):
     """The simulated engine, with a record of what it does and shows."""
 
     def __init__(self, clock: Clock, nodes: Iterable[Node], behaviour_of: BehaviourOf, record: EngineRecord) -> None:

@@ -62,7 +62,7 @@ def placed(groups: Groups, monkeypatch: pytest.MonkeyPatch, *, delegated: bool =
     monkeypatch.setattr(cgroup, "_hierarchies", lambda: (str(groups.root), {}))
     monkeypatch.setattr(cgroup, "_own_group", lambda mounted, controller: str(groups.own))
     monkeypatch.setattr(cgroup, "_is_delegated", lambda group: delegated)
-    monkeypatch.setattr(cgroup, "_write", groups.write)
+    monkeypatch.setattr(cgroup, "write_kernel_file", groups.write)
     monkeypatch.setattr(os, "makedirs", groups.makedirs)
     return groups
 
@@ -112,7 +112,7 @@ def test_a_limit_on_memory_holds_with_swap_and_for_all_processes_of_a_pod(groups
         "memory.max": str(1 << 30),
         "memory.swap.max": "0",
         "memory.oom.group": "1",
-        "pids.max": str(cgroup.PIDS_MAX),
+        "pids.max": str(cgroup.PROCESSES_MAX),
         "cgroup.procs": "",
     }
     os.unlink(pod / "memory.swap.max")  # a kernel that was started without it

@@ -16,7 +16,7 @@ import pytest
 
 from fairpool.agent import isolation, mount_source, pod_init, process_attributes, project_users
 from fairpool.agent.bounded_call import BoundedCalls, StillRunning
-from fairpool.agent.cgroup import Limiter
+from fairpool.agent.cgroup import PROCESSES_MAX, Limiter
 from fairpool.agent.environment import PodPaths
 from fairpool.agent.file_tree import remove_tree
 from fairpool.agent.images import Image, machine_python
@@ -429,7 +429,7 @@ def test_how_many_processes_a_pod_may_have_can_be_set(tmp_path: Path, monkeypatc
     monkeypatch.setenv(isolation.PROCESSES_VARIABLE, "123")
     assert find_isolation(tmp_path, [], counts_processes=True).processes_max == 123
     monkeypatch.setenv(isolation.PROCESSES_VARIABLE, "many")
-    assert 0 < find_isolation(tmp_path, [], counts_processes=True).processes_max <= isolation.PROCESSES_MAX
+    assert 0 < find_isolation(tmp_path, [], counts_processes=True).processes_max <= PROCESSES_MAX
 
 
 def test_a_launch_for_a_pod_that_is_not_isolated_has_no_view(data: StateDirectory, ground: Isolation) -> None:

@@ -11,12 +11,12 @@ import pytest
 from fairpool.api.clusters import WorkloadReport
 from fairpool.cluster.rollup import rollup
 from fairpool.cluster.workload_state import Halt, WorkloadState
-from fairpool.model.ids import GroupId, Instant, NodeName, PoolName
+from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, WorkloadId
 from fairpool.model.node import Node
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.precedence import gpus_charged_milli
-from fairpool.model.spec import Arrangement, DesiredState, PodTemplate, WorkloadSpec
-from fairpool.model.status import WorkloadPhase
+from fairpool.model.spec import Arrangement, Dependency, DesiredState, PodTemplate, WorkloadSpec
+from fairpool.model.status import WaitReason, WorkloadPhase
 from fairpool.model.workload import GpuRequest, PodShape, gpu_memory, gpu_portion, whole_gpus
 from fairpool.scheduler.decision import NotReady, Verdict
 from tests.pod_records import (
@@ -40,6 +40,7 @@ GANG = spec(pods=2)
 LED = spec(pods=2, leader=PodTemplate())
 SWEEP = spec(pods=2, arrangement=Arrangement.SWEEP, completions=3)
 ELASTIC = spec(pods=3, minimum=1)
+AFTER_PREP = spec(after=(Dependency(workload=WorkloadId("w-1"), name="prep"),))
 SERVERS = spec(INFERENCE, pods=2, arrangement=Arrangement.REPLICAS)
 
 
@@ -100,6 +101,16 @@ class When:
 
 FINISHED = halted(WorkloadPhase.COMPLETED, Cause.FINISHED)
 STATUSES = {
+    "one that depends on another waits for its end": When(
+        of=AFTER_PREP,
+        then="Pending, dependency: waits for prep to finish",
+    ),
+    "one whose dependency is met waits for a place": When(
+        of=AFTER_PREP,
+        pods=(record("a-0-0"),),
+        stand=state(met=(WorkloadId("w-1"),)),
+        then="Pending, queued: has not been considered by the scheduler yet",
+    ),
     "one that waits is pending": When(
         pods=(record("a-0-0"),),
         then="Pending, queued: has not been considered by the scheduler yet",
@@ -294,6 +305,11 @@ def test_where_it_stands(when: When) -> None:
     reason = f", {said.reason.value}" if said.reason is not None else ""
     detail = f": {said.detail}" if said.detail else ""
     assert f"{said.phase.value}{reason}{detail}" == when.then
+
+
+def test_every_reason_to_wait_has_a_case_above() -> None:
+    reasons = {when.then.partition(":")[0].partition(", ")[2] for when in STATUSES.values()}
+    assert {reason.value for reason in WaitReason} - reasons == set()
 
 
 def test_one_that_waits_gives_the_words_of_its_verdict() -> None:

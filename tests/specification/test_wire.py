@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from functools import cache
+from hashlib import sha256
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -19,8 +20,10 @@ from fairpool.api.clusters import (
     DesiredWorkload,
     EventReport,
     GoneReport,
+    NameRange,
     NodeReport,
     Over,
+    Piece,
     PodReport,
     PullAnswer,
     PushAnswer,
@@ -29,7 +32,7 @@ from fairpool.api.clusters import (
     WorkloadReport,
 )
 from fairpool.api.declarations import OrganizationWire, WorkloadWire
-from fairpool.api.message import VERSION, Message, Wire, read
+from fairpool.api.message import PREVIOUS, VERSION, Message, Wire, read
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import Organization
@@ -203,6 +206,13 @@ MESSAGES: list[Message] = [
         number=12,
         after=11,
         whole=True,
+        piece=Piece(
+            first=True,
+            last=True,
+            workloads=NameRange(after=("a",)),
+            nodes=NameRange(through=("n",)),
+            queues=NameRange(after=("p", "q")),
+        ),
         at=Instant(10),
         workloads=(WORKLOAD,),
         gone=(GoneReport(id=WorkloadId("y"), run=1),),
@@ -269,13 +279,41 @@ def test_an_end_is_remembered_with_a_cause_even_where_none_was_told(phase: Workl
         assert over is None
 
 
+FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "8d39e4528e8f3a5b"}
+"""Of the schema of all messages, by protocol version. A version that was released keeps its line."""
+
+
+def test_a_change_of_the_wire_raises_the_version() -> None:
+    """Two sides of one version must agree on every field; what the schema says in words may change."""
+    schemas = {
+        kind.__name__: _without_words(kind.model_json_schema())
+        for kind in sorted({type(each) for each in MESSAGES}, key=str)
+    }
+    fingerprint = sha256(json.dumps(schemas, sort_keys=True).encode()).hexdigest()[:16]
+    assert fingerprint == FINGERPRINTS.get(VERSION), (
+        "the messages of pull and push have changed: raise VERSION in api/message.py and record the new fingerprint "
+        f"in FINGERPRINTS ({VERSION + (VERSION in FINGERPRINTS)}: {fingerprint!r})"
+    )
+
+
+def _without_words(schema: Any) -> Any:
+    """Without titles, descriptions and examples, and without the version itself."""
+    if isinstance(schema, list):
+        return [_without_words(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    words = ("title", "description", "examples")
+    kept = {key: each for key, each in schema.items() if not (key in words and not isinstance(each, dict))}
+    return {key: _without_words(each) for key, each in kept.items() if key != "version"}
+
+
 def test_a_message_of_another_version_is_refused_with_that_one_reason() -> None:
     later = json.dumps({"version": VERSION + 1, "after": 1, "revision": 2, "colour": "green"})
     assert read(PullAnswer, later) == [
         Problem(
             "wire.version",
-            f"this PullAnswer has protocol version {VERSION + 1}, but this side uses {VERSION}",
-            "run the same release of Fairpool on both sides",
+            f"this PullAnswer has protocol version {VERSION + 1}; this side speaks {PREVIOUS} and {VERSION}",
+            "run the same release of Fairpool on both sides; upgrade the control plane first, then its clusters",
         )
     ]
 

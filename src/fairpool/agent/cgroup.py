@@ -12,13 +12,14 @@ import os
 import time
 
 from fairpool.agent import process_table
+from fairpool.agent.libc import write_kernel_file
 
 V1_PERIOD_US = 100_000
 REMOVAL_TRIES = 50
 LEAF = "fairpool-server"
 """In version 2 only groups without processes can have children: the server moves to this group below its own."""
-PIDS_MAX = 32_768
-"""Processes and threads of a pod that has a group: beyond what work needs, below what hurts a machine."""
+PROCESSES_MAX = 16_384
+"""Processes and threads of one pod: beyond what work needs, below what hurts a machine."""
 
 
 class Limiter:
@@ -68,30 +69,30 @@ class Cgroup:
         if cpu_limit_milli:
             quota_us = max(1000, cpu_limit_milli * V1_PERIOD_US // 1000)
             if self._version == 2:
-                _write(f"{self._cpu}/cpu.max", f"{quota_us} {V1_PERIOD_US}")
+                write_kernel_file(f"{self._cpu}/cpu.max", f"{quota_us} {V1_PERIOD_US}")
             else:
-                _write(f"{self._cpu}/cpu.cfs_period_us", str(V1_PERIOD_US))
-                _write(f"{self._cpu}/cpu.cfs_quota_us", str(quota_us))
+                write_kernel_file(f"{self._cpu}/cpu.cfs_period_us", str(V1_PERIOD_US))
+                write_kernel_file(f"{self._cpu}/cpu.cfs_quota_us", str(quota_us))
         if memory_limit_bytes:
             self._limit_memory(memory_limit_bytes)
         if self._version == 2:
-            _write_if_there(f"{self._cpu}/pids.max", str(PIDS_MAX))
+            _write_if_there(f"{self._cpu}/pids.max", str(PROCESSES_MAX))
 
     def _limit_memory(self, limit_bytes: int) -> None:
         """Swap included, or a pod beyond its limit would slow down the machine instead of ending."""
         if self._version == 2:
-            _write(f"{self._memory}/memory.max", str(limit_bytes))
+            write_kernel_file(f"{self._memory}/memory.max", str(limit_bytes))
             _write_if_there(f"{self._memory}/memory.swap.max", "0")
             # All of it or nothing: a training that lost one of its workers waits for it for ever.
             _write_if_there(f"{self._memory}/memory.oom.group", "1")
         else:
-            _write(f"{self._memory}/memory.limit_in_bytes", str(limit_bytes))
+            write_kernel_file(f"{self._memory}/memory.limit_in_bytes", str(limit_bytes))
             _write_if_there(f"{self._memory}/memory.memsw.limit_in_bytes", str(limit_bytes))
 
     def enter(self) -> None:
         """Put the calling process, and all it starts, under the limits."""
         for directory in {self._cpu, self._memory}:
-            _write(f"{directory}/cgroup.procs", "0")
+            write_kernel_file(f"{directory}/cgroup.procs", "0")
 
     def members(self) -> list[int]:
         """Every process under the limits, also in groups that it created below."""
@@ -191,7 +192,7 @@ def _try_version_2(base: str) -> str:
         words = _divide(parent, wanted)
         if not words:
             os.makedirs(base, exist_ok=True)
-            _write(f"{base}/cgroup.subtree_control", wanted)
+            write_kernel_file(f"{base}/cgroup.subtree_control", wanted)
     except OSError as error:
         words = str(error.strerror)
     return f"Fairpool cannot create child cgroups in the cgroup it runs in ({words})" if words else ""
@@ -200,7 +201,7 @@ def _try_version_2(base: str) -> str:
 def _divide(group: str, wanted: str) -> str:
     """Let groups be created below this one; returns why not. Where only we are in it, we move to a leaf first."""
     try:
-        _write(f"{group}/cgroup.subtree_control", wanted)
+        write_kernel_file(f"{group}/cgroup.subtree_control", wanted)
         return ""
     except OSError as error:
         if error.errno != errno.EBUSY:
@@ -214,10 +215,10 @@ def _divide(group: str, wanted: str) -> str:
     os.makedirs(f"{group}/{LEAF}", exist_ok=True)
     for pid in members:
         try:
-            _write(f"{group}/{LEAF}/cgroup.procs", str(pid))
+            write_kernel_file(f"{group}/{LEAF}/cgroup.procs", str(pid))
         except ProcessLookupError:  # it has ended meanwhile
             continue
-    _write(f"{group}/cgroup.subtree_control", wanted)
+    write_kernel_file(f"{group}/cgroup.subtree_control", wanted)
     return ""
 
 
@@ -250,12 +251,4 @@ def _try_directory(base: str) -> str:
 def _write_if_there(path: str, text: str) -> None:
     """For what some kernels lack, or were started without."""
     if os.path.exists(path):
-        _write(path, text)
-
-
-def _write(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
+        write_kernel_file(path, text)

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fairpool.agent.cgroup import PROCESSES_MAX
 from fairpool.agent.environment import PodPaths
 from fairpool.agent.mount_source import SourceRefused, open_source
 from fairpool.agent.root_filesystem import HOME, HOMES, OWN
@@ -27,8 +28,6 @@ TMP = ".tmp"
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/sbin", "/srv", "/sys", "/usr")
 NEVER_HIDDEN = ("", "/", *_SYSTEM, "/usr/local", "/var", "/var/lib")
 """Homes that system accounts have; a pod needs what is in them."""
-PROCESSES_MAX = 16_384
-"""Processes and threads of one pod, where the machine has at least four times as many."""
 PROCESSES_VARIABLE = "FAIRPOOL_POD_PROCESSES"
 
 

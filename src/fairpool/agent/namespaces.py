@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from fairpool.agent.libc import check, libc
+from fairpool.agent.libc import check, libc, write_kernel_file
 from fairpool.agent.mounts import make_private
 
 CLONE_NEWNS = 0x00020000
@@ -38,9 +38,9 @@ def own_user_namespace(flags: int = 0) -> None:
     """
     uid, gid = os.geteuid(), os.getegid()
     unshare(flags | CLONE_NEWUSER)
-    _write("/proc/self/setgroups", "deny")
-    _write("/proc/self/uid_map", f"{uid} {uid} 1")
-    _write("/proc/self/gid_map", f"{gid} {gid} 1")
+    write_kernel_file("/proc/self/setgroups", "deny")
+    write_kernel_file("/proc/self/uid_map", f"{uid} {uid} 1")
+    write_kernel_file("/proc/self/gid_map", f"{gid} {gid} 1")
 
 
 def own_host_name(name: str) -> None:
@@ -129,11 +129,3 @@ def tried_in_child(trial: Callable[[], None]) -> str:
         words = answer.read().decode(errors="replace")
     os.waitpid(child, 0)
     return words
-
-
-def _write(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)

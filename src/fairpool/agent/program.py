@@ -124,20 +124,12 @@ def _start_inside(launch: Mapping[str, Any], reader: int, output: int, to_shim: 
     master, slave = os.openpty()  # in the pod's own /dev/pts
     termios.tcsetwinsize(slave, TERMINAL_SIZE)
     socket.send_fds(to_shim, [TERMINAL], [master])
-    trouble, trouble_writer = os.pipe2(os.O_CLOEXEC)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.setsid()
-            become(launch["argv"], launch["env"], launch["cwd"], (slave, slave, slave), is_terminal=True)
-        except CannotRun as error:
-            os.write(trouble_writer, f"{error.code} {error.words}".encode())
-        except BaseException as error:
-            os.write(trouble_writer, f"{NOT_EXECUTABLE} {error}".encode())
-        os._exit(NOT_FOUND)
-    os.close(trouble_writer)
-    _raise_trouble(trouble)
-    return pid
+
+    def start() -> None:
+        os.setsid()
+        become(launch["argv"], launch["env"], launch["cwd"], (slave, slave, slave), is_terminal=True)
+
+    return _forked(start)
 
 
 def _wait_until_running(init_socket: socket.socket) -> int:
@@ -200,40 +192,41 @@ def _fork(launch: Mapping[str, Any], group: Cgroup | None, reader: int, output: 
     staging = os.path.abspath("view")
     if group is not None:
         _or_cannot(lambda: group.make(launch["limits"]["cpu_milli"], launch["limits"]["memory_bytes"]))
+
+    def start() -> None:
+        # Until it has its POD_UUID it could not be found, so it must not outlive its shim.
+        process_attributes.die_with_parent(shim)
+        os.setsid()
+        if group is not None:
+            group.enter()
+        if launch["mounts"]:
+            namespaces.enter(namespaces.CLONE_NEWNS)
+            mounts.bind_mounts(launch["mounts"], staging, inside_user_namespace=os.geteuid() != 0)
+        become(launch["argv"], launch["env"], launch["cwd"], (reader, output, output), is_terminal=is_terminal)
+
+    return _forked(start)
+
+
+def _forked(start: Callable[[], None]) -> int:
+    """Fork a child in which `start` becomes the program; raise what the child reports if it cannot."""
     trouble, trouble_writer = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
         try:
-            # Until it has its POD_UUID it could not be found, so it must not outlive its shim.
-            process_attributes.die_with_parent(shim)
-            os.setsid()
-            if group is not None:
-                group.enter()
-            if launch["mounts"]:
-                namespaces.enter(namespaces.CLONE_NEWNS)
-                mounts.bind_mounts(launch["mounts"], staging, inside_user_namespace=os.geteuid() != 0)
-            become(launch["argv"], launch["env"], launch["cwd"], (reader, output, output), is_terminal=is_terminal)
+            start()
         except CannotRun as error:
             os.write(trouble_writer, f"{error.code} {error.words}".encode())
         except BaseException as error:
             os.write(trouble_writer, f"{NOT_EXECUTABLE} {error}".encode())
         os._exit(NOT_FOUND)
     os.close(trouble_writer)
-    try:
-        _raise_trouble(trouble)
-    except CannotRun:
-        os.waitpid(pid, 0)
-        raise
-    return pid
-
-
-def _raise_trouble(trouble: int) -> None:
-    """Raise what a child reported that could not become the program."""
     with os.fdopen(trouble, "rb") as answer:
         words = answer.read().decode(errors="replace")
     if words:
+        os.waitpid(pid, 0)
         code, _, what = words.partition(" ")
         raise CannotRun(int(code), what)
+    return pid
 
 
 def become(argv: list[str], env: dict[str, str], cwd: str, fds: tuple[int, int, int], *, is_terminal: bool) -> NoReturn:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fairpool.api.calls import TIMEOUT_S, Calls, events, plain_body, refusal
 from fairpool.api.calls import Refused as Refused
 from fairpool.api.calls import new_key as new_key
+from fairpool.api.limits import PROJECTS
 from fairpool.api.loopback import Unreachable as Unreachable
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ PATHS = {
     "Distributed": "distributed",
     "Inference": "inferences",
 }
-PROJECTS = "/api/v1/org-unit/projects"
 DEPARTMENTS = "/api/v1/org-unit/departments"
 CHANGES_SILENCE_S = 60.0
 """The stream of changes carries a comment more often than that."""

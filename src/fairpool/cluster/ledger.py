@@ -10,17 +10,18 @@ One caller at a time, not necessarily always the same thread.
 
 from __future__ import annotations
 
-import gc
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from fairpool.api.message import VERSION as PROTOCOL_VERSION
 from fairpool.cluster.history import Event
 from fairpool.cluster.ledger_entry import LedgerContents, LedgerEntry
 from fairpool.cluster.ledger_file import START_ANEW, DiskTrouble, LedgerProblem, connect, refuse_newer, trouble
 from fairpool.cluster.ledger_rows import EVENTS, PODS, SPECS, STATES, organization_text, organization_value
 from fairpool.cluster.ledger_schema import schema_version
+from fairpool.model.bulk_read import without_garbage_collection
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.plain import Unreadable
@@ -32,6 +33,8 @@ LEASE_S = 15
 BUSY_S = 5.0
 EVENTS_MAX = 200_000
 NO_TOKEN = Token(0)
+PARAMETERS = 500
+"""In one statement."""
 
 BEFORE_BEGIN = "before begin"
 BEFORE_COMMIT = "before commit"
@@ -131,7 +134,7 @@ class Ledger:
 
     def load(self) -> LedgerContents:
         """Everything, as of one moment."""
-        with self._reading() as connection, _without_collector():
+        with self._reading() as connection, without_garbage_collection():
             return _contents(connection)
 
     def events(self, after: int, limit: int) -> list[tuple[int, Event]]:
@@ -204,7 +207,7 @@ def _write_values(connection: sqlite3.Connection, entry: LedgerEntry) -> None:
         body = organization_text(entry.organization)
         connection.execute("INSERT OR REPLACE INTO organization (only_row, body) VALUES (1, ?)", (body,))
     if entry.cursor is not None:
-        connection.execute("UPDATE progress SET cursor = ?", (entry.cursor,))
+        connection.execute("UPDATE progress SET cursor = ?, protocol = ?", (entry.cursor, PROTOCOL_VERSION))
 
 
 def _remove(connection: sqlite3.Connection, entry: LedgerEntry) -> None:
@@ -217,11 +220,13 @@ def _remove(connection: sqlite3.Connection, entry: LedgerEntry) -> None:
 
 
 def _forget(connection: sqlite3.Connection, forgotten: tuple[PodId, ...]) -> None:
-    for pod in forgotten:
-        row = connection.execute("SELECT phase FROM pods WHERE id = ?", (pod,)).fetchone()
-        # None: forgotten before, or dropped with its workload.
-        assert row in (None, (PodPhase.ENDED,)), f"{pod} is {row[0]}: only what has ended can be forgotten"
-    connection.executemany(PODS.delete, [(pod,) for pod in forgotten])
+    if not forgotten:
+        return
+    connection.executemany(f"{PODS.delete} AND phase = '{PodPhase.ENDED}'", [(pod,) for pod in forgotten])
+    for first in range(0, len(forgotten), PARAMETERS):
+        some = forgotten[first : first + PARAMETERS]
+        kept = connection.execute(f"SELECT id, phase FROM pods WHERE id IN ({', '.join('?' * len(some))})", some)
+        assert (left := kept.fetchone()) is None, f"{left[0]} is {left[1]}: only what has ended can be forgotten"
 
 
 def _write_events(connection: sqlite3.Connection, entry: LedgerEntry, events_max: int) -> None:
@@ -244,8 +249,8 @@ def _write_events(connection: sqlite3.Connection, entry: LedgerEntry, events_max
 
 
 def _contents(connection: sqlite3.Connection) -> LedgerContents:
-    progress = "SELECT cursor, events_through, dropped_events FROM progress"
-    cursor, events_through, dropped_events = connection.execute(progress).fetchone()
+    progress = "SELECT cursor, protocol, events_through, dropped_events FROM progress"
+    cursor, protocol, events_through, dropped_events = connection.execute(progress).fetchone()
     body = connection.execute("SELECT body FROM organization").fetchone()
     return LedgerContents(
         specs=tuple(SPECS.values(connection.execute(f"{SPECS.select} ORDER BY id"))),
@@ -253,18 +258,7 @@ def _contents(connection: sqlite3.Connection) -> LedgerContents:
         states=tuple(STATES.values(connection.execute(f"{STATES.select} ORDER BY workload"))),
         organization=organization_value(body[0]) if body else None,
         cursor=Revision(cursor) if cursor is not None else None,
+        protocol=protocol if cursor is not None else PROTOCOL_VERSION,
         events_through=events_through,
         dropped_events=dropped_events,
     )
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Pod records form no reference cycles; searching 80 000 of them would take longer than reading them."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -21,6 +21,7 @@ from fairpool.model.organization import Organization
 from fairpool.model.pod_record import PodRecord
 from fairpool.model.spec import WorkloadSpec
 from fairpool.scheduler.decision import Plan, Verdict
+from fairpool.scheduler.prepared import Prepared
 
 MESSAGES_S = 10
 """How often the numbers in the messages of waiting workloads are updated."""
@@ -51,6 +52,8 @@ class LedgerCache:
         self.reports: dict[WorkloadId, WorkloadReport] = {}
         self.verdicts: dict[GroupId, Verdict] = {}
         self.plans: dict[PoolName, Plan] = {}
+        self.prepared: dict[PoolName, Prepared] = {}
+        """The columns of the last snapshots, from which the next ones are prepared."""
         self.awaiting_engine: set[WorkloadId] = set()
         """Workloads for which the engine may still have orders to carry out."""
         self.orphans: set[PodId] = set()
@@ -69,15 +72,18 @@ class LedgerCache:
         """Until then the plans stay as they are, unless something changes; None: for ever."""
         self.pools_tried: dict[WorkloadId, int] = {}
         """How many pools a workload has tried since the last change."""
-        self.stale_messages: set[WorkloadId] = set()
-        """Workloads whose message has old numbers."""
+        self.stale_messages: dict[WorkloadId, None] = {}
+        """Workloads whose message has old numbers, as a set that keeps its order."""
         self.messages_at = Instant(0)
         self.dependents: dict[WorkloadId, set[WorkloadId]] = {}
         """Workloads that depend on a workload."""
-        self._note_dependents(self.specs.values())
+        self.with_several_pools: set[WorkloadId] = set()
+        self._note_specs(self.specs.values())
 
-    def _note_dependents(self, specs: Iterable[WorkloadSpec]) -> None:
+    def _note_specs(self, specs: Iterable[WorkloadSpec]) -> None:
         for spec in specs:
+            if len(spec.pools) > 1:
+                self.with_several_pools.add(spec.id)
             for each in spec.after:
                 self.dependents.setdefault(each.workload, set()).add(spec.id)
 
@@ -101,9 +107,10 @@ class LedgerCache:
     def apply(self, draft: EntryDraft) -> None:
         """Apply what has been recorded."""
         self.specs.update(draft.specs)
-        self._note_dependents(draft.specs.values())
+        self._note_specs(draft.specs.values())
         for workload in draft.undesired | draft.dropped:
             spec = self.specs.pop(workload, None)
+            self.with_several_pools.discard(workload)
             for each in spec.after if spec is not None else ():
                 self.dependents.get(each.workload, set()).discard(workload)
         self.states.update(draft.states)
@@ -143,7 +150,7 @@ class LedgerCache:
         self.acknowledged -= draft.reports.keys()
         self.verdicts = draft.verdicts
         if draft.plans:
-            self.plans = draft.plans
+            self.plans, self.prepared = draft.plans, draft.prepared
         if draft.orphans != self.orphans:
             known = self.workload_of.keys() | draft.orphans
             self.stops_confirmed = {pod: s for pod, s in self.stops_confirmed.items() if pod in known}
@@ -188,6 +195,7 @@ class EntryDraft:
         self.reports: dict[WorkloadId, WorkloadReport] = {}
         self.verdicts = cache.verdicts
         self.plans: dict[PoolName, Plan] = {}
+        self.prepared: dict[PoolName, Prepared] = {}
         self.awaiting_engine = cache.awaiting_engine
         self.orphans = set(cache.orphans)
         self.running_orphans: frozenset[PodId] = frozenset()
@@ -198,7 +206,7 @@ class EntryDraft:
         self.quiet_until: Instant | None = cache.quiet_until
         self.pools_tried = dict(cache.pools_tried)
         self.must_plan = False
-        self.stale_messages = set(cache.stale_messages)
+        self.stale_messages = dict(cache.stale_messages)
         self.messages_at = cache.messages_at
 
     def spec(self, workload: WorkloadId) -> WorkloadSpec | None:
@@ -220,6 +228,10 @@ class EntryDraft:
             if spec is not None and state.halt is None and unmet_dependencies(spec, state):
                 found.add(each)
         return found
+
+    def with_several_pools(self) -> set[WorkloadId]:
+        """Workloads that may run in one pool or another."""
+        return self.cache.with_several_pools | {spec.id for spec in self.specs.values() if len(spec.pools) > 1}
 
     def pods_of(self, workload: WorkloadId) -> tuple[PodRecord, ...]:
         return self.pods[workload] if workload in self.pods else self.cache.pods.get(workload, ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import islice
 
 from fairpool.cluster.apply_plan import apply_plan
 from fairpool.cluster.ledger_cache import MESSAGES_S, EntryDraft
@@ -11,12 +12,17 @@ from fairpool.cluster.pod_slots import workload_of
 from fairpool.cluster.snapshot_builder import SnapshotBuilder, current_pool, snapshot_part
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, PoolName, WorkloadId
 from fairpool.scheduler.decision import Verdict
-from fairpool.scheduler.plan import next_pool, plan
+from fairpool.scheduler.plan import decide, next_pool
 from fairpool.scheduler.policy import Policy
+from fairpool.scheduler.prepared import prepare
 from fairpool.scheduler.snapshot import Snapshot
 
 NEXT_POOL_S = 1
 """How soon a workload tries the next pool of its list."""
+FOLLOW_UP_S = 1
+"""How soon it is planned again after a plan that only placed pods: rarely, one placement makes another possible."""
+MESSAGES_MAX = 250
+"""Messages with old numbers that are updated at a time."""
 
 SnapshotHook = Callable[[PoolName, Snapshot], None]
 """Called with every snapshot before it is planned."""
@@ -38,13 +44,17 @@ def plan_pools(draft: EntryDraft, policy: Policy, on_snapshot: SnapshotHook | No
     for pool, snapshot in _snapshots(draft, policy).items():
         if on_snapshot is not None:
             on_snapshot(pool, snapshot)
-        planned = plan(snapshot)
+        prepared = prepare(snapshot, draft.cache.prepared.get(pool))
+        planned = decide(prepared)
+        draft.prepared[pool] = prepared
         draft.plans[pool] = planned
         verdicts.update(planned.verdicts)
         changed_here = apply_plan(draft, snapshot, planned)
         changed |= changed_here
         if changed_here:
-            again_at.append(draft.now)  # what was decided may make the next decision possible
+            # What was decided may make the next decision possible.
+            has_only_placed = not (planned.evictions or planned.promises or planned.withdrawals)
+            again_at.append(Instant(draft.now + FOLLOW_UP_S * SECOND_MS) if has_only_placed else draft.now)
         elif planned.quiet_until is not None:
             again_at.append(planned.quiet_until)
     changed |= _with_other_verdict(draft, verdicts)
@@ -75,30 +85,37 @@ def _with_other_verdict(draft: EntryDraft, verdicts: Mapping[GroupId, Verdict]) 
     """
     before = draft.cache.verdicts
     changed = set()
-    for group in verdicts.keys() | before.keys():
-        new, old = verdicts.get(group), before.get(group)
-        if new is None or old is None or type(new.why) is not type(old.why):
+    for group, new in verdicts.items():
+        old = before.get(group)
+        if old is None or type(new.why) is not type(old.why):
             changed.add(workload_of(group))
-        elif new.why != old.why:
-            draft.stale_messages.add(workload_of(group))
+        elif new is not old and new.why != old.why:
+            draft.stale_messages[workload_of(group)] = None
+    changed.update(workload_of(group) for group in before.keys() - verdicts.keys())
     return changed
 
 
 def refresh_messages(draft: EntryDraft) -> set[WorkloadId]:
-    """Workloads whose reason for waiting has old numbers, every few seconds."""
+    """Some workloads whose reason for waiting has old numbers, every few seconds, those first that had them first."""
     due_at = Instant(draft.cache.messages_at + MESSAGES_S * SECOND_MS)
     if not draft.stale_messages or draft.now < due_at:
         return set()
-    refreshed, draft.stale_messages = draft.stale_messages, set()
+    refreshed = set(islice(draft.stale_messages, MESSAGES_MAX))
+    for workload in refreshed:
+        del draft.stale_messages[workload]
     draft.messages_at = draft.now
     return refreshed
 
 
 def _try_next_pools(draft: EntryDraft) -> set[WorkloadId]:
     """Workloads that list several pools move to the next one when all that waits has a verdict, each pool once."""
+    candidates = draft.with_several_pools()
+    if not candidates:
+        return set()
     waiting: dict[WorkloadId, list[Verdict]] = {}
     for group, verdict in draft.verdicts.items():
-        waiting.setdefault(workload_of(group), []).append(verdict)
+        if workload_of(group) in candidates:
+            waiting.setdefault(workload_of(group), []).append(verdict)
     moved = set()
     for workload, verdicts in waiting.items():
         spec = draft.spec(workload)

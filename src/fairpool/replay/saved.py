@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import stat
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
+from fairpool.model.bulk_read import without_garbage_collection
 from fairpool.model.problem import Problem
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.snapshot_file import LARGEST_BYTES, Loaded, from_bytes, to_bytes
@@ -34,7 +32,7 @@ def load(name: str) -> Loaded | Problem:
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         fix = "name an existing snapshot file that you can read"
         return Problem("file.unreachable", f"{shown} cannot be read: {_why(error)}", fix)
-    with _without_collector():
+    with without_garbage_collection():
         loaded = from_bytes(data)
     return Problem(loaded.code, f"{shown}: {loaded.what}", loaded.fix) if isinstance(loaded, Problem) else loaded
 
@@ -105,15 +103,3 @@ def _write(path: Path, data: bytes) -> None:
 
 def _why(error: OSError | ValueError) -> str:
     return ((error.strerror if isinstance(error, OSError) else None) or str(error)).lower()
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Rows make no cycles, and looking for some among 100 000 of them takes a third of the time of reading them."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

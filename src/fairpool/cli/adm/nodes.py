@@ -20,11 +20,11 @@ from fairpool.cli.runai.nodes import check_known, columns, draw_gpus, node_facts
 from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import printable
+from fairpool.model.node import DRAIN
 
 if TYPE_CHECKING:
     from fairpool.api.nodes import NodeAnswer
 
-DRAIN_KEY, DRAIN_VALUE, DRAIN_EFFECT = "runai", "drain", "NoExecute"
 EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
 
 Overrides = dict[str, Any]
@@ -110,8 +110,7 @@ def drain(options: GlobalOptions, name: str, cluster: str | None) -> None:
 
     Training jobs are queued again. Interactive jobs are suspended until you resume them.
     """
-    taint = f"{DRAIN_KEY}={DRAIN_VALUE}:{DRAIN_EFFECT}"
-    _mark(options, name, cluster, lambda overrides: _tainted(overrides, taint), "is being drained")
+    _mark(options, name, cluster, lambda overrides: _tainted(overrides, str(DRAIN)), "is being drained")
 
 
 @command("undrain", "runai-adm node undrain dgx1-1", with_project=False)
@@ -120,7 +119,7 @@ def drain(options: GlobalOptions, name: str, cluster: str | None) -> None:
 @click.pass_obj
 def undrain(options: GlobalOptions, name: str, cluster: str | None) -> None:
     """Return a drained node to service."""
-    _mark(options, name, cluster, lambda overrides: _tainted(overrides, f"{DRAIN_KEY}-"), "is no longer drained")
+    _mark(options, name, cluster, lambda overrides: _tainted(overrides, f"{DRAIN.key}-"), "is no longer drained")
 
 
 @command("cordon", "runai-adm node cordon dgx1-1", with_project=False)

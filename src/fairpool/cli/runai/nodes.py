@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 import click
@@ -16,12 +17,11 @@ from fairpool.cli.runai.listing import natural, output_flag, screen_here, show, 
 from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import Column, Screen, printable
+from fairpool.model.node import DRAIN
 
 if TYPE_CHECKING:
     from fairpool.api.nodes import ClusterAnswer, NodeAnswer, NodeDetail, NodePod
 
-DRAIN = ("runai", "drain", "NoExecute")
-"""What `runai-adm node drain` puts on a node."""
 ROLE = "node-role.kubernetes.io/"
 GIB = 1024**3
 
@@ -83,7 +83,7 @@ def status(each: NodeAnswer) -> str:
     conditions = [each.status]
     if each.cordoned:
         conditions.append("SchedulingDisabled")
-    if any((taint.key, taint.value, taint.effect) == DRAIN for taint in each.taints):
+    if any((taint.key, taint.value, taint.effect) == astuple(DRAIN) for taint in each.taints):
         conditions.append("Draining" if each.pods else "Drained")
     return ",".join(conditions)
 

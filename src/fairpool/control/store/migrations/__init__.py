@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, create_engine, inspect, text
 from sqlalchemy.pool import StaticPool
 
-from fairpool.control.store.database import driver_of
+from fairpool.control.store.sqlite import driver_of
 
 if TYPE_CHECKING:
     from alembic.config import Config
