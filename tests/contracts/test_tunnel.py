@@ -220,7 +220,7 @@ def test_a_client_that_is_stopped_closes_what_it_serves(control: TunnelControl) 
     pieces = control.call(begin())
     assert client.stop(TIMEOUT_S)
     assert pods.readers == 0
-    assert not control.is_connected(control.identity.id)
+    until(lambda: not control.is_connected(control.identity.id), "the control plane notices")
 
     async def end() -> None:
         await pieces.aclose()

@@ -20,7 +20,7 @@ from fairpool.api.limits import PROJECTS
 from fairpool.api.loopback import Unreachable as Unreachable
 
 if TYPE_CHECKING:
-    from fairpool.api import access, organization, overview, uploads, workload_spec
+    from fairpool.api import access, organization, overview, questions, uploads, workload_spec
     from fairpool.api import audit as audit_wire
     from fairpool.api import nodes as nodes_wire
     from fairpool.api import workloads as work
@@ -243,6 +243,21 @@ class Client(Calls):
         path = f"/api/v1/workloads/{workload_id}/logs"
         with self._stream("GET", path, params=said, silence_s=None if follow else TIMEOUT_S) as pieces:
             yield from pieces
+
+    def snapshot(self, cluster: str, *, pool: str | None = None, cycle: int | None = None) -> Iterator[bytes]:
+        """What the scheduler of a cluster sees now, or saw in a past cycle, as the bytes of a snapshot file."""
+        said = {"nodePool": pool, "cycle": cycle}
+        params = {name: value for name, value in said.items() if value is not None}
+        with self._stream("GET", f"/api/v1/clusters/{cluster}/snapshot", params=params) as pieces:
+            yield from pieces
+
+    def past_cycles(self, cluster: str) -> list[questions.PastCycle]:
+        """Past cycles whose snapshots are kept, the newest first."""
+        return self._get(f"/api/v1/clusters/{cluster}/cycles").cycles
+
+    def what_if(self, cluster: str, request: questions.WhatIfRequest | Json) -> questions.WhatIfAnswer:
+        """The plan of a cluster as it is, and with changes."""
+        return self._read(self._call("POST", f"/api/v1/clusters/{cluster}/what-if", request))
 
     @contextmanager
     def shell(

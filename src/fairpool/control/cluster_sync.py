@@ -128,7 +128,7 @@ def pull_answer(plane: Plane, connection: Connection, heard: Any, after: Revisio
         ids = [name for noun, name in news if noun == "workload"]
         found = workload_store.some(connection, ids)
         rows = [found[name] for name in ids if name in found and _is_for(found[name], cluster)]
-        removed = [name for name in ids if name not in found or not _is_for(found[name], cluster)]
+        removed = [name for name in ids if (row := found.get(name)) is None or _was_for(row, cluster)]
         organization_is_news = any(noun in changes.ORGANIZATION for noun, _ in news)
     return link.PullAnswer(
         after=after,
@@ -144,6 +144,10 @@ def pull_answer(plane: Plane, connection: Connection, heard: Any, after: Revisio
 
 def _is_for(row: Any, cluster: str) -> bool:
     return row.deleted_at is None and row.cluster == cluster
+
+
+def _was_for(row: Any, cluster: str) -> bool:
+    return row.deleted_at is not None and row.cluster == cluster
 
 
 def _desired(connection: Connection, rows: list[Any]) -> list[link.DesiredWorkload]:

@@ -13,6 +13,7 @@ from fairpool.api import nodes as wire
 from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.control.guard import digest_of
 from fairpool.control.moments import iso, iso_or_none
+from fairpool.control.organization import declared_only_for
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
@@ -158,6 +159,9 @@ async def delete_cluster(cluster_id: str, request: Request, plane: Plane, caller
         if inside:
             what = f"cluster {row.name} still has projects: {', '.join(inside[:5])}"
             raise refused(412, "cluster.has_projects", what, "delete them first")
+        if alone := declared_only_for(connection, row.id):
+            what = f"cluster {row.name} still has {', '.join(alone[:5])}"
+            raise refused(412, "cluster.has_pools", what, "delete them first")
         left = workload_store.count_in_cluster(connection, row.id)
         if left:
             what = f"cluster {row.name} still has {left} workloads"

@@ -107,7 +107,8 @@ class ClusterProgram:
 
     def _open_tunnel(self, cluster: LocalCluster) -> TunnelClient:
         target = self._options.target
-        tunnel = TunnelClient(target.url, target.token, cluster.pod_access, ssl_context=target.certificates)
+        ends = cluster.pod_access, cluster.questions
+        tunnel = TunnelClient(target.url, target.token, *ends, ssl_context=target.certificates)
         tunnel.start()
         return tunnel
 

@@ -21,6 +21,7 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    true,
     update,
 )
 from sqlalchemy.engine import Row
@@ -222,12 +223,16 @@ RUNS = ("Running", "Degraded", "Initializing")
 WAITS = ("Creating", "Pending")
 
 
-def busy(connection: Connection) -> list[Row[Any]]:
+def busy(connection: Connection, cluster: str | None = None) -> list[Row[Any]]:
     """Key, project and department of everything that runs, starts or holds a GPU, by project and name."""
     is_busy = or_(workloads.c.phase.in_(RUNS), workloads.c.allocated_gpus_milli > 0)
     query = select(*_KEY, workloads.c.project, workloads.c.department)
-    query = query.where(workloads.c.deleted_at.is_(None), is_busy)
+    query = query.where(workloads.c.deleted_at.is_(None), is_busy, _in(cluster))
     return list(connection.execute(query.order_by(workloads.c.project, workloads.c.name, workloads.c.id)))
+
+
+def _in(cluster: str | None) -> ColumnElement[bool]:
+    return true() if cluster is None else workloads.c.cluster == cluster
 
 
 def urls_of_others(connection: Connection, row: Any) -> list[str]:
@@ -236,11 +241,14 @@ def urls_of_others(connection: Connection, row: Any) -> list[str]:
     return list(connection.execute(query.where(workloads.c.id != row.id)).scalars())
 
 
-def waiting(connection: Connection) -> list[Row[Any]]:
+def waiting(connection: Connection, cluster: str | None = None) -> list[Row[Any]]:
     """Project, department, and how many workloads wait there without holding anything."""
     columns = (workloads.c.project, workloads.c.department)
     query = select(*columns, func.count().label("number")).where(
-        workloads.c.deleted_at.is_(None), workloads.c.phase.in_(WAITS), workloads.c.allocated_gpus_milli == 0
+        workloads.c.deleted_at.is_(None),
+        workloads.c.phase.in_(WAITS),
+        workloads.c.allocated_gpus_milli == 0,
+        _in(cluster),
     )
     return list(connection.execute(query.group_by(*columns).order_by(*columns)))
 
