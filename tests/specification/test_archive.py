@@ -506,7 +506,7 @@ def east(tmp_path: Path) -> DataDirectory:
     directory.machine.mkdir(mode=0o700)
     (directory.machine / IMAGES_FILE).write_text("# of the backup\n")
     directory.nodes.write_text(OF_THE_BACKUP)
-    directory.membership.write_text('{"id": "1", "name": "east"}')
+    directory.membership.write_text('{"installation": "a", "id": "1", "name": "east"}')
     directory.ledger.write_bytes(b"ledger")
     return directory
 
@@ -560,7 +560,7 @@ def test_a_backup_is_restored_only_to_the_program_that_it_was_made_of(
         restore.restore_backup(data_directory, file)
     with pytest.raises(PlatformError, match=r"is a backup of a whole platform, and .* holds a cluster"):
         restore.restore_backup(east, backup)
-    east.membership.write_text('{"id": "2", "name": "west"}')
+    east.membership.write_text('{"installation": "b", "id": "2", "name": "west"}')
     with pytest.raises(PlatformError, match=r"is a backup of cluster east, and .* belongs to west"):
         restore.restore_backup(east, file)
 
