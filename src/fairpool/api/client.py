@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fairpool.api import audit as audit_wire
     from fairpool.api import nodes as nodes_wire
     from fairpool.api import workloads as work
-    from fairpool.api.shell import Shell
+    from fairpool.api.shell_client import Shell
     from fairpool.api.wire import Request
 
     Json = Mapping[str, Any]
@@ -267,7 +267,7 @@ class Client(Calls):
         from urllib.parse import urlencode
 
         from fairpool.api.network import UpgradeRefused  # takes 100 ms, and not every command has a shell
-        from fairpool.api.shell import MESSAGE_MAX, Shell
+        from fairpool.api.shell_client import MESSAGE_MAX, Shell
 
         params: list[tuple[str, Any]] = [("command", word) for word in command]
         follows = len(urlencode(params)) > COMMAND_IN_ADDRESS_MAX
