@@ -252,9 +252,9 @@ def test_the_life_of_a_cluster(server: Server, tmp_path: Path) -> None:
     with pytest.raises(ControlPlaneUnreachable, match="401"):
         ClusterClient(server.address, first).identity()
     assert ClusterClient(server.address, second).identity().name == "east"
-    server.typed("runai-adm project create there --cluster east")
-    assert "still has projects: there" in server.refused("runai-adm cluster delete east")
-    server.typed("runai-adm project delete there")
+    server.typed("runai-adm project create in-the-east --cluster east")
+    assert "still has projects: in-the-east" in server.refused("runai-adm cluster delete east")
+    server.typed("runai-adm project delete in-the-east")
     assert server.typed("runai-adm cluster delete east") == "Cluster east deleted successfully.\n"
     assert server.refused("runai-adm cluster token east").startswith("there is no cluster east")
 

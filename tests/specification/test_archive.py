@@ -24,6 +24,7 @@ from fairpool.agent.images import FILE as IMAGES_FILE
 from fairpool.control.store import condition
 from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import upgrade
+from fairpool.control.store.sqlite import Sqlite
 from fairpool.platform import backup as backup_module
 from fairpool.platform import backup_archive, restore, work_directory
 from fairpool.platform.data_directory import CLUSTER, CONTROL, DataDirectory, PlatformError
@@ -39,7 +40,7 @@ def new_database() -> bytes:
         path = Path(folder, "new.sqlite")
 
         async def make() -> None:
-            database = Database(path)
+            database = Database(Sqlite(path))
             await database.open(upgrade)
             await database.close()
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+
+import pytest
 
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
 from fairpool.cluster.control_link import ControlLink
-from fairpool.cluster.ledger import Ledger
+from fairpool.cluster.ledger import LeaseHeld, Ledger
 from fairpool.cluster.loop import Loop
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, same_behaviour
-from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, WorkloadId
+from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
+from fairpool.model.observation import Order, OrderResult, StartOrder, StopOrder
 from fairpool.model.organization import Organization, Queue, gpu_entitlement
 from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
@@ -237,3 +240,42 @@ def test_what_nodes_have_in_use_follows_from_the_reported_pods() -> None:
     assert (sum(pod.gpus_milli for pod in pods), len(pods)) == (3000, 2)
     assert (sum(pod.cpu_milli for pod in pods), sum(pod.memory_bytes for pod in pods)) == (1000, 8192)
     assert sum(report.gpus_milli for report in cluster.control.workloads()) == 3000
+
+
+class SlowEngine(FaultableEngine):
+    """Each call with orders takes so long."""
+
+    takes_s = 0.0
+
+    def __init__(self, clock: SkewedClock, nodes: Iterable[Node]) -> None:
+        super().__init__(clock, nodes, same_behaviour(Behaviour()))
+        self.skewed = clock
+        self.calls: list[list[type[Order]]] = []
+
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
+        self.calls.append([type(each) for each in orders])
+        self.skewed.advance(self.takes_s)
+        return super().carry_out(orders, token)
+
+
+def test_orders_are_sent_for_a_second_at_a_time_and_stops_overtake_starts() -> None:
+    cluster = Cluster(None, **{f"n{number}": "" for number in range(50)})
+    engine = cluster.engine = SlowEngine(cluster.clock, cluster.nodes.values())
+    cluster.loop = cluster.new_loop()
+    cluster.control.set_quota(QueueId("p"), 400_000)
+    cluster.submit("first")
+    cluster.run(2)
+    engine.calls.clear()
+    engine.takes_s = 0.6
+    cluster.submit("many", pods=350, arrangement=Arrangement.SWEEP)
+    cluster.loop.run_cycle()
+    assert [len(call) for call in engine.calls] == [100, 100], "after 1.2 s it stops"
+    with pytest.raises(LeaseHeld):
+        cluster.ledger.acquire("another", Instant(cluster.clock.now() + 14_000))
+    cluster.control.delete(WorkloadId("first"))
+    for _ in range(20):
+        cluster.loop.run_cycle()
+    assert engine.calls[2][0] is StopOrder
+    assert len(cluster.alive()) == 350
+    assert sum(call.count(StartOrder) for call in engine.calls) == 350, "none was sent twice"
+    assert not engine.violations

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fairpool.api.calls import TIMEOUT_S, Calls, events, plain_body, refusal
 from fairpool.api.calls import Refused as Refused
 from fairpool.api.calls import new_key as new_key
+from fairpool.api.limits import PROJECTS
 from fairpool.api.loopback import Unreachable as Unreachable
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ PATHS = {
     "Distributed": "distributed",
     "Inference": "inferences",
 }
-PROJECTS = "/api/v1/org-unit/projects"
 DEPARTMENTS = "/api/v1/org-unit/departments"
 CHANGES_SILENCE_S = 60.0
 """The stream of changes carries a comment more often than that."""
@@ -359,18 +359,24 @@ class Client(Calls):
     def nodes(self) -> list[nodes_wire.NodeAnswer]:
         return self._all("/api/v1/nodes", "nodes")
 
-    def node(self, name: str) -> nodes_wire.NodeDetail:
-        return self._get(f"/api/v1/nodes/{name}")
+    def node(self, name: str, cluster: str | None = None) -> nodes_wire.NodeDetail:
+        """The cluster must be named if several have a node of this name."""
+        return self._get(f"/api/v1/nodes/{name}", {"clusterId": cluster} if cluster else None)
 
     def overview(self) -> overview.Overview:
         """Nodes, projects and running work as they were at one moment."""
         return self._get("/api/v1/overview")
 
     def override_node(
-        self, node: str, overrides: nodes_wire.NodeOverridesRequest | Json, revision: int | None = None
+        self,
+        node: str,
+        overrides: nodes_wire.NodeOverridesRequest | Json,
+        revision: int | None = None,
+        cluster: str | None = None,
     ) -> nodes_wire.NodeAnswer:
         """Replace what administrators set on a node; with a revision only if it has not changed since."""
-        return self._change("PUT", f"/api/v1/nodes/{node}/overrides", overrides, revision)
+        where = f"?clusterId={cluster}" if cluster else ""
+        return self._change("PUT", f"/api/v1/nodes/{node}/overrides{where}", overrides, revision)
 
     def node_pools(self) -> list[nodes_wire.NodePoolAnswer]:
         return self._all("/api/v1/node-pools", "nodepools")

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from fairpool.api.calls import refusal
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
 from fairpool.api.loopback import Reply, is_here
-from fairpool.api.message import VERSION
+from fairpool.api.message import VERSION, wire_problems
 from fairpool.api.nodes import ClusterAnswer
 from fairpool.model.ids import Revision
 from fairpool.model.problem import Problem
@@ -105,7 +105,8 @@ class ClusterClient:
         try:
             return kind.model_validate_json(text)
         except ValidationError as error:
-            raise ControlPlaneUnreachable(f"the control plane's response is not valid: {error}") from error
+            problem = wire_problems(kind.__name__, error)[0]
+            raise ControlPlaneUnreachable(f"the control plane's response is not valid: {problem.what}") from error
 
     def _unreachable(self, error: httpx2.TransportError) -> ControlPlaneUnreachable:
         if self._closed.is_set():

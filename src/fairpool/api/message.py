@@ -91,10 +91,11 @@ def read(kind: type[MessageT], text: str | bytes) -> MessageT | list[Problem]:
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
-        return _problems(kind.__name__, error)
+        return wire_problems(kind.__name__, error)
 
 
-def _problems(kind: str, error: ValidationError) -> list[Problem]:
+def wire_problems(kind: str, error: ValidationError) -> list[Problem]:
+    """What is wrong with a message of this kind."""
     problems = []
     for each in error.errors(include_url=False):
         if each["loc"] == ("version",):

@@ -66,7 +66,8 @@ from fairpool.control.settings import Settings
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.migrations import upgrade
-from fairpool.control.store.trouble import Unavailable
+from fairpool.control.store.sqlite import Sqlite
+from fairpool.control.store.unavailable import Unavailable
 from fairpool.model.problem import Problem
 
 log = logging.getLogger("fairpool.control")
@@ -86,7 +87,7 @@ def create_app(
 
     `pod_access` is for the cluster in this process; clusters elsewhere are reached through their tunnels.
     """
-    database = Database(settings.data / "control.sqlite")
+    database = Database(Sqlite(settings.data / "control.sqlite"))
     plane = Plane(settings=settings, database=database, pod_access=ClusterPods(pod_access))
     database.after_commit = plane.notifier.notify
     router = Router(ROUTES, Endpoint, _lifespan)

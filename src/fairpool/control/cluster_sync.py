@@ -9,17 +9,18 @@ A cluster is known by its token, and neither reads nor writes rows of another. T
 from __future__ import annotations
 
 import asyncio
+from functools import lru_cache
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import clusters as link
-from fairpool.api.declarations import OrganizationWire
 from fairpool.api.message import PREVIOUS, VERSION, read
 from fairpool.api.problems import item as problem_item
+from fairpool.control import declarations
 from fairpool.control.clusters import known_cluster
-from fairpool.control.organization import organization_of
+from fairpool.control.organization import organization_wire
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
@@ -29,14 +30,11 @@ from fairpool.control.store import changes
 from fairpool.control.store import clusters as store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
-from fairpool.control.workload_documents import declaration_of, report_of
+from fairpool.control.version_skew import is_withheld, withheld, withheld_report
+from fairpool.control.workload_documents import declaration_in, report_of
 from fairpool.model.ids import SECOND_MS, Revision, Token, WorkloadId
 
 routes = Routes("clusters")
-
-ORGANIZATION = frozenset({"project", "department", "node-pool", "node", "setting"})
-"""Nouns whose change is a change of the organization, as a cluster sees it."""
-
 
 NOTED_WITH_NEWS, NOTED_WITHOUT = 1 / 2, 1 / 6
 """A pull is noted if the cluster was last heard so long ago, as a part of the time after which it counts as away."""
@@ -79,7 +77,23 @@ async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float, ver
     answer, is_noted = await plane.read(lambda connection: _pull(plane, connection, cluster, after))
     if is_noted:
         await plane.write(lambda connection: store.heard_at(connection, cluster, plane.now()))
-    return answer
+    not_sent = withheld(answer.workloads, version)
+    if not not_sent:
+        return answer
+    await plane.write(lambda connection: _show_withheld(plane, connection, not_sent, version))
+    names = {each.id for each, _ in not_sent}
+    return answer.model_copy(update={"workloads": tuple(each for each in answer.workloads if each.id not in names)})
+
+
+def _show_withheld(
+    plane: Plane, connection: Connection, not_sent: list[tuple[link.DesiredWorkload, list[str]]], version: int
+) -> None:
+    for workload, fields in not_sent:
+        row = workload_store.one(connection, workload.id)
+        # One that was changed since its cluster got it runs there as it was.
+        if row is not None and (row.report is None or is_withheld(report_of(row))):
+            report = withheld_report(workload, fields, version, plane.now())
+            declarations.observe(plane, connection, row, report, report.to_json())
 
 
 def pull_now(plane: Plane, cluster: str, after: Revision) -> link.PullAnswer:
@@ -115,14 +129,14 @@ def pull_answer(plane: Plane, connection: Connection, heard: Any, after: Revisio
         found = workload_store.some(connection, ids)
         rows = [found[name] for name in ids if name in found and _is_for(found[name], cluster)]
         removed = [name for name in ids if name not in found or not _is_for(found[name], cluster)]
-        organization_is_news = any(noun in ORGANIZATION for noun, _ in news)
+        organization_is_news = any(noun in changes.ORGANIZATION for noun, _ in news)
     return link.PullAnswer(
         after=after,
         revision=revision,
         whole=whole,
         workloads=tuple(_desired(connection, rows)),
         removed=tuple(WorkloadId(each) for each in removed),
-        organization=OrganizationWire.of(organization_of(plane, connection, cluster)) if organization_is_news else None,
+        organization=organization_wire(plane, connection, cluster) if organization_is_news else None,
         heard_token=None if heard.report_token is None else Token(heard.report_token),
         heard_events=heard.events_through,
     )
@@ -139,9 +153,14 @@ def _desired(connection: Connection, rows: list[Any]) -> list[link.DesiredWorklo
         report = report_of(row)
         over = link.Over.of_report(report) if report is not None and report.run == row.run else None
         done = report.done if report is not None else ()
-        workload = declaration_of(row).workload
-        desired.append(link.DesiredWorkload.of_wire(workload, over, incarnations.get(row.id, {}), done))
+        desired.append(_desired_in(row.declaration).heard(over, incarnations.get(row.id, {}), done))
     return desired
+
+
+# The same text is the same value, which cannot be changed; and a cluster that starts asks for all of them.
+@lru_cache(maxsize=1024)
+def _desired_in(declaration: str) -> link.DesiredWorkload:
+    return link.DesiredWorkload.of_declared(declaration_in(declaration).workload)
 
 
 # --- push ----------------------------------------------------------------------------------------------------

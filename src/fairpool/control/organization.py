@@ -1,18 +1,19 @@
-"""Declarations of departments, projects, node pools and node overrides, and what clusters are told of them."""
+"""Declarations of departments, projects, node pools and node overrides, and what clusters pull of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from fairpool.api import nodes as nodes_wire
 from fairpool.api import organization as wire
 from fairpool.api.clusters import NodeReport
+from fairpool.api.declarations import OrganizationWire
 from fairpool.api.problems import ProblemItem
 from fairpool.control import declarations, declared, preferences
-from fairpool.control.feasibility import PoolView
+from fairpool.control.feasibility import PoolNodes, PoolView
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import changes
@@ -71,48 +72,86 @@ def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organ
     )
 
 
-def pool_view(plane: Plane, connection: Connection, project: Any, pool: str) -> PoolView:
+def organization_wire(plane: Plane, connection: Connection, cluster: str) -> OrganizationWire:
+    """The same as a cluster pulls it."""
+    return plane.cache.get(
+        ("organization", cluster),
+        _state(plane, connection),
+        lambda: OrganizationWire.of(organization_of(plane, connection, cluster)),
+    )
+
+
+def _state(plane: Plane, connection: Connection) -> tuple[int, int]:
+    """Another whenever the organization may be another."""
+    return changes.organization_revision(connection), plane.database.undone
+
+
+def pool_view(plane: Plane, connection: Connection, project: Any, nodes: ReportedNodes, pool: str) -> PoolView:
     """A node pool as the workloads of one project see it."""
+    return PoolView(
+        pool=PoolName(pool),
+        nodes=nodes.pools.get(pool, PoolNodes()) if nodes.is_recent and nodes.pools else None,
+        owners=plane.cache.get(
+            ("owners", project.name, pool),
+            _state(plane, connection),
+            lambda: _owners(plane, connection, project, pool),
+        ),
+    )
+
+
+def _owners(plane: Plane, connection: Connection, project: Any, pool: str) -> tuple[Queue, ...]:
     departments = [department_unit(row) for row in store.all_departments(connection)]
     used = bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS))
     above = None
-    siblings: list[declared.Unit] = []
+    siblings: list[declared.DeclaredProject] = []
     if used and declared.are_queues(departments):
         above = next(each for each in departments if each.name == project.department)
         rows = store.all_projects(connection, names=(), parents=(project.department,))
         siblings = [project_unit(row) for row in rows if row.cluster == project.cluster]
-    return PoolView(
-        pool=PoolName(pool),
-        nodes=_nodes_in(plane, connection, project.cluster, pool),
-        owners=declared.owners(project_unit(project), pool, above, siblings),
-    )
+    return declared.owners(project_unit(project), pool, above, siblings)
 
 
-def _nodes_in(plane: Plane, connection: Connection, cluster: str, pool: str) -> tuple[Node, ...] | None:
-    """Nodes of a pool as they were last reported; None: there was no report, or the cluster is away."""
+@dataclass(frozen=True, slots=True)
+class ReportedNodes:
+    """The nodes of a cluster as they were last reported."""
+
+    pools: Mapping[str, PoolNodes]
+    images: tuple[str, ...] | None
+    """Patterns of the images that they can run; None: any that can be pulled, or unknown."""
+
+    is_recent: bool
+    """False: the cluster is away, or never reported."""
+
+
+def reported_nodes(plane: Plane, connection: Connection, cluster: str) -> ReportedNodes:
+    """The nodes of a cluster."""
     known = cluster_store.cluster(connection, cluster)
-    heard_at = known.heard_at if known is not None else None
-    if heard_at is None or plane.now() - heard_at > plane.settings.cluster_away_s * SECOND_MS:
-        return None
-    state = (cluster_store.state_of_nodes(connection, cluster), store.state_of_node_overrides(connection))
-    kept = plane.pools.get(cluster)
-    if kept is None or kept[0] != state:
-        kept = plane.pools[cluster] = (state, _nodes_by_pool(connection, cluster))
-    return kept[1].get(pool, ()) if kept[1] else None
+    assert known is not None, "a cluster stays as long as it has projects"
+    state = (known.nodes_version, *_state(plane, connection))
+    nodes = plane.cache.get(("nodes", cluster), state, lambda: _reported_nodes(connection, cluster))
+    away_ms = plane.settings.cluster_away_s * SECOND_MS
+    is_recent = known.heard_at is not None and plane.now() - known.heard_at <= away_ms
+    return nodes if nodes.is_recent == is_recent else replace(nodes, is_recent=is_recent)
 
 
-def _nodes_by_pool(connection: Connection, cluster: str) -> dict[str, tuple[Node, ...]]:
+def _reported_nodes(connection: Connection, cluster: str) -> ReportedNodes:
     overrides = {row.node: row.document for row in store.node_overrides(connection) if row.cluster == cluster}
     nodes: dict[str, list[Node]] = {}
-    for row in cluster_store.all_nodes(connection):
-        if row.cluster == cluster:
-            home, node = _node(row.document, overrides.get(row.name))
-            nodes.setdefault(home, []).append(node)
-    return {pool: tuple(members) for pool, members in nodes.items()}
+    images: dict[str, None] = {}
+    any_image = False
+    for row in cluster_store.nodes_of(connection, cluster):
+        home, node, patterns = _node(row.document, overrides.get(row.name))
+        nodes.setdefault(home, []).append(node)
+        images |= dict.fromkeys(patterns or ())
+        any_image |= patterns is None
+    pools = {pool: PoolNodes.of(members) for pool, members in nodes.items()}
+    return ReportedNodes(pools, None if any_image else tuple(images) or None, is_recent=True)
 
 
-def _node(document: str, overrides: str | None) -> tuple[str, Node]:
-    """A reported node and its pool; what was not reported of it is no bound."""
+# A node that is reported again is seldom another: of ten thousand nodes, only those that changed are read again.
+@lru_cache(maxsize=20_000)
+def _node(document: str, overrides: str | None) -> tuple[str, Node, tuple[str, ...] | None]:
+    """The pool of a reported node, the node, and the images it can run; what was not reported of it is no bound."""
     report = NodeReport.from_json(document)
     said = (
         nodes_wire.NodeOverridesRequest.model_validate_json(overrides)
@@ -128,15 +167,15 @@ def _node(document: str, overrides: str | None) -> tuple[str, Node]:
         gpu_memory_mib=report.gpu_memory_mib or NO_BOUND,
         labels={**report.labels, **said.labels},
     )
-    return report.pool or DEFAULT_POOL, node
+    return report.pool or DEFAULT_POOL, node, report.images
 
 
 @dataclass(frozen=True, slots=True)
 class OrganizationTree:
     """Departments and projects as they are declared, with what they hold and what there is: read once for a list."""
 
-    projects: tuple[declared.Unit, ...]
-    departments: tuple[declared.Department, ...]
+    projects: tuple[declared.DeclaredProject, ...]
+    departments: tuple[declared.DeclaredDepartment, ...]
     clusters: Mapping[str, str]
     """The cluster of each project."""
     gpus: Mapping[str, Mapping[str, int]]
@@ -306,16 +345,18 @@ def changed(plane: Plane, connection: Connection, noun: str, name: str, verb: st
     return changes.record(connection, noun, name, verb, now, project=project, kept=plane.settings.changes_kept)
 
 
-def project_unit(row: Any) -> declared.Unit:
+def project_unit(row: Any) -> declared.DeclaredProject:
     """A project's row, as it is declared."""
     body = _project_body(row.document)
-    return declared.Unit(row.name, tuple(body.resources), row.created_at, row.department, body.scheduling_rules)
+    return declared.DeclaredProject(
+        row.name, tuple(body.resources), row.created_at, row.department, body.scheduling_rules
+    )
 
 
-def department_unit(row: Any) -> declared.Department:
+def department_unit(row: Any) -> declared.DeclaredDepartment:
     """A department's row, as it is declared."""
     body = _department_body(row.document)
-    return declared.Department(row.name, tuple(body.resources), row.created_at)
+    return declared.DeclaredDepartment(row.name, tuple(body.resources), row.created_at)
 
 
 # The same text is the same value, which cannot be changed; and it is asked for at every submit.

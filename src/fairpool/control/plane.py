@@ -26,11 +26,11 @@ from fairpool.control.notifier import Notifier
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.rendered import RenderedCache
 from fairpool.control.settings import Settings
+from fairpool.control.state_cache import StateCache
 from fairpool.control.store import access as access_store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection, Database
 from fairpool.model.ids import SECOND_MS, Instant
-from fairpool.model.node import Node
 
 log = logging.getLogger("fairpool.control")
 
@@ -142,8 +142,7 @@ class Plane:
     denials: Denials = field(default_factory=lambda: Denials())
     cluster_beside: str = ""
     """The cluster whose loop runs in this process, if one does."""
-    pools: dict[str, tuple[object, dict[str, tuple[Node, ...]]]] = field(default_factory=dict)
-    """By cluster: its nodes by pool, and the state of the tables that they were read from."""
+    cache: StateCache = field(default_factory=StateCache)
     report_locks: dict[str, asyncio.Lock] = field(default_factory=dict)
     """By cluster: held while one of its reports is taken in."""
 

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import organization as wire
+from fairpool.api.limits import PROJECTS
 from fairpool.api.problems import item
 from fairpool.api.wire import Count
 from fairpool.control import declared
@@ -38,8 +39,6 @@ from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 
 routes = Routes("projects")
-
-PROJECTS = "/api/v1/org-unit/projects"
 
 
 FIELDS: Mapping[str, Field[wire.Project]] = {

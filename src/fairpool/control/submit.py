@@ -19,19 +19,18 @@ from fairpool.api.problems import item as problem_item
 from fairpool.api.questions import StartForecast
 from fairpool.control import admission, claims, declarations, items, preferences
 from fairpool.control.feasibility import never_starts
-from fairpool.control.organization import cluster_of, pool_names, pool_view
+from fairpool.control.organization import ReportedNodes, cluster_of, pool_names, pool_view, reported_nodes
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.questions import forecast
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import claims as claim_store
-from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.control.upload_lookup import find_upload
-from fairpool.control.workload_documents import Declaration, declaration_of
+from fairpool.control.workload_documents import WorkloadDeclaration, declaration_of
 from fairpool.control.workloads import operable
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.node import DEFAULT_POOL
@@ -131,7 +130,7 @@ class Admitted:
 
     body: workload_spec.SubmitAny
     spec: WorkloadSpec
-    declaration: Declaration
+    declaration: WorkloadDeclaration
     values: dict[str, Any]
     """Other columns of its row."""
 
@@ -159,10 +158,11 @@ def _prepared(
 ) -> Admitted:
     name = _name(connection, body, project.name)
     body = claims.named(connection, body, name, project.name)
-    spec = _admitted(plane, connection, caller, body, name, project, upload)
+    nodes = reported_nodes(plane, connection, project.cluster)
+    spec = _admitted(plane, connection, caller, body, name, project, nodes, upload)
     cluster = _cluster(connection, body, project)
     if not body.wait_anyway:
-        _refuse_what_never_starts(plane, connection, spec, project)
+        _refuse_what_never_starts(plane, connection, spec, project, nodes)
     declaration = items.declaration(body, spec, pod_host=plane.settings.pod_host)
     if body.suspended:
         declaration = declaration.suspended(caller.name, spec.created_at)
@@ -197,12 +197,15 @@ def _admitted(
     body: workload_spec.SubmitAny,
     name: str,
     project: Any,
+    nodes: ReportedNodes,
     upload: Upload | None,
 ) -> WorkloadSpec:
     """The declared workload; refuses with everything that is wrong."""
     now = plane.now()
     has_upload = _is_own_upload(connection, caller, project.name, upload)
-    context = replace(_context(plane, connection, body, project, has_upload=has_upload), submitter_uid=caller.uid)
+    context = replace(
+        _context(plane, connection, body, project, nodes, has_upload=has_upload), submitter_uid=caller.uid
+    )
     # An upload is stored under the id of its workload.
     workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
     spec = admission.admit(body, context, workload_id=workload_id, name=name, now=now)
@@ -214,15 +217,23 @@ def _admitted(
     return spec
 
 
-def _refuse_what_never_starts(plane: Plane, connection: Connection, spec: WorkloadSpec, project: Any) -> None:
+def _refuse_what_never_starts(
+    plane: Plane, connection: Connection, spec: WorkloadSpec, project: Any, nodes: ReportedNodes
+) -> None:
     pools = spec.pools or (DEFAULT_POOL,)
-    problems = never_starts(spec, [pool_view(plane, connection, project, pool) for pool in pools])
+    problems = never_starts(spec, [pool_view(plane, connection, project, nodes, pool) for pool in pools])
     if problems:
         raise Refused(422, [problem_item(each, "spec") for each in problems])
 
 
 def _context(
-    plane: Plane, connection: Connection, body: workload_spec.SubmitAny, project: Any, *, has_upload: bool = False
+    plane: Plane,
+    connection: Connection,
+    body: workload_spec.SubmitAny,
+    project: Any,
+    nodes: ReportedNodes,
+    *,
+    has_upload: bool = False,
 ) -> admission.AdmissionContext:
     declared = project_of(project.document)
     are_pools_named = bool(body.spec.node_pools or declared.default_node_pools)
@@ -230,7 +241,7 @@ def _context(
     context = admission.AdmissionContext(
         project=declared,
         pools=pool_names(connection) if are_pools_named else frozenset(),
-        images=cluster_store.images(connection, project.cluster),
+        images=nodes.images,
         claims=claim_store.names(connection, project.name) if body.spec.storage.pvc else frozenset(),
         work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
         has_upload=has_upload,
@@ -340,7 +351,7 @@ class AdmittedChange:
     """A workload with changes that are admitted and not stored yet."""
 
     row: Any
-    before: Declaration
+    before: WorkloadDeclaration
     again: workload_spec.SubmitInference
     spec: WorkloadSpec
 
@@ -369,7 +380,7 @@ def _readmitted(
     # Host paths depend on the submitting user: a change by another user is admitted without that user's rights.
     own_uid = spec_before.template.program.submitter_uid
     context = replace(
-        _context(plane, connection, again, project),
+        _context(plane, connection, again, project, reported_nodes(plane, connection, project.cluster)),
         submitter_uid=own_uid if caller.uid == own_uid else None,
         work={each.name: each.workload for each in spec_before.after},
         has_upload=again.spec.workdir is not None and again.spec.workdir.upload == row.id,

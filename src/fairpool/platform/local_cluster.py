@@ -29,7 +29,7 @@ from fairpool.model.spec import WorkloadSpec
 from fairpool.platform.data_directory import DataDirectory, default_data
 from fairpool.platform.disk_guard import DiskGuard
 from fairpool.platform.local_pod_access import LocalPodAccess
-from fairpool.platform.loop_thread import LoopThread, Waker, note_event, now
+from fairpool.platform.loop_thread import LoopThread, note_event, now
 from fairpool.platform.node_set import NodeSet
 
 log = logging.getLogger("fairpool.up")
@@ -62,7 +62,6 @@ class Scheduling:
     """The scheduling loop and what it needs."""
 
     ledger: Ledger
-    waker: Waker
     link: LinkThreads
     pulls: ControlCalls
     pushes: ControlCalls
@@ -84,7 +83,6 @@ class Scheduling:
         self.pushes.close()
         self.link.close(STOP_TIMEOUT_S)
         self.ledger.close()
-        self.waker.close()
         return True
 
 
@@ -126,9 +124,8 @@ class LocalCluster:
         sure that there is only one.
         """
         event_loop = asyncio.get_running_loop()
-        waker = Waker(self.engine.supervisor.wake_descriptors())
         pulls, pushes = control.connect(), control.connect()
-        link = LinkThreads(pulls, pushes, control.cluster, now, waker.wake)
+        link = LinkThreads(pulls, pushes, control.cluster, now, self.engine.wake)
         ledger = await asyncio.to_thread(Ledger, self._ledger_file)
 
         def make_loop() -> Loop:
@@ -147,8 +144,8 @@ class LocalCluster:
         def step_down(why: str) -> None:
             event_loop.call_soon_threadsafe(on_step_down, why)
 
-        loop_thread = await asyncio.to_thread(LoopThread, make_loop, waker, step_down)
-        self._scheduling = Scheduling(ledger, waker, link, pulls, pushes, loop_thread)
+        loop_thread = await asyncio.to_thread(LoopThread, make_loop, self.engine, step_down)
+        self._scheduling = Scheduling(ledger, link, pulls, pushes, loop_thread)
         self._scheduling.start()
         self._ring.start()
         self.disk.start()

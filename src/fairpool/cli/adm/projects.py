@@ -13,9 +13,10 @@ from fairpool.cli.adm.names import check_name
 from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai import ages
+from fairpool.cli.runai.cluster_choice import cluster_flag
 from fairpool.cli.runai.flags import GlobalOptions, command, flag, project_names
 from fairpool.cli.runai.listing import output_flag, show, show_one
-from fairpool.cli.runai.projects import pool_line, project_facts, quota_text
+from fairpool.cli.runai.projects import pool_line, project_facts, projects_of, quota_text
 from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import Column, printable
 from fairpool.model.problem import Problem
@@ -80,14 +81,17 @@ def project_flags(command: Any) -> Any:
 
 
 @command("list", "runai-adm project list -o wide", with_project=False)
+@cluster_flag
 @output_flag
 @click.pass_obj
-def list_projects(options: GlobalOptions, output: str | None) -> None:
+def list_projects(options: GlobalOptions, cluster: str | None, output: str | None) -> None:
     """List projects with their quota and usage."""
-    with Session(options).connected() as client:
-        found = sorted(client.projects(), key=lambda each: each.name)
+    session = Session(options)
+    with session.connected() as client:
+        found, choice = projects_of(session, client, cluster)
     columns: list[Column[Project]] = [
         Column("NAME", lambda each: each.name),
+        *choice.column(lambda each: each.cluster_id),
         Column("DEPARTMENT", lambda each: each.parent.name),
         Column("STATUS", lambda each: each.status.phase),
         Column("GPU QUOTA", lambda each: quota_text(each.total_resources.gpu_quota)),

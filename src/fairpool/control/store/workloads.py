@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Row
 
-from fairpool.api.clusters import Span
+from fairpool.api.clusters import NameRange
 from fairpool.control.filters import Filter, Operator
 from fairpool.control.store.compiled import Compiled, CompiledIn, bounds
 from fairpool.control.store.tables import events, holdings, pods, workload_labels, workloads
@@ -124,13 +124,10 @@ class Key(NamedTuple):
     report_revision: int
 
 
-def add(connection: Connection, row: dict[str, Any], labels: Mapping[str, str]) -> bool:
-    """A new workload; False: its name is taken."""
-    if is_taken(connection, row["name_key"]):
-        return False
+def add(connection: Connection, row: dict[str, Any], labels: Mapping[str, str]) -> None:
+    """A new workload, whose name is not taken."""
     _INSERT.run(connection, row)
     _ADD_LABEL.run_all(connection, _label_rows(row["id"], labels))
-    return True
 
 
 def set_labels(connection: Connection, workload_id: str, labels: Mapping[str, str]) -> None:
@@ -213,7 +210,7 @@ def change(connection: Connection, workload_id: str, **values: Any) -> None:
 def page(connection: Connection, listing: Listing) -> list[Key]:
     """The keys of one page, and one more if there is another page."""
     values = {**_values(listing), "offset": listing.offset, "limit": listing.limit + 1}
-    rows = _page_of(_shape(listing), listing.sort_by, listing.descending).rows(connection, values)
+    rows = _page_of(_shape(listing), listing.sort_by, listing.descending).tuples(connection, values)
     return [Key._make(row) for row in rows]
 
 
@@ -269,7 +266,7 @@ def pods_of(connection: Connection, workload_id: str) -> list[Row[Any]]:
     return list(connection.execute(query))
 
 
-def unheard(connection: Connection, cluster: str, heard: Set[str], span: Span) -> list[str]:
+def unheard(connection: Connection, cluster: str, heard: Set[str], span: NameRange) -> list[str]:
     """Those in this range of ids that were reported before and are not among these."""
     found = _REPORTED.column(connection, {"of": cluster, **bounds(span)})
     return [workload for workload in found if workload not in heard]

@@ -13,7 +13,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.pool import StaticPool
 
-from fairpool.control.store.database import driver_of
+from fairpool.control.store.sqlite import driver_of
 
 
 def upgrade(connection: Connection, version: str = "head") -> None:
