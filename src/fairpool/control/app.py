@@ -38,8 +38,10 @@ from fairpool.control import (
     overview,
     pages,
     pods,
+    port_forward,
     preferences,
     projects,
+    questions,
     shells,
     sign_in,
     submit,
@@ -71,21 +73,8 @@ from fairpool.model.problem import Problem
 log = logging.getLogger("fairpool.control")
 
 MODULES = (
-    *(
-        change_stream,
-        logs,
-        shells,
-        uploads,
-        cluster_sync,
-        tunnel_route,
-        clusters,
-        projects,
-        departments,
-        nodes,
-        overview,
-        claims,
-    ),
-    *(sign_in, users, applications, access_rules, audit, preferences),
+    *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
+    *(departments, nodes, overview, claims, sign_in, users, applications, access_rules, audit, preferences),
     *(workloads, submit, pods, classic, older_paths, description, pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
@@ -148,6 +137,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
             await asyncio.wait(tidying)
     finally:
         app.state.passwords.close()
+        plane.pod_access.close()
         await plane.database.close()
 
 

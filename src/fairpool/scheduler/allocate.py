@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 
 from fairpool.model.ids import SECOND_MS
 from fairpool.scheduler import gate
@@ -10,7 +11,7 @@ from fairpool.scheduler.batch import serve_batches
 from fairpool.scheduler.chunk import has_waiting, is_ready, next_chunk
 from fairpool.scheduler.columns import NOWHERE, REAL, RELEASING, Columns
 from fairpool.scheduler.decision import WithdrawReason
-from fairpool.scheduler.equivalence import waiting_classes
+from fairpool.scheduler.equivalence import has_equal_pods, waiting_classes
 from fairpool.scheduler.order import group_key
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
@@ -27,14 +28,19 @@ def allocate(placer: Placer) -> None:
         _honour_promises(placer)
     groups = waiting_groups(placer, Pass.ALLOCATE)
     classes = waiting_classes(placer)
-    if none_gains(placer, groups, classes, lambda group: place_next(placer, group)):
+    turn = partial(place_next, placer)
+    if none_gains(placer, groups, classes, turn):
         return
-    walk = Walk(trial, groups)
-    serve_batches(placer, walk, classes)
+    walk = Walk(trial, groups, classes)
+    if serve_batches(placer, walk, classes) and none_gains(placer, list(walk.keys), classes, turn):
+        return
+    hopeless: set[Hashable] = set()
     while (group := walk.pop()) is not None:
-        if columns.policy.recheck_readiness and not is_ready(columns, group):
+        if classes[group] in hopeless or (columns.policy.recheck_readiness and not is_ready(columns, group)):
             continue
         if not place_next(placer, group):
+            if has_equal_pods(placer, group):
+                hopeless.add(classes[group])
             walk.pass_over(group, classes)
         elif has_waiting(columns, group):
             classes[group] = group

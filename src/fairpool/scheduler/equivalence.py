@@ -47,6 +47,13 @@ def waiting_classes(placer: Placer) -> dict[int, Hashable]:
     return placer.classes[1].copy()
 
 
+def has_equal_pods(placer: Placer, group: int) -> bool:
+    """Whether a group is simple and its pods are of one shape: then less room never helps it."""
+    columns = placer.columns
+    pods = columns.sets.pods[columns.first_set[group]]
+    return len({columns.shape_of[pod] for pod in pods}) == 1 and is_simple(placer, group, pods)
+
+
 def _classes(placer: Placer, groups: Iterable[int]) -> dict[int, Hashable]:
     columns = placer.columns
     sets, shape_of, queue_of, rules = columns.sets, columns.shape_of, columns.queue_of, columns.rules

@@ -31,7 +31,7 @@ def take_turns(
     solver.begin()
     if none_gains(placer, groups, classes, partial(_would_gain, solver, search)):
         return []
-    walk = Walk(solver.trial, groups)
+    walk = Walk(solver.trial, groups, classes)
     accepted = []
     while (group := walk.pop()) is not None:
         if columns.policy.recheck_readiness and not is_ready(columns, group):
