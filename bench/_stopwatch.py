@@ -1,6 +1,6 @@
 """Measures one case at one size, in a process of its own: `python -m bench._stopwatch JSON`, started by benchmarks.
 
-Progress and the result go to standard output, one JSON object a line, so that whoever started it can tell a long
+Progress and the result go to standard output, one JSON object a line, so that the parent process can tell a long
 measurement from a stuck one and give up (see `_report.watched`). The clock is on during `plan` only.
 """
 
@@ -21,8 +21,8 @@ from bench._cases import Case, case_named
 from bench._ledger import Ledger
 from fairpool.model.lifecycle import PodPhase
 from fairpool.scheduler.decision import Plan
-from fairpool.scheduler.plan import plan
-from fairpool.scheduler.prepared import prepare
+from fairpool.scheduler.plan import decide, plan
+from fairpool.scheduler.prepared import Prepared, prepare
 from fairpool.scheduler.snapshot import Snapshot
 
 ENOUGH_S = 30.0
@@ -66,23 +66,29 @@ class Samples:
     columns: list[float] = field(default_factory=list)
     pods: int = 0
     """Pods that waited for a decision, in all runs."""
+    goes_on: bool = False
+    """What is prepared for one run is kept for the next, as the loop does."""
+    previous: Prepared | None = None
 
     def take(self, snapshot: Snapshot) -> Plan:
-        """Plan once, with the clock on."""
+        """Plan once, with the clock on, after what was prepared for the cycle before if this is one of several."""
         gc.collect()
         wall, cpu = time.perf_counter(), time.process_time()
-        planned = plan(snapshot)
+        prepared = prepare(snapshot, self.previous)
+        planned = decide(prepared)
         self.wall.append(time.perf_counter() - wall)
         self.cpu.append(time.process_time() - cpu)
         self.pods += sum(pod.phase in (PodPhase.WAITING, PodPhase.PROMISED) for pod in snapshot.pods)
         say(event="run", wall_s=self.wall[-1])
+        if self.goes_on:
+            self.previous = prepared
         return planned
 
     def take_columns(self, snapshot: Snapshot) -> None:
-        """The first step of `plan` alone: clean rows into columns."""
+        """The first step alone: clean rows into columns."""
         gc.collect()
         start = time.perf_counter()
-        prepare(snapshot)
+        prepare(snapshot, self.previous)
         self.columns.append(time.perf_counter() - start)
         say(event="columns", wall_s=self.columns[-1])
 
@@ -114,7 +120,7 @@ def measure(point: Point) -> Result:
     """One case at one size."""
     case = case_named(point.case)
     snapshot = case.build(point.nodes)
-    # The input is not the scheduler's garbage: whoever keeps snapshots around freezes them, as the loop will.
+    # The input is not the scheduler's garbage: a process that keeps snapshots freezes them, as the loop will.
     gc.collect()
     gc.freeze()
     say(event="built", pods=len(snapshot.pods))
@@ -145,15 +151,15 @@ def churned(case: Case, snapshot: Snapshot, cycles: int) -> Result:
     """One cycle after the other, each on what the last one left."""
     ledger = Ledger(snapshot)
     jobs, pods = len(snapshot.groups), len(snapshot.pods)
-    samples, found, counts = Samples(), list[str](), dict.fromkeys(("bound", "promised", "evicted"), 0)
+    samples, found, counts = Samples(goes_on=True), list[str](), dict.fromkeys(("bound", "promised", "evicted"), 0)
     after = After(snapshot, samples.take(snapshot))  # the warm-up: nothing waits yet
-    samples = Samples()
+    samples = Samples(goes_on=True, previous=samples.previous)
     while len(samples.wall) < cycles and sum(samples.wall) < CHURN_S and not found:
         ledger.turn_over()
         seen = ledger.snapshot()
-        planned = samples.take(seen)
-        if len(samples.wall) % max(1, cycles // 20) == 1 % max(1, cycles // 20):
+        if len(samples.wall) % max(1, cycles // 20) == 0:
             samples.take_columns(seen)
+        planned = samples.take(seen)
         after = After(seen, planned)
         found = [f"cycle {len(samples.wall)}: {fault}" for fault in (*faults(after), *case.judge(after))]
         ledger.record(planned)
@@ -182,7 +188,7 @@ def checked(case: Case, snapshot: Snapshot) -> Result:
 def peak_mib() -> float:
     """Peak resident memory of this process; the kernel's own figure where it can be read.
 
-    What `getrusage` gives is inherited from whoever started the process, so it is the second choice.
+    What `getrusage` gives is inherited from the parent process, so it is the second choice.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -194,11 +200,11 @@ def peak_mib() -> float:
 
 
 def silent(**_: object) -> None:
-    """Where nobody listens."""
+    """Where no parent listens."""
 
 
 def aloud(**event: object) -> None:
-    """To whoever started this process."""
+    """To the parent process."""
     print(json.dumps(event), flush=True)
 
 

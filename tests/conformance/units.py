@@ -376,7 +376,7 @@ def _one_victim(data: Json, policy: Policy) -> tuple[Columns, int, int]:
         policy=policy,
     )
     columns = prepare(snapshot).columns
-    return columns, columns.group_number(running.id), columns.group_number(taker.id)
+    return columns, columns.group_ids.index(running.id), columns.group_ids.index(taker.id)
 
 
 SUITES: dict[str, Callable[[Json], Iterator[str]]] = {

@@ -13,7 +13,7 @@ from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node
 from fairpool.model.organization import Queue, gpu_entitlement
-from fairpool.model.workload import Pod, PodGroup, PodSet, SubGroup
+from fairpool.model.workload import Pod, PodGroup, PodSet, PodShape, SubGroup
 from fairpool.scheduler.charge import Charges, ShapeFacts
 from fairpool.scheduler.columns import Columns, NodeColumns, SetColumns
 from fairpool.scheduler.plan import decide, plan
@@ -81,7 +81,7 @@ def without_one(rows: Sequence[Row], dice: random.Random) -> tuple[Row, ...]:
 def carry_out(rows: Snapshot, _: random.Random) -> Snapshot:
     """The plan is carried out at once."""
     planned = plan(rows)
-    places: dict[str, tuple[PodPhase, NodeName, tuple[int, ...], Instant | None]] = {
+    places: dict[PodId, tuple[PodPhase, NodeName, tuple[int, ...], Instant | None]] = {
         each.pod: (PodPhase.RUNNING, each.node, each.devices, None) for each in planned.binds
     }
     places |= {each.pod: (PodPhase.PROMISED, each.node, each.devices, each.since) for each in planned.promises}
@@ -145,7 +145,7 @@ def submit(rows: Snapshot, dice: random.Random) -> Snapshot:
 def change_pod(rows: Snapshot, dice: random.Random) -> Snapshot:
     """A pod is other than it was, in a way that may be impossible."""
     nodes = [None, NodeName("missing"), *(node.name for node in rows.nodes)]
-    shapes: list[Any] = [pod.shape for pod in rows.pods] or [None]
+    shapes = [pod.shape for pod in rows.pods] or [PodShape()]
     changes: list[dict[str, Any]] = [
         {"phase": dice.choice(list(PodPhase))},
         {"node": dice.choice(nodes)},
@@ -252,15 +252,15 @@ def next_snapshot(rows: Snapshot, dice: random.Random) -> Snapshot:
 
 def follow(snapshot: Snapshot, seed: str) -> None:
     dice = random.Random(seed)
-    previous: Prepared | None = None
+    previous, untouched = prepare(snapshot), prepare(snapshot)
     for step in range(STEPS):
+        snapshot = next_snapshot(snapshot, dice)
         prepared, anew = prepare(snapshot, previous), prepare(snapshot)
         assert differences(prepared, anew) == [], (seed, step)
-        planned = decide(prepared)
-        assert planned == decide(anew), (seed, step)
+        assert decide(prepared) == plan(snapshot), (seed, step)
         assert differences(prepared, anew) == [], f"{seed}, step {step}: deciding changed what was prepared"
-        previous = prepared
-        snapshot = next_snapshot(snapshot, dice)
+        assert differences(previous, untouched) == [], f"{seed}, step {step}: preparing changed what was before"
+        previous, untouched = prepared, anew
 
 
 @pytest.mark.parametrize("policy", POLICIES)

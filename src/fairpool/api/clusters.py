@@ -90,14 +90,16 @@ class DesiredWorkload(WorkloadWire):
         incarnations: Mapping[int, int] | None = None,
         done: tuple[int, ...] = (),
     ) -> DesiredWorkload:
-        return cls.of_wire(WorkloadWire.of(spec), over, incarnations or {}, done)
+        return cls.of_declared(WorkloadWire.of(spec)).heard(over, incarnations or {}, done)
 
     @classmethod
-    def of_wire(
-        cls, declared: WorkloadWire, over: Over | None, incarnations: Mapping[int, int], done: tuple[int, ...]
-    ) -> DesiredWorkload:
-        """A declared workload with what was reported about it. Nothing is validated again."""
-        return cls.model_construct(**dict(declared), over=over, incarnations=dict(incarnations), done=done)
+    def of_declared(cls, declared: WorkloadWire) -> DesiredWorkload:
+        """A declared workload, of which nothing is reported yet. It is not validated again."""
+        return cls.model_construct(**dict(declared))
+
+    def heard(self, over: Over | None, incarnations: Mapping[int, int], done: tuple[int, ...]) -> DesiredWorkload:
+        """The same workload with what was reported about it."""
+        return self.model_copy(update={"over": over, "incarnations": dict(incarnations), "done": done})
 
 
 class PullRequest(BaseModel):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from starlette.requests import Request
@@ -23,7 +23,7 @@ from fairpool.api.message import PREVIOUS, VERSION, read
 from fairpool.api.problems import item as problem_item
 from fairpool.control import declarations
 from fairpool.control.clusters import known_cluster
-from fairpool.control.organization import organization_of
+from fairpool.control.organization import organization_wire
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
@@ -34,14 +34,10 @@ from fairpool.control.store import clusters as store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.version_skew import is_withheld, withheld, withheld_report
-from fairpool.control.workload_documents import declaration_of, report_of
+from fairpool.control.workload_documents import declaration_in, report_of
 from fairpool.model.ids import SECOND_MS, Revision, Token, WorkloadId
 
 routes = Routes("clusters")
-
-ORGANIZATION = frozenset({"project", "department", "node-pool", "node", "setting"})
-"""Nouns whose change is a change of the organization, as a cluster sees it."""
-
 
 PULL_ROWS = 32
 """Workloads of an answer that are read or written at a time."""
@@ -161,10 +157,13 @@ def _news(plane: Plane, connection: Connection, cluster: str, after: Revision) -
     oldest, revision = changes.declared_span(connection)
     whole = not max(1, oldest) <= after <= revision
     changed = changes.declared_after(connection, after) if not whole and after < revision else []
-    organization_is_news = whole or any(noun in ORGANIZATION for noun, _ in changed)
-    ids = [name for noun, name in changed if noun == "workload"]
+    organization_is_news = whole or any(noun in changes.ORGANIZATION for noun, _ in changed)
     if whole:
         ids = workload_store.declared_ids(connection, cluster)
+    else:
+        ids = [name for noun, name in changed if noun == "workload"]
+        elsewhere = workload_store.of_other_clusters(connection, ids, cluster)
+        ids = [each for each in ids if each not in elsewhere]
     patience = NOTED_WITH_NEWS if whole or revision != after else NOTED_WITHOUT
     away_ms = plane.settings.cluster_away_s * SECOND_MS
     return News(
@@ -172,7 +171,7 @@ def _news(plane: Plane, connection: Connection, cluster: str, after: Revision) -
         revision=revision,
         whole=whole,
         ids=ids,
-        organization=OrganizationWire.of(organization_of(plane, connection, cluster)) if organization_is_news else None,
+        organization=organization_wire(plane, connection, cluster) if organization_is_news else None,
         heard_token=None if known.report_token is None else Token(known.report_token),
         heard_events=known.events_through,
         is_noted=known.heard_at is None or plane.now() - known.heard_at > away_ms * patience,
@@ -192,9 +191,14 @@ def _desired(connection: Connection, cluster: str, ids: list[str]) -> list[link.
         report = report_of(row)
         over = link.Over.of_report(report) if report is not None and report.run == row.run else None
         done = report.done if report is not None else ()
-        workload = declaration_of(row).workload
-        desired.append(link.DesiredWorkload.of_wire(workload, over, incarnations.get(row.id, {}), done))
+        desired.append(_desired_in(row.declaration).heard(over, incarnations.get(row.id, {}), done))
     return desired
+
+
+# The same text is the same value, which cannot be changed; and a cluster that starts asks for all of them.
+@lru_cache(maxsize=1024)
+def _desired_in(declaration: str) -> link.DesiredWorkload:
+    return link.DesiredWorkload.of_declared(declaration_in(declaration).workload)
 
 
 async def pull_text(answer: link.PullAnswer, version: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 
 from fairpool.model.ids import SECOND_MS
@@ -11,11 +11,14 @@ from fairpool.scheduler.batch import serve_batches
 from fairpool.scheduler.chunk import has_waiting, is_ready, next_chunk
 from fairpool.scheduler.columns import NOWHERE, REAL, RELEASING, Columns
 from fairpool.scheduler.decision import WithdrawReason
-from fairpool.scheduler.equivalence import are_equivalent
+from fairpool.scheduler.equivalence import has_equal_pods, waiting_classes
 from fairpool.scheduler.order import group_key
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.walk import Walk
+
+CLASS_SIZE_MIN = 4
+"""With fewer groups to a class than this, each has its turn."""
 
 
 def allocate(placer: Placer) -> None:
@@ -23,16 +26,44 @@ def allocate(placer: Placer) -> None:
     columns, trial = placer.columns, placer.trial
     if columns.policy.durable_promises:
         _honour_promises(placer)
-    walk = Walk(trial, waiting_groups(placer, Pass.ALLOCATE))
-    serve_batches(placer, walk)
-    alike = partial(are_equivalent, placer)
+    groups = waiting_groups(placer, Pass.ALLOCATE)
+    classes = waiting_classes(placer)
+    turn = partial(place_next, placer)
+    if none_gains(placer, groups, classes, turn):
+        return
+    walk = Walk(trial, groups, classes)
+    if serve_batches(placer, walk, classes) and none_gains(placer, list(walk.keys), classes, turn):
+        return
+    hopeless: set[Hashable] = set()
     while (group := walk.pop()) is not None:
-        if columns.policy.recheck_readiness and not is_ready(columns, group):
+        if classes[group] in hopeless or (columns.policy.recheck_readiness and not is_ready(columns, group)):
             continue
         if not place_next(placer, group):
-            walk.pass_over(group, alike)
+            if has_equal_pods(placer, group):
+                hopeless.add(classes[group])
+            walk.pass_over(group, classes)
         elif has_waiting(columns, group):
+            classes[group] = group
             walk.push(group)
+
+
+def none_gains(
+    placer: Placer, groups: Sequence[int], classes: Mapping[int, Hashable], turn: Callable[[int], object]
+) -> bool:
+    """Whether the turns of all groups change nothing, as those of one group of each class show.
+
+    A turn that changes nothing changes nothing for the others, so it does not matter in which order they come. Where
+    there are few groups of a class, this is not tried.
+    """
+    one_of = {classes[group]: group for group in groups}
+    if CLASS_SIZE_MIN * len(one_of) > len(groups):
+        return False
+    mark = placer.trial.mark()
+    for group in one_of.values():
+        if turn(group):
+            placer.trial.undo(mark)
+            return False
+    return True
 
 
 def place_next(placer: Placer, group: int) -> bool:
@@ -55,12 +86,13 @@ def waiting_groups(placer: Placer, by: Pass) -> list[int]:
     sets = columns.sets
 
     def can_start(group: int) -> bool:
+        if columns.queue_of[group] == NOWHERE:
+            return False
         numbers = columns.sets_of[group]
-        return (
-            columns.queue_of[group] != NOWHERE
-            and any(sets.waiting[each] for each in numbers)
-            and all(sets.active[each] + sets.waiting[each] >= sets.minimum[each] for each in numbers)
-        )
+        if len(numbers) == 1:
+            waiting = sets.waiting[numbers[0]]
+            return waiting > 0 and sets.active[numbers[0]] + waiting >= sets.minimum[numbers[0]]
+        return any(sets.waiting[each] for each in numbers) and is_ready(columns, group)
 
     groups = list(filter(can_start, placer.trial.unplaced_groups()))
     bound = columns.policy.groups_per_queue.get(by)

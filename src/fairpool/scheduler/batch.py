@@ -7,7 +7,7 @@ The result is that of serving the groups one after the other; what this module c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heapreplace
 from itertools import pairwise, repeat
@@ -38,17 +38,19 @@ class Batch:
     """Nothing else waits in this queue."""
 
 
-def serve_batches(placer: Placer, walk: Walk) -> None:
-    """Serve what is at the heads of all queues, as long as it asks for the same everywhere."""
+def serve_batches(placer: Placer, walk: Walk, classes: Mapping[int, Hashable]) -> bool:
+    """Serve what is at the heads of all queues, as long as it asks for the same everywhere. False: nothing was."""
     if placer.columns.gpu_placement is Placement.FRAGMENTATION:  # what a place costs changes with every pod
-        return
+        return False
+    is_served = False
     while True:
-        batches = _equal_heads(placer, walk)
+        batches = _equal_heads(placer, walk, classes)
         if batches is None or not _serve(placer, walk, batches):
-            return
+            return is_served
+        is_served = True
 
 
-def _equal_heads(placer: Placer, walk: Walk) -> list[Batch] | None:
+def _equal_heads(placer: Placer, walk: Walk, classes: Mapping[int, Hashable]) -> list[Batch] | None:
     """The batches at the heads of all queues, if all are of one kind."""
     columns = placer.columns
     batches: list[Batch] = []
@@ -59,13 +61,25 @@ def _equal_heads(placer: Placer, walk: Walk) -> list[Batch] | None:
         if kind is None or head != kind or columns.queues.limited[leaf]:
             return None
         batches.append(Batch(leaf, [], is_all=True))
+    if kind is None or placer.index(kind[0]).best() is None:
+        return None
+    shape, size = kind
+    room = sum(max(0, _copies(columns, shape, node)) for *_, node in placer.index(shape).entries()) // size
+    if not room:
+        return None
     for batch in batches:
+        alike: set[Hashable] = set()
         for group in walk.in_order(batch.leaf):
-            if _kind(placer, group) != kind:
+            if len(batch.groups) > room:  # more turns than that are not taken
                 batch.is_all = False
                 break
+            if classes[group] not in alike:
+                if _kind(placer, group) != kind:
+                    batch.is_all = False
+                    break
+                alike.add(classes[group])
             batch.groups.append(group)
-    return batches if sum(len(batch.groups) for batch in batches) >= GROUPS_MIN else None
+    return batches if sum(len(batch.groups) for batch in batches) >= min(GROUPS_MIN, room) else None
 
 
 def _kind(placer: Placer, group: int) -> tuple[int, int] | None:

@@ -22,14 +22,6 @@ def is_ready(columns: Columns, group: int) -> bool:
     return all(sets.active[each] + sets.waiting[each] >= sets.minimum[each] for each in columns.sets_of[group])
 
 
-def is_broken(columns: Columns, group: int) -> bool:
-    """Whether a group holds something, but in some pod set less than it needs."""
-    sets, numbers = columns.sets, columns.sets_of[group]
-    return any(sets.active[each] + sets.leaving[each] < sets.minimum[each] for each in numbers) and any(
-        sets.active[each] or sets.leaving[each] for each in numbers
-    )
-
-
 def has_waiting(columns: Columns, group: int) -> bool:
     return any(columns.sets.waiting[each] for each in columns.sets_of[group])
 

@@ -7,16 +7,16 @@ depends on a row that is: the pods of a fresh group or node, the sets and nodes 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
-from fairpool.model.ids import ClaimId, PodId
+from fairpool.model.ids import ClaimId, Instant, PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Placement, TaintEffect
 from fairpool.model.precedence import KindRule
 from fairpool.model.workload import Claim, Pod, PodGroup, PodSet
 from fairpool.scheduler.charge import Charges, ShapeFacts
-from fairpool.scheduler.chunk import is_broken
 from fairpool.scheduler.columns import NOTHING, NOWHERE, WAITS, Columns, NodeColumns
 from fairpool.scheduler.initial_load import leaf_amounts, load_node, load_sets
 from fairpool.scheduler.node_classes import node_classes, rule_keys
@@ -112,10 +112,12 @@ class _Builder:
     def _number_sets(self, fresh: Sequence[Sequence[PodSet]]) -> None:
         columns, before, groups = self.columns, self.before, self.groups
         self.sets = sets = groups.below(before.first_set, map(len, fresh))
-        counts = groups.splice(list(map(len, before.sets_of)), map(len, fresh))
         if groups.is_same:
             columns.first_set, columns.sets_of = before.first_set, before.sets_of
+        elif sets.count == groups.count:
+            columns.first_set, columns.sets_of = list(range(sets.count + 1)), _singles(before.singles, sets.count)
         else:
+            counts = groups.splice(list(map(len, before.sets_of)), map(len, fresh))
             columns.first_set = [0, *accumulate(counts)]
             columns.sets_of = list(map(range, columns.first_set, columns.first_set[1:]))
         mine, theirs = columns.sets, before.sets
@@ -125,7 +127,7 @@ class _Builder:
         owners = [number for number, pod_sets in zip(groups.fresh, fresh, strict=True) for _ in pod_sets]
         mine.group = sets.splice(groups.renumber(theirs.group), owners)
         for name in ("active", "leaving", "waiting", "gated"):
-            setattr(mine, name, sets.splice(getattr(theirs, name), [0] * len(rows)))
+            setattr(mine, name, list(sets.splice(getattr(theirs, name), [0] * len(rows))))
 
     # ---- pods
 
@@ -174,11 +176,19 @@ class _Builder:
     def _fill_sets(self) -> None:
         """The pods of each set, in the order in which they are placed."""
         columns, before, pods = self.columns, self.before, self.pods
-        moved = pods.moved
-        kept: list[Sequence[int]] = before.sets.pods
-        if moved is not None:
-            kept = [(moved[each[0]],) if len(each) == 1 else tuple([moved[pod] for pod in each]) for each in kept]
-        columns.sets.pods = members = list(self.sets.splice(kept, [()] * len(self.sets.fresh)))
+        sets, moved = self.sets, pods.moved
+        columns.singles = _singles(before.singles, max(pods.count, sets.count))
+        only = list(sets.splice(pods.renumber(before.sets.only_pod), [NOWHERE] * len(sets.fresh)))
+        if moved is None:
+            members = list(sets.splice(before.sets.pods, [()] * len(sets.fresh)))
+        else:
+            one_of: list[Sequence[int]] = [*columns.singles, ()]
+            members = [one_of[pod] for pod in only]
+            kept = sets.splice(before.sets.pods, [()] * len(sets.fresh))
+            for number, pod in enumerate(only):
+                if pod == NOWHERE:
+                    members[number] = tuple([moved[each] for each in kept[number]])
+        columns.sets.pods, columns.sets.only_pod = members, only
         fresh = set(pods.fresh)
         coming: dict[int, list[int]] = {number: [] for number in self.sets.fresh}
         for pod in pods.fresh:
@@ -193,7 +203,8 @@ class _Builder:
                 here += [pod for pod in members[number] if 0 <= pod < pods.count and pod not in fresh]
             if len(here) > 1:
                 here.sort(key=order)
-            members[number] = tuple(here)
+            only[number] = here[0] if len(here) == 1 else NOWHERE
+            members[number] = columns.singles[here[0]] if len(here) == 1 else tuple(here)
         self.changed_sets: Collection[int] = coming
         self.changed_groups = {*self.groups.fresh, *(columns.sets.group[number] for number in coming)}
 
@@ -298,11 +309,14 @@ class _Builder:
 
     def select(self) -> None:
         """Pods and groups that matter for something that most do not matter for."""
-        columns, before, sets = self.columns, self.before, self.columns.sets
+        columns, before = self.columns, self.before
         rows, pods = columns.pods, self.pods
         fresh = set(pods.fresh)
         columns.promised_pods = pods.part(
             before.promised_pods, fresh, (pod for pod in fresh if rows[pod].phase is PodPhase.PROMISED)
+        )
+        columns.nominated_pods = pods.part(
+            before.nominated_pods, fresh, (pod for pod in fresh if rows[pod].nominated is not None)
         )
         columns.claiming_pods = pods.part(before.claiming_pods, fresh, (pod for pod in fresh if rows[pod].claims))
         columns.labelled_pods = pods.part(
@@ -314,11 +328,64 @@ class _Builder:
         columns.unplaced_groups = self.groups.part(
             before.unplaced_groups,
             changed,
-            (each for each in changed if any(sets.waiting[n] or sets.gated[n] for n in columns.sets_of[each])),
+            filter(columns.is_unplaced, changed),
         )
-        columns.broken_groups = self.groups.part(
-            before.broken_groups, changed, (each for each in changed if is_broken(columns, each))
-        )
+        self._follow_running_groups()
+        columns.broken_groups = self.groups.part(before.broken_groups, changed, filter(columns.is_broken, changed))
+
+    def _follow_running_groups(self) -> None:
+        """Priorities and starts of the groups that may be preempted, by leaf queue."""
+        columns, before = self.columns, self.before
+        if self.is_first or not self.same_queues:
+            gone: Iterable[int] = ()
+            fresh: Iterable[int] = range(len(columns.groups))
+            priorities: dict[int, dict[int, int]] = {}
+            starts: dict[int, list[Instant]] = {}
+        else:
+            ids = (columns.group_ids[group] for group in self.changed_groups)
+            gone = {*self.groups.gone, *(number for each in ids if (number := before.group_number(each)) is not None)}
+            fresh = self.changed_groups
+            priorities, starts = dict(before.running_priorities), dict(before.started)
+        for sign, of, groups in ((-1, before, gone), (+1, columns, fresh)):
+            for (leaf, priority), count in Counter(_running(of, groups)).items():
+                here = priorities[leaf] = dict(priorities.get(leaf, {}))
+                here[priority] = here.get(priority, 0) + sign * count
+        columns.running_priorities = {
+            leaf: kept for leaf, counts in priorities.items() if (kept := {p: n for p, n in counts.items() if n})
+        }
+        for leaf, leaving in _started(before, gone).items():
+            starts[leaf] = _without(starts[leaf], leaving)
+        for leaf, coming in _started(columns, fresh).items():
+            starts[leaf] = sorted([*starts.get(leaf, ()), *coming])
+        columns.started = {leaf: moments for leaf, moments in starts.items() if moments}
+
+
+def _singles(known: list[range], count: int) -> list[range]:
+    """For each number the range of it alone, made once and taken over."""
+    return (
+        known[:count]
+        if len(known) >= count
+        else [*known, *(range(each, each + 1) for each in range(len(known), count))]
+    )
+
+
+def _running(columns: Columns, groups: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Leaf queue and priority of groups that hold something and may be preempted."""
+    queue_of, rules, active = columns.queue_of, columns.rules, columns.sets.active
+    for group in groups:
+        rule, leaf = rules[group], queue_of[group]
+        if rule.preemptible and leaf != NOWHERE and any(active[each] for each in columns.sets_of[group]):
+            yield leaf, rule.priority
+
+
+def _started(columns: Columns, groups: Iterable[int]) -> dict[int, list[Instant]]:
+    """By leaf queue, when groups that may be preempted started."""
+    starts: dict[int, list[Instant]] = {}
+    for group in groups:
+        moment, leaf = columns.groups[group].started_at, columns.queue_of[group]
+        if moment is not None and leaf != NOWHERE and columns.rules[group].preemptible:
+            starts.setdefault(leaf, []).append(moment)
+    return starts
 
 
 def numbers_of(wanted: Sequence[Id], ids: Sequence[Id]) -> list[int]:
@@ -327,6 +394,14 @@ def numbers_of(wanted: Sequence[Id], ids: Sequence[Id]) -> list[int]:
         index = dict(zip(ids, range(len(ids)), strict=True))
         return [index[each] for each in wanted]
     return [bisect_left(ids, each) for each in wanted]
+
+
+def _without(line: list[Instant], leaving: Iterable[Instant]) -> list[Instant]:
+    """A sorted list without some of its members."""
+    left = list(line)
+    for each in leaving:
+        del left[bisect_left(left, each)]
+    return left
 
 
 def _next_with(column: list[int], value: int, start: int) -> int:

@@ -204,6 +204,8 @@ class SetColumns:
     group: list[int] = field(default_factory=list)
     pods: list[Sequence[int]] = field(default_factory=list)
     """In the order in which they are placed."""
+    only_pod: list[int] = field(default_factory=list)
+    """The pod of a set that has one only, else NOWHERE."""
     active: list[int] = field(default_factory=list)
     """Hold a place or are promised one."""
     leaving: list[int] = field(default_factory=list)
@@ -247,11 +249,17 @@ class Columns:
     rules: list[KindRule] = field(default_factory=list)
     first_set: list[int] = field(default_factory=lambda: [0])
     """The first pod set of each group, and after the last group the number of all sets."""
+    singles: list[range] = field(default_factory=list)
+    """By number, the range of that number alone; most groups have one set, and most sets one pod."""
     sets_of: list[range] = field(default_factory=list)
     """The pod sets of each group, in the order of their names."""
     sets: SetColumns = field(default_factory=SetColumns)
     unplaced_groups: list[int] = field(default_factory=list)
     """Groups that have a pod that waits or is gated."""
+    running_priorities: dict[int, dict[int, int]] = field(default_factory=dict)
+    """By leaf queue and priority, how many groups hold something and may be preempted."""
+    started: dict[int, list[Instant]] = field(default_factory=dict)
+    """By leaf queue, when groups that may be preempted started, sorted."""
     broken_groups: list[int] = field(default_factory=list)
     """Groups that hold something, but in some set less than they need."""
 
@@ -276,6 +284,8 @@ class Columns:
     """Pods that were promised a place in an earlier cycle."""
     labelled_pods: list[int] = field(default_factory=list)
     """Pods that others may want to be near to or apart from, or that want it themselves."""
+    nominated_pods: list[int] = field(default_factory=list)
+    """Pods that another scheduler has a node in mind for."""
     claiming_pods: list[int] = field(default_factory=list)
     """Pods that name a device claim."""
     on_node: PodsOnNodes = field(default_factory=dict)
@@ -308,12 +318,30 @@ class Columns:
         """Whether a group may not be preempted, and so must stay within quota."""
         return not self.rules[group].preemptible
 
+    def is_unplaced(self, group: int) -> bool:
+        """Whether a group has a pod that waits or is gated."""
+        sets, numbers = self.sets, self.sets_of[group]
+        if len(numbers) == 1:
+            return sets.waiting[numbers[0]] > 0 or sets.gated[numbers[0]] > 0
+        return any(sets.waiting[each] or sets.gated[each] for each in numbers)
+
+    def is_broken(self, group: int) -> bool:
+        """Whether a group holds something, but in some pod set less than it needs."""
+        sets, numbers = self.sets, self.sets_of[group]
+        if len(numbers) == 1:
+            return 0 < sets.active[numbers[0]] + sets.leaving[numbers[0]] < sets.minimum[numbers[0]]
+        return any(sets.active[each] + sets.leaving[each] < sets.minimum[each] for each in numbers) and any(
+            sets.active[each] or sets.leaving[each] for each in numbers
+        )
+
     def set_number(self, group: int, name: str) -> int:
         """The pod set of a group that has this name."""
         return next(number for number in self.sets_of[group] if self.sets.name[number] == name)
 
-    def group_number(self, group: GroupId) -> int:
-        return bisect_left(self.group_ids, group)
+    def group_number(self, group: GroupId) -> int | None:
+        """None for a group that is not planned."""
+        number = bisect_left(self.group_ids, group)
+        return number if number < len(self.group_ids) and self.group_ids[number] == group else None
 
     def pod_number(self, pod: PodId) -> int | None:
         """None for a pod that is not planned."""

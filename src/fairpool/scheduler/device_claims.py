@@ -25,7 +25,9 @@ class ClaimTable:
 
     def __init__(self, claims: Iterable[Claim], nodes: list[Node], index: dict[NodeName, int]) -> None:
         self.claims: dict[ClaimId, Claim] = {claim.id: claim for claim in claims}
-        self.devices: list[tuple[str, ...]] = [tuple(sorted(node.claim_devices)) for node in nodes]
+        self.devices: list[tuple[str, ...]] = [
+            tuple(sorted(node.claim_devices)) if node.claim_devices else () for node in nodes
+        ]
         self.users: Users = {name: {} for name in self.claims}
         self.places: Places = {}
         for claim in self.claims.values():
@@ -79,6 +81,10 @@ class ClaimTable:
             else:
                 missing += self.claims[name].devices
         return missing <= len(self.free(node))
+
+    def devices_asked(self, names: Iterable[ClaimId]) -> int:
+        """How many devices must be found for those of some claims that have none."""
+        return sum(self.claims[name].devices for name in set(names) if name in self.claims and name not in self.places)
 
     def free(self, node: int) -> list[str]:
         """Devices of a node that no claim has."""

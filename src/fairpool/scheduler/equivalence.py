@@ -6,9 +6,8 @@ counting, failed searches and repeated verdicts are about simple groups; which g
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
-from fairpool.scheduler.chunk import next_chunk
 from fairpool.scheduler.placement import Placer
 
 
@@ -27,15 +26,6 @@ def equivalence_class(placer: Placer, group: int, pods: Sequence[int]) -> Hashab
     return (columns.queue_of[group], shapes, columns.rules[group], has_pods)
 
 
-def are_equivalent(placer: Placer, group: int, other: int) -> bool:
-    """Whether two groups that wait are of one class, and neither has just lost a promise."""
-    if group in placer.expired or other in placer.expired:
-        return False
-    chunk, others = next_chunk(placer.trial, group), next_chunk(placer.trial, other)
-    mine = equivalence_class(placer, group, chunk) if chunk else None
-    return mine is not None and bool(others) and mine == equivalence_class(placer, other, others)
-
-
 def countable_shape(placer: Placer, group: int, pods: Sequence[int]) -> int | None:
     """The shape of simple, equal pods that take whole devices: counting tells how many fit. None: it does not."""
     columns = placer.columns
@@ -44,3 +34,46 @@ def countable_shape(placer: Placer, group: int, pods: Sequence[int]) -> int | No
     if not facts.whole or facts.others or any(columns.shape_of[pod] != shape for pod in pods):
         return None
     return shape if is_simple(placer, group, pods) else None
+
+
+def waiting_classes(placer: Placer) -> dict[int, Hashable]:
+    """The class of each group that waits; one that is like no other has a class of its own.
+
+    Groups of one class wait as a whole, and differ in nothing but their place in the line of their queue.
+    """
+    mark = placer.trial.mark()
+    if placer.classes is None or placer.classes[0] != mark:
+        placer.classes = (mark, _classes(placer, placer.trial.unplaced_groups()))
+    return placer.classes[1].copy()
+
+
+def has_equal_pods(placer: Placer, group: int) -> bool:
+    """Whether a group is simple and its pods are of one shape: then less room never helps it."""
+    columns = placer.columns
+    pods = columns.sets.pods[columns.first_set[group]]
+    return len({columns.shape_of[pod] for pod in pods}) == 1 and is_simple(placer, group, pods)
+
+
+def _classes(placer: Placer, groups: Iterable[int]) -> dict[int, Hashable]:
+    columns = placer.columns
+    sets, shape_of, queue_of, rules = columns.sets, columns.shape_of, columns.queue_of, columns.rules
+    particular = placer.fit.particular_shapes
+    singular = {*columns.claiming_pods, *columns.nominated_pods}
+    classes: dict[int, Hashable] = {}
+    for group in groups:
+        number = columns.first_set[group]
+        pods = sets.pods[number]
+        key: Hashable = group
+        if (
+            columns.is_plain[group]
+            and sets.waiting[number] == len(pods)
+            and not columns.groups[group].avoid
+            and group not in placer.expired
+            and (not singular or singular.isdisjoint(pods))
+        ):
+            shapes = (shape_of[pods[0]],) if len(pods) == 1 else tuple([shape_of[pod] for pod in pods])
+            if particular.isdisjoint(shapes):
+                rule = rules[group]
+                key = (queue_of[group], shapes, rule.priority, rule.preemptible, sets.minimum[number])
+        classes[group] = key
+    return classes

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 
 from fairpool.model.empty_node import matches
 from fairpool.model.node import MigStrategy, Node, TaintEffect
@@ -38,6 +40,7 @@ class Fit:
         self.columns: Columns = trial.columns
         self._nodes: dict[Hashable, tuple[list[int], frozenset[int]]] = {}
         self._with_free: set[int] = set()
+        self._with_shared: set[int] = set()
         self._free_read: int | None = None
         self.classes = self.columns.node_classes
         self._labelled = self.columns.labelled_pods
@@ -69,20 +72,30 @@ class Fit:
         known = self._nodes.get(key)
         if known is None:
             fitting = [members for members in self.classes if self.objection(row, members[0]) is None]
-            nodes = sorted(node for members in fitting for node in members)
+            nodes = sorted(chain.from_iterable(fitting))
             known = self._nodes[key] = (nodes, frozenset(nodes))
         return known
 
-    def with_free_gpus(self) -> list[int]:
-        """Nodes that may have a GPU idle or being released: all that had one, and all that changed since."""
+    def with_free_gpus(self, *, shared_too: bool = False) -> list[int]:
+        """Nodes that may have a GPU idle or being released: all that had one, and all that changed since.
+
+        With `shared_too` also those that may have room on a shared one.
+        """
         nodes = self.columns.nodes
         if self._free_read is None:
             counts = zip(nodes.gpus_idle, nodes.gpus_releasing, strict=True)
             self._with_free = {node for node, (idle, releasing) in enumerate(counts) if idle + releasing > 0}
+            self._with_shared = {
+                node for node, devices in enumerate(nodes.shared) if devices and self._has_shared_room(node)
+            }
         else:
             self._with_free.update(nodes.changes[self._free_read :])
         self._free_read = len(nodes.changes)
-        return sorted(self._with_free)
+        return sorted(self._with_free | self._with_shared if shared_too else self._with_free)
+
+    def _has_shared_room(self, node: int) -> bool:
+        mib = self.columns.nodes.device_mib[node]
+        return any(use[STAYING] + use[COMING] < mib for use in self.columns.nodes.shared[node].values())
 
     def objection(self, shape: PodShape, node: int) -> str | None:
         """Why a node excludes a shape whatever else is on it; None if it does not."""
@@ -112,16 +125,26 @@ class Fit:
     def is_particular(self, pod: int) -> bool:
         """Whether more than its shape decides where a pod fits, so that nodes must be looked at one by one."""
         columns = self.columns
-        row = columns.pods[pod]
         if not columns.policy.predicates:
             return False
         return bool(
-            row.claims
-            or row.shape.near
-            or row.shape.apart
-            or (row.shape.labels and self._has_anti_affinity)
+            columns.shape_of[pod] in self.particular_shapes
+            or columns.pods[pod].claims
             or columns.groups[columns.group_of[pod]].avoid
-            or (row.shape.gpu.memory_mib and not self.one_device_size)
+        )
+
+    @cached_property
+    def particular_shapes(self) -> frozenset[int]:
+        """Shapes for which more decides than amounts and the kind of node: affinity, or memory of unlike devices."""
+        if not self.columns.policy.predicates:
+            return frozenset()
+        return frozenset(
+            number
+            for number, facts in enumerate(self.columns.facts)
+            if facts.shape.near
+            or facts.shape.apart
+            or (facts.shape.labels and self._has_anti_affinity)
+            or (facts.shape.gpu.memory_mib and not self.one_device_size)
         )
 
     def room(self, pod: int, node: int) -> Room | None:
@@ -305,13 +328,13 @@ class Fit:
 
     # ---- pod affinity
 
-    def _matching(self, pod: int, term: PodAffinityTerm) -> list[int]:
-        """Nodes of the other active pods that carry the labels of a term, in the same namespace."""
+    def _matching(self, pod: int, term: PodAffinityTerm, *, staying: bool = False) -> list[int]:
+        """Nodes of the other pods that carry the labels of a term, in the same namespace."""
         columns = self.columns
         namespace = columns.groups[columns.group_of[pod]].namespace
         found = []
         for other in self._labelled:
-            if other == pod or self.trial.is_waiting(other):
+            if other == pod or self.trial.is_waiting(other) or (staying and not self.trial.is_active(other)):
                 continue
             same = columns.groups[columns.group_of[other]].namespace == namespace
             if same and set(term.labels) <= set(columns.shape(other).labels):
@@ -344,12 +367,14 @@ class Fit:
     def _meets_affinity(self, pod: int, node: int, term: PodAffinityTerm) -> bool:
         """In the domain of a pod that the term selects; the first pod of its kind may go to any domain."""
         rows = self.columns.nodes.rows
-        if rows[node].labels.get(term.topology_key) is None:
+        domain = rows[node].labels.get(term.topology_key)
+        if domain is None:
             return False
-        others = [other for other in self._matching(pod, term) if term.topology_key in rows[other].labels]
-        if not others:
+        matching = self._matching(pod, term, staying=self.columns.policy.near_what_stays)
+        domains = {rows[other].labels.get(term.topology_key) for other in matching} - {None}
+        if not domains:
             return set(term.labels) <= set(self.columns.shape(pod).labels)
-        return self._is_in_same_domain(pod, node, term)
+        return domain in domains
 
 
 def _kind_of_node(shape: PodShape) -> str:

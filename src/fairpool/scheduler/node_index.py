@@ -66,9 +66,11 @@ class NodeIndex:
     def _promising(self) -> list[int]:
         """A quick filter that leaves out most nodes of a full cluster."""
         idle, releasing, whole = self.nodes.gpus_idle, self.nodes.gpus_releasing, self.facts.whole
+        allowed = self.is_allowed
+        if self.facts.shared:
+            return [node for node in self.fit.with_free_gpus(shared_too=True) if node in allowed]
         if not whole:
             return self.allowed
-        allowed = self.is_allowed
         return [node for node in self.fit.with_free_gpus() if idle[node] + releasing[node] >= whole and node in allowed]
 
     def _catch_up(self) -> None:

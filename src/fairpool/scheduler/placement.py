@@ -6,7 +6,7 @@ place, the parent moves on to its next set of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from fairpool.model.workload import PodSet, SubGroup
 from fairpool.scheduler import gate
@@ -36,6 +36,8 @@ class Placer:
         self.expired: set[int] = set()
         """Groups that waited too long for a promise: they may start now, but get no other promise in this plan."""
         self.indexes: dict[int, NodeIndex] = {}
+        self.classes: tuple[int, dict[int, Hashable]] | None = None
+        """Classes of the groups that wait, and the mark at which they did; see `equivalence.waiting_classes`."""
         self.everywhere = CandidateNodes(range(len(self.columns.nodes.rows)))
 
     def place(self, group: int, chunk: Sequence[int], among: CandidateNodes | None = None, *, now: bool) -> bool:
@@ -180,7 +182,7 @@ class Placer:
 
     def _best_one_by_one(self, pod: int, among: CandidateNodes) -> int | None:
         shape = self.columns.shape_of[pod]
-        score = Score(self.fit, self.columns.facts[shape], among.closeness)
+        score = Score(self.fit, self.columns.facts[shape], among.closeness, pod)
         nominated = self.columns.pods[pod].nominated
         best: tuple[bool, Rank, int] | None = None
         for node in self.fit.nodes(shape):

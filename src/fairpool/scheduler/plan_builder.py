@@ -23,9 +23,8 @@ from fairpool.scheduler.device_assignment import Devices, assign_devices
 from fairpool.scheduler.figures import queue_figures
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
-from fairpool.scheduler.queues import GPU
+from fairpool.scheduler.queues import GPU, diverging_ancestors
 from fairpool.scheduler.quiet import quiet_until
-from fairpool.scheduler.reclaim import diverging_ancestors
 from fairpool.scheduler.solver import Solution
 from fairpool.scheduler.stale_gangs import stale_groups
 from fairpool.scheduler.verdict import verdicts
@@ -74,13 +73,14 @@ class PlanBuilder:
     def to_plan(self) -> Plan:
         columns, trial = self.columns, self.trial
         changed = sorted({pod for pod, _ in trial.journal if trial.has_changed(pod)})
+        bound = [pod for pod in changed if self._is_bound(pod)]
         devices = assign_devices(trial, changed)
         return Plan(
             evictions=tuple(self._evict(pod) for pod in changed if self._is_taken(pod)),
-            binds=tuple(self._bind(pod, devices) for pod in changed if self._is_bound(pod)),
+            binds=tuple([self._bind(pod, devices) for pod in bound]),
             promises=tuple(self._promise(pod, devices) for pod in changed if columns.promise_node[pod] != NOWHERE),
             withdrawals=tuple(self._withdrawals()),
-            started=self._started(changed),
+            started=self._started(bound),
             stale=tuple(columns.groups[group].id for group in stale_groups(trial)),
             verdicts={verdict.group: verdict for verdict in verdicts(self.placer)},
             queues=tuple(queue_figures(columns, queue) for queue in range(len(columns.queues.ids))),
@@ -126,11 +126,11 @@ class PlanBuilder:
             reason = replace(reason, moved_to=to, restarts_with_group=stays)
         return Evict(row.id, row.group, columns.nodes.names[columns.hold_node[pod]], reason)
 
-    def _started(self, changed: Iterable[int]) -> tuple[GroupId, ...]:
+    def _started(self, bound: Iterable[int]) -> tuple[GroupId, ...]:
         """Groups that had nothing and now have pods bound."""
         columns, trial = self.columns, self.trial
-        bound = {columns.group_of[pod] for pod in changed if self._is_bound(pod)}
-        return tuple(columns.groups[group].id for group in sorted(bound) if not trial.was_running(group))
+        groups = sorted({columns.group_of[pod] for pod in bound})
+        return tuple([columns.group_ids[group] for group in groups if not trial.was_running(group)])
 
     def _withdrawals(self) -> Iterator[Withdraw]:
         """Promises of earlier cycles that were neither kept nor replaced by another place."""

@@ -19,11 +19,22 @@ def preempt(solver: Solver) -> list[Solution]:
     def search(group: int, need: Vector) -> Solution | None:
         if columns.is_non_preemptible(group) and gate.is_over_quota(columns.queues, columns.queue_of[group], need):
             return None
+        if not _has_lower(solver, columns.queue_of[group], columns.rules[group].priority):
+            return None
         return solver.solve(
             group, _candidates(solver, group), lambda each: respects_runtimes(solver, each, Pass.PREEMPT)
         )
 
     return take_turns(solver, Pass.PREEMPT, search)
+
+
+def _has_lower(solver: Solver, queue: int, priority: int) -> bool:
+    """Whether a queue has a group of lower priority that holds something, or has moved in this plan."""
+    columns = solver.columns
+    return any(each < priority for each in columns.running_priorities.get(queue, ())) or any(
+        columns.queue_of[each] == queue and columns.rules[each].priority < priority
+        for each in set(solver.trial.touched)
+    )
 
 
 def _candidates(solver: Solver, taker: int) -> Candidates:

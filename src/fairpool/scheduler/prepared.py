@@ -58,8 +58,9 @@ def _follow(snapshot: Snapshot, previous: Prepared) -> Prepared | None:
     def pods_of(groups: Collection[GroupId]) -> list[PodId]:
         return [
             columns.pod_ids[pod]
-            for group in groups
-            for number in columns.sets_of[columns.group_number(group)]
+            for group in map(columns.group_number, groups)
+            if group is not None
+            for number in columns.sets_of[group]
             for pod in columns.sets.pods[number]
         ]
 

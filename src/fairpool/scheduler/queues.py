@@ -158,6 +158,14 @@ class QueueTable:
         )
 
 
+def diverging_ancestors(queues: QueueTable, one: int, other: int) -> tuple[int, int]:
+    """The first pair of ancestors, from the root, that differ."""
+    for mine, theirs in zip(queues.path[one], queues.path[other], strict=False):
+        if mine != theirs:
+            return mine, theirs
+    raise AssertionError("a queue and itself have the same path")
+
+
 def _part(amount: float, allocatable: float, total: float, unit: int) -> float:
     if allocatable == math.inf:
         allocatable = total

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from fairpool.model.ids import SECOND_MS, Instant
-from fairpool.scheduler.columns import NOWHERE, Columns
+from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.stale_gangs import grace_ends_at, stale_groups
 
@@ -14,7 +15,7 @@ def quiet_until(placer: Placer) -> Instant | None:
     """Until when the passing of time alone cannot change the plan; None: for ever."""
     columns = placer.columns
     moments = [*_grace_ends(placer), *_promise_ends(placer)]
-    if any(columns.sets.waiting):
+    if any(columns.sets.waiting) or placer.trial.touched:  # something waits, or did before this plan
         moments += _protection_ends(columns)
     return min((moment for moment in moments if moment > columns.now), default=None)
 
@@ -35,15 +36,14 @@ def _promise_ends(placer: Placer) -> Iterator[Instant]:
 
 
 def _protection_ends(columns: Columns) -> Iterator[Instant]:
-    """Every moment at which some minimum runtime of some group that could be a victim ends."""
+    """The next moments at which a minimum runtime of some group that could be a victim ends, in each queue."""
     policy = columns.policy
-    for group, row in enumerate(columns.groups):
-        queue = columns.queue_of[group]
-        if row.started_at is None or queue == NOWHERE or columns.is_non_preemptible(group):
-            continue
+    for queue, started in columns.started.items():
         seconds = {policy.default_preempt_min_runtime_s, policy.default_reclaim_min_runtime_s}
         for level in columns.queues.path[queue]:
             owner = columns.queues.rows[level]
             seconds |= {owner.preempt_min_runtime_s or 0, owner.reclaim_min_runtime_s or 0}
-        for each in sorted(seconds):
-            yield Instant(row.started_at + each * SECOND_MS)
+        for each in seconds:
+            place = bisect_right(started, columns.now - each * SECOND_MS)
+            if place < len(started):
+                yield Instant(started[place] + each * SECOND_MS)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from fairpool.model.ids import SECOND_MS, Instant
-from fairpool.scheduler.chunk import is_broken
 from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.trial import Trial
 
 
 def stale_groups(trial: Trial) -> list[int]:
     """Groups that have active pods, but in some pod set fewer than they need, and none that already ended well."""
-    columns = trial.columns
-    broken = trial.current(columns.broken_groups, lambda group: is_broken(columns, group))
-    return [group for group in broken if not columns.groups[group].succeeded]
+    return [group for group in trial.broken_groups() if not trial.columns.groups[group].succeeded]
 
 
 def grace_ends_at(columns: Columns, group: int) -> Instant | None:

@@ -27,6 +27,8 @@ class Trial:
         self.claims = ClaimTable(columns.claims.values(), columns.nodes.rows, columns.nodes.index)
         self._claim_journal: list[tuple[int, Users, Places]] = []
         self.started_as = columns.started_as
+        self._unplaced = _Selection(self, columns.unplaced_groups, columns.is_unplaced)
+        self._broken = _Selection(self, columns.broken_groups, columns.is_broken)
         for pod in columns.claiming_pods:
             if self.started_as[pod] is not WAITS:
                 self._use_claims(pod)
@@ -159,22 +161,13 @@ class Trial:
             self.started_as[pod][0] == REAL for number in columns.sets_of[group] for pod in columns.sets.pods[number]
         )
 
-    def current(self, groups: Sequence[int], belongs: Callable[[int], bool]) -> list[int]:
-        """Groups of a selection as it is now, given the selection when the plan began."""
-        touched = set(self.touched)
-        if not touched:
-            return list(groups)
-        now = [group for group in groups if group not in touched]
-        return sorted([*now, *filter(belongs, touched)])
-
-    def unplaced_groups(self) -> list[int]:
+    def unplaced_groups(self) -> Sequence[int]:
         """Groups that have a pod that waits or is gated now."""
-        sets, sets_of = self.columns.sets, self.columns.sets_of
+        return self._unplaced.now()
 
-        def is_unplaced(group: int) -> bool:
-            return any(sets.waiting[each] or sets.gated[each] for each in sets_of[group])
-
-        return self.current(self.columns.unplaced_groups, is_unplaced)
+    def broken_groups(self) -> Sequence[int]:
+        """Groups that hold something now, but in some pod set less than they need."""
+        return self._broken.now()
 
     def promised(self) -> list[int]:
         """Pods that are promised a place now."""
@@ -280,3 +273,22 @@ class Trial:
         """A pod that is evicted is leaving with its claims; it has them again if it gets another place."""
         leaving = None if self.is_waiting(pod) else not self.is_active(pod)
         self.claims.use(pod, self.columns.pods[pod].claims, self.place(pod)[0], leaving)
+
+
+class _Selection:
+    """Groups of some kind, sorted, kept up to date as pods move."""
+
+    def __init__(self, trial: Trial, groups: Sequence[int], belongs: Callable[[int], bool]) -> None:
+        self._trial = trial
+        self._belongs = belongs
+        self._sorted = groups
+        self._read = 0
+
+    def now(self) -> Sequence[int]:
+        touched = self._trial.touched
+        if self._read < len(touched):
+            moved = set(touched[self._read :])
+            kept = [group for group in self._sorted if group not in moved]
+            self._sorted = sorted([*kept, *filter(self._belongs, moved)])
+            self._read = len(touched)
+        return self._sorted

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from fairpool.scheduler.allocate import place_next, waiting_groups
+from fairpool.scheduler.allocate import none_gains, place_next, waiting_groups
 from fairpool.scheduler.chunk import chunk_need, is_ready, next_chunk
-from fairpool.scheduler.equivalence import are_equivalent
+from fairpool.scheduler.equivalence import waiting_classes
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import Vector
 from fairpool.scheduler.solver import Solution, Solver
@@ -26,10 +26,13 @@ def take_turns(
 ) -> list[Solution]:
     """Search victims for each waiting group that finds no free place; returns the accepted solutions."""
     columns, placer = solver.columns, solver.placer
-    walk = Walk(solver.trial, (group for group in waiting_groups(placer, by) if takes_part(group)))
+    groups = [group for group in waiting_groups(placer, by) if takes_part(group)]
+    classes = waiting_classes(placer)
     solver.begin()
+    if none_gains(placer, groups, classes, partial(_would_gain, solver, search)):
+        return []
+    walk = Walk(solver.trial, groups, classes)
     accepted = []
-    alike = partial(are_equivalent, placer)
     while (group := walk.pop()) is not None:
         if columns.policy.recheck_readiness and not is_ready(columns, group):
             continue
@@ -41,5 +44,21 @@ def take_turns(
         if found is not None:
             accepted.append(found)
         else:
-            walk.pass_over(group, alike)
+            walk.pass_over(group, classes)
     return accepted
+
+
+def _would_gain(solver: Solver, search: Search, group: int) -> bool:
+    """Whether the turn of a group changes something; what it changes is left to be undone."""
+    columns, placer = solver.columns, solver.placer
+    if columns.policy.recheck_readiness and not is_ready(columns, group):
+        return False
+    if columns.policy.place_before_taking and place_next(placer, group):
+        return True
+    if group in placer.expired:
+        return False
+    was_winner = group in placer.winners
+    found = search(group, chunk_need(columns, next_chunk(solver.trial, group)))
+    if found is not None and not was_winner:
+        placer.winners.discard(group)
+    return found is not None

@@ -42,8 +42,8 @@ from fairpool.scheduler.figures import queue_figures
 from fairpool.scheduler.free_gpus import FreeBlocks
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
-from fairpool.scheduler.queues import GPU, RESOURCES, Vector, plus, within
-from fairpool.scheduler.reclaim import diverging_ancestors, is_owed_by, may_reclaim
+from fairpool.scheduler.queues import GPU, RESOURCES, Vector, diverging_ancestors, plus, within
+from fairpool.scheduler.reclaim import is_owed_by, may_reclaim
 from fairpool.scheduler.runtime import protected_until
 from fairpool.scheduler.shortage import copies_now, in_service, short_of, too_small
 from fairpool.scheduler.topology import DomainTree
@@ -64,12 +64,16 @@ def verdicts(placer: Placer) -> Iterator[Verdict]:
     places = zip(columns.hold, columns.hold_node, strict=True)
     leaving = Counter(node for hold, node in places if hold == RELEASING) if promised else Counter()
     findings = _Findings(placer, leaving)
-    for group in sorted({*left, *promised}):
-        numbers = columns.sets_of[group]
-        coming = promised.get(group, [])
-        waiting = sum(sets.waiting[number] + sets.gated[number] for number in numbers)
-        active = sum(sets.active[number] for number in numbers)
-        why, closed = findings.why(group, coming)
+    classes = equivalence.waiting_classes(placer)
+    for group in sorted({*left, *promised}) if promised else left:
+        coming = promised.get(group, ())
+        why, closed = findings.why(group, coming, classes.get(group, group))
+        number = columns.first_set[group]
+        if columns.is_plain[group]:
+            waiting, active = sets.waiting[number] + sets.gated[number], sets.active[number]
+        else:
+            waiting = sum(sets.waiting[each] + sets.gated[each] for each in columns.sets_of[group])
+            active = sum(sets.active[each] for each in columns.sets_of[group])
         yield Verdict(columns.groups[group].id, why, waiting + len(coming), active - len(coming), columns.now, closed)
 
 
@@ -82,36 +86,32 @@ class _Findings:
         """Pods that leave, by node."""
         self._known: dict[Hashable, Finding] = {}
         self._free: dict[Hashable, FreeBlocks] = {}
+        rows = placer.columns.nodes.rows
         self.out_of_service = [
-            (node, opened)
-            for node, row in enumerate(placer.columns.nodes.rows)
-            if row.ready and (opened := in_service(row)) is not row
+            (node, in_service(rows[node]))
+            for node in sorted(
+                node
+                for members in placer.fit.classes
+                if rows[members[0]].ready and in_service(rows[members[0]]) is not rows[members[0]]
+                for node in members
+            )
         ]
         """Nodes that an administrator drained or cordoned, and what each would be without that."""
-        policy, rows = placer.columns.policy, placer.columns.queues.rows
+        policy, queues = placer.columns.policy, placer.columns.queues.rows
         self.has_protection = bool(
             policy.default_preempt_min_runtime_s
             or policy.default_reclaim_min_runtime_s
-            or any(row.preempt_min_runtime_s or row.reclaim_min_runtime_s for row in rows)
+            or any(row.preempt_min_runtime_s or row.reclaim_min_runtime_s for row in queues)
         )
 
-    def why(self, group: int, promised: Sequence[int]) -> Finding:
-        """Groups that ask for the same in the same queue wait for the same reason."""
-        kind = None if promised else self._kind(group)
-        if kind is None:
+    def why(self, group: int, promised: Sequence[int], kind: Hashable) -> Finding:
+        """Groups of one class wait for the same reason, unless they have no queue, which is theirs alone."""
+        if promised or self.placer.columns.queue_of[group] == NOWHERE:
             return _Diagnosis(self, group).finding(promised)
-        if kind not in self._known:
-            self._known[kind] = _Diagnosis(self, group).finding(promised)
-        return self._known[kind]
-
-    def _kind(self, group: int) -> Hashable | None:
-        columns = self.placer.columns
-        number = columns.sets_of[group][0]
-        pods = columns.sets.pods[number]
-        if columns.sets.waiting[number] != len(pods) or columns.queue_of[group] == NOWHERE:
-            return None
-        kind = equivalence.equivalence_class(self.placer, group, pods)
-        return None if kind is None else (kind, columns.sets.minimum[number])
+        known = self._known.get(kind)
+        if known is None:
+            known = self._known[kind] = _Diagnosis(self, group).finding(promised)
+        return known
 
     def free(self, nodes: Sequence[int], key: Hashable, one_device: bool) -> FreeBlocks:
         """What is free on some nodes, and the largest block of it on one node or one device."""
@@ -250,7 +250,7 @@ class _Diagnosis:
                 continue
             if topology is None or constraint.required not in topology.levels:
                 return NoDomainFits(constraint.topology, constraint.required, len(mine), 0, "")
-            tree = DomainTree(self.columns, topology, range(len(self.columns.nodes.rows)), mine)
+            tree = DomainTree(self.trial, topology, range(len(self.columns.nodes.rows)), mine)
             domains = tree.in_order(topology.levels.index(constraint.required) + 1)
             if not any(tree.fits(domain) for domain in domains):
                 best = max(domains, key=tree.copies, default=())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from fairpool.scheduler.chunk import evictable_unit
 from fairpool.scheduler.columns import NOWHERE
@@ -97,7 +97,7 @@ class VictimWalk:
         """Count pods as taken, and put the group back if it has more."""
         queue = self.columns.queue_of[group]
         if group in self.gone:
-            heappop(self._again[queue])
+            self._take_off(queue, group)
         else:
             self._cursors[queue].advance()
         gone = self.gone.setdefault(group, set())
@@ -110,14 +110,14 @@ class VictimWalk:
             self._heads.pop(level, None)
             self._precedences.pop(level, None)
 
-    def take_more(self, group: int, pods: Iterable[int]) -> None:
-        """Count more pods of a group that has just given as taken."""
-        queue = self.columns.queue_of[group]
-        if evictable_unit(self.trial, group, self.gone[group]):
-            self.take(group, pods)
+    def _take_off(self, queue: int, group: int) -> None:
+        """A group that has given before: mostly the one whose turn it is."""
+        again = self._again[queue]
+        if again[0][-1] != -group:
+            again[:] = [key for key in again if key[-1] != -group]
+            heapify(again)
         else:
-            self.gone[group].update(pods)
-        self._heads.pop(queue, None)
+            heappop(again)
 
     def _held(self, pods: Iterable[int]) -> Vector:
         held = NONE
@@ -199,6 +199,8 @@ class VictimUnits:
 
     def __init__(self, walk: VictimWalk) -> None:
         self.walk = walk
+        self.is_as_walked = True
+        """What was taken before has not changed the order."""
         self._units: list[tuple[int, list[int]]] = []
 
     def unit(self, place: int) -> tuple[int, list[int]] | None:
@@ -213,6 +215,6 @@ class VictimUnits:
 
     def taken_before(self, group: int, pods: list[int]) -> None:
         """The rest of what a group has already lost is not offered again."""
-        gone = self.walk.gone[group]
-        if len(gone) < len(pods):
-            self.walk.take_more(group, pods)
+        if len(self.walk.gone[group]) < len(pods):
+            self.is_as_walked = False
+            self.walk.take(group, pods)

@@ -6,7 +6,7 @@ best group. Heads and precedences are kept until something they were computed fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from fairpool.scheduler.chunk import chunk_need, next_chunk
@@ -14,16 +14,17 @@ from fairpool.scheduler.columns import NOWHERE
 from fairpool.scheduler.group_index import Cursor, GroupIndex
 from fairpool.scheduler.order import GroupKey, Precedence, compare_precedence, group_key, queue_precedence
 from fairpool.scheduler.queues import NONE, QueueTable, Vector
+from fairpool.scheduler.sibling_ranking import ABSENT, SIBLINGS_MIN, SiblingRanking, ties
 from fairpool.scheduler.trial import Trial
-
-ABSENT = -1
 
 
 class Walk:
     """Waiting groups by leaf queue, popped in the order in which they are served."""
 
-    def __init__(self, trial: Trial, groups: Iterable[int]) -> None:
+    def __init__(self, trial: Trial, groups: Iterable[int], classes: Mapping[int, Hashable] | None = None) -> None:
         self.trial = trial
+        self.classes = classes
+        """Groups of one class ask for the same; None: that is not known."""
         self.columns = trial.columns
         self.queues = trial.columns.queues
         self.keys: dict[int, GroupKey] = {}
@@ -32,8 +33,11 @@ class Walk:
         self._head_of: list[int] = [ABSENT] * count
         self._head_version: list[int] = [ABSENT] * count
         """Version of the queue for which its head was found; ABSENT: look again."""
-        self._precedence_of: list[tuple[int, Vector, Precedence] | None] = [None] * count
-        self._needs: dict[int, Vector] = {}
+        self._precedence_of: list[tuple[int, dict[Vector, Precedence]]] = [(ABSENT, {})] * count
+        """Version of a queue, and its precedence by what its head asks for."""
+        self._needs: dict[Hashable, Vector] = {}
+        self._rankings: dict[int, SiblingRanking | None] = {}
+        """By parent, where there are many siblings; None: they cannot be ranked."""
         self._read = len(trial.touched)
         self._fill(groups)
 
@@ -57,14 +61,14 @@ class Walk:
             return
         key = group_key(self.columns, group)
         self.keys[group] = key
-        self._needs.pop(group, None)
+        self._needs.pop(group if self.classes is None else self.classes[group], None)
         heappush(self.heaps.setdefault(queue, []), key)
         self._forget_heads(queue)
 
     def pop(self) -> int | None:
         """Take the group whose turn it is off the list."""
         self._follow_moves()
-        queue = self._best(self.below(ABSENT))
+        queue = self._best(ABSENT)
         if queue == ABSENT:
             return None
         group = self._head_of[queue]
@@ -72,14 +76,13 @@ class Walk:
         self._forget_heads(self.columns.queue_of[group])
         return group
 
-    def pass_over(self, group: int, are_alike: Callable[[int, int], bool]) -> None:
-        """Take those off the list that come right after a group in its queue and are like it.
+    def pass_over(self, group: int, classes: Mapping[int, Hashable]) -> None:
+        """Take those off the list that come right after a group in its queue and are of its class.
 
         If its turn changed nothing, they would have the very next turns, and change nothing either.
         """
-        leaf = self.columns.queue_of[group]
-        need = self.need(group)
-        while (other := self.first(leaf)) != ABSENT and self.need(other) == need and are_alike(group, other):
+        leaf, kind = self.columns.queue_of[group], classes[group]
+        while (other := self.first(leaf)) != ABSENT and classes[other] == kind:
             del self.keys[other]
         self._forget_heads(leaf)
 
@@ -107,6 +110,15 @@ class Walk:
     def _forget_heads(self, queue: int) -> None:
         for level in self.queues.path[queue]:
             self._head_version[level] = ABSENT
+        if self._rankings:
+            self._note_change(queue)
+
+    def _note_change(self, queue: int) -> None:
+        """The siblings on the path of a leaf queue are ranked again when they are next compared."""
+        for level in self.queues.path[queue]:
+            ranking = self._rankings.get(self.queues.parent[level])
+            if ranking is not None:
+                ranking.changed.add(level)
 
     def _follow_moves(self) -> None:
         touched = self.trial.touched
@@ -115,14 +127,23 @@ class Walk:
         for group in dict.fromkeys(touched[self._read :]):
             if group in self.keys:
                 self.push(group)
+            elif self._rankings and self.columns.queue_of[group] != NOWHERE:
+                self._note_change(self.columns.queue_of[group])
         self._read = len(touched)
 
     def below(self, queue: int) -> list[int]:
         """The queues that take turns below a queue, or at the top (ABSENT)."""
         return self.queues.roots if queue == ABSENT else self.queues.children[queue]
 
-    def _best(self, siblings: list[int]) -> int:
-        """The best queue among siblings that have a group; ABSENT if none has."""
+    def _best(self, parent: int) -> int:
+        """The best queue below another that has a group; ABSENT if none has."""
+        siblings = self.below(parent)
+        if len(siblings) >= SIBLINGS_MIN:
+            if parent not in self._rankings:
+                self._rankings[parent] = self._ranking(siblings)
+            ranking = self._rankings[parent]
+            if ranking is not None:
+                return ranking.best(lambda queue: self._head(queue) != ABSENT)
         best = ABSENT
         for queue in siblings:
             if self._head(queue) == ABSENT:
@@ -131,12 +152,18 @@ class Walk:
                 best = queue
         return best
 
+    def _ranking(self, siblings: Sequence[int]) -> SiblingRanking | None:
+        place = ties(self.queues, self.columns.policy, siblings)
+        if place is None:
+            return None
+        return SiblingRanking(siblings, place, self._precedence if self.columns.policy.fair_order else lambda _: None)
+
     def _head(self, queue: int) -> int:
         """The group at the head of a queue."""
         if self._head_version[queue] == self.queues.version[queue]:
             return self._head_of[queue]
         if self.queues.children[queue]:
-            best = self._best(self.below(queue))
+            best = self._best(queue)
             head = ABSENT if best == ABSENT else self._head_of[best]
         else:
             head = self.first(queue)
@@ -160,20 +187,21 @@ class Walk:
 
     def _precedence(self, queue: int) -> Precedence:
         need = self.need(self._head_of[queue])
-        known = self._precedence_of[queue]
-        version = self.queues.version[queue]
-        if known is not None and known[0] == version and known[1] == need:
-            return known[2]
-        precedence = queue_precedence(self.queues, self.columns.policy, queue, need, NONE)
-        self._precedence_of[queue] = (version, need, precedence)
+        version, known = self._precedence_of[queue]
+        if version != self.queues.version[queue]:
+            known = {}
+            self._precedence_of[queue] = (self.queues.version[queue], known)
+        precedence = known.get(need)
+        if precedence is None:
+            precedence = known[need] = queue_precedence(self.queues, self.columns.policy, queue, need, NONE)
         return precedence
 
     def need(self, group: int) -> Vector:
         """What the next chunk of a group asks for."""
-        need = self._needs.get(group)
+        kind = group if self.classes is None else self.classes[group]
+        need = self._needs.get(kind)
         if need is None:
-            need = chunk_need(self.columns, next_chunk(self.trial, group, evicted_too=True))
-            self._needs[group] = need
+            need = self._needs[kind] = chunk_need(self.columns, next_chunk(self.trial, group, evicted_too=True))
         return need
 
 
@@ -190,6 +218,8 @@ class SimulatedWalk(Walk):
         self._asked = asked
         super().__init__(trial, actors)
         self._actors = set(self.keys)
+        self.passed: set[int] = set()
+        """Leaf queues in which others have had turns."""
         self._below = turns_that_matter(self.queues, {trial.columns.queue_of[actor] for actor in self._actors})
 
     def below(self, queue: int) -> list[int]:
@@ -199,7 +229,7 @@ class SimulatedWalk(Walk):
         """The next actor."""
         while self.keys:
             self._follow_moves()
-            group = self._head_of[self._best(self.below(ABSENT))]
+            group = self._head_of[self._best(ABSENT)]
             leaf = self.columns.queue_of[group]
             if group in self.keys:
                 del self.keys[group]
@@ -212,6 +242,7 @@ class SimulatedWalk(Walk):
         """The turns of all that ask for the same as the one at the head: nothing changes in between."""
         ends = self._waiting.run_ends(leaf, self.need)
         self._cursors[leaf].skip_run(ends, self._first_actor(leaf))
+        self.passed.add(leaf)
         self._forget_heads(leaf)
 
     def first(self, leaf: int) -> int:

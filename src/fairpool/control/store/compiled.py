@@ -41,6 +41,10 @@ class Compiled:
         make = self._makers.get(dialect.name) or self._maker(dialect)
         return [make(row) for row in self._fetched(connection, values)]
 
+    def tuples(self, connection: Connection, values: Mapping[str, Any] = NOTHING) -> Sequence[Sequence[Any]]:
+        """Every row as the driver returns it; no column may be a boolean: not every driver has them."""
+        return self._fetched(connection, values)
+
     def one(self, connection: Connection, values: Mapping[str, Any] = NOTHING) -> Any:
         """The first row; None: there is none."""
         found = self.rows(connection, values)
