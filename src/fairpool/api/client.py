@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fairpool.api import audit as audit_wire
     from fairpool.api import nodes as nodes_wire
     from fairpool.api import workloads as work
-    from fairpool.api.shell import Shell
+    from fairpool.api.shell_client import Shell
     from fairpool.api.wire import Request
 
     Json = Mapping[str, Any]
@@ -287,7 +287,7 @@ class Client(Calls):
     @contextmanager
     def _frames(self, path: str, params: Sequence[tuple[str, Any]]) -> Iterator[Shell]:
         from fairpool.api.network import UpgradeRefused  # takes 100 ms, and not every command has a shell
-        from fairpool.api.shell import MESSAGE_MAX, Shell
+        from fairpool.api.shell_client import MESSAGE_MAX, Shell
 
         try:
             with self._http.websocket(path, params=params, headers=self._headers(), message_max=MESSAGE_MAX) as socket:

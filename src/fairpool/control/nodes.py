@@ -16,7 +16,7 @@ from fairpool.api.wire import Count
 from fairpool.control.clusters import known_cluster
 from fairpool.control.items import pod_name
 from fairpool.control.moments import iso, iso_or_none
-from fairpool.control.organization import add_pool, declare_overrides
+from fairpool.control.organization import add_pool, changed_pool, declare_overrides
 from fairpool.control.paging import (
     Field,
     FilterBy,
@@ -59,6 +59,7 @@ NODE_FIELDS: Mapping[str, Field[wire.NodeAnswer]] = {
     "status": text(lambda each: each.status),
     "nodePool": text(lambda each: each.node_pool),
     "clusterUuid": text(lambda each: each.cluster_uuid),
+    "clusterId": text(lambda each: each.cluster_uuid),
     "gpuType": text(lambda each: each.gpu_info.gpu_type),
     "gpuCount": number(lambda each: each.gpu_info.gpu_count),
     "allocatedGPU": gpus(lambda each: each.gpu_info.allocated),
@@ -198,7 +199,7 @@ async def _change_pool(request: Request, plane: Plane, caller: Caller, pool_id: 
         row = _known_pool(connection, pool_id)
         check_match(request, row.revision)
         before = wire.NodePoolRequest.model_validate_json(row.document)
-        after = wire.NodePoolRequest.model_validate(before.model_dump() | said)
+        after = changed_pool(connection, before, wire.NodePoolRequest.model_validate(before.model_dump() | said))
         labels = (after.label_key, after.label_value)
         if pool_id == DEFAULT_POOL and labels != (before.label_key, before.label_value):
             what = "the default node pool has no label: it holds the nodes that are in no other pool"
@@ -279,7 +280,8 @@ def _pool(connection: Connection, row: Any) -> wire.NodePoolAnswer:
 
 def _pool_of(row: Any, there: list[wire.NodeAnswer]) -> wire.NodePoolAnswer:
     body = wire.NodePoolRequest.model_validate_json(row.document)
-    members = [each.name for each in there if each.node_pool == row.name]
+    mine = [each for each in there if body.cluster_id in (None, each.cluster_uuid)]
+    members = [each.name for each in mine if each.node_pool == row.name]
     is_default = row.name == DEFAULT_POOL
     return wire.NodePoolAnswer(
         id=row.name,

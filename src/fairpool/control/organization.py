@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from fairpool.api import nodes as nodes_wire
 from fairpool.api import organization as wire
@@ -33,6 +33,14 @@ NO_BOUND = 1 << 60
 """In the place of what a node was not reported to have: so much that nothing is refused for it."""
 
 
+def declared_only_for(connection: Connection, cluster: str) -> list[str]:
+    """Node pools and departments that were created for this cluster alone."""
+    pools = [each.name for each in _pools_in(connection, cluster) if each.cluster_id == cluster]
+    bodies = [_department_body(row.document) for row in store.all_departments(connection)]
+    departments = [each.name for each in bodies if each.cluster_id == cluster]
+    return [*(f"node pool {name}" for name in pools), *(f"department {name}" for name in departments)]
+
+
 def cluster_of(connection: Connection, asked: str | None) -> str:
     """The cluster that was named, by id or name; without a name, the only one there is."""
     if asked:
@@ -55,8 +63,23 @@ def _names(clusters: Iterable[Any]) -> str:
     return ", ".join(sorted(row.name for row in clusters))
 
 
-def pool_names(connection: Connection) -> frozenset[str]:
-    return frozenset(store.pool_names(connection))
+def pool_names(connection: Connection, cluster: str | None = None) -> frozenset[str]:
+    """The names of all node pools, or of those that a cluster has."""
+    if cluster is None:
+        return frozenset(store.pool_names(connection))
+    return frozenset(each.name for each in _pools_in(connection, cluster))
+
+
+def _pools_in(connection: Connection, cluster: str) -> list[nodes_wire.NodePoolRequest]:
+    """The node pools of a cluster: its own, and those of all clusters."""
+    pools = [nodes_wire.NodePoolRequest.model_validate_json(row.document) for row in store.all_node_pools(connection)]
+    return [each for each in pools if each.cluster_id in (None, cluster)]
+
+
+def _departments_in(connection: Connection, cluster: str) -> list[declared.DeclaredDepartment]:
+    """The departments of a cluster: its own, and those of all clusters."""
+    rows = store.all_departments(connection)
+    return [department_unit(row) for row in rows if _department_body(row.document).cluster_id in (None, cluster)]
 
 
 def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organization:
@@ -64,8 +87,8 @@ def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organ
     overrides = {row.node: row.document for row in store.node_overrides(connection) if row.cluster == cluster}
     return declared.organization(
         [project_unit(row) for row in store.all_projects(connection) if row.cluster == cluster],
-        [department_unit(row) for row in store.all_departments(connection)],
-        [nodes_wire.NodePoolRequest.model_validate_json(row.document) for row in store.all_node_pools(connection)],
+        _departments_in(connection, cluster),
+        _pools_in(connection, cluster),
         {node: nodes_wire.NodeOverridesRequest.model_validate_json(document) for node, document in overrides.items()},
         use_departments=bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS)),
         graces=preferences.graces(plane.settings, connection),
@@ -100,7 +123,7 @@ def pool_view(plane: Plane, connection: Connection, project: Any, nodes: Reporte
 
 
 def _owners(plane: Plane, connection: Connection, project: Any, pool: str) -> tuple[Queue, ...]:
-    departments = [department_unit(row) for row in store.all_departments(connection)]
+    departments = _departments_in(connection, project.cluster)
     used = bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS))
     above = None
     siblings: list[declared.DeclaredProject] = []
@@ -237,13 +260,17 @@ def add_department(plane: Plane, connection: Connection, body: wire.DepartmentRe
     if store.department(connection, body.name) is not None:
         what = f"department {body.name} already exists"
         raise refused(409, "department.exists", what, "choose another name", "name")
-    check_resources(connection, body.resources)
+    body = _in_known_cluster(connection, body)
+    check_resources(connection, body)
     return _add(plane, connection, "department", departments_table, body, now)
 
 
 def change_department(plane: Plane, connection: Connection, body: wire.DepartmentRequest) -> int:
     """Declare other values for a department; its new revision."""
-    check_resources(connection, body.resources)
+    before = _department_body(store.department(connection, body.name).document)
+    _check_cluster_stays(connection, body, before.cluster_id, "department")
+    body = body.model_copy(update={"cluster_id": before.cluster_id})
+    check_resources(connection, body)
     now = plane.now()
     revision = changed(plane, connection, "department", body.name, "updated", now)
     document = body.model_dump_json(by_alias=True)
@@ -259,8 +286,8 @@ def add_project(plane: Plane, connection: Connection, body: wire.ProjectRequest,
         if before.phase == "Deleting":
             what = f"project {body.name} is still being deleted"
         raise refused(409, "project.exists", what, "choose another name, or wait until it is gone", "name")
-    _check_project(connection, body)
     cluster = cluster_of(connection, body.cluster_id)
+    _check_project(connection, body, cluster)
     claim_store.forget(connection, body.name)
     now = plane.now()
     columns = {"department": body.parent_id, "cluster": cluster, "phase": "Ready", "created_by": by}
@@ -269,7 +296,8 @@ def add_project(plane: Plane, connection: Connection, body: wire.ProjectRequest,
 
 def change_project(plane: Plane, connection: Connection, row: Any, body: wire.ProjectRequest) -> int:
     """Declare other values for a project; its new revision."""
-    _check_project(connection, body)
+    _check_cluster_stays(connection, body, row.cluster, "project")
+    _check_project(connection, body, row.cluster)
     now = plane.now()
     revision = changed(plane, connection, "project", row.name, "updated", now)
     values = {"document": body.model_dump_json(by_alias=True), "department": body.parent_id, "revision": revision}
@@ -284,7 +312,36 @@ def add_pool(plane: Plane, connection: Connection, body: nodes_wire.NodePoolRequ
     if store.node_pool(connection, body.name) is not None:
         what = f"node pool {body.name} already exists"
         raise refused(409, "pool.exists", what, "choose another name", "name")
-    return _add(plane, connection, "node-pool", node_pools, body, plane.now())
+    return _add(plane, connection, "node-pool", node_pools, _in_known_cluster(connection, body), plane.now())
+
+
+def changed_pool(
+    connection: Connection, before: nodes_wire.NodePoolRequest, body: nodes_wire.NodePoolRequest
+) -> nodes_wire.NodePoolRequest:
+    """Other values for a node pool, as they are stored."""
+    _check_cluster_stays(connection, body, before.cluster_id, "node pool")
+    return body.model_copy(update={"cluster_id": before.cluster_id})
+
+
+InCluster = TypeVar("InCluster", wire.DepartmentRequest, nodes_wire.NodePoolRequest)
+
+
+def _in_known_cluster(connection: Connection, body: InCluster) -> InCluster:
+    """The same with the id of its cluster, which may be given by name; None: it is in all clusters."""
+    cluster = cluster_of(connection, body.cluster_id) if body.cluster_id else None
+    return body.model_copy(update={"cluster_id": cluster})
+
+
+def _check_cluster_stays(
+    connection: Connection,
+    body: wire.ProjectRequest | wire.DepartmentRequest | nodes_wire.NodePoolRequest,
+    cluster: str | None,
+    noun: str,
+) -> None:
+    """Refuse another cluster than it was created for; none said means that it stays."""
+    if body.cluster_id and cluster_of(connection, body.cluster_id) != cluster:
+        what = f"{noun} {body.name} cannot move to another cluster"
+        raise refused(409, "cluster.fixed", what, f"create another {noun} there", "clusterId")
 
 
 def declare_overrides(
@@ -312,13 +369,17 @@ def _add(
     return revision
 
 
-def _check_project(connection: Connection, body: wire.ProjectRequest) -> None:
+def _check_project(connection: Connection, body: wire.ProjectRequest, cluster: str) -> None:
     """Everything that is wrong with a project, at once."""
-    pools = pool_names(connection)
+    pools = pool_names(connection, cluster)
     problems = declared.resource_problems(body.resources, pools)
-    if store.department(connection, body.parent_id) is None:
+    parent = store.department(connection, body.parent_id)
+    if parent is None:
         what, fix = f"there is no department {body.parent_id}", "create it first, or use default"
         problems.append(ProblemItem(code="department.unknown", what=what, fix=fix, field="parentId"))
+    elif _department_body(parent.document).cluster_id not in (None, cluster):
+        what, fix = f"department {body.parent_id} is in another cluster", "use a department of the project's cluster"
+        problems.append(ProblemItem(code="department.elsewhere", what=what, fix=fix, field="parentId"))
     for name in body.default_node_pools:
         if name not in pools:
             fix = f"use one of {', '.join(sorted(pools))}"
@@ -332,9 +393,9 @@ def _check_project(connection: Connection, body: wire.ProjectRequest) -> None:
         raise Refused(422, problems)
 
 
-def check_resources(connection: Connection, resources: list[wire.DepartmentResources]) -> None:
+def check_resources(connection: Connection, body: wire.DepartmentRequest) -> None:
     """Refuse quotas that cannot be."""
-    problems = declared.resource_problems(resources, pool_names(connection))
+    problems = declared.resource_problems(body.resources, pool_names(connection, body.cluster_id))
     if problems:
         raise Refused(422, problems)
 

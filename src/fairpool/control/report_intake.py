@@ -24,7 +24,7 @@ from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.version_skew import is_withheld
 from fairpool.control.workload_documents import report_of
-from fairpool.model.ids import Instant, Token
+from fairpool.model.ids import Instant, Token, place_of
 from fairpool.model.lifecycle import PodPhase
 
 SLICE_S: Final = 0.003
@@ -151,6 +151,8 @@ class ReportIntake:
         at = self._report.at
         known = workload_store.known_pods(connection, row.id)
         for pod in each.pods:
+            if place_of(each.id, pod.id) is None:  # it would be another workload's pod
+                continue
             before = known.get(pod.id)
             same_phase = before is not None and before.phase == pod.phase.value
             if same_phase and pod.phase is PodPhase.ENDED and is_better_known(connection, pod.id, pod.node):

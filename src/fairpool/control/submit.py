@@ -240,7 +240,7 @@ def _context(
     named = {said.partition(":")[0] for said in body.spec.after}
     context = admission.AdmissionContext(
         project=declared,
-        pools=pool_names(connection) if are_pools_named else frozenset(),
+        pools=pool_names(connection, project.cluster) if are_pools_named else frozenset(),
         images=nodes.images,
         claims=claim_store.names(connection, project.name) if body.spec.storage.pvc else frozenset(),
         work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 
 from fairpool.model.ids import SECOND_MS
 from fairpool.scheduler import gate
@@ -27,10 +28,12 @@ def allocate(placer: Placer) -> None:
         _honour_promises(placer)
     groups = waiting_groups(placer, Pass.ALLOCATE)
     classes = waiting_classes(placer)
-    if none_gains(placer, groups, classes, lambda group: place_next(placer, group)):
+    turn = partial(place_next, placer)
+    if none_gains(placer, groups, classes, turn):
         return
     walk = Walk(trial, groups, classes)
-    serve_batches(placer, walk, classes)
+    if serve_batches(placer, walk, classes) and none_gains(placer, list(walk.keys), classes, turn):
+        return
     hopeless: set[Hashable] = set()
     while (group := walk.pop()) is not None:
         if classes[group] in hopeless or (columns.policy.recheck_readiness and not is_ready(columns, group)):

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Row
 
 from fairpool.api.clusters import EventReport, NameRange, QueueReport
 from fairpool.control.store.compiled import Compiled, CompiledIn, bounds
-from fairpool.control.store.tables import clusters, events, nodes, pods, queue_reports
+from fairpool.control.store.tables import clusters, events, nodes, pods, queue_reports, workloads
 from fairpool.model.ids import Instant, PoolName, QueueId
 
 _EVENT_NUMBERS = Compiled(
@@ -22,6 +22,7 @@ _EVENT_NUMBERS = Compiled(
     )
 )
 _ADD_EVENT = Compiled(insert(events))
+_OWNERS = CompiledIn(lambda ids: select(workloads.c.id, workloads.c.cluster).where(workloads.c.id.in_(ids)))
 _INCARNATIONS = CompiledIn(
     lambda ids: (
         select(pods.c.workload, pods.c.pod_index, func.max(pods.c.incarnation).label("highest"))
@@ -141,13 +142,16 @@ def queues(connection: Connection) -> list[QueueReport]:
 
 
 def add_events(connection: Connection, cluster_id: str, lines: Iterable[EventReport]) -> list[EventReport]:
-    """Take in lines that are not here yet; a line has a number, and comes in once."""
+    """Take in lines that are not here yet; a line has a number, and comes in once. No cluster adds to the history of
+    another's workloads."""
     ordered = sorted(lines, key=lambda line: line.number)
     if not ordered:
         return []
     bounds = {"cluster": cluster_id, "low": ordered[0].number, "high": ordered[-1].number}
     known = set(_EVENT_NUMBERS.column(connection, bounds))
     fresh = [line for line in {line.number: line for line in ordered}.values() if line.number not in known]
+    owners = {row.id: row.cluster for row in _OWNERS.rows(connection, list({line.workload for line in fresh}))}
+    fresh = [line for line in fresh if owners.get(line.workload, cluster_id) == cluster_id]
     if fresh:
         rows = [
             {

@@ -21,6 +21,7 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    true,
     update,
 )
 from sqlalchemy.engine import Row
@@ -36,8 +37,14 @@ _ONE = Compiled(select(workloads).where(workloads.c.id == bindparam("id")))
 _SOME = CompiledIn(lambda ids: select(workloads).where(workloads.c.id.in_(ids)))
 _KEY = (workloads.c.id, workloads.c.revision, workloads.c.report_revision)
 _KEYS = CompiledIn(lambda ids: select(*_KEY, workloads.c.project).where(workloads.c.id.in_(ids)))
+_CLUSTERS = CompiledIn(lambda ids: select(workloads.c.id, workloads.c.cluster).where(workloads.c.id.in_(ids)))
 _DECLARED = Compiled(
     select(workloads)
+    .where(workloads.c.cluster == bindparam("of"), workloads.c.deleted_at.is_(None))
+    .order_by(workloads.c.created_at, workloads.c.id)
+)
+_DECLARED_IDS = Compiled(
+    select(workloads.c.id)
     .where(workloads.c.cluster == bindparam("of"), workloads.c.deleted_at.is_(None))
     .order_by(workloads.c.created_at, workloads.c.id)
 )
@@ -160,6 +167,16 @@ def declared(connection: Connection, cluster: str) -> list[Any]:
     return _DECLARED.rows(connection, {"of": cluster})
 
 
+def declared_ids(connection: Connection, cluster: str) -> list[str]:
+    """The ids of the same."""
+    return _DECLARED_IDS.column(connection, {"of": cluster})
+
+
+def of_other_clusters(connection: Connection, ids: Sequence[str], cluster: str) -> set[str]:
+    """Those of these that another cluster runs or ran."""
+    return {row.id for row in _CLUSTERS.rows(connection, ids) if row.cluster != cluster}
+
+
 def count_in_cluster(connection: Connection, cluster: str) -> int:
     """Workloads of which something may be left there."""
     query = select(func.count()).where(workloads.c.cluster == cluster, workloads.c.deleted_at.is_(None))
@@ -222,12 +239,16 @@ RUNS = ("Running", "Degraded", "Initializing")
 WAITS = ("Creating", "Pending")
 
 
-def busy(connection: Connection) -> list[Row[Any]]:
+def busy(connection: Connection, cluster: str | None = None) -> list[Row[Any]]:
     """Key, project and department of everything that runs, starts or holds a GPU, by project and name."""
     is_busy = or_(workloads.c.phase.in_(RUNS), workloads.c.allocated_gpus_milli > 0)
     query = select(*_KEY, workloads.c.project, workloads.c.department)
-    query = query.where(workloads.c.deleted_at.is_(None), is_busy)
+    query = query.where(workloads.c.deleted_at.is_(None), is_busy, _in(cluster))
     return list(connection.execute(query.order_by(workloads.c.project, workloads.c.name, workloads.c.id)))
+
+
+def _in(cluster: str | None) -> ColumnElement[bool]:
+    return true() if cluster is None else workloads.c.cluster == cluster
 
 
 def urls_of_others(connection: Connection, row: Any) -> list[str]:
@@ -236,11 +257,14 @@ def urls_of_others(connection: Connection, row: Any) -> list[str]:
     return list(connection.execute(query.where(workloads.c.id != row.id)).scalars())
 
 
-def waiting(connection: Connection) -> list[Row[Any]]:
+def waiting(connection: Connection, cluster: str | None = None) -> list[Row[Any]]:
     """Project, department, and how many workloads wait there without holding anything."""
     columns = (workloads.c.project, workloads.c.department)
     query = select(*columns, func.count().label("number")).where(
-        workloads.c.deleted_at.is_(None), workloads.c.phase.in_(WAITS), workloads.c.allocated_gpus_milli == 0
+        workloads.c.deleted_at.is_(None),
+        workloads.c.phase.in_(WAITS),
+        workloads.c.allocated_gpus_milli == 0,
+        _in(cluster),
     )
     return list(connection.execute(query.group_by(*columns).order_by(*columns)))
 
