@@ -1,7 +1,7 @@
 """One list of the trace and one seed, in a process of its own: `python -m bench._allocation JSON`, see `alloc.py`.
 
-Pods arrive one after the other and never leave; a pod that fits nowhere is dropped. The clock is on while somebody
-decides. Where pods went is judged afterwards, outside the clock, by a cluster that shares no code with the scheduler.
+Pods arrive one after the other and never leave; a pod that fits nowhere is dropped. The clock is on while a plan is
+decided. Where pods went is judged afterwards, outside the clock, by a cluster that shares no code with the scheduler.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Point:
 
 @dataclass(slots=True)
 class Decided:
-    """Where everybody went, in the order of arrival; None: nowhere."""
+    """Where every pod went, in the order of arrival; None: nowhere."""
 
     places: list[Place | None]
     wall_s: float

@@ -81,7 +81,7 @@ class After:
         return Counter(pod.group for pod in self.in_place.values())
 
     def loads(self) -> dict[NodeName, Load]:
-        """What is in use once everybody who must leave has left and everybody promised has come."""
+        """What is in use once all evicted pods have left and all promised pods have come."""
         loads: dict[NodeName, Load] = defaultdict(Load)
         given = {each.pod: each for each in self.given}
         for pod in self.in_place.values():
@@ -126,7 +126,7 @@ def _wrong_decisions(after: After) -> Iterable[str]:
 
 
 def _loads_now(after: After) -> dict[NodeName, Load]:
-    """What is in use at once: all that runs, whoever must leave included, and what is bound."""
+    """What is in use at once: all that runs, pods that must leave included, and what is bound."""
     loads: dict[NodeName, Load] = defaultdict(Load)
     for pod in after.snapshot.pods:
         if pod.phase in HOLDS_DEVICES and pod.node is not None:
@@ -195,7 +195,7 @@ def _silent(after: After) -> Iterable[str]:
 
 
 def idle_but_wanted(after: After) -> list[str]:
-    """Jobs left waiting although free devices would hold them, in a plan that makes nobody leave."""
+    """Jobs left waiting although free devices would hold them, in a plan without evictions."""
     rows = {node.name: [WHOLE_GPU_MILLI] * node.gpus for node in after.snapshot.nodes}
     for name, load in after.loads().items():
         for device, milli in load.devices.items():

@@ -71,13 +71,13 @@ def _fill_mixed(size: int) -> Snapshot:
 
 
 def _all_bound(after: After) -> list[str]:
-    """Everybody starts at once, and nobody is disturbed."""
+    """All jobs start at once, and no pod is disturbed."""
     pending = sum(pod.phase is PodPhase.WAITING for pod in after.snapshot.pods)
     return _expect(after, bound=pending, promised=0, evicted=0)
 
 
 def _nothing_idle(after: After) -> list[str]:
-    """Jobs may wait for lack of room, but not beside room that would hold them, and nobody waits for who never ran."""
+    """Jobs wait only for lack of room, and none waits for a job that never ran."""
     return [*_expect(after, promised=0, evicted=0), *idle_but_wanted(after)]
 
 
@@ -178,11 +178,13 @@ def _taken_exactly(after: After) -> list[str]:
 
 
 def _tried_in_vain(after: After) -> list[str]:
-    """Nothing happens, and the gang is told that it may reclaim but nobody holds too much."""
+    """Nothing happens, and the verdict of the gang is that it may reclaim but no queue holds too much."""
     verdict = after.plan.verdicts.get(after.snapshot.groups[-1].id)
     why = verdict.why if verdict else None
-    told = isinstance(why, NotItsTurn) and why.may_reclaim
-    return _expect(after, bound=0, promised=0, evicted=0) + ([] if told else [f"the gang was told {why}"])
+    as_expected = isinstance(why, NotItsTurn) and why.may_reclaim
+    return _expect(after, bound=0, promised=0, evicted=0) + (
+        [] if as_expected else [f"the verdict of the gang is {why}"]
+    )
 
 
 # ---- moving
@@ -222,7 +224,7 @@ def _moves(after: After) -> Mapping[str, float]:
 def _pending(size: int) -> Snapshot:
     """Two jobs a node that cannot run, and a few that can, behind them.
 
-    Jobs of 8 GPUs fill the nodes, but on a few nodes a job of 7 leaves one GPU free. Everybody is within quota, and
+    Jobs of 8 GPUs fill the nodes, but on a few nodes a job of 7 leaves one GPU free. Every queue is within quota, and
     what waits asks for two GPUs or more, or for a label that no node has: neither taking nor moving helps.
     """
     quotas = Counter(QUEUES[number % 4] for number in range(size) for _ in range(GPUS_PER_NODE))
@@ -269,7 +271,7 @@ def _churn(size: int) -> Snapshot:
 
 
 def _undisturbed(after: After) -> list[str]:
-    """Nobody waits beside room, unless places are being cleared."""
+    """No job waits beside room, unless places are being cleared."""
     return [] if after.plan.evictions or after.plan.promises else idle_but_wanted(after)
 
 

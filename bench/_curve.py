@@ -30,7 +30,7 @@ SAY_S = 2.0
 
 LEVELS_GPU_H = (2, 16, 128)
 STILL = Policy(max_moved_groups=0)
-"""Nobody is moved to make room, which makes plans cheaper."""
+"""No pod is moved to make room, which makes plans cheaper."""
 NO_RECLAIM = Policy(passes=(Pass.ALLOCATE, Pass.PREEMPT, Pass.STALE))
 
 
@@ -54,15 +54,15 @@ def _guard(seconds: int) -> Policy:
 
 
 CASES = (
-    Case("strict", "what is owed is taken back at once; nobody is moved", _turned()),
+    Case("strict", "what is owed is taken back at once; no pod is moved", _turned()),
     Case("strict-restart-0", "starting again costs nothing", _turned(restart_s=0)),
     Case("strict-restart-30m", "starting again costs half an hour", _turned(restart_s=1800)),
     Case("strict-moves", "and groups are moved to make room: the product as it is"),
-    Case("guard-4h", "nobody is taken from in the first 4 hours", _turned(policy=_guard(4 * HOUR_S))),
+    Case("guard-4h", "no pod is evicted in its first 4 hours", _turned(policy=_guard(4 * HOUR_S))),
     Case("guard-1d", "nor in the first day", _turned(policy=_guard(DAY_S))),
     Case("guard-4d", "nor in the first four days", _turned(policy=_guard(4 * DAY_S))),
     Case("no-reclaim", "nothing is ever taken back", _turned(policy=NO_RECLAIM)),
-    Case("levels", "inside a queue whoever has had less goes first, in four levels", _turned(*LEVELS_GPU_H)),
+    Case("levels", "inside a queue jobs that have had less go first, in four levels", _turned(*LEVELS_GPU_H)),
     Case("levels-restart-0", "and starting again costs nothing", _turned(*LEVELS_GPU_H, restart_s=0)),
     Case("levels-restart-30m", "or half an hour", _turned(*LEVELS_GPU_H, restart_s=1800)),
     Case("levels-one", "two levels, parted at 8 GPU hours", _turned(8)),
@@ -132,8 +132,8 @@ def looped(case: Case, point: Point) -> ThroughLoop:
 
 
 def _meter(point: Point) -> Meter:
-    everybody, capacity = jobs(), point.nodes * GPUS_PER_NODE
-    return Meter(everybody[: point.jobs], quotas(everybody, capacity), capacity)
+    all_jobs, capacity = jobs(), point.nodes * GPUS_PER_NODE
+    return Meter(all_jobs[: point.jobs], quotas(all_jobs, capacity), capacity)
 
 
 def queues(quota: Mapping[QueueId, int], over_quota: OverQuotaChoice | None = None) -> list[Queue]:

@@ -1,7 +1,7 @@
 """Pods that come and go at their recorded times, on a part of the cluster small enough to be short at times.
 
 On the whole cluster the recorded lifetimes never need more than about 65 of the 6212 GPUs at once, so that every
-strategy places everybody. Each arrival is one plan on what runs then; who does not fit is refused and does not come
+strategy places every pod. Each arrival is one plan on what runs then; who does not fit is refused and does not come
 back.
 """
 

@@ -24,12 +24,12 @@ from fairpool.control.owner import owner_token
 from fairpool.control.settings import Settings
 from fairpool.engines.simulated.behaviour import Behaviour, same_behaviour
 from fairpool.engines.simulated.engine import SimulatedEngine
-from fairpool.model.ids import SECOND_MS, Instant, NodeName
+from fairpool.model.ids import Instant, NodeName
 from fairpool.model.node import Node
 from fairpool.platform.control_server import KEEP_ALIVE_S
 from fairpool.platform.in_process import InProcessControl
 from fairpool.platform.local_cluster import REPORT_DELAY_MS
-from fairpool.platform.loop_thread import LoopThread, Waker, now
+from fairpool.platform.loop_thread import LoopThread, now
 
 STARTS_S = 0.01
 RUNS_S = 1.0
@@ -41,19 +41,6 @@ class RealTime:
 
     def now(self) -> Instant:
         return now()
-
-
-class Bedside(Waker):
-    """An alarm that also goes off when something will look different to the engine: it has no descriptors to watch."""
-
-    def __init__(self, engine: SimulatedEngine) -> None:
-        super().__init__(())
-        self._engine = engine
-
-    def sleep(self, timeout_s: float) -> None:
-        change = self._engine.next_change_at
-        left_s = timeout_s if change is None else (change - now()) / SECOND_MS
-        super().sleep(max(0.0, min(timeout_s, left_s)))
 
 
 async def serve(folder: Path, nodes: int) -> None:
@@ -70,15 +57,14 @@ async def serve(folder: Path, nodes: int) -> None:
         own = await cluster_beside(app.state.plane)
         home = asyncio.get_running_loop()
         pulls, pushes = (InProcessControl(app.state.plane, own.uuid, home) for _ in range(2))
-        waker = Bedside(engine)
-        link = LinkThreads(pulls, pushes, own.name, now, waker.wake)
+        link = LinkThreads(pulls, pushes, own.name, now, engine.wake)
         ledger = await asyncio.to_thread(Ledger, folder / "ledger.db")
 
         def make_loop() -> Loop:
             link.start_over()
             return Loop(ledger, engine, link, now, report_delay_ms=REPORT_DELAY_MS)
 
-        loop_thread = await asyncio.to_thread(LoopThread, make_loop, waker, lambda why: None)
+        loop_thread = await asyncio.to_thread(LoopThread, make_loop, engine, lambda why: None)
         link.open()
         loop_thread.start()
         await asyncio.to_thread(loop_thread.is_settled.wait)

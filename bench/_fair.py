@@ -1,9 +1,9 @@
 """Runs jobs in simulated time through the real scheduler, plan after plan, on machines that never fail.
 
 A job is a pod group of preemptible training: one pod up to 8 GPUs, beyond that a gang of 8-GPU pods and one with the
-rest. A plan is made when a job was submitted or ended or somebody was stopped, and when the last plan said that time
-alone changes something, but at most once in `every_s`. Stopping takes no time: whoever was promised a place starts on
-it at once. Who was stopped or moved keeps the work that is done and spends `restart_s` before going on with it.
+rest. A plan is made when a job was submitted, stopped or ended, and when the last plan said that time alone changes
+something, but at most once in `every_s`. Stopping takes no time: a job that was promised a place starts on it at once.
+A job that was stopped or moved keeps the work that is done and spends `restart_s` before going on with it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Cluster:
         self.knobs = knobs
         self.groups: dict[int, PodGroup] = {}
         self.pods: dict[int, tuple[Pod, ...]] = {}
-        self._lives: dict[int, int] = {}
+        self._incarnations: dict[int, int] = {}
         self._priority = knobs.policy.kinds[WorkloadKind.TRAIN].priority
         self._used_at_s = 0
 
@@ -91,8 +91,8 @@ class Cluster:
         )
 
     def stop(self, number: int) -> None:
-        """Its pods come back in their next lives."""
-        life = self._lives[number] = self._lives.get(number, 0) + 1
+        """Its pods come back as their replacements."""
+        life = self._incarnations[number] = self._incarnations.get(number, 0) + 1
         group = self.groups[number]
         self.groups[number] = replace(group, started_at=None)
         self.pods[number] = tuple(
@@ -104,7 +104,7 @@ class Cluster:
         self.groups[number] = replace(self.groups[number], priority=self._priority - level)
 
     def remember_use(self, held: Mapping[QueueId, int], gpus: int, now_s: int) -> None:
-        """Let what queues hold now count as what they held since this was last told."""
+        """Let what queues hold now count as what they held since the last call."""
         fade = 0.5 ** ((now_s - self._used_at_s) / self.knobs.usage_half_life_s)
         self._used_at_s = now_s
         self.queues = with_use(self.queues, held, gpus, fade)
@@ -137,7 +137,7 @@ class Progress:
     left_s: int
     """Work."""
     held_s: int = 0
-    """Time it had its GPUs for in earlier lives."""
+    """Time it had its GPUs for in earlier pods."""
     life: int = 0
     level: int = 0
     runs: bool = False
@@ -148,7 +148,7 @@ class Progress:
 
 
 Event = tuple[int, int, int]
-"""When, to which job, in which of its lives."""
+"""When, to which job, in which of its pods."""
 
 
 class Simulation:

@@ -1,6 +1,6 @@
 """The least ledger that lets a cluster go from cycle to cycle: plans are applied at once, jobs end and arrive.
 
-Whoever is told to stop is gone by the next cycle and waits again under a new name; whoever is bound runs; promises are
+A pod that is evicted is gone by the next cycle and waits again under a new name; one that is bound runs; promises are
 carried. Each job that ends is followed by a new one of the same ask in some queue, so that demand stays what it was.
 """
 
@@ -35,7 +35,7 @@ class Ledger:
             self.pods.setdefault(pod.group, []).append(pod)
 
     def snapshot(self) -> Snapshot:
-        """What the scheduler is told now."""
+        """The snapshot of now."""
         pods = tuple(pod for pods in self.pods.values() for pod in pods)
         return replace(self._first, now=self.now, groups=tuple(self.groups.values()), pods=pods)
 

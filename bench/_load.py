@@ -258,7 +258,7 @@ class Load:
                 continue
             caller = self._callers[number]
             if caller.asked is None:
-                self._drop(caller)  # the server hung up on somebody who said nothing
+                self._drop(caller)  # the server hung up on a caller that said nothing
                 continue
             answer = caller.answer()
             if answer is not None:

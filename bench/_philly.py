@@ -1,6 +1,6 @@
 """The Philly jobs with their quotas, and what is measured of any run of them: completion times, use, fairness.
 
-Nothing here knows how jobs are scheduled. Whoever runs them tells a `Meter` what happened and when; the figures follow
+Nothing here knows how jobs are scheduled. The runner reports to a `Meter` what happened and when; the figures follow
 from that alone, so that runs of different kinds can be compared. The data: bench/data/philly-vc. Times in seconds.
 """
 
@@ -56,7 +56,7 @@ def quotas(listed: Iterable[Job], gpus: int) -> dict[QueueId, int]:
 
 
 def water_filled(want: Mapping[QueueId, int], quota: Mapping[QueueId, int], gpus: int) -> dict[QueueId, float]:
-    """Fair shares: all GPUs by quota, but nobody gets more than they want."""
+    """Fair shares: all GPUs by quota, but no queue gets more than it wants."""
     share: dict[QueueId, float] = {}
     left = float(gpus)
     thirsty = [queue for queue in want if want[queue] > 0]
@@ -73,7 +73,7 @@ def water_filled(want: Mapping[QueueId, int], quota: Mapping[QueueId, int], gpus
 
 
 def alone(listed: Sequence[Job], quota: Mapping[QueueId, int]) -> list[int]:
-    """When each job would be complete, counted from its submission, if its queue had its quota and nobody else.
+    """When each job would be complete, counted from its submission, if its queue had its quota alone.
 
     Oldest first, passing over what does not fit; room for the largest job of the queue in any case.
     """
@@ -107,7 +107,7 @@ def _backfilled(mine: Sequence[Job], free: int) -> dict[int, int]:
 
 
 class Meter:
-    """What happened to the jobs, told in the order in which it happened."""
+    """What happened to the jobs, in the order in which it happened."""
 
     def __init__(self, listed: Sequence[Job], quota: Mapping[QueueId, int], gpus: int) -> None:
         self.jobs = listed
@@ -118,7 +118,7 @@ class Meter:
         self.want: dict[QueueId, int] = dict.fromkeys(quota, 0)
         self.ended_s: dict[int, int] = {}
         self.ran_s: dict[int, int] = {}
-        """For how long each job held its GPUs, over all its lives."""
+        """For how long each job held its GPUs, over all its pods."""
         self.preemptions = 0
         self.lost_gpu_s = 0
         self._began_s: dict[int, int] = {}

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 ROOT = Path(__file__).parent.parent
 SLACK_S = 60.0
-"""Building the input and judging the outcome, which nobody measures, may take this long."""
+"""Building the input and judging the outcome, which is not measured, may take this long."""
 
 
 # ---- a process with a limit
@@ -76,7 +76,7 @@ def _listen(stream: IO[str], events: queue.Queue[dict[str, Any] | None]) -> None
 
 
 def _failure(code: int, complaint: str) -> FailedError:
-    """The last line says what happened; the rest is for whoever mends it."""
+    """The last line says what happened; the rest is for debugging."""
     print(complaint, file=sys.stderr, flush=True)
     return FailedError(complaint.rpartition("\n")[2] or f"the process ended with {code}")
 

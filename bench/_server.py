@@ -33,7 +33,7 @@ class Server:
         return self._process.pid
 
     def say(self, line: str) -> dict[str, Any]:
-        """Tell it something, and wait for its answer."""
+        """Send a command, and wait for its answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
@@ -54,7 +54,7 @@ class Server:
 
 
 def end_in_good_order() -> None:
-    """Told to end, also by a time limit, a benchmark ends first what it has started."""
+    """On SIGTERM, also by a time limit, a benchmark first ends what it has started."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 

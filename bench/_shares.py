@@ -1,6 +1,6 @@
 """Static cases with exact answers: queues that want more than there is, and what each holds once all has settled.
 
-Each is played twice: with everybody there from the beginning, and with one queue that has taken all there is before the
+Each is run twice: with all queues there from the beginning, and with one queue that has taken all there is before the
 others come, so that it has to give back. Both must end alike, and no queue may be a whole GPU off.
 """
 
@@ -108,7 +108,7 @@ def settled(share: Share) -> Result:
             worst = max(worst, off)
             if off >= 1:
                 found.append(
-                    f"{queue} holds {held[QueueId(queue)]}, not {expected:g}; first came {first or 'everybody'}"
+                    f"{queue} holds {held[QueueId(queue)]}, not {expected:g}; first came {first or 'all queues'}"
                 )
         found += [
             f"{row.id} holds more than its limit"
@@ -119,7 +119,7 @@ def settled(share: Share) -> Result:
 
 
 def _played(share: Share, first: str | None) -> Simulation:
-    """Everybody comes at once, or one queue before the others."""
+    """All queues come at once, or one queue before the others."""
     late = {queue: 0 if first in (None, queue) else LATER_S for queue in share.asks}
     order = sorted(share.jobs, key=lambda queue: (late[queue], queue))
     jobs = [Job(number, queue, late[queue], 1, FOREVER_S) for number, queue in enumerate(order)]

@@ -1,6 +1,6 @@
 """Measures one case at one size, in a process of its own: `python -m bench._stopwatch JSON`, started by benchmarks.
 
-Progress and the result go to standard output, one JSON object a line, so that whoever started it can tell a long
+Progress and the result go to standard output, one JSON object a line, so that the parent process can tell a long
 measurement from a stuck one and give up (see `_report.watched`). The clock is on during `plan` only.
 """
 
@@ -120,7 +120,7 @@ def measure(point: Point) -> Result:
     """One case at one size."""
     case = case_named(point.case)
     snapshot = case.build(point.nodes)
-    # The input is not the scheduler's garbage: whoever keeps snapshots around freezes them, as the loop will.
+    # The input is not the scheduler's garbage: a process that keeps snapshots freezes them, as the loop will.
     gc.collect()
     gc.freeze()
     say(event="built", pods=len(snapshot.pods))
@@ -188,7 +188,7 @@ def checked(case: Case, snapshot: Snapshot) -> Result:
 def peak_mib() -> float:
     """Peak resident memory of this process; the kernel's own figure where it can be read.
 
-    What `getrusage` gives is inherited from whoever started the process, so it is the second choice.
+    What `getrusage` gives is inherited from the parent process, so it is the second choice.
     """
     status = Path("/proc/self/status")
     if status.exists():
@@ -200,11 +200,11 @@ def peak_mib() -> float:
 
 
 def silent(**_: object) -> None:
-    """Where nobody listens."""
+    """Where no parent listens."""
 
 
 def aloud(**event: object) -> None:
-    """To whoever started this process."""
+    """To the parent process."""
     print(json.dumps(event), flush=True)
 
 

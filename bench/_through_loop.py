@@ -1,10 +1,11 @@
 """Runs the same jobs through the whole cluster loop: control plane, ledger, link and engine, in virtual time.
 
 Each job is submitted to the control plane as by a user, and goes of itself once it is done. The loop turns when a job
-was submitted, something looks different to the engine, or it asked to be woken, but at most once in `every_s`, and then
-until it is quiet. What happened is read from the events that the control plane was told; only the second in which a
-job ended is the engine's word, because the loop looks no more often than it turns. Ledger and control plane keep their
-rows in memory: no disk is measured here. Levels inside a queue are left out: people cannot lower a priority.
+was submitted, something looks different to the engine, or it asked to be woken, but at most once in `every_s`, and
+then until it is quiet. What happened is read from the events that were reported to the control plane; only the second
+in which a job ended is read from the engine, because the loop observes no more often than it runs. Ledger and control
+plane keep their rows in memory: no disk is measured here. Levels inside a queue are left out: people cannot lower a
+priority.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ TURNS_MAX = 1000
 """A loop that is not quiet after so many turns at one moment never will be."""
 
 Happening = tuple[int, Callable[[], None]]
-"""When, and how the meter is told."""
+"""When, and the call that reports it to the meter."""
 
 
 class Laps:
@@ -65,7 +66,7 @@ class Stay:
 
     began_s: int
     ends_s: int
-    """When its work will be done, if nobody interferes."""
+    """When its work will be done, if nothing interferes."""
     pods: set[PodId] = field(default_factory=set)
 
 
@@ -75,7 +76,7 @@ class _Control(ControlDriver):
     _used: tuple[Queue, ...] = ()
 
     def remember_use(self, queues: tuple[Queue, ...]) -> None:
-        """Tell the cluster at the next pull: a revision is made by a label of a node that there is not."""
+        """Wake the cluster at the next pull: a revision is made by a label of a node that there is not."""
         self._used = queues
         self.override_node(NodeName("usage"), NodeOverrides(labels=(("revision", str(self.revision)),)))
 
@@ -124,7 +125,7 @@ class ThroughLoop:
     @property
     def next_s(self) -> int:
         """When the loop turns next."""
-        # What the loop only has to tell, such as the use of nodes, can wait for the next turn.
+        # What the loop only has to report, such as the use of nodes, can wait for the next turn.
         moments = [self.engine.next_change_at, self.loop.cache.next_wake() if self.moments else None]
         seconds = [-(-moment // SECOND_MS) for moment in moments if moment is not None]
         if self._coming < len(self.jobs):
@@ -146,8 +147,8 @@ class ThroughLoop:
         for event in self.control.events(self._heard):
             self._heard = event.number
             happenings += self._from_event(event)
-        for _, tell in sorted(happenings, key=lambda each: each[0]):
-            tell()
+        for _, report in sorted(happenings, key=lambda each: each[0]):
+            report()
 
     def run(self) -> None:
         while self.next_s < NEVER:
@@ -160,10 +161,10 @@ class ThroughLoop:
 
     def leftovers(self) -> list[str]:
         """What should not be there in the end, or ever."""
-        books = self.loop.cache
+        cache = self.loop.cache
         left = [f"{len(self.engine.alive())} pods run"] if self.engine.alive() else []
         left += [
-            f"{len(rows)} {name} are left" for name, rows in (("lives", books.pods), ("levels", books.reports)) if rows
+            f"{len(rows)} {name} are left" for name, rows in (("pods", cache.pods), ("reports", cache.reports)) if rows
         ]
         return [*self.faults[:3], *self.engine.violations[:3], *left]
 
@@ -228,7 +229,7 @@ class ThroughLoop:
                     yield self._left(self.jobs[number], self._stays.pop(number))
 
     def _left(self, job: Job, stay: Stay) -> Happening:
-        """It has no GPUs any more, because its work is done or because somebody else has them."""
+        """It has no GPUs any more, because its work is done or because another job has them."""
         complete = job.number in self._complete
         at_s = stay.ends_s if complete else self.now_s
         lost_s = min(at_s - stay.began_s, self.knobs.restart_s) if job.number in self._started else 0

@@ -163,7 +163,7 @@ def snapshot(
     moves: bool = False,
 ) -> Snapshot:
     """The cluster with one queue that owns everything; pods are older the earlier they arrived, and wait, or run on
-    their places. With `moves` those marked best-effort may be moved, otherwise nobody.
+    their places. With `moves` those marked best-effort may be moved, otherwise none.
     """
     groups = tuple(
         PodGroup(id=GroupId(f"pod-{number:05d}"), queue=QUEUE, created_at=Instant(number), movable=ask.is_best_effort)

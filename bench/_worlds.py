@@ -173,7 +173,7 @@ class World:
         self.pods += pods_of(group, ask, places)
 
     def snapshot(self, policy: Policy | None = None, topologies: tuple[Topology, ...] = ()) -> Snapshot:
-        """The cluster as the scheduler is told about it, an hour after the last job came."""
+        """The cluster as the scheduler sees it, an hour after the last job came."""
         return Snapshot(
             now=Instant(START + 1000 * len(self.groups) + 3_600_000),
             nodes=self.nodes,

@@ -62,7 +62,7 @@ class Watch:
     ran_at: dict[str, float] = field(default_factory=dict)
     ended_as: dict[str, str] = field(default_factory=dict)
     unseen: int = 0
-    """Over before anybody said that they ran."""
+    """Over before they were reported as running."""
 
     def hear(self, event: bytes, now: float) -> None:
         if b'"verb":"observed"' not in event:

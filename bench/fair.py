@@ -37,7 +37,7 @@ COLUMNS = (
 )
 TABLE = Table(COLUMNS, size="jobs", case_width=20)
 LOOPED = tuple(case.name for case in CASES if not case.knobs.levels_gpu_h)
-"""What can go through the whole loop: nobody can lower the priority of a workload that is there."""
+"""What can go through the whole loop: users cannot lower the priority of a workload that is there."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -44,7 +44,7 @@ PATIENCE_S = 300.0
 """For one wave; it takes a few seconds."""
 SAMPLES = 90
 MOVED = (409, 503)
-"""What a visitor is told whose pod leaves, or has just left, for another place."""
+"""What an exec session is answered whose pod leaves, or has just left, for another place."""
 KIB, MIB = 1024, 1024 * 1024
 
 
@@ -120,7 +120,7 @@ class Job:
 
     id: str
     plan: list[str]
-    """Phases to wait for and deeds to do, in turn."""
+    """Phases to wait for and actions to do, in turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +190,11 @@ class Customers:
                 return
         else:
             self.counts[step] += 1
-            self._deeds[step](job.id)
+            self._actions[step](job.id)
         job.plan.pop(0)
 
     @property
-    def _deeds(self) -> Mapping[str, Callable[[str], object]]:
+    def _actions(self) -> Mapping[str, Callable[[str], object]]:
         client = self.client
         return {
             "delete": client.delete_workload,
@@ -241,8 +241,8 @@ def run(folder: Path, submits: int, *, history: str) -> tuple[list[Sample], Coun
             while len(samples) * every < customers.counts["submits"]:
                 samples.append(Sample(customers.counts["submits"], used_by(pid, running.data_directory)))
             progress(f"{customers.counts['submits']} of {submits} submits: {_words(samples[-1])}")
-        lives = sum(max(life.incarnation for life in customers.client.history(each)) for each in lent)
-        customers.counts["preemptions"] = lives
+        preemptions = sum(max(pod.incarnation for pod in customers.client.history(each)) for each in lent)
+        customers.counts["preemptions"] = preemptions
         assert running.pid == pid, "it is one server"
     finally:
         running.clean_up()

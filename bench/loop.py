@@ -86,7 +86,7 @@ class LevelledControl(ControlDriver):
 
 
 class BesideLink(ControlLink):
-    """A link that calls the control plane when it is told to, not while the loop runs."""
+    """A link that calls the control plane when it is called, not while the loop runs."""
 
     answer: PullAnswer | None = None
 
@@ -100,6 +100,8 @@ class BesideLink(ControlLink):
         """What the threads of a link do."""
         self.send(now, token)
         self.answer = super().pull(now, after)
+        if self.answer is not None:
+            self.answer.convert()
 
 
 class Cluster:
@@ -161,7 +163,7 @@ class Cluster:
         self.link.exchange(self.clock.now(), self.loop.cache.cursor or Revision(0), self.loop.token)
 
     def settle(self) -> None:
-        """Until there is nothing left to do, nor to tell."""
+        """Until there is nothing left to do, nor to report."""
         for _ in range(1000):
             self.clock.advance(1)
             self.exchange()

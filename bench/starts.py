@@ -89,12 +89,12 @@ def _measured(folder: Path, pods: int, batch: int) -> str:
     took, cpu = time.perf_counter() - began, time.process_time() - cpu
     fork_server = engine.supervisor.fork_server_pid
     assert fork_server is not None
-    lives = list((folder / "pods").iterdir())
+    directories = list((folder / "pods").iterdir())
     costs = (
         cpu * 1000 / pods,
         _cpu_ms(fork_server) / pods,
-        mean(_cpu_ms(_shim(life)) for life in lives),
-        mean(_cpu_ms(_program(life)) for life in lives),
+        mean(_cpu_ms(_shim(each)) for each in directories),
+        mean(_cpu_ms(_program(each)) for each in directories),
     )
     _end_all(engine, list(observed_pods))
     row = f"{pods / took:8.0f} {order_s * 1000:9.0f} {look_s * 1000:8.1f}   "

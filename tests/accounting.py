@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from fairpool.model.ids import GroupId, NodeName, QueueId
@@ -66,7 +66,9 @@ class Accounting:
         """What a pod counts for, on its node or, before it has one, on the smallest device there is."""
         node = self.nodes.get(pod.node) if pod.node is not None else None
         device_mib = node.gpu_memory_mib if node is not None else self.smallest_device_mib
-        return Amounts(_gpu_milli(pod, device_mib), pod.shape.cpu_milli, pod.shape.memory_bytes)
+        claims = [claim for claim in self.snapshot.claims if claim.id in pod.claims and claim.counts_as_gpu]
+        milli = _gpu_milli(pod, device_mib) + WHOLE_GPU_MILLI * sum(claim.devices for claim in claims)
+        return Amounts(milli, pod.shape.cpu_milli, pod.shape.memory_bytes)
 
     def held(self, queue: QueueId, *, non_preemptible_only: bool = False) -> Amounts:
         """What a queue and those below it hold; with `non_preemptible_only`, the part that may not be preempted."""
@@ -90,7 +92,10 @@ class Accounting:
     def fair_shares_milli(self) -> dict[QueueId, Fraction]:
         """Fair share of GPUs of every queue, in thousandths."""
         capacity = sum(
-            (node.gpus - len(node.gpus_withheld)) * WHOLE_GPU_MILLI for node in self.nodes.values() if node.is_healthy
+            (node.gpus - len(node.gpus_withheld) + len(node.claim_devices)) * WHOLE_GPU_MILLI
+            + _mig_milli(node.mig_instances.items())
+            for node in self.nodes.values()
+            if node.is_healthy
         )
         shares: dict[QueueId, Fraction] = {}
         self._share(None, Fraction(capacity), shares)
@@ -107,7 +112,7 @@ class Accounting:
 
     def _request_milli(self, queue: Queue) -> int:
         waiting = [pod for pod in self.pods_of(queue.id, {PodPhase.WAITING, PodPhase.PROMISED}) if not pod.gated]
-        return self.held(queue.id).gpu_milli + sum(_gpu_milli(pod, self.smallest_device_mib) for pod in waiting)
+        return self.held(queue.id).gpu_milli + sum(self.charge(replace(pod, node=None)).gpu_milli for pod in waiting)
 
 
 class Claimant:
@@ -196,11 +201,15 @@ def _gpu_milli(pod: Pod, device_mib: int) -> int:
         case GpuKind.NONE:
             return 0
         case GpuKind.MIG:
-            slices = sum(int(profile.rpartition("mig-")[2].split("g")[0]) * count for profile, count in gpu.mig)
-            return slices * WHOLE_GPU_MILLI // 7
+            return _mig_milli(gpu.mig)
         case GpuKind.MEMORY if device_mib:
             return gpu.devices * math.ceil(Fraction(gpu.memory_mib * WHOLE_GPU_MILLI, device_mib))
         case GpuKind.MEMORY:
             return gpu.devices * WHOLE_GPU_MILLI
         case _:
             return gpu.devices * gpu.portion_milli
+
+
+def _mig_milli(instances: Iterable[tuple[str, int]]) -> int:
+    slices = sum(int(profile.rpartition("mig-")[2].split("g")[0]) * count for profile, count in instances)
+    return slices * WHOLE_GPU_MILLI // 7

@@ -126,7 +126,7 @@ FINE: list[tuple[Rule, Files]] = [
     (code.acting_code, {"src/fairpool/cli/a.py": "print(1)", "src/fairpool/model/a.py": "x = shop.open()"}),
     (
         words.private_words,
-        {"STYLE.md": "not who" + "ever", "bench/a.py": "# no" + "body", "src/fairpool/a.py": "x = 1"},
+        {"STYLE.md": "not who" + "ever", "docs/decisions/a.md": "no" + "body", "src/fairpool/a.py": "x = 1"},
     ),
     (
         words.private_names,

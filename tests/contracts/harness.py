@@ -137,6 +137,12 @@ class Reopened:
     def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         return self._open().carry_out(orders, token)
 
+    def wait(self, timeout_s: float) -> None:
+        self._open().wait(timeout_s)
+
+    def wake(self) -> None:
+        self._open().wake()
+
 
 class CalmNetworkHarness(SimulatedHarness):
     """A simulated engine behind a network on which nothing goes wrong."""

@@ -100,6 +100,12 @@ class Patient:
         self._token = token
         return observation
 
+    def wait(self, timeout_s: float) -> None:
+        self._machine.engine.wait(timeout_s)
+
+    def wake(self) -> None:
+        self._machine.engine.wake()
+
     def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         engine = self._engine()
         answers = engine.carry_out(orders, token)

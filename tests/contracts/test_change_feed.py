@@ -12,6 +12,7 @@ from fairpool.control.rendered import RenderedCache
 from fairpool.control.store import changes
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.migrations import upgrade
+from fairpool.control.store.sqlite import Sqlite
 from fairpool.model.ids import Instant
 
 
@@ -42,7 +43,7 @@ class Listener:
 
 def with_feed(path: Path, scenario: Callable[[Listener], Any]) -> None:
     async def run() -> None:
-        database = Database(path / "control.sqlite")
+        database = Database(Sqlite(path / "control.sqlite"))
         await database.open(upgrade)
         try:
             await scenario(Listener(database))

@@ -10,11 +10,11 @@ import pytest
 from fairpool.api.clusters import (
     EventReport,
     GoneReport,
+    NameRange,
     NodeReport,
     PodReport,
     PullAnswer,
     PushReport,
-    Span,
     WorkloadReport,
 )
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
@@ -224,13 +224,13 @@ def test_a_whole_report_replaces_all_that_was_known(seam: Seam) -> None:
 
 
 def piece(
-    number: int, span: Span | None, *levels: WorkloadReport, first: bool = False, last: bool = False, **rest: Any
+    number: int, span: NameRange | None, *levels: WorkloadReport, first: bool = False, last: bool = False, **rest: Any
 ) -> PushReport:
     """A piece that tells all workloads in this range; the last one tells all nodes and queues, too."""
-    told = {"first": first, "last": last, "workloads": span}
+    ranges = {"first": first, "last": last, "workloads": span}
     if last:
-        told |= {"nodes": Span(), "queues": Span()}
-    return report(number, *levels, piece=told, **rest)
+        ranges |= {"nodes": NameRange(), "queues": NameRange()}
+    return report(number, *levels, piece=ranges, **rest)
 
 
 def two(seam: Seam) -> tuple[WorkloadId, WorkloadId]:
@@ -242,10 +242,12 @@ def two(seam: Seam) -> tuple[WorkloadId, WorkloadId]:
 def test_a_report_in_pieces_replaces_all_that_was_known_range_by_range(seam: Seam) -> None:
     a, b = two(seam)
     seam.push(report(1, workload_report(a), workload_report(b), whole=True, nodes=(node("n1"), node("n2"))))
-    first = seam.push(piece(2, Span(through=(a,)), first=True, after=1))
+    first = seam.push(piece(2, NameRange(through=(a,)), first=True, after=1))
     assert (first.taken, first.want_whole) == (True, False)
     assert (seam.phase(a), seam.phase(b), len(seam.nodes())) == ("Creating", "Running", 2), "only what was in the range"
-    last = seam.push(piece(3, Span(after=(a,)), workload_report(b, FAILED), last=True, after=2, nodes=(node("n2"),)))
+    last = seam.push(
+        piece(3, NameRange(after=(a,)), workload_report(b, FAILED), last=True, after=2, nodes=(node("n2"),))
+    )
     assert (last.taken, last.want_whole) == (True, False)
     assert (seam.phase(a), seam.phase(b), seam.nodes()) == ("Creating", "Failed", {"n2": True})
     assert not seam.push(report(4, workload_report(a), after=3)).want_whole
@@ -253,19 +255,19 @@ def test_a_report_in_pieces_replaces_all_that_was_known_range_by_range(seam: Sea
 
 def test_a_piece_may_come_twice_and_a_report_that_was_cut_off_goes_on(seam: Seam) -> None:
     a, b = two(seam)
-    seam.push(piece(1, Span(through=(a,)), workload_report(a), first=True))
+    seam.push(piece(1, NameRange(through=(a,)), workload_report(a), first=True))
     # The answer to the next piece is lost; it is sent again under another number.
-    lost = piece(2, Span(after=(a,)), workload_report(b), last=True, after=1, events=(event(1, b),))
+    lost = piece(2, NameRange(after=(a,)), workload_report(b), last=True, after=1, events=(event(1, b),))
     seam.push(lost)
-    again = seam.push(piece(3, Span(after=(a,)), workload_report(b), last=True, after=1, events=(event(1, b),)))
+    again = seam.push(piece(3, NameRange(after=(a,)), workload_report(b), last=True, after=1, events=(event(1, b),)))
     assert (again.taken, again.want_whole, again.events_through) == (True, False, 1)
     assert not seam.push(lost).taken, "it comes late"
     assert (seam.phase(a), seam.phase(b), seam.events(b)) == ("Running", "Running", [(1, "bound")])
 
 
 ORPHANED_PIECES = {
-    "of a report that is not known": piece(9, Span(), after=8),
-    "of another loop": piece(1, Span(), after=3, token=2),
+    "of a report that is not known": piece(9, NameRange(), after=8),
+    "of another loop": piece(1, NameRange(), after=3, token=2),
 }
 
 
@@ -282,7 +284,7 @@ def test_a_piece_without_those_before_it_is_not_taken_in_and_everything_is_wante
 
 def test_before_the_last_piece_a_change_is_taken_in_but_everything_is_still_wanted(seam: Seam) -> None:
     a, b = two(seam)
-    seam.push(piece(1, Span(through=(a,)), workload_report(a), first=True))
+    seam.push(piece(1, NameRange(through=(a,)), workload_report(a), first=True))
     assert seam.push(report(2, workload_report(b), after=1)).want_whole
     assert seam.phase(b) == "Running"
 

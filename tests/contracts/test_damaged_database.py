@@ -51,8 +51,7 @@ def refused_by_name(answer: Any, status: int, code: str) -> bool:
 @contextmanager
 def zeroed(control: ControlPlane) -> Iterator[None]:
     """Every page but the first is gone, and what was read before is forgotten."""
-    path = database_of(control).path
-    assert path is not None
+    path: Path = control.app.state.plane.settings.data / "control.sqlite"
     pragma(control, "wal_checkpoint(TRUNCATE)")
     whole = path.read_bytes()
     page_bytes = int.from_bytes(whole[16:18], "big")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -130,6 +132,27 @@ def test_an_exited_pod_is_seen_until_it_is_forgotten(harness: Harness) -> None:
     assert state(harness, order.pod) is PodState.EXITED
     assert send(harness, ForgetOrder(pod=order.pod, node=order.node)).status is OrderStatus.DONE
     assert seen(harness, order.pod) is None
+
+
+def test_a_wait_ends_when_it_is_woken_before_or_meanwhile(harness: Harness) -> None:
+    if not harness.keeps_objects:
+        pytest.skip("each call has an engine of its own")
+    began = time.monotonic()
+    harness.engine.wake()
+    harness.engine.wait(LONG_S)
+    waking = threading.Timer(0.05, harness.engine.wake)
+    waking.start()
+    harness.engine.wait(LONG_S)
+    waking.join()
+    assert time.monotonic() - began < LONG_S
+
+
+def test_a_wait_ends_with_its_time_and_changes_nothing(harness: Harness) -> None:
+    before = harness.engine.observe(ONE)
+    harness.engine.wait(0)
+    harness.engine.wait(0.01)
+    if harness.keeps_objects:
+        assert harness.engine.observe(ONE) is before
 
 
 def test_the_nodes_are_seen_with_their_boot(harness: Harness) -> None:

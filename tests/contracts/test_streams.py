@@ -22,6 +22,7 @@ from fairpool.api.access import AccessRuleRequest, RoleName, ScopeType, UserRequ
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import PodReport, PushReport, WorkloadReport
+from fairpool.api.pod_spec import Compute
 from fairpool.api.shell import Channel, Frame, ended
 from fairpool.control import declarations
 from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
@@ -483,7 +484,7 @@ def test_a_shell_is_in_the_audit_log_from_its_beginning_to_its_end(served: Serve
 
 
 def test_a_refusal_names_the_field_of_each_problem(served: Served) -> None:
-    spec = work.TrainingSpec(image="i", compute=work.Compute(gpu="2.5"), node_pools=["nowhere"])
+    spec = work.TrainingSpec(image="i", compute=Compute(gpu="2.5"), node_pools=["nowhere"])
     with pytest.raises(Refused) as refused:
         served.admin.submit(work.SubmitTraining(name="No", project_id="team-a", spec=spec))
     fields = {each.problem.code: each.field for each in refused.value.items}

@@ -23,6 +23,7 @@ from fairpool.api import workload_spec as work
 from fairpool.api.client import Client
 from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import downgrade
+from fairpool.control.store.sqlite import Sqlite
 from tests.end_to_end.office import SLEEP, Office
 from tests.end_to_end.typist import Typist
 from tests.running_platform import PATIENCE_S, Running
@@ -633,7 +634,7 @@ def test_an_upgrade_keeps_data_settings_and_what_runs(others: Running, version: 
     others.down()
 
     async def take_back() -> None:
-        database = Database(others.data_directory.control)
+        database = Database(Sqlite(others.data_directory.control))
         await database.open(lambda connection: downgrade(connection, version))
         await database.close()
 

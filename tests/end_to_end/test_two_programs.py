@@ -68,7 +68,7 @@ def until_phase(client: Client, workload: str, phase: str) -> None:
         time.sleep(0.05)
 
 
-def lives(client: Client, workload: str) -> list[int]:
+def incarnations(client: Client, workload: str) -> list[int]:
     return [each.incarnation for each in client.history(workload)]
 
 
@@ -119,7 +119,7 @@ def test_either_may_be_killed_or_stopped_and_nothing_is_lost_or_run_twice(
     third = submit(client, "third")
     cluster.up()
     until_phase(client, third, "Running")
-    assert [lives(client, each) for each in (first, second, third)] == [[0], [0], [0]]
+    assert [incarnations(client, each) for each in (first, second, third)] == [[0], [0], [0]]
     assert "The cluster is down" in cluster.down()
     client.delete_workload(first)
     cluster.up()
@@ -141,7 +141,7 @@ def test_a_link_that_is_cut_for_seconds_changes_nothing(
     relay.mend()
     until_phase(client, meanwhile, "Running")
     until_phase(client, ends, "Completed")
-    assert [lives(client, each) for each in (before, meanwhile, ends)] == [[0], [0], [0]]
+    assert [incarnations(client, each) for each in (before, meanwhile, ends)] == [[0], [0], [0]]
 
 
 def test_clusters_do_not_share_projects_nodes_or_outages(
@@ -175,6 +175,10 @@ def test_a_token_that_was_replaced_or_is_anothers_is_refused(
     workload = submit(client, "job")
     until_phase(client, workload, "Running")
     cluster.down()
+    copy = ClusterProcess(tmp_path / "copy", control.address, cluster.token_file, tmp_path / "config")
+    refused = copy.tried()
+    assert refused.returncode == 1
+    assert "cluster east has already joined from another data directory" in refused.stderr
     west = ClusterProcess(cluster.data_directory.root, control.address, control.token_file("west"), tmp_path / "config")
     refused = west.tried()
     assert refused.returncode == 1
@@ -184,7 +188,7 @@ def test_a_token_that_was_replaced_or_is_anothers_is_refused(
     assert refused.returncode == 1
     assert "does not accept this token" in refused.stderr
     assert client.workload(workload).phase == "Running"
-    assert lives(client, workload) == [0], "its pod was not touched"
+    assert incarnations(client, workload) == [0], "its pod was not touched"
     cluster.token_file.write_text(client.new_cluster_token("east").token)
     cluster.up()
     assert cluster.status["pods"]["running"] == 1

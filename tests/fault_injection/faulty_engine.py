@@ -72,6 +72,12 @@ class FaultyEngine:
         """Nothing goes wrong from now on; what is on its way still arrives, and nodes that left come back."""
         self._faults = self._random_faults.faults = Faults.none()
 
+    def wait(self, timeout_s: float) -> None:
+        self._engine.wait(timeout_s)
+
+    def wake(self) -> None:
+        self._engine.wake()
+
     def observe(self, token: Token) -> Observation:
         self.catch_up()
         self._delay()

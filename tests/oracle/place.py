@@ -103,7 +103,8 @@ def find_place(world: World, pod: PodState, name: NodeName, wanted: tuple[int, .
         return None
     opened = [device for device in devices if device not in soon.used]
     joined = {device for device in devices if device in soon.used}
-    is_free_now &= len(opened) <= now.amounts[GPUS] and not any(device in now.used for device in opened)
+    is_free_now &= len(opened) <= now.amounts[GPUS]
+    is_free_now &= not any(device in now.used or device in world.held_whole(name, NOW) for device in opened)
     is_free_now &= joined <= {*_hosts(world, pod, name, now)}
     return Place(name, devices), is_free_now
 
@@ -126,9 +127,8 @@ def _is_enough(there: Free, asked: Mapping[str, int]) -> bool:
 def needs(world: World, pod: PodState) -> dict[str, int]:
     """What must be free on a node, shared devices aside. CPU, memory and GPUs may not be overcommitted in any case."""
     shape = pod.row.shape
-    unallocated = [claim for claim in pod.row.claims if claim in world.claims and claim_node(world, claim) is None]
     others = {**dict(shape.extended), **dict(shape.gpu.mig), PODS: int(world.policy.predicates)}
-    others[CLAIM_DEVICES] = sum(world.claims[claim].devices for claim in unallocated)
+    others[CLAIM_DEVICES] = world.devices_to_claim(pod.row.claims)
     return {
         CPU_MILLI: shape.cpu_milli,
         MEMORY_BYTES: shape.memory_bytes,
@@ -219,6 +219,9 @@ def _holds(rule: NodeSelectorRequirement, node: Node) -> bool:
 
 def _is_near(world: World, pod: PodState, rule: PodAffinityTerm, node: Node) -> bool:
     """In a domain with a matching pod; the first pod of its kind may go to any domain."""
+    if world.policy.near_what_stays:
+        leaving = [other for other in world.pods.values() if other.status is Status.LEAVING]
+        world = world.with_pods(*(PodState(other.row, Status.WAITING) for other in leaving))
     if _is_beside(world, pod, rule, node):
         return True
     is_first = not any(_is_beside(world, pod, rule, other) for other in world.nodes.values())
@@ -273,20 +276,9 @@ def _claims_allow(world: World, pod: PodState, node: Node) -> bool:
             return False
         if claim.counts_as_gpu and not claim.from_template and claim.queue != world.groups[pod.row.group].queue:
             return False
-        if claim_node(world, name) not in (None, node.name):
+        if world.claim_node(name) not in (None, node.name):
             return False
     return True
-
-
-def claim_node(world: World, name: str) -> NodeName | None:
-    """The node of an allocated claim, where all its users must go; None: it is not allocated."""
-    for claim in world.fixed_claims:
-        if claim == name:
-            return world.claims[claim].node
-    for pod in world.pods.values():
-        if name in pod.row.claims and pod.status in PLACED and pod.place is not None:
-            return pod.place.node
-    return None
 
 
 # Devices for pods that share them
@@ -306,7 +298,7 @@ def choose_devices(
     hosts = _hosts(world, pod, node, soon)
     if world.memory_on_device(pod, node) > world.device_memory(node) or len(hosts) + whole < count:
         return None
-    opened = [device for device in wanted if device not in soon.used]
+    opened = [device for device in wanted if device not in soon.used and device not in world.held_whole(node, SOON)]
     if len(wanted) == count and len(opened) <= whole and all(each in hosts or each in opened for each in wanted):
         return wanted
     memory_used = dict.fromkeys(hosts, 0)

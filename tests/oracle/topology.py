@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from fairpool.model.ids import GroupId, NodeName
 from fairpool.model.workload import GpuKind, TopologyConstraint
-from tests.oracle.world import CPU_MILLI, GPUS, MEMORY_BYTES, PLACED, PODS, SOON, WHOLE_GPU, PodState, World, total
+from tests.oracle.world import (
+    CLAIM_DEVICES,
+    CPU_MILLI,
+    GPUS,
+    MEMORY_BYTES,
+    PLACED,
+    PODS,
+    SOON,
+    WHOLE_GPU,
+    PodState,
+    World,
+    total,
+)
 
 Domain = tuple[str, ...]
 """Label values from the widest level down."""
@@ -94,7 +106,8 @@ class Tree:
         """Whether the pods have a chance in a domain: as copies of the largest one, or if they differ, as a sum."""
         shapes = {pod.row.shape for pod in self.pods}
         kinds = {shape.gpu.kind is not GpuKind.NONE for shape in shapes}
-        if len(kinds if self.world.policy.domains_by_largest_pod else shapes) > 1:
+        have_claims = any(pod.row.claims for pod in self.pods)
+        if len(kinds if self.world.policy.domains_by_largest_pod else shapes) > 1 or have_claims:
             return self.tightness(domain) <= 1
         largest = {
             CPU_MILLI: max(shape.cpu_milli for shape in shapes),
@@ -110,14 +123,19 @@ class Tree:
 
     def tightness(self, domain: Domain) -> Fraction:
         """The largest part, over resources, that the pods would take of what is free in a domain."""
-        milli, cpu_milli, memory_bytes = total(self.world.charge(pod) for pod in self.pods)
+        without_claims = [replace(pod, row=replace(pod.row, claims=())) for pod in self.pods]
+        milli, cpu_milli, memory_bytes = total(self.world.charge(pod) for pod in without_claims)
+        claims = {claim for pod in self.pods for claim in pod.row.claims}
+        gpus = Fraction(milli) / WHOLE_GPU + self.world.devices_to_claim(claims)
+        kinds = (GPUS, CLAIM_DEVICES) if claims else (GPUS,)
         largest = Fraction(0)
-        for name, asked in (
-            (CPU_MILLI, Fraction(cpu_milli)),
-            (MEMORY_BYTES, Fraction(memory_bytes)),
-            (GPUS, Fraction(milli) / WHOLE_GPU),
+        for names, asked in (
+            ((CPU_MILLI,), Fraction(cpu_milli)),
+            ((MEMORY_BYTES,), Fraction(memory_bytes)),
+            (kinds, gpus),
         ):
-            there = sum(self.world.free(node, SOON).amounts[name] for node in self.nodes_in(domain))
+            free = [self.world.free(node, SOON).amounts for node in self.nodes_in(domain)]
+            there = sum(amounts[name] for amounts in free for name in names)
             if asked > 0:
                 largest = max(largest, asked / there if there > 0 else Fraction(10**12))
         return largest

@@ -79,6 +79,9 @@ class Place(NamedTuple):
     node: NodeName
     devices: tuple[int, ...] = ()
 
+    def is_same(self, other: Place) -> bool:
+        return self.node == other.node and set(self.devices) == set(other.devices)
+
 
 NEW_DEVICE = 1_000_000
 """Devices that are opened for sharing are numbered from here on; which device that is makes no difference."""
@@ -201,7 +204,7 @@ class World:
     def give(self, name: PodId, place: Place, *, now: bool) -> World:
         """Give a pod a place. An evicted pod that gets its own place back has not been evicted at all."""
         pod = self.pods[name]
-        if pod.before is not None and place == pod.before.place:
+        if pod.before is not None and pod.before.place is not None and place.is_same(pod.before.place):
             return self.with_pods(pod.before)
         if pod.is_evicted and pod.place is not None:
             return self.with_pods(replace(pod, status=Status.PROMISED, place=place, vacates=(*pod.vacates, pod.place)))
@@ -261,6 +264,20 @@ class World:
         """Whether a pod requests GPUs in any way."""
         claims = (self.claims[name] for name in pod.row.claims if name in self.claims)
         return pod.row.shape.gpu.kind is not GpuKind.NONE or any(claim.counts_as_gpu for claim in claims)
+
+    # Claims
+
+    def claim_node(self, name: ClaimId) -> NodeName | None:
+        """The node of an allocated claim, where all its users must go; None: it is not allocated."""
+        if name in self.fixed_claims:
+            return self.claims[name].node
+        users = (pod for pod in self.pods.values() if name in pod.row.claims and pod.status in PLACED)
+        return next((pod.place.node for pod in users if pod.place is not None), None)
+
+    def devices_to_claim(self, names: Iterable[ClaimId]) -> int:
+        """How many devices must be found for those of some claims that have none."""
+        known = (name for name in set(names) if name in self.claims)
+        return sum(self.claims[name].devices for name in known if self.claim_node(name) is None)
 
     # Queues
 
@@ -342,6 +359,11 @@ class World:
             for place in pod.vacates:
                 if place.node == node:
                     yield pod, place.devices, Status.LEAVING
+
+    def held_whole(self, node: NodeName, when: Iterable[Status]) -> set[int]:
+        """Devices of a node that pods had whole before this cycle and have NOW, or SOON."""
+        there = (pod.row for pod, _, status in self.pods_on(node) if status in when and not pod.shares_devices)
+        return {device for row in there if row.phase in HOLDS_DEVICES and row.node == node for device in row.devices}
 
     def partly_free(self, node: NodeName, there: Free) -> int:
         """What the shared devices of a node have left, in thousandths of a GPU."""

@@ -1,8 +1,8 @@
 """Small random worlds, one for every seed: snapshots to compare two schedulers on.
 
 A profile says what there should be to do (something to allocate, to reclaim, to preempt, to consolidate, nothing at
-all, or anything), a feature what the pods are like. Rarer things (taints, limits, promises, ...) occur with all of
-them. Everything that runs fits where it runs.
+all, anything, or gangs that wait beside many small victims), a feature what the pods are like. Rarer things (taints,
+limits, promises, ...) occur with all of them. Everything that runs fits where it runs.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ from fairpool.model.workload import (
 )
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
+from tests.oracle.unlike import NEEDED, Unlike, may_start_on, ways_to_differ
 
-PROFILES = ("allocate", "reclaim", "preempt", "consolidate", "nothing", "mixed")
-FEATURES = ("plain", "fractions", "gangs", "elastic", "departments")
+PROFILES = ("allocate", "reclaim", "preempt", "consolidate", "nothing", "mixed", "crowded")
+FEATURES = ("plain", "fractions", "gangs", "elastic", "departments", "unlike")
 
 NOW = Instant(1_800_000_000_000)
 GIB = 2**30
@@ -97,19 +98,32 @@ class _Maker:
         self.profile = rng.choice(PROFILES[:4]) if profile == "mixed" else profile
         self.has = {name for name in EXTRAS if rng.random() < EXTRAS[name]}
         self.has |= {name for name in VARIATIONS if variation.random() < VARIATIONS[name]}
+        if "unlike pods" in self.has:
+            self.has.add("topology")
+        ways = ways_to_differ(variation) if feature == "unlike" else frozenset()
+        self.has |= {NEEDED[way] for way in ways if way in NEEDED}
         self.nodes = self._nodes()
+        self.unlike = Unlike(variation, self.nodes, ways)
         self.use = {node.name: self._use(node) for node in self.nodes}
         self.queues = self._queues()
         parents = {queue.parent for queue in self.queues}
         self.leaves = [queue for queue in self.queues if queue.id not in parents]
+        self.owner = self.leaves[variation.randrange(len(self.leaves)) if profile == "crowded" else 0].id
+        """In a crowded world, the queue of all gangs that wait."""
+        self.victims = 1
+        """The GPUs of most pods that run in a crowded world."""
+        if self.profile == "crowded":
+            self.victims = variation.choice([1, 1, 2])
+            if rng.random() < 0.8:
+                self._entitle(self.owner)
         self.groups: list[PodGroup] = []
         self.pods: list[Pod] = []
         self.claims: list[Claim] = []
 
     def snapshot(self) -> Snapshot:
         self._run_groups()
-        for _ in range(self.rng.randint(1, 3 if self.profile == "consolidate" else 6)):
-            self._add(self._group(self._job(), pending=True), None)
+        for _ in range(self.rng.randint(1, {"consolidate": 3, "crowded": 2}.get(self.profile, 6))):
+            self._add(self._group(self._job(pending=True), pending=True), None)
         self._add_leaving()
         if self.policy.durable_promises and "promises" in self.has:
             self._add_promises()
@@ -147,6 +161,8 @@ class _Maker:
         rng = self.rng
         count = rng.choice([2, 3, 3, 4]) if self.profile == "consolidate" else rng.choice([1, 2, 2, 3, 3, 4, 5])
         usual, memory = rng.choice([1, 2, 2, 4, 4, 8]), rng.choice([100, 16_000, 81_900])
+        if self.profile == "crowded":
+            count, usual = count + 2, min(usual, 4)
         nodes = [
             Node(
                 name=NodeName(f"n{index}"),
@@ -236,22 +252,43 @@ class _Maker:
             reclaim_min_runtime_s=rng.choice([None, 60, 600]) if "min runtime" in self.has else None,
         )
 
+    def _entitle(self, leaf: QueueId) -> None:
+        """Give a leaf queue, and those above it, quota for all GPUs."""
+        gpus = sum(len(use.idle) for use in self.use.values()) * WHOLE_GPU_MILLI
+        above: dict[QueueId, QueueId | None] = {queue.id: queue.parent for queue in self.queues}
+        entitled: set[QueueId | None] = set()
+        each: QueueId | None = leaf
+        while each is not None:
+            entitled.add(each)
+            each = above[each]
+        self.queues = [
+            replace(queue, gpu=replace(queue.gpu, quota=gpus, limit=UNLIMITED)) if queue.id in entitled else queue
+            for queue in self.queues
+        ]
+
     # Groups
 
-    def _job(self) -> _Job:
+    def _job(self, *, pending: bool = False) -> _Job:
         """A shape and how many of it."""
         rng = self.rng
+        gang_sizes = [2, 2, 3, 4]
         singles, gangs, elastics, trees = {
             "gangs": (3, 6, 1, 1),
             "elastic": (3, 1, 6, 1),
             "fractions": (8, 1, 1, 0),
+            "unlike": (2, 6, 2, 3),
         }.get(self.feature, (7, 2, 1, 1))
+        if self.profile == "crowded":
+            singles, gangs, elastics, trees = (0, 5, 0, 1) if pending else (12, 1, elastics, 0)
+            gang_sizes = [2, 3, 4, 5, 6]
         style = self.pick(("single", singles), ("gang", gangs), ("elastic", elastics), ("tree", trees))
         gpu = self._gpu(is_single=style == "single")
+        if self.profile == "crowded" and self.maybe(0.8):
+            gpu = whole_gpus(self.variation.choice([1, 1, 2]) if pending else self.victims)
         if style == "single":
             sets: tuple[tuple[str, int, int], ...] = (("default", 1, 1),)
         elif style == "gang":
-            size = rng.choice([2, 2, 3, 4])
+            size = rng.choice(gang_sizes)
             sets = (("default", size, size),)
         elif style == "elastic":
             size = rng.choice([2, 3, 4])
@@ -323,7 +360,7 @@ class _Maker:
         rng = self.rng
         number = len(self.groups)
         name = GroupId(f"{'p' if pending else 'r'}{number:02}")
-        preempting = self.profile == "preempt"
+        preempting = self.profile in ("preempt", "crowded")
         low, high = (1, 3) if preempting and pending else (6, 1)
         priority = self.pick((TRAIN, low), (INTERACTIVE, 1), (BUILD, high), (INFERENCE, high / 3))
         constraint = None
@@ -333,7 +370,7 @@ class _Maker:
         created_at = Instant(NOW - rng.randint(1, 40) * 60 * SECOND_MS)
         group = PodGroup(
             id=name,
-            queue=rng.choice(self.leaves).id,
+            queue=self.owner if pending and self.profile == "crowded" else rng.choice(self.leaves).id,
             created_at=created_at,
             priority=priority,
             preemptible=self.maybe(0.5) if self.maybe(0.05) else None,
@@ -366,7 +403,7 @@ class _Maker:
             gpu = self.variation.choice([NO_GPU, whole_gpus(min(2, largest)), gpu_portion(300)])
             unlike = replace(job.shape, gpu=gpu)
             pods = [replace(pod, shape=unlike) if self.variation.random() < 0.4 else pod for pod in pods]
-        return group, pods
+        return self.unlike.group(group), self.unlike.pods(pods)
 
     def _add(self, made: tuple[PodGroup, list[Pod]], running: Sequence[Pod] | None) -> None:
         group, pods = made
@@ -381,6 +418,9 @@ class _Maker:
             if running is None:
                 self.claims.append(claim)
                 pods = [replace(pods[0], claims=(claim.id,))]
+        elif running is None:
+            pods, claims = self.unlike.claims(group, pods)
+            self.claims += claims
         self.groups.append(group)
         self.pods += running if running is not None else pods
 
@@ -392,7 +432,9 @@ class _Maker:
         part = {"allocate": 0.5, "consolidate": 0.7}.get(self.profile, 1.0)
         keep_idle = gpus * (1 - rng.uniform(part / 2, part) if part < 1 else 0)
         starved = rng.choice(self.leaves).id if self.profile == "reclaim" else None
-        for _ in range(12):
+        if self.profile == "crowded" and rng.random() < 0.5:
+            starved = self.owner
+        for _ in range(40 if self.profile == "crowded" else 12):
             if sum(len(use.idle) for use in self.use.values()) <= keep_idle:
                 break
             job = self._job()
@@ -431,7 +473,7 @@ class _Maker:
         else:
             self.rng.shuffle(uses)
         for use in uses:
-            devices = self._devices(shape, use)
+            devices = self._devices(shape, use) if may_start_on(shape, use.node) else None
             licences = dict(shape.extended).get(LICENCE, 0)
             room = use.cpu_milli >= shape.cpu_milli and use.licences >= licences and use.pods > 0
             if devices is not None and room:

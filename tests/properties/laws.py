@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from fairpool.model.ids import SECOND_MS, GroupId, PodId, QueueId
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.node import Node
 from fairpool.model.organization import Entitlement
 from fairpool.model.quantity import UNLIMITED, Amounts
 from fairpool.model.workload import Pod
@@ -136,7 +137,7 @@ def a_group_is_whole_or_absent(snapshot: Snapshot, plan: Plan) -> None:
                 assert later >= pod_set.minimum, f"{group.id}/{pod_set.name}: {later} of {pod_set.minimum} promised"
             if group.id in evicted and held >= pod_set.minimum:
                 left = [pod for pod in members if pod.phase in COUNTED and pod.id not in reading.evicted]
-                assert stays >= pod_set.minimum or not left, f"{group.id} is left with {[pod.id for pod in left]}"
+                assert now >= pod_set.minimum or not left, f"{group.id} is left with {[pod.id for pod in left]}"
 
 
 # --- quotas and limits -------------------------------------------------------------------------------------------
@@ -361,7 +362,8 @@ def _minimum_runtime_s(reading: Reading, by: Pass, winner: GroupId, victim: Grou
 
 
 def nothing_is_evicted_where_a_place_is_free(snapshot: Snapshot, plan: Plan) -> None:
-    """Looked at for winners of one pod without a topology: no node has room for it with all pods where they were.
+    """Looked at for winners of one pod that no topology, affinity or claim ties to a place: no node has room for it
+    with all pods where they were.
 
     Where a limit stood in the way, what is taken is not the place but the room below the limit.
     """
@@ -371,14 +373,27 @@ def nothing_is_evicted_where_a_place_is_free(snapshot: Snapshot, plan: Plan) -> 
         group = reading.before.groups[winner]
         pods = [pod for pod in snapshot.pods if pod.group == winner]
         is_bound_to_place = group.tree.constraint or any(each.constraint for each in group.tree.all_pod_sets())
+        is_bound_to_place = is_bound_to_place or any(
+            pod.claims or pod.shape.labels or pod.shape.near or pod.shape.apart for pod in pods
+        )
         if len(pods) != 1 or is_bound_to_place or _had_no_room_below_a_limit(reading, pods[0]):
             continue
         (pod,) = pods
         for node in snapshot.nodes:
-            others = [each for each in reading.at_once() if each.id != pod.id and each.node == node.name]
-            promised = [reading._at(each) for each in plan.promises if each.pod != pod.id and each.node == node.name]
-            full = Occupancy(node, [*others, *promised])
+            full = _with_all_where_they_were(reading, node, pod)
             assert not (admits(node, pod, group) and full.has_room(pod)), f"{node.name} has room for {pod.id}"
+
+
+def _with_all_where_they_were(reading: Reading, node: Node, winner: Pod) -> Occupancy:
+    """A node without evictions: what was promised devices that a victim has takes others, if there are any."""
+    full = Occupancy(node, (pod for pod in reading.at_once() if pod.id != winner.id and pod.node == node.name))
+    given_up = {device for pod in reading.evicted for device in reading.pods[pod].devices}
+    for place in reading.plan.promises:
+        if place.pod != winner.id and place.node == node.name:
+            promised = reading._at(place)
+            others = full.devices_for(promised) if given_up.intersection(promised.devices) else None
+            full.add(replace(promised, devices=others or promised.devices))
+    return full
 
 
 def _had_no_room_below_a_limit(reading: Reading, pod: Pod) -> bool:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
-from fairpool.model.node import Node, TaintEffect
+from fairpool.model.node import MigStrategy, Node, TaintEffect
 from fairpool.model.quantity import WHOLE_GPU_MILLI, portion_memory_mib
 from fairpool.model.workload import GpuKind, NodeSelectorOperator, NodeSelectorRequirement, Pod, PodGroup
 
@@ -21,9 +21,14 @@ class Occupancy:
         self.cpu_milli = self.memory_bytes = self.pods = 0
         self.device: Counter[int] = Counter()
         """Of each device: MiB in use, or thousandths where its memory is not known."""
-        self.mig: Counter[str] = Counter()
+        self.counted: Counter[str] = Counter()
+        """MIG instances and extended resources."""
         for pod in pods:
             self.add(pod)
+
+    @property
+    def countable(self) -> dict[str, int]:
+        return {**self.node.mig_instances, **self.node.extended}
 
     @property
     def device_size(self) -> int:
@@ -40,7 +45,7 @@ class Occupancy:
         self.cpu_milli += pod.shape.cpu_milli
         self.memory_bytes += pod.shape.memory_bytes
         self.pods += 1
-        self.mig.update(dict(pod.shape.gpu.mig))
+        self.counted.update(_counted(pod))
         for device in pod.devices:
             self.device[device] += self.part(pod)
 
@@ -53,7 +58,7 @@ class Occupancy:
                 ("CPU milli", self.cpu_milli, node.cpu_milli),
                 ("bytes", self.memory_bytes, node.memory_bytes),
                 ("pods", self.pods, node.pods_max),
-                *((profile, used, node.mig_instances.get(profile, 0)) for profile, used in self.mig.items()),
+                *((name, used, self.countable.get(name, 0)) for name, used in self.counted.items()),
             )
             if used > size
         ]
@@ -82,18 +87,20 @@ class Occupancy:
             self.cpu_milli + pod.shape.cpu_milli <= self.node.cpu_milli
             and self.memory_bytes + pod.shape.memory_bytes <= self.node.memory_bytes
             and self.pods + 1 <= self.node.pods_max
-            and all(
-                self.mig[profile] + count <= self.node.mig_instances.get(profile, 0)
-                for profile, count in pod.shape.gpu.mig
-            )
+            and all(self.counted[name] + count <= self.countable.get(name, 0) for name, count in _counted(pod).items())
             and self.devices_for(pod) is not None
         )
 
 
+def _counted(pod: Pod) -> dict[str, int]:
+    return {**dict(pod.shape.gpu.mig), **dict(pod.shape.extended)}
+
+
 def admits(node: Node, pod: Pod, group: PodGroup) -> bool:
-    """Whether a pod may go to a node at all: health, labels, taints, nodes that refused it."""
+    """Whether a pod may go to a node at all: health, kind of GPUs, labels, taints, nodes that refused it."""
     return (
         node.is_healthy
+        and _offers(node, pod.shape.gpu.kind)
         and node.name not in group.avoid
         and (
             not pod.shape.node_rules or any(all(_holds(rule, node) for rule in rules) for rules in pod.shape.node_rules)
@@ -106,9 +113,33 @@ def admits(node: Node, pod: Pod, group: PodGroup) -> bool:
     )
 
 
+def _offers(node: Node, kind: GpuKind) -> bool:
+    """MIG instances, devices that are cut into none, or nothing but claims of devices."""
+    if kind is GpuKind.NONE:
+        return True
+    if kind is GpuKind.MIG or node.mig_strategy is MigStrategy.MIXED:
+        return kind is GpuKind.MIG and node.mig_strategy is MigStrategy.MIXED
+    return not node.claim_devices and (kind is GpuKind.WHOLE or node.mig_strategy is None)
+
+
 def _holds(rule: NodeSelectorRequirement, node: Node) -> bool:
-    assert rule.operator is NodeSelectorOperator.IN, "the generator makes no other rules"
-    return node.labels.get(rule.key) in rule.values
+    value = node.labels.get(rule.key)
+    match rule.operator:
+        case NodeSelectorOperator.IN:
+            return value in rule.values
+        case NodeSelectorOperator.NOT_IN:
+            return value not in rule.values
+        case NodeSelectorOperator.EXISTS:
+            return value is not None
+        case NodeSelectorOperator.DOES_NOT_EXIST:
+            return value is None
+    if value is None or not value.isdecimal():
+        return False
+    return (
+        int(value) > int(rule.values[0])
+        if rule.operator is NodeSelectorOperator.GT
+        else int(value) < int(rule.values[0])
+    )
 
 
 def holds_now(pod: Pod) -> bool:

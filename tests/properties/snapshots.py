@@ -346,7 +346,7 @@ class Ground:
     def _with(self, view: Occupancy, number: int, placed: list[Pod], taken: list[int]) -> Occupancy:
         trial = Occupancy(view.node)
         trial.cpu_milli, trial.memory_bytes, trial.pods = view.cpu_milli, view.memory_bytes, view.pods
-        trial.device, trial.mig = view.device.copy(), view.mig.copy()
+        trial.device, trial.counted = view.device.copy(), view.counted.copy()
         for pod, where in zip(placed, taken, strict=True):
             if where == number:
                 trial.add(pod)

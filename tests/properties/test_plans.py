@@ -18,8 +18,10 @@ from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.lifecycle import PodPhase
 from fairpool.scheduler.decision import Plan, Verdict, WaitsForVictims
 from fairpool.scheduler.plan import plan
+from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
 from tests import simulated_ledger
+from tests.oracle.worlds import FEATURES, PROFILES, world
 from tests.properties.laws import LAWS, Law
 from tests.properties.smaller import smallest
 from tests.properties.snapshots import seeded, snapshots
@@ -123,20 +125,49 @@ def test_larger_worlds_come_to_rest_and_keep_all_laws_on_the_way(seeds: range) -
         for_seed(seed, comes_to_rest_lawfully, MANY_GROUPS)
 
 
-def comes_to_rest_lawfully(snapshot: Snapshot) -> None:
+def comes_to_rest_lawfully(snapshot: Snapshot, within: int = SETTLES_WITHIN) -> None:
     """Plan and apply until there is nothing left to do, and look at every plan on the way."""
-    for _ in range(SETTLES_WITHIN):
+    for _ in range(within):
         keeps_all_laws(snapshot)
         decided = plan(snapshot)
         if is_at_rest(snapshot, decided):
             return
         snapshot = simulated_ledger.apply(snapshot, decided)
-    assert is_at_rest(snapshot, plan(snapshot)), f"no rest after {SETTLES_WITHIN} cycles"
+    assert is_at_rest(snapshot, plan(snapshot)), f"no rest after {within} cycles"
 
 
 def is_at_rest(snapshot: Snapshot, decided: Plan) -> bool:
     """Nothing to do, and no pod leaving that would be back in the next cycle."""
     return decided.is_empty and not any(pod.phase is PodPhase.RELEASING for pod in snapshot.pods)
+
+
+# --- the worlds of the oracle: claims, MIG, affinity, topologies, gangs of unlike pods -----------------------------
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_worlds_of_the_oracle_keep_all_laws(profile: str) -> None:
+    for feature in FEATURES:
+        for seed in range(2):
+            is_lawful(seed, profile, feature)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_many_worlds_of_the_oracle_keep_all_laws(profile: str, feature: str) -> None:
+    for seed in range(3000, 3100 if feature == "unlike" else 3030):
+        is_lawful(seed, profile, feature)
+
+
+def is_lawful(seed: int, profile: str, feature: str) -> None:
+    snapshot = world(seed, profile, feature, Policy.product())
+    try:
+        does_not_depend_on_the_order_of_rows(snapshot)
+        is_quiet(snapshot)
+        comes_to_rest_lawfully(snapshot, within=2 * SETTLES_WITHIN)
+    except AssertionError as error:
+        error.add_note(f"world({seed}, {profile!r}, {feature!r})")
+        raise
 
 
 # --- time --------------------------------------------------------------------------------------------------------

@@ -6,16 +6,21 @@ from typing import Any
 
 import pytest
 
-from fairpool.scheduler import allocate, batch, equivalence, reclaim, room_count, solver, turns, walk
+from fairpool.scheduler import allocate, batch, equivalence, reclaim, solver, turns, walk
 from fairpool.scheduler.decision import Plan
-from fairpool.scheduler.placement import Placer
+from fairpool.scheduler.gang_proposal import Proposal
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
-from fairpool.scheduler.victims import VictimWalk
+from fairpool.scheduler.solver import Search, Solution
 from tests.oracle.worlds import FEATURES, PROFILES, world
 
 POLICIES = {"product": Policy.product, "reference": Policy.reference}
+FOUND = [
+    *((seed, "gangs") for seed in (83, 162, 220, 483)),
+    *((seed, "unlike") for seed in (211, 309, 455, 629)),
+]
+"""Crowded worlds in which a shortcut gave another plan: victims for equal pods all at once, or of a line taken over."""
 KINDS = [(profile, feature) for profile in PROFILES for feature in FEATURES]
 
 
@@ -53,6 +58,14 @@ def test_shortcuts_change_nothing(profile: str, feature: str, policy: str, monke
     compare(range(1000, 1005), profile, feature, policy, monkeypatch)
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("seed", "feature"), FOUND)
+def test_shortcuts_change_nothing_where_they_once_did(
+    seed: int, feature: str, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare(range(seed, seed + 1), "crowded", feature, policy, monkeypatch)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize(("profile", "feature"), KINDS)
@@ -64,23 +77,30 @@ def test_shortcuts_change_nothing_in_thousands_of_worlds(
 
 def test_the_shortcuts_are_really_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or the comparison would prove nothing."""
-    proposed: list[list[int] | None] = []
+    accepted: list[Solution | None] = []
+    taken_over: list[bool] = []
     bound: list[int] = []
-    propose, bind = room_count.propose, batch._bind
+    attempt_proposal, go_on_from, bind = Search.attempt_proposal, Search.go_on_from, batch._bind
 
-    def count_proposals(placer: Placer, shape: int, pods: int, walk: VictimWalk) -> list[int] | None:
-        proposed.append(propose(placer, shape, pods, walk))
-        return proposed[-1]
+    def count_proposals(search: Search, proposal: Proposal) -> Solution | None:
+        accepted.append(attempt_proposal(search, proposal))
+        return accepted[-1]
+
+    def count_lines(search: Search, before: Search) -> None:
+        go_on_from(search, before)
+        taken_over.append(search.at > 0)
 
     def count_runs(*given: Any) -> None:
         bound.append(len(given[3]))
         bind(*given)
 
     monkeypatch.setattr(batch, "GROUPS_MIN", 1)
-    monkeypatch.setattr(solver, "propose", count_proposals)
+    monkeypatch.setattr(Search, "attempt_proposal", count_proposals)
+    monkeypatch.setattr(Search, "go_on_from", count_lines)
     monkeypatch.setattr(batch, "_bind", count_runs)
     for profile, feature in KINDS:
         for seed in range(20):
             plan(world(seed, profile, feature, Policy.product()))
-    assert any(proposed)
+    assert sum(found is not None for found in accepted) > 10
+    assert sum(taken_over) > 10
     assert sum(bound) > 10

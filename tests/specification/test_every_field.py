@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fairpool.api import access, classic, nodes, organization, settings, workload_spec, workloads
+from fairpool.api import access, classic, nodes, organization, pod_spec, settings, workload_spec, workloads
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.wire import Request
 from fairpool.control import classic as classic_jobs
@@ -320,7 +320,7 @@ def own_fields(module: Any) -> set[tuple[str, str]]:
 
 
 def test_every_field_of_a_workload_is_listed_here_and_no_other() -> None:
-    assert own_fields(workload_spec) | own_fields(workloads) == FIELDS.keys()
+    assert own_fields(pod_spec) | own_fields(workload_spec) | own_fields(workloads) == FIELDS.keys()
 
 
 def answer(sent: Sent, spec: dict[str, Any]) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fairpool.control.feasibility import PoolView, never_starts
+from fairpool.control.feasibility import PoolNodes, PoolView, never_starts
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, DRAIN, Node
 from fairpool.model.organization import Entitlement, OverQuotaChoice, Queue, department_queue, gpu_entitlement
@@ -48,7 +48,7 @@ def project(gpu: Entitlement | None = None, **more: object) -> Queue:
 
 
 def place(nodes: tuple[Node, ...] | None = TWO, *owners: Queue, pool: PoolName = DEFAULT_POOL) -> PoolView:
-    return PoolView(pool=pool, nodes=nodes, owners=owners or (project(),))
+    return PoolView(pool=pool, nodes=None if nodes is None else PoolNodes.of(nodes), owners=owners or (project(),))
 
 
 def on(value: str) -> PodShape:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from fairpool.model.workload import NodeSelectorOperator, NodeSelectorRequirement, PodAffinityTerm
 from tests.scenario import World, check
 
 
@@ -219,3 +222,52 @@ def test_a_gang_that_lost_a_part_is_not_moved_in_part() -> None:
     """)
     decided = world.cycle()
     assert not [each.pod for each in decided.promises if each.group == "g"]
+
+
+@pytest.mark.parametrize("hosts", [("n1", "n2"), ("n2", "n1")])
+def test_a_gang_gets_victims_on_the_nodes_that_its_pods_are_tied_to(hosts: tuple[str, str]) -> None:
+    """A launcher here, a worker there: what made no room for the first pod may make room for the second."""
+    world = World("""
+        node    n1: 1 gpu, label host=n1
+        node    n2: 1 gpu, label host=n2
+        queue   vision: quota 2
+        running a of vision: 1 gpu on n1
+        running b of vision: 1 gpu on n2
+        pending g of vision: gang of 2, 1 gpu, priority 80
+    """)
+    tied = dict(zip(("g-0", "g-1"), hosts, strict=True))
+    world.snapshot = replace(
+        world.snapshot,
+        pods=tuple(
+            replace(pod, shape=replace(pod.shape, node_rules=on_host(tied[pod.id]))) if pod.id in tied else pod
+            for pod in world.snapshot.pods
+        ),
+    )
+    decided = world.cycle()
+    assert {each.group for each in decided.evictions} == {"a", "b"}
+    assert {each.pod: each.node for each in decided.promises} == tied
+
+
+def on_host(name: str) -> tuple[tuple[NodeSelectorRequirement, ...], ...]:
+    return ((NodeSelectorRequirement("host", NodeSelectorOperator.IN, (name,)),),)
+
+
+def test_a_pod_does_not_take_the_place_of_the_neighbour_that_it_must_be_near_to() -> None:
+    """It would lose its promise once the neighbour has left, who would come back: for ever."""
+    world = World("""
+        node    n1: 1 gpu, label host=n1
+        queue   vision: quota 0
+        queue   speech: quota 1
+        running v of vision: 1 gpu on n1
+        pending p of speech: 1 gpu
+    """)
+    near = (PodAffinityTerm("host", (("app", "v"),)),)
+    running, waiting = world.snapshot.pods
+    world.snapshot = replace(
+        world.snapshot,
+        pods=(
+            replace(running, shape=replace(running.shape, labels=(("app", "v"),))),
+            replace(waiting, shape=replace(waiting.shape, near=near)),
+        ),
+    )
+    assert world.cycle().is_empty

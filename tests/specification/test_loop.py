@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+
+import pytest
 
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
 from fairpool.cluster.control_link import ControlLink
-from fairpool.cluster.ledger import Ledger
+from fairpool.cluster.ledger import LeaseHeld, Ledger
 from fairpool.cluster.loop import Loop
+from fairpool.cluster.report_queue import Offered
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, same_behaviour
-from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, WorkloadId
+from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
+from fairpool.model.observation import Order, OrderResult, StartOrder, StopOrder
 from fairpool.model.organization import Organization, Queue, gpu_entitlement
 from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
@@ -237,3 +241,75 @@ def test_what_nodes_have_in_use_follows_from_the_reported_pods() -> None:
     assert (sum(pod.gpus_milli for pod in pods), len(pods)) == (3000, 2)
     assert (sum(pod.cpu_milli for pod in pods), sum(pod.memory_bytes for pod in pods)) == (1000, 8192)
     assert sum(report.gpus_milli for report in cluster.control.workloads()) == 3000
+
+
+class SlowEngine(FaultableEngine):
+    """Each call with orders takes so long."""
+
+    takes_s = 0.0
+
+    def __init__(self, clock: SkewedClock, nodes: Iterable[Node]) -> None:
+        super().__init__(clock, nodes, same_behaviour(Behaviour()))
+        self.skewed = clock
+        self.calls: list[list[type[Order]]] = []
+
+    def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
+        self.calls.append([type(each) for each in orders])
+        self.skewed.advance(self.takes_s)
+        return super().carry_out(orders, token)
+
+
+def test_orders_are_sent_for_a_second_at_a_time_and_stops_overtake_starts() -> None:
+    cluster = Cluster(None, **{f"n{number}": "" for number in range(50)})
+    engine = cluster.engine = SlowEngine(cluster.clock, cluster.nodes.values())
+    cluster.loop = cluster.new_loop()
+    cluster.control.set_quota(QueueId("p"), 400_000)
+    cluster.submit("first")
+    cluster.run(2)
+    engine.calls.clear()
+    engine.takes_s = 0.6
+    cluster.submit("many", pods=350, arrangement=Arrangement.SWEEP)
+    cluster.loop.run_cycle()
+    assert [len(call) for call in engine.calls] == [100, 100], "after 1.2 s it stops"
+    with pytest.raises(LeaseHeld):
+        cluster.ledger.acquire("another", Instant(cluster.clock.now() + 14_000))
+    cluster.control.delete(WorkloadId("first"))
+    for _ in range(20):
+        cluster.loop.run_cycle()
+    assert engine.calls[2][0] is StopOrder
+    assert len(cluster.alive()) == 350
+    assert sum(call.count(StartOrder) for call in engine.calls) == 350, "none was sent twice"
+    assert not engine.violations
+
+
+class HeldLink(ControlLink):
+    """A link whose reports stay where they are until the test sends them."""
+
+    def report(self, now: Instant, token: Token, offered: Offered) -> None:
+        self.state.reports.offer(offered)
+
+
+def test_an_acknowledgement_of_an_earlier_report_does_not_count_for_one_that_was_not_offered_yet() -> None:
+    """The answer arrives while the report with the end of the pod is delayed, because another pod was just started."""
+    cluster = Cluster(_runs(3))
+    link = HeldLink(cluster.wire, "c")
+    cluster.loop = Loop(Ledger(None), cluster.engine, link, cluster.clock.now, report_delay_ms=1500)
+
+    def pods_seen() -> list[str]:
+        return sorted(cluster.engine.observe(cluster.loop.token).pods)
+
+    cluster.submit("a")
+    cluster.run(3)
+    assert link.state.reports.has_more, "the report that it runs is on its way"
+    cluster.submit("b")
+    cluster.clock.advance(0.5)
+    cluster.loop.run_cycle()
+    link.send(cluster.clock.now(), cluster.loop.token)
+    for _ in range(5):
+        cluster.loop.run_cycle()
+    assert "a-0-0" in pods_seen(), "its end is not known to the control plane"
+    for _ in range(5):
+        cluster.run(1)
+        link.send(cluster.clock.now(), cluster.loop.token)
+    assert cluster.phase("a") is WorkloadPhase.COMPLETED
+    assert "a-0-0" not in pods_seen()

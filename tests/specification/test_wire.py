@@ -20,6 +20,7 @@ from fairpool.api.clusters import (
     DesiredWorkload,
     EventReport,
     GoneReport,
+    NameRange,
     NodeReport,
     Over,
     Piece,
@@ -28,7 +29,6 @@ from fairpool.api.clusters import (
     PushAnswer,
     PushReport,
     QueueReport,
-    Span,
     WorkloadReport,
 )
 from fairpool.api.declarations import OrganizationWire, WorkloadWire
@@ -209,9 +209,9 @@ MESSAGES: list[Message] = [
         piece=Piece(
             first=True,
             last=True,
-            workloads=Span(after=("a",)),
-            nodes=Span(through=("n",)),
-            queues=Span(after=("p", "q")),
+            workloads=NameRange(after=("a",)),
+            nodes=NameRange(through=("n",)),
+            queues=NameRange(after=("p", "q")),
         ),
         at=Instant(10),
         workloads=(WORKLOAD,),
@@ -279,7 +279,7 @@ def test_an_end_is_remembered_with_a_cause_even_where_none_was_told(phase: Workl
         assert over is None
 
 
-FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "9ec39129c8004ec6"}
+FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "8d39e4528e8f3a5b"}
 """Of the schema of all messages, by protocol version. A version that was released keeps its line."""
 
 

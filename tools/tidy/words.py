@@ -37,7 +37,7 @@ NAMES = {
 
 # Pages that quote the words in order to advise against them, and frozen pages.
 QUOTES = ("STYLE.md", "docs/decisions/", "changelog.d/", "CHANGELOG.md", "tools/tidy/words.py", "tests/golden/")
-FOLDERS = ("src", "tests", "tools", "docs")
+FOLDERS = ("src", "tests", "tools", "docs", "bench")
 
 # Path, word, and why it stays there.
 ALLOWED_WORDS: dict[tuple[str, str], str] = {
@@ -70,7 +70,7 @@ def private_words(tree: Tree) -> Iterator[Finding]:
 
 def private_names(tree: Tree) -> Iterator[Finding]:
     """No such word in the name of a variable, function, class or module either."""
-    for module in tree.modules_in("src", "tests", "tools"):
+    for module in tree.modules_in("src", "tests", "tools", "bench"):
         if module.path.startswith(QUOTES):
             continue
         for name, line in sorted({*_names(module), (module.stem, 0)}):

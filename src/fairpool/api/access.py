@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, StrictBool, StringConstraints
 
 from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
+from fairpool.api.roles import RoleName as RoleName
 from fairpool.api.wire import Answer, Moment, Page, Request, ShortText
 
 Password = Annotated[str, StringConstraints(min_length=1, max_length=PASSWORD_MAX)]
@@ -113,13 +114,6 @@ class PasswordChange(Request):
     current_password: Annotated[str, StringConstraints(max_length=PASSWORD_MAX)] = ""
     """Not needed by an account that has no password yet."""
     new_password: NewPassword
-
-
-class RoleName(StrEnum):
-    """A role that can be assigned in a scope."""
-
-    ADMINISTRATOR = "administrator"
-    RESEARCHER = "researcher"
 
 
 class ScopeType(StrEnum):

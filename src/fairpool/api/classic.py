@@ -10,17 +10,17 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
 
 from fairpool.api.access import Email, NewPassword
-from fairpool.api.wire import Answer, LongText, Moment, PoolNameText, ProjectName, Request, ShortText
-from fairpool.api.workload_spec import (
+from fairpool.api.pod_spec import (
     ARGUMENTS_MAX,
     ENVIRONMENT_MAX,
     ENVIRONMENT_VALUE_MAX,
-    PODS_MAX,
     Argument,
     GpuAmount,
     Pairs,
     Quantity,
 )
+from fairpool.api.wire import Answer, LongText, Moment, PoolNameText, ProjectName, Request, ShortText
+from fairpool.api.workload_spec import PODS_MAX
 
 Assignment = Annotated[
     str, StringConstraints(max_length=ENVIRONMENT_VALUE_MAX, pattern=r"^[^\x00]*$"), Field(examples=["EPOCHS=3"])

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 from fairpool.api.calls import TIMEOUT_S, Calls, events, plain_body, refusal
 from fairpool.api.calls import Refused as Refused
 from fairpool.api.calls import new_key as new_key
+from fairpool.api.limits import PROJECTS
 from fairpool.api.loopback import Unreachable as Unreachable
 
 if TYPE_CHECKING:
-    from fairpool.api import access, organization, overview, uploads, workload_spec
+    from fairpool.api import access, organization, overview, questions, uploads, workload_spec
     from fairpool.api import audit as audit_wire
     from fairpool.api import nodes as nodes_wire
     from fairpool.api import workloads as work
-    from fairpool.api.shell import Shell
+    from fairpool.api.shell_client import Shell
     from fairpool.api.wire import Request
 
     Json = Mapping[str, Any]
@@ -35,7 +36,6 @@ PATHS = {
     "Distributed": "distributed",
     "Inference": "inferences",
 }
-PROJECTS = "/api/v1/org-unit/projects"
 DEPARTMENTS = "/api/v1/org-unit/departments"
 CHANGES_SILENCE_S = 60.0
 """The stream of changes carries a comment more often than that."""
@@ -244,6 +244,21 @@ class Client(Calls):
         with self._stream("GET", path, params=said, silence_s=None if follow else TIMEOUT_S) as pieces:
             yield from pieces
 
+    def snapshot(self, cluster: str, *, pool: str | None = None, cycle: int | None = None) -> Iterator[bytes]:
+        """What the scheduler of a cluster sees now, or saw in a past cycle, as the bytes of a snapshot file."""
+        said = {"nodePool": pool, "cycle": cycle}
+        params = {name: value for name, value in said.items() if value is not None}
+        with self._stream("GET", f"/api/v1/clusters/{cluster}/snapshot", params=params) as pieces:
+            yield from pieces
+
+    def past_cycles(self, cluster: str) -> list[questions.PastCycle]:
+        """Past cycles whose snapshots are kept, the newest first."""
+        return self._get(f"/api/v1/clusters/{cluster}/cycles").cycles
+
+    def what_if(self, cluster: str, request: questions.WhatIfRequest | Json) -> questions.WhatIfAnswer:
+        """The plan of a cluster as it is, and with changes."""
+        return self._read(self._call("POST", f"/api/v1/clusters/{cluster}/what-if", request))
+
     @contextmanager
     def shell(
         self, workload_id: str, command: Sequence[str] = (), *, pod: str | None = None, tty: bool = False
@@ -251,21 +266,32 @@ class Client(Calls):
         """A process in a pod, or with no command the pod's own, with its streams; raises `Refused` before it begins."""
         from urllib.parse import urlencode
 
-        from fairpool.api.network import UpgradeRefused  # takes 100 ms, and not every command has a shell
-        from fairpool.api.shell import MESSAGE_MAX, Shell
-
         params: list[tuple[str, Any]] = [("command", word) for word in command]
         follows = len(urlencode(params)) > COMMAND_IN_ADDRESS_MAX
         if follows:
             params = [("commandFollows", True)]
         params += [("tty", tty), *([("pod", pod)] if pod else [])]
         path = f"/api/v1/workloads/{workload_id}/{'exec' if command else 'attach'}"
+        with self._frames(path, params) as shell:
+            if follows:
+                shell.send_command(command)
+            yield shell
+
+    @contextmanager
+    def port(self, workload_id: str, port: int, *, pod: str | None = None) -> Iterator[Shell]:
+        """A connection to a port of a pod, with the frames of a shell; raises `Refused` before it begins."""
+        params = [("port", port), *([("pod", pod)] if pod else [])]
+        with self._frames(f"/api/v1/workloads/{workload_id}/port-forward", params) as connection:
+            yield connection
+
+    @contextmanager
+    def _frames(self, path: str, params: Sequence[tuple[str, Any]]) -> Iterator[Shell]:
+        from fairpool.api.network import UpgradeRefused  # takes 100 ms, and not every command has a shell
+        from fairpool.api.shell_client import MESSAGE_MAX, Shell
+
         try:
             with self._http.websocket(path, params=params, headers=self._headers(), message_max=MESSAGE_MAX) as socket:
-                shell = Shell(socket)
-                if follows:
-                    shell.send_command(command)
-                yield shell
+                yield Shell(socket)
         except UpgradeRefused as error:
             raise refusal(error.reply) from error
 
@@ -333,18 +359,24 @@ class Client(Calls):
     def nodes(self) -> list[nodes_wire.NodeAnswer]:
         return self._all("/api/v1/nodes", "nodes")
 
-    def node(self, name: str) -> nodes_wire.NodeDetail:
-        return self._get(f"/api/v1/nodes/{name}")
+    def node(self, name: str, cluster: str | None = None) -> nodes_wire.NodeDetail:
+        """The cluster must be named if several have a node of this name."""
+        return self._get(f"/api/v1/nodes/{name}", {"clusterId": cluster} if cluster else None)
 
     def overview(self) -> overview.Overview:
         """Nodes, projects and running work as they were at one moment."""
         return self._get("/api/v1/overview")
 
     def override_node(
-        self, node: str, overrides: nodes_wire.NodeOverridesRequest | Json, revision: int | None = None
+        self,
+        node: str,
+        overrides: nodes_wire.NodeOverridesRequest | Json,
+        revision: int | None = None,
+        cluster: str | None = None,
     ) -> nodes_wire.NodeAnswer:
         """Replace what administrators set on a node; with a revision only if it has not changed since."""
-        return self._change("PUT", f"/api/v1/nodes/{node}/overrides", overrides, revision)
+        where = f"?clusterId={cluster}" if cluster else ""
+        return self._change("PUT", f"/api/v1/nodes/{node}/overrides{where}", overrides, revision)
 
     def node_pools(self) -> list[nodes_wire.NodePoolAnswer]:
         return self._all("/api/v1/node-pools", "nodepools")

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from fairpool.api.calls import refusal
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
 from fairpool.api.loopback import Reply, is_here
-from fairpool.api.message import VERSION
+from fairpool.api.message import VERSION, wire_problems
 from fairpool.api.nodes import ClusterAnswer
 from fairpool.model.ids import Revision
 from fairpool.model.problem import Problem
@@ -56,9 +56,10 @@ class ClusterClient:
             self._http.close()
             self._under_way.release()
 
-    def identity(self) -> ClusterAnswer:
+    def join(self, installation: str) -> ClusterAnswer:
         """The cluster whose token this is. Raises `ControlPlaneUnreachable`."""
-        return self._read(ClusterAnswer, self._call("GET", "/api/v1/cluster"))
+        body = {"installation": installation}
+        return self._read(ClusterAnswer, self._call("POST", "/api/v1/cluster/join", json=body))
 
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
         """What changed after a revision, waiting a while for something to change. Raises `ControlPlaneUnreachable`."""
@@ -105,7 +106,8 @@ class ClusterClient:
         try:
             return kind.model_validate_json(text)
         except ValidationError as error:
-            raise ControlPlaneUnreachable(f"the control plane's response is not valid: {error}") from error
+            problem = wire_problems(kind.__name__, error)[0]
+            raise ControlPlaneUnreachable(f"the control plane's response is not valid: {problem.what}") from error
 
     def _unreachable(self, error: httpx2.TransportError) -> ControlPlaneUnreachable:
         if self._closed.is_set():
@@ -137,6 +139,8 @@ def _refused(address: str, answer: httpx2.Response) -> ControlPlaneUnreachable:
         what = f"the control plane at {address} does not accept this token: {said.what}"
         fix = "make a new one with `runai-adm cluster token NAME`, and pass it with --token-file"
         return ControlPlaneUnreachable(text, Problem("control.token", what, fix))
+    if said.code == "cluster.joined":
+        return ControlPlaneUnreachable(text, said)
     if said.code == "wire.not_fairpool" and answer.status_code in (400, 404, 405):
         what = f"{address} is not a Fairpool control plane: {said.what}"
         return ControlPlaneUnreachable(text, Problem("control.not_fairpool", what, "check the address of --control"))

@@ -4,12 +4,13 @@ Both carry levels (the present state), never deltas, so that what is lost, repea
 message. Only history is sent event by event, and an event has a number, so that it is stored once.
 
 A report of much comes in pieces, each acknowledged by itself. A piece of a report of everything says which range of
-names it tells completely: what is in the range and not in the piece does not exist any more.
+names it covers: what is in the range and not in the piece does not exist any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated
 
@@ -74,6 +75,13 @@ class DesiredWorkload(WorkloadWire):
     done: tuple[int, ...] = ()
     """Pods that had ended well: their work is not done again."""
 
+    @cached_property
+    def spec(self) -> WorkloadSpec:
+        return super().to_spec()
+
+    def to_spec(self) -> WorkloadSpec:
+        return self.spec
+
     @classmethod
     def from_spec(
         cls,
@@ -82,14 +90,16 @@ class DesiredWorkload(WorkloadWire):
         incarnations: Mapping[int, int] | None = None,
         done: tuple[int, ...] = (),
     ) -> DesiredWorkload:
-        return cls.of_wire(WorkloadWire.of(spec), over, incarnations or {}, done)
+        return cls.of_declared(WorkloadWire.of(spec)).heard(over, incarnations or {}, done)
 
     @classmethod
-    def of_wire(
-        cls, declared: WorkloadWire, over: Over | None, incarnations: Mapping[int, int], done: tuple[int, ...]
-    ) -> DesiredWorkload:
-        """A declared workload with what was reported about it. Nothing is validated again."""
-        return cls.model_construct(**dict(declared), over=over, incarnations=dict(incarnations), done=done)
+    def of_declared(cls, declared: WorkloadWire) -> DesiredWorkload:
+        """A declared workload, of which nothing is reported yet. It is not validated again."""
+        return cls.model_construct(**dict(declared))
+
+    def heard(self, over: Over | None, incarnations: Mapping[int, int], done: tuple[int, ...]) -> DesiredWorkload:
+        """The same workload with what was reported about it."""
+        return self.model_copy(update={"over": over, "incarnations": dict(incarnations), "done": done})
 
 
 class PullRequest(BaseModel):
@@ -122,6 +132,11 @@ class PullAnswer(Message):
     @property
     def says_something(self) -> bool:
         return self.whole or self.revision != self.after
+
+    def convert(self) -> None:
+        """Convert all declarations to values of the model now, in this thread; they are kept."""
+        for each in self.workloads:
+            each.to_spec()
 
 
 # --- push: what is so ----------------------------------------------------------------------------------------
@@ -242,7 +257,7 @@ class EventReport(Wire):
     exit_code: int | None = None
 
 
-class Span(Wire):
+class NameRange(Wire):
     """A range of names, in their order: those after `after`, up to and with `through`."""
 
     after: tuple[str, ...] = ()
@@ -254,17 +269,17 @@ class Span(Wire):
         return self.after < name and (self.through is None or name <= self.through)
 
 
-EVERYTHING = Span()
+EVERYTHING = NameRange()
 
 
 class Piece(Wire):
-    """Which piece of a report of everything this is. Of each kind: the range that it tells completely, if any."""
+    """Which piece of a report of everything this is. Of each kind: the range that it covers, if any."""
 
     first: bool = False
     last: bool = False
-    workloads: Span | None = None
-    nodes: Span | None = None
-    queues: Span | None = None
+    workloads: NameRange | None = None
+    nodes: NameRange | None = None
+    queues: NameRange | None = None
     """By pool and queue."""
 
 
@@ -294,8 +309,8 @@ class PushReport(Message):
     events: tuple[EventReport, ...] = ()
 
     @property
-    def told_completely(self) -> Piece | None:
-        """What it tells completely; None: nothing."""
+    def complete_ranges(self) -> Piece | None:
+        """The ranges it covers; None: nothing."""
         return WHOLE if self.whole else self.piece
 
     @property
@@ -324,7 +339,7 @@ class PushAnswer(Message):
     events_through: Count
     """The highest event it has."""
     want_whole: bool = False
-    """It cannot be sure of the rest: tell it everything."""
+    """It cannot be sure of the rest: report everything."""
 
     def takes(self, report: PushReport) -> bool:
         """Whether it says that this very report was taken in."""

@@ -1,7 +1,8 @@
-"""Limits of the API that server and client share. No imports, because every command loads it."""
+"""Limits and a path of the API that server and client share. No imports, because every command loads it."""
 
 from __future__ import annotations
 
+PROJECTS = "/api/v1/org-unit/projects"
 PAGE_DEFAULT = 50
 PAGE_MAX = 500
 """Items of one page."""

@@ -153,6 +153,12 @@ class SetAsideClaims(Wire):
     project: str
 
 
+class Ask(Wire):
+    """A question to the scheduler; it follows as data, and what is answered is not for this protocol to know."""
+
+    kind: Literal["ask"] = "ask"
+
+
 TunnelRequest = (
     ReadLog
     | OpenShell
@@ -165,6 +171,7 @@ TunnelRequest = (
     | ListUploads
     | RemoveUpload
     | SetAsideClaims
+    | Ask
 )
 _REQUEST: TypeAdapter[TunnelRequest] = TypeAdapter(Annotated[TunnelRequest, Field(discriminator="kind")])
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
+from fairpool.api.questions import StartForecast
 from fairpool.api.wire import (
     Answer,
     Moment,
@@ -119,6 +120,7 @@ class Workload(WorkloadItem):
     created_by: str
     command_line: str = ""
     spec: dict[str, Any] = Field(default_factory=dict)
+    forecast: Annotated[StartForecast | None, Field(description="In a dry run: whether it would start now")] = None
 
 
 class WorkloadPage(Page):

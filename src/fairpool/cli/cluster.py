@@ -60,7 +60,7 @@ def cluster(
     target = read_target(control, token_file.expanduser(), ca_file and ca_file.expanduser())
     if isinstance(target, list):
         fail(target, UNUSABLE)
-    start = Start(
+    start = StartCluster(
         server_flags.data_directory_at(data),
         target,
         health=server_flags.address_of(health_listen, DEFAULT_HEALTH),
@@ -79,7 +79,7 @@ def cluster(
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartCluster:
     """Everything needed to start in this process."""
 
     data_directory: DataDirectory
@@ -92,7 +92,7 @@ class Start:
     log_level: str
 
 
-def _here(start: Start) -> None:
+def _here(start: StartCluster) -> None:
     from fairpool.platform.cluster_program import ClusterOptions, ClusterProgram
     from fairpool.platform.server_log import open_log
 
@@ -131,7 +131,7 @@ def _say_waiting(why: str) -> None:
     click.echo(f"warning: waiting for the control plane, which cannot be reached yet: {why}", err=True)
 
 
-def _in_background(start: Start, arguments: list[str]) -> None:
+def _in_background(start: StartCluster, arguments: list[str]) -> None:
     unchanged = not start.nodes and not start.singles
     if server_start.already_up(start.data_directory, CLUSTER, changes_nothing=unchanged) is not None:
         return

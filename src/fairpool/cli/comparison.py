@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairpool.cli.report import counts, head, tree
+from fairpool.cli.report import head, tree
 from fairpool.cli.screen import Screen
-from fairpool.model.ids import GroupId, QueueId
+from fairpool.model.ids import QueueId
 from fairpool.model.quantity import gpus_text
-from fairpool.replay.planned import GroupOutcome, Replay, group_outcomes
+from fairpool.replay.planned import GroupOutcome, Replay, counts, differing_outcomes
 from fairpool.scheduler.decision import QueueFigures
 
 BEFORE, AFTER = "AS SAVED", "CHANGED"
@@ -39,16 +39,6 @@ def draw(screen: Screen, before: Replay, after: Replay, changes: Sequence[str], 
     if new_problems:
         screen.title("Problems after the changes (planned around)")
         screen.table(("WHAT", "FIX"), [(problem.what, problem.fix) for problem in new_problems])
-
-
-def differing_outcomes(before: Replay, after: Replay) -> list[tuple[GroupId, GroupOutcome | None, GroupOutcome | None]]:
-    """Groups with another outcome; None for a group that is not in a plan."""
-    old, new = group_outcomes(before), group_outcomes(after)
-    return [
-        (group, old.get(group), new.get(group))
-        for group in sorted({**old, **new})
-        if (group in old) != (group in new) or old[group].key() != new[group].key()
-    ]
 
 
 def groups_with_other_figures(before: Replay, after: Replay) -> int:

@@ -67,7 +67,7 @@ def control(
         first_password=server_flags.first_password_in(first_password_file),
         tls=tls,
     )
-    start = Start(server_flags.data_directory_at(data), options, log_level, with_welcome=not in_background)
+    start = StartControl(server_flags.data_directory_at(data), options, log_level, with_welcome=not in_background)
     with failing():
         server_start.prepare(start.data_directory)
         if detach:
@@ -77,7 +77,7 @@ def control(
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartControl:
     """Everything needed to start in this process."""
 
     data_directory: DataDirectory
@@ -101,7 +101,7 @@ def _tls_files(certificate: Path | None, key: Path | None) -> TlsFiles | None:
     return files
 
 
-def _here(start: Start) -> None:
+def _here(start: StartControl) -> None:
     from fairpool.cli.welcome import LocalUser, shown
     from fairpool.platform.control_program import ControlProgram
     from fairpool.platform.server_log import open_log
@@ -126,7 +126,7 @@ def _here(start: Start) -> None:
         click.echo("Stopped. Clusters keep running their pods.")
 
 
-def _in_background(start: Start, arguments: list[str]) -> None:
+def _in_background(start: StartControl, arguments: list[str]) -> None:
     data_directory = start.data_directory
     holder = server_start.already_up(data_directory, CONTROL, changes_nothing=True)
     if holder is not None:

@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from fairpool.replay.whatif import Changes
     from fairpool.scheduler.snapshot_file import Loaded
 
+LIVE = "the live snapshot"
+
 HELP = """Plan the snapshot in FILE: what starts where, what is preempted or waits, and why. `-` reads standard input.
 
-Nothing is started or stopped. The same file produces the same plan on every machine.
+Nothing is started or stopped. The same file produces the same plan on every machine. With --live in place of FILE, the
+snapshot is that of a running cluster.
 
 \b
 What if: change the snapshot and compare both plans.
@@ -34,6 +37,8 @@ What if: change the snapshot and compare both plans.
                                     amounts are per pod; all pods start
                                     together unless minimum is set; one
                                     CPU per GPU unless cpus is set
+  --add-node name=gpu-9,like=gpu-1[,count=2][,gpus=8][,cpus=64][,memory=512G]
+            [,gpu_memory=40960]     an empty node, ready
   --without-node NAME               its pods are queued again
   --without-job NAME                as if it was never submitted
   --later 10m                       advance the clock
@@ -49,23 +54,31 @@ problems; 2 FILE cannot be read, or the flags are invalid.
     epilog="Example: fairpool plan demo.snapshot --set project.vision.quota=6",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.argument("file")
+@click.argument("file", required=False)
+@click.option("--live", is_flag=True, help="Plan what a running cluster sees now, in place of FILE.")
+@click.option("--cluster", metavar="NAME", help="With --live: the cluster (default: the only one).")
+@click.option("--node-pool", "pool", metavar="NAME", help="With --live: the node pool (default: the only one).")
 @click.option("--explain", "group", metavar="GROUP", help="Show everything about one group.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; docs/reference/plan-json.md lists the fields.")
 @click.option("--check", is_flag=True, help="Only validate FILE.")
 @click.option("--set", "settings", metavar="PATH=VALUE", multiple=True, help="Change a value. Repeatable.")
 @click.option("--add-job", "added_jobs", metavar="KEY=VALUE,...", multiple=True, help="Add a job. Repeatable.")
+@click.option("--add-node", "added_nodes", metavar="KEY=VALUE,...", multiple=True, help="Add a node. Repeatable.")
 @click.option("--without-node", "without_nodes", metavar="NAME", multiple=True, help="Remove a node. Repeatable.")
 @click.option("--without-job", "without_jobs", metavar="NAME", multiple=True, help="Remove a job. Repeatable.")
 @click.option("--later", metavar="DURATION", help="Advance the clock by 90s, 10m, 2h or 1d.")
 @click.option("--all", "every_row", is_flag=True, help="Do not shorten long tables on a terminal.")
 def plan(
-    file: str,
+    file: str | None,
+    live: bool,
+    cluster: str | None,
+    pool: str | None,
     group: str | None,
     as_json: bool,
     check: bool,
     settings: tuple[str, ...],
     added_jobs: tuple[str, ...],
+    added_nodes: tuple[str, ...],
     without_nodes: tuple[str, ...],
     without_jobs: tuple[str, ...],
     later: str | None,
@@ -74,14 +87,30 @@ def plan(
     """Choose what is asked, read the file, answer."""
     from fairpool.replay.whatif import Changes
 
-    changes = Changes(settings, added_jobs, without_nodes, without_jobs, later)
+    changes = Changes(settings, added_jobs, added_nodes, without_nodes, without_jobs, later)
     if check and (changes or group is not None):
         raise click.UsageError("--check cannot be combined with --explain or what-if flags.")
-    loaded = _loaded(file)
+    if live == (file is not None):
+        raise click.UsageError("Name a FILE or pass --live.")
+    if not live and (cluster or pool):
+        raise click.UsageError("--cluster and --node-pool need --live.")
+    source = file or LIVE
+    loaded = _loaded(file) if file is not None else _fetched(cluster, pool)
     if check:
-        _answer_check(file, loaded, as_json)
+        _answer_check(source, loaded, as_json)
     else:
-        _answer(file, loaded, changes, group, as_json, every_row)
+        _answer(source, loaded, changes, group, as_json, every_row)
+
+
+def _fetched(cluster: str | None, pool: str | None) -> Loaded:
+    from fairpool.cli.live import live_snapshot
+    from fairpool.model.problem import Problem
+    from fairpool.replay.saved import load_bytes
+
+    loaded = load_bytes(live_snapshot(cluster, pool), LIVE)
+    if isinstance(loaded, Problem):
+        fail([loaded], UNUSABLE)
+    return loaded
 
 
 def _loaded(file: str) -> Loaded:

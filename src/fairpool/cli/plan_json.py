@@ -8,12 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from fairpool.cli.comparison import differing_outcomes
 from fairpool.cli.inquiry import only, queue_path, taken_for
-from fairpool.cli.report import counts, tree
+from fairpool.cli.report import tree
 from fairpool.model.ids import GroupId
 from fairpool.model.problem import Problem
-from fairpool.replay.planned import GroupOutcome, Replay
+from fairpool.replay.planned import GroupOutcome, Replay, counts, differing_outcomes
 from fairpool.scheduler.decision import Plan, Verdict
 from fairpool.scheduler.explain import explain, explain_eviction
 

@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fairpool.cli.screen import Screen
 from fairpool.model.ids import GroupId, Instant, NodeName, QueueId
 from fairpool.model.quantity import gpus_text
-from fairpool.replay.planned import Replay, count, listed, ranges
+from fairpool.replay.planned import Replay, count, counts, listed, ranges
 from fairpool.scheduler.decision import Bind, Plan, Promise, WaitsForVictims
 from fairpool.scheduler.explain import explain, explain_eviction
 from fairpool.scheduler.snapshot import Snapshot
-
-
-@dataclass(frozen=True)
-class Counts:
-    """A plan in a few numbers."""
-
-    starting: int
-    """Groups that get at least one pod started."""
-    promised: int
-    """Groups that get a place as soon as others have left it, and nothing before."""
-    taken: int
-    """Pods."""
-    waiting: int
-    """Groups that get nothing, or not all that they ask for."""
-
-
-def counts(plan: Plan) -> Counts:
-    starting = {bind.group for bind in plan.binds}
-    waits = [each for each in plan.verdicts.values() if not isinstance(each.why, WaitsForVictims)]
-    promised = {promise.group for promise in plan.promises} - starting
-    return Counts(len(starting), len(promised), len(plan.evictions), len(waits))
 
 
 def draw(screen: Screen, replayed: Replay, title: str) -> None:

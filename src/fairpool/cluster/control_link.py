@@ -20,7 +20,7 @@ from fairpool.model.ids import SECOND_MS, Instant, Revision, Token
 FIRST_WAIT_MS: Final = 1 * SECOND_MS
 LONGEST_WAIT_MS: Final = 60 * SECOND_MS
 RESTARTS_MAX: Final = 2
-"""How often a report of everything is begun without a wait, before one was told to its end."""
+"""How often a report of everything is begun without a wait, before one was sent to its end."""
 
 
 class ControlPlane(Protocol):
@@ -60,7 +60,7 @@ class Link(Protocol):
         """What changed; None if nothing did, or if it is not known yet."""
 
     def report(self, now: Instant, token: Token, offered: Offered) -> None:
-        """Take over what is to be told."""
+        """Take over what is to be reported."""
 
     def collect(self) -> Acknowledged:
         """What was acknowledged since the last call."""
@@ -111,7 +111,7 @@ class LinkState:
         self._offered = answer.revision if answer.whole else None
         self.heard_events = max(self.heard_events, answer.heard_events)
         if answer.whole and asked:
-            self.reports.tell_all = True  # it sent everything unasked: it lost its state, and needs all reports
+            self.reports.send_all = True  # it sent everything unasked: it lost its state, and needs all reports
         return answer
 
     # --- push ---
@@ -146,7 +146,7 @@ class LinkState:
     def _note_want_whole(self, now: Instant, want_whole: bool) -> None:
         if not want_whole:
             return
-        self.reports.tell_all = True
+        self.reports.send_all = True
         self.pull_all = True  # it lost our reports, so it may have lost declarations too
         if self.reports.beginnings > RESTARTS_MAX:
             self.pushes.fail(now, "the control plane asks for everything again and again")
@@ -210,7 +210,7 @@ class ControlLink:
         self.send(now, token)
 
     def send(self, now: Instant, token: Token) -> None:
-        """Send what is to be told, piece by piece, until one fails."""
+        """Send what is to be reported, piece by piece, until one fails."""
         while (piece := self.state.next_piece(now, token)) is not None:
             try:
                 answer = self._control.push(piece)

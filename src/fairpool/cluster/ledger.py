@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from fairpool.api.message import VERSION as PROTOCOL_VERSION
 from fairpool.cluster.history import Event
 from fairpool.cluster.ledger_entry import LedgerContents, LedgerEntry
 from fairpool.cluster.ledger_file import START_ANEW, DiskTrouble, LedgerProblem, connect, refuse_newer, trouble
@@ -206,7 +207,7 @@ def _write_values(connection: sqlite3.Connection, entry: LedgerEntry) -> None:
         body = organization_text(entry.organization)
         connection.execute("INSERT OR REPLACE INTO organization (only_row, body) VALUES (1, ?)", (body,))
     if entry.cursor is not None:
-        connection.execute("UPDATE progress SET cursor = ?", (entry.cursor,))
+        connection.execute("UPDATE progress SET cursor = ?, protocol = ?", (entry.cursor, PROTOCOL_VERSION))
 
 
 def _remove(connection: sqlite3.Connection, entry: LedgerEntry) -> None:
@@ -248,8 +249,8 @@ def _write_events(connection: sqlite3.Connection, entry: LedgerEntry, events_max
 
 
 def _contents(connection: sqlite3.Connection) -> LedgerContents:
-    progress = "SELECT cursor, events_through, dropped_events FROM progress"
-    cursor, events_through, dropped_events = connection.execute(progress).fetchone()
+    progress = "SELECT cursor, protocol, events_through, dropped_events FROM progress"
+    cursor, protocol, events_through, dropped_events = connection.execute(progress).fetchone()
     body = connection.execute("SELECT body FROM organization").fetchone()
     return LedgerContents(
         specs=tuple(SPECS.values(connection.execute(f"{SPECS.select} ORDER BY id"))),
@@ -257,6 +258,7 @@ def _contents(connection: sqlite3.Connection) -> LedgerContents:
         states=tuple(STATES.values(connection.execute(f"{STATES.select} ORDER BY workload"))),
         organization=organization_value(body[0]) if body else None,
         cursor=Revision(cursor) if cursor is not None else None,
+        protocol=protocol if cursor is not None else PROTOCOL_VERSION,
         events_through=events_through,
         dropped_events=dropped_events,
     )

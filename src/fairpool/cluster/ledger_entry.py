@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fairpool.api.message import VERSION
 from fairpool.cluster.history import Event
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import PodId, Revision, WorkloadId
@@ -46,6 +47,8 @@ class LedgerContents:
     states: tuple[WorkloadState, ...] = ()
     organization: Organization | None = None
     cursor: Revision | None = None
+    protocol: int = VERSION
+    """The version of the protocol in which the declarations were pulled. Of an earlier one, fields may be missing."""
     events_through: int = 0
     """The number of the last event that was recorded, delivered or not."""
     dropped_events: int = 0

@@ -130,7 +130,10 @@ TABLE_NAMES: Step = (
     "ALTER TABLE standings RENAME TO workload_states",
 )
 
-MIGRATIONS: tuple[Step, ...] = (FIRST, TROUBLES, LAST_FAILURE, DEPENDENCIES, TABLE_NAMES)
+PROTOCOL: Step = ("ALTER TABLE progress ADD COLUMN protocol INTEGER NOT NULL DEFAULT 2",)
+"""The version of the protocol in which the declarations were pulled."""
+
+MIGRATIONS: tuple[Step, ...] = (FIRST, TROUBLES, LAST_FAILURE, DEPENDENCIES, TABLE_NAMES, PROTOCOL)
 """Migration n leads from version n to version n + 1; an empty file has version 0."""
 
 VERSION = len(MIGRATIONS)

@@ -1,7 +1,7 @@
 """The link of a running cluster: one thread pulls, another pushes, so that the loop never waits for the network.
 
-The loop takes the latest answer to its pull from here and leaves here what is to be told. An answer is kept until the
-loop asks for another revision, because the loop may fail to record it and ask again. The control plane holds a pull
+The loop takes the latest answer to its pull from here and leaves here what is to be reported. An answer is kept until
+the loop asks for another revision, because the loop may fail to record it and ask again. The control plane holds a pull
 until something changes; the loop is woken when an answer has arrived.
 """
 
@@ -134,6 +134,7 @@ class LinkThreads:
         return self._after is not None and self._answer is None
 
     def _deliver(self, state: LinkState, asked: Revision, answer: PullAnswer) -> None:
+        answer.convert()  # many of them take long, and the loop should not wait for it
         with self._changed:
             news = state.pulled(self._clock(), asked, answer)
             self._changed.notify_all()  # a push need not wait any longer

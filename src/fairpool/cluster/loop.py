@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from fairpool.api.clusters import EventReport, PullAnswer
+from fairpool.api.message import VERSION
 from fairpool.cluster.control_link import Link
 from fairpool.cluster.cycle import CycleInput, cycle
 from fairpool.cluster.history import Event
@@ -34,6 +35,8 @@ from fairpool.scheduler.policy import Policy
 
 BATCH = 100
 """Orders that are sent to the engine in one call."""
+ACT_S = 1
+"""How long orders are sent at most, beyond the call that is under way. The rest is due again in the next cycle."""
 RETRY_S = 1
 RENEW_S = 5
 """How often an idle loop renews its lease."""
@@ -176,6 +179,8 @@ class Loop:
         contents = self._ledger.load()
         self.cache = LedgerCache(contents)
         self._events_recorded = contents.events_through
+        if contents.protocol != VERSION:
+            self._link.pull_everything()  # what an earlier version did not know was not sent
 
     def _ledger_is_old(self) -> bool:
         """Whether the control plane has events that this ledger has not recorded yet."""
@@ -241,7 +246,7 @@ class Loop:
     # --- act ---
 
     def _act(self, now: Instant, orders: Iterable[Order]) -> None:
-        """Send the orders in batches, those that free devices first."""
+        """Send the orders in batches, those that free devices first, for about a second."""
         queue = sorted(orders, key=_urgency)
         for first in range(0, len(queue), BATCH):
             batch = queue[first : first + BATCH]
@@ -254,6 +259,13 @@ class Loop:
             for order, answer in zip(batch, answers, strict=True):
                 self._note_answer(now, order, answer)
             self._on_step("acted")
+            passed_ms = self._clock() - now
+            if first + BATCH < len(queue) and not 0 <= passed_ms < ACT_S * SECOND_MS:
+                # The rest follows from the ledger: it is due again after the next observation, behind new stops.
+                self._renewed_at = self._clock()
+                self._ledger.renew(self.token, self._renewed_at)
+                self._run_again = True
+                return
 
     def _note_answer(self, now: Instant, order: Order, answer: OrderResult) -> None:
         if answer.status is not OrderStatus.DONE:
@@ -280,7 +292,7 @@ class Loop:
         return False
 
     def _report_state(self, now: Instant) -> None:
-        """Leave what is to be told with the link."""
+        """Leave what is to be reported with the link."""
         pending, cache = self._pending, self.cache
         changed, pending.changed_reports = pending.changed_reports, set()
         self._link.report(
@@ -299,7 +311,9 @@ class Loop:
     def _take_acknowledged(self, acknowledged: Acknowledged) -> None:
         if acknowledged.events_through is not None:
             self._acknowledged = acknowledged.events_through
-        self.cache.acknowledge(acknowledged.workloads)
+        # A report that was drafted meanwhile and not offered yet is another one than was acknowledged.
+        not_offered = self._pending.changed_reports
+        self.cache.acknowledge(each for each in acknowledged.workloads if each not in not_offered)
 
     @property
     def _has_events_to_offer(self) -> bool:

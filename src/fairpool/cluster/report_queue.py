@@ -1,9 +1,9 @@
 """What a cluster has to report, piece by piece: what is due, what is on its way, what is acknowledged.
 
 The loop offers what changed; the next piece holds as much of it as has room, and what was not acknowledged is sent
-again as it is by then. A report that was cut off goes on where it stopped. A loop that starts tells everything, and so
-does one whose control plane has forgotten something. Nothing here is stored: a new loop offers everything again, from
-its ledger, and events are in the ledger until they are acknowledged.
+again as it is by then. A report that was cut off goes on where it stopped. A loop that starts reports everything, and
+so does one whose control plane has lost something. Nothing here is stored: a new loop offers everything again, from its
+ledger, and events are in the ledger until they are acknowledged.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PIECES_SINCE: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
-    """What the loop has to tell after a cycle."""
+    """What the loop has to report after a cycle."""
 
     workloads: Mapping[WorkloadId, WorkloadReport | None] = field(default_factory=dict)
     """Reports that may differ from those offered before; None: there is none any more."""
@@ -65,16 +65,16 @@ class ReportQueue:
 
     def __init__(self, cluster: str, piece_rows: int = PIECE_ROWS) -> None:
         self._cluster, self._piece_rows = cluster, piece_rows
-        self.tell_all = True  # a new loop does not know what was acknowledged before
+        self.send_all = True  # a new loop does not know what was acknowledged before
         self.even_nothing = False
-        """Report even if there is nothing to tell: the answer says whether the control plane has lost something."""
+        """Report even if nothing is new: the answer says whether the control plane has lost something."""
         self._number = 0
         self._answered = 0
-        self._is_telling_all = self._is_first = False
+        self._is_sending_all = self._is_first = False
         self.beginnings = 0
-        """Of reports of everything, since one was told to its end."""
-        self._workloads = Unacknowledged[WorkloadReport](lambda report: 1 + len(report.pods), tells_removals=False)
-        self._gone = Unacknowledged[GoneReport](tells_removals=False)
+        """Of reports of everything, since one was sent to its end."""
+        self._workloads = Unacknowledged[WorkloadReport](lambda report: 1 + len(report.pods), reports_removals=False)
+        self._gone = Unacknowledged[GoneReport](reports_removals=False)
         self._nodes = Unacknowledged[NodeReport]()
         self._queues = Unacknowledged[QueueReport]()
         self._kinds = (self._workloads, self._gone, self._nodes, self._queues)
@@ -86,7 +86,7 @@ class ReportQueue:
     # --- the loop's side ---
 
     def offer(self, offered: Offered) -> None:
-        """Note what is to be told."""
+        """Note what is to be reported."""
         for workload in offered.workloads:
             self._stored.pop(workload, None)
         self._workloads.change({(key,): report for key, report in offered.workloads.items()})
@@ -116,14 +116,14 @@ class ReportQueue:
     @property
     def has_more(self) -> bool:
         """Whether there may be something to send."""
-        is_due = self.tell_all or self._is_telling_all or self.even_nothing
+        is_due = self.send_all or self._is_sending_all or self.even_nothing
         return is_due or bool(self._events) or any(each.has_changes for each in self._kinds)
 
     def next_piece(self, now: Instant, token: Token, version: int = VERSION) -> PushReport | None:
-        """The next piece to send to a control plane that speaks this version; None: there is nothing to tell."""
-        if self.tell_all:
+        """The next piece to send to a control plane that speaks this version; None: there is nothing to send."""
+        if self.send_all:
             self._begin()
-        if self._is_telling_all:
+        if self._is_sending_all:
             return self._piece_of_all(now, token, version)
         for key in self._workloads.settled():
             self._stored[WorkloadId(key[0])] = None
@@ -131,14 +131,14 @@ class ReportQueue:
             kind.settled()
         if not self.has_more:
             return None
-        return self._piece_of_changes(now, token)
+        return self._piece_of_changes(now, token, version)
 
     def _begin(self) -> None:
-        self.tell_all, self._is_telling_all, self._is_first = False, True, True
+        self.send_all, self._is_sending_all, self._is_first = False, True, True
         self.beginnings += 1
         for kind in (self._workloads, self._nodes, self._queues):
             kind.begin()
-        self._gone.tell_again()
+        self._gone.report_again()
 
     def _piece_of_all(self, now: Instant, token: Token, version: int) -> PushReport:
         in_one = self._is_first and (version < PIECES_SINCE or self._weight <= self._piece_rows)
@@ -159,6 +159,7 @@ class ReportQueue:
         return self._report(
             now,
             token,
+            version=version,
             whole=in_one,
             piece=None if in_one else piece,
             workloads=workloads,
@@ -172,7 +173,7 @@ class ReportQueue:
     def _weight(self) -> int:
         return self._workloads.weight + self._nodes.weight + self._queues.weight
 
-    def _piece_of_changes(self, now: Instant, token: Token) -> PushReport:
+    def _piece_of_changes(self, now: Instant, token: Token, version: int) -> PushReport:
         room = self._piece_rows
         workloads, _ = self._workloads.take_changes(room)
         room -= sum(1 + len(each.pods) for each in workloads)
@@ -185,6 +186,7 @@ class ReportQueue:
         return self._report(
             now,
             token,
+            version=version,
             workloads=workloads,
             gone=gone,
             nodes=nodes,
@@ -205,14 +207,14 @@ class ReportQueue:
     def acknowledge(self, report: PushReport, answer: PushAnswer) -> bool:
         """This piece is stored. False: some of its events are not."""
         self._answered, self.even_nothing, self._is_first = report.number, False, False
-        told = report.told_completely or Piece()
-        for (workload,) in self._workloads.acknowledge(told.workloads):
+        covered = report.complete_ranges or Piece()
+        for (workload,) in self._workloads.acknowledge(covered.workloads):
             self._stored[WorkloadId(workload)] = None
         self._gone.acknowledge(None)
-        self._nodes.acknowledge(told.nodes)
-        self._queues.acknowledge(told.queues)
-        if told.last:
-            self._is_telling_all, self.beginnings = False, 0
+        self._nodes.acknowledge(covered.nodes)
+        self._queues.acknowledge(covered.queues)
+        if covered.last:
+            self._is_sending_all, self.beginnings = False, 0
             for kind in (self._workloads, self._nodes, self._queues):
                 kind.end()
         if not report.events:

@@ -1,7 +1,7 @@
-"""Reports of one kind by name: their current values, which of them are acknowledged, and how far all were told.
+"""Reports of one kind by name: their current values, which of them are acknowledged, and how far all were sent.
 
-Rows are told in two ways. Normally those are taken that differ from what was acknowledged. To tell everything, all
-names are gone through in their order, a slice at a time; what changes behind the slice meanwhile is told afterwards.
+Rows are sent in two ways. Normally those are taken that differ from what was acknowledged. To send everything, all
+names are gone through in their order, a slice at a time; what changes behind the slice meanwhile is sent afterwards.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from bisect import bisect_right, insort
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
-from fairpool.api.clusters import Span
+from fairpool.api.clusters import NameRange
 
 Report = TypeVar("Report")
 Key = tuple[str, ...]
@@ -19,8 +19,8 @@ Key = tuple[str, ...]
 class Unacknowledged(Generic[Report]):
     """Reports of one kind."""
 
-    def __init__(self, weigh: Callable[[Report], int] = lambda report: 1, *, tells_removals: bool = True) -> None:
-        self._weigh, self._tells_removals = weigh, tells_removals
+    def __init__(self, weigh: Callable[[Report], int] = lambda report: 1, *, reports_removals: bool = True) -> None:
+        self._weigh, self._reports_removals = weigh, reports_removals
         self._current: dict[Key, Report] = {}
         self._acknowledged: dict[Key, Report | None] = {}
         """None: sent, and the answer was lost."""
@@ -28,8 +28,8 @@ class Unacknowledged(Generic[Report]):
         self._sent: dict[Key, Report | None] = {}
         """What is in the piece on its way; None: that it is no more."""
         self._names: list[Key] | None = None
-        """All names in their order, while everything is being told."""
-        self._told: Key | None = ()
+        """All names in their order, while everything is being sent."""
+        self._covered: Key | None = ()
         """How far; None: to the end."""
 
     def change(self, changed: Mapping[Key, Report | None]) -> None:
@@ -42,7 +42,7 @@ class Unacknowledged(Generic[Report]):
                 self._unconfirmed[key] = None
                 continue
             self._current.pop(key, None)
-            if self._tells_removals:
+            if self._reports_removals:
                 self._unconfirmed[key] = None
             else:
                 self._acknowledged.pop(key, None)
@@ -76,7 +76,7 @@ class Unacknowledged(Generic[Report]):
         return self._acknowledged.get(key) == report
 
     def take_changes(self, room: int) -> tuple[list[Report], list[Key]]:
-        """Rows to tell, and names that are no more, as many as there is room for."""
+        """Rows to send, and names that are no more, as many as there is room for."""
         rows: list[Report] = []
         removed: list[Key] = []
         for key in self._unconfirmed:
@@ -94,7 +94,7 @@ class Unacknowledged(Generic[Report]):
     def has_changes(self) -> bool:
         return bool(self._unconfirmed)
 
-    def tell_again(self) -> None:
+    def report_again(self) -> None:
         """From now on nothing counts as acknowledged, and all of it has changed."""
         self._acknowledged.clear()
         self._sent.clear()
@@ -103,17 +103,17 @@ class Unacknowledged(Generic[Report]):
     # --- everything ---
 
     def begin(self) -> None:
-        """From now on nothing counts as acknowledged, and everything is told."""
+        """From now on nothing counts as acknowledged, and everything is sent."""
         self._acknowledged.clear()
         self._unconfirmed.clear()
         self._sent.clear()
-        self._names, self._told = sorted(self._current), ()
+        self._names, self._covered = sorted(self._current), ()
 
-    def take_slice(self, room: int) -> tuple[list[Report], Span | None]:
-        """The next rows, and the range they tell completely; None: all were told before, or there is no room."""
-        if self._names is None or self._told is None or room <= 0:
+    def take_slice(self, room: int) -> tuple[list[Report], NameRange | None]:
+        """The next rows, and the range they cover; None: all were sent before, or there is no room."""
+        if self._names is None or self._covered is None or room <= 0:
             return [], None
-        first = last = bisect_right(self._names, self._told)
+        first = last = bisect_right(self._names, self._covered)
         while last < len(self._names) and room > 0:
             report = self._current.get(self._names[last])
             room -= 0 if report is None else self._weigh(report)
@@ -121,20 +121,20 @@ class Unacknowledged(Generic[Report]):
         rows = {key: self._current[key] for key in self._names[first:last] if key in self._current}
         self._sent = dict(rows)
         through = self._names[last - 1] if last < len(self._names) else None
-        return list(rows.values()), Span(after=self._told, through=through)
+        return list(rows.values()), NameRange(after=self._covered, through=through)
 
-    def ends_with(self, span: Span | None) -> bool:
-        """Whether all is told with this slice."""
-        return self._told is None if span is None else span.through is None
+    def ends_with(self, span: NameRange | None) -> bool:
+        """Whether all is sent with this slice."""
+        return self._covered is None if span is None else span.through is None
 
     def end(self) -> None:
-        """Everything is told."""
+        """Everything is sent."""
         self._names = None
 
     # --- what became of it ---
 
-    def acknowledge(self, span: Span | None) -> list[Key]:
-        """What was sent is stored, and a range told completely. Returns the names whose current report is stored."""
+    def acknowledge(self, span: NameRange | None) -> list[Key]:
+        """What was sent is stored, and a range of names covered. Returns the names whose current report is stored."""
         stored = []
         for key, report in self._sent.items():
             if report is None:
@@ -146,7 +146,7 @@ class Unacknowledged(Generic[Report]):
                 stored.append(key)
         self._sent = {}
         if span is not None:
-            self._told = span.through
+            self._covered = span.through
         return stored
 
     def mark_unknown(self) -> None:

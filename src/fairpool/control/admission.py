@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
 from fairpool.api.limits import NAME_PATTERN, WORKLOAD_NAME_MAX
 from fairpool.api.organization import ProjectRequest
@@ -189,7 +190,7 @@ def _check_images(submit: wire.SubmitAny, context: AdmissionContext, problems: P
         problems.add("image.unknown", f"there is no image {name} on this cluster", fix, place)
 
 
-def _check_claims(storage: wire.Storage, context: AdmissionContext, problems: ProblemList) -> None:
+def _check_claims(storage: pod_spec.Storage, context: AdmissionContext, problems: ProblemList) -> None:
     for each in storage.pvc:
         name, place = each.claim_name or "", "spec.storage.pvc"
         if each.existing_pvc and not name:

@@ -38,8 +38,10 @@ from fairpool.control import (
     overview,
     pages,
     pods,
+    port_forward,
     preferences,
     projects,
+    questions,
     shells,
     sign_in,
     submit,
@@ -64,27 +66,15 @@ from fairpool.control.settings import Settings
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.migrations import upgrade
-from fairpool.control.store.trouble import Unavailable
+from fairpool.control.store.sqlite import Sqlite
+from fairpool.control.store.unavailable import Unavailable
 from fairpool.model.problem import Problem
 
 log = logging.getLogger("fairpool.control")
 
 MODULES = (
-    *(
-        change_stream,
-        logs,
-        shells,
-        uploads,
-        cluster_sync,
-        tunnel_route,
-        clusters,
-        projects,
-        departments,
-        nodes,
-        overview,
-        claims,
-    ),
-    *(sign_in, users, applications, access_rules, audit, preferences),
+    *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
+    *(departments, nodes, overview, claims, sign_in, users, applications, access_rules, audit, preferences),
     *(workloads, submit, pods, classic, older_paths, description, pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
@@ -97,7 +87,7 @@ def create_app(
 
     `pod_access` is for the cluster in this process; clusters elsewhere are reached through their tunnels.
     """
-    database = Database(settings.data / "control.sqlite")
+    database = Database(Sqlite(settings.data / "control.sqlite"))
     plane = Plane(settings=settings, database=database, pod_access=ClusterPods(pod_access))
     database.after_commit = plane.notifier.notify
     router = Router(ROUTES, Endpoint, _lifespan)
@@ -147,6 +137,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
             await asyncio.wait(tidying)
     finally:
         app.state.passwords.close()
+        plane.pod_access.close()
         await plane.database.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Annotated, Any
 
-from fairpool.api import workload_spec
+from fairpool.api import pod_spec, workload_spec
 from fairpool.api import workloads as wire
 from fairpool.control.moments import iso
 from fairpool.control.plane import Caller, Plane
@@ -60,7 +60,7 @@ def named(
     return body.model_copy(update={"spec": body.spec.model_copy(update={"storage": storage})})
 
 
-def _named(claim: workload_spec.Pvc, name: str) -> workload_spec.Pvc:
+def _named(claim: pod_spec.Pvc, name: str) -> pod_spec.Pvc:
     return claim.model_copy(update={"claim_name": name})
 
 
@@ -77,5 +77,7 @@ def as_existing(spec: dict[str, Any]) -> dict[str, Any]:
 def make(connection: Connection, body: workload_spec.SubmitAny, project: str, by: str, now: int) -> None:
     """Store the new claims of an admitted request."""
     new = [each for each in body.spec.storage.pvc if not each.existing_pvc]
+    if not new:
+        return
     made = [(each.claim_name or "", each.claim_info.size if each.claim_info else "") for each in new]
     store.note(connection, project, made, by, now)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from fairpool.control.pod_access import PodAccess
+import asyncio
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+
+from fairpool.control.pod_access import Answering, PodAccess, PodAccessError
 from fairpool.control.tunnel import TunnelPodAccess, Tunnels
+from fairpool.model.problem import Problem
 
 HOLDERS_MAX = 10_000
 
@@ -16,7 +21,10 @@ class ClusterPods:
         self.tunnels = Tunnels()
         self.local_cluster = ""
         """Its id; empty while it is not known, and then all pods are taken for its own."""
+        self.local_answers: Answering | None = None
+        """Answers of the cluster in this process."""
         self._local = local
+        self._thread = ThreadPoolExecutor(1, "questions")
         self._holders: dict[str, str] = {}
 
     def of(self, cluster: str) -> PodAccess:
@@ -29,6 +37,21 @@ class ClusterPods:
         """The clusters that can be asked now."""
         local = [] if self._local is None else [self.local_cluster]
         return [*local, *(each for each in self.tunnels.clusters() if each not in local)]
+
+    async def ask(self, cluster: str, question: bytes) -> AsyncGenerator[bytes]:
+        """The answer of a cluster to a question, in pieces; raises `PodAccessError`."""
+        if cluster != self.local_cluster or self.local_answers is None:
+            async for piece in TunnelPodAccess(self.tunnels, cluster).ask(question):
+                yield piece
+            return
+        answering = self.local_answers
+        data = await asyncio.get_running_loop().run_in_executor(self._thread, answering.answer, question)
+        if isinstance(data, Problem):
+            raise PodAccessError(data)
+        yield data
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
     def holder(self, upload_id: str) -> str | None:
         """The cluster that has an upload, if it was seen there."""

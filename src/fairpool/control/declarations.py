@@ -15,7 +15,7 @@ from fairpool.control.store import changes, holdings
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.control.workload_columns import columns, urls
-from fairpool.control.workload_documents import Declaration, declaration_of, report_of, urls_in
+from fairpool.control.workload_documents import WorkloadDeclaration, declaration_of, report_of, urls_in
 from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairpool.control.plane import Plane
 
 
-def new_row(spec: WorkloadSpec, declaration: Declaration, **values: Any) -> dict[str, Any]:
+def new_row(spec: WorkloadSpec, declaration: WorkloadDeclaration, **values: Any) -> dict[str, Any]:
     """The row of a new workload; `values` are its kind, department, cluster, user and revision."""
     return {
         "id": spec.id,
@@ -44,13 +44,14 @@ def new_row(spec: WorkloadSpec, declaration: Declaration, **values: Any) -> dict
     }
 
 
-def declare(plane: Plane, connection: Connection, spec: WorkloadSpec, declaration: Declaration, **values: Any) -> Any:
-    """A new workload; its row."""
+def declare(
+    plane: Plane, connection: Connection, spec: WorkloadSpec, declaration: WorkloadDeclaration, **values: Any
+) -> Any:
+    """A new workload, whose name is not taken; its row."""
     now, kept = spec.created_at, plane.settings.changes_kept
     revision = changes.record(connection, "workload", spec.id, "created", now, project=spec.project, kept=kept)
     row = new_row(spec, declaration, **values, revision=revision)
-    if not store.add(connection, row, declaration.labels):
-        raise name_taken(spec.name)
+    store.add(connection, row, declaration.labels)
     return SimpleNamespace(**row)
 
 
@@ -108,7 +109,9 @@ def follow_department(plane: Plane, connection: Connection, project: str, depart
     store.set_department(connection, project, department)
 
 
-def redeclare(plane: Plane, connection: Connection, row: Any, declaration: Declaration, spec: WorkloadSpec) -> int:
+def redeclare(
+    plane: Plane, connection: Connection, row: Any, declaration: WorkloadDeclaration, spec: WorkloadSpec
+) -> int:
     """A changed declaration; its revision."""
     if declaration.labels != declaration_of(row).labels:
         store.set_labels(connection, row.id, declaration.labels)
@@ -137,7 +140,9 @@ def forget(plane: Plane, connection: Connection, row: Any) -> None:
     store.mark_deleted(connection, row.id, deleted_at=now, revision=revision, **state)
 
 
-def _state(connection: Connection, row: Any, declaration: Declaration, last: WorkloadReport | None) -> dict[str, Any]:
+def _state(
+    connection: Connection, row: Any, declaration: WorkloadDeclaration, last: WorkloadReport | None
+) -> dict[str, Any]:
     """All columns that follow from declaration and report."""
     state = columns(declaration, last)
 
@@ -147,7 +152,7 @@ def _state(connection: Connection, row: Any, declaration: Declaration, last: Wor
     return {**state, "urls": urls(declaration, row, state, taken)}
 
 
-def _resume(plane: Plane, connection: Connection, row: Any, declaration: Declaration) -> bool:
+def _resume(plane: Plane, connection: Connection, row: Any, declaration: WorkloadDeclaration) -> bool:
     spec, report = declaration.workload, report_of(row)
     over = Over.of_report(report) if report is not None else None
     ended = over is not None and over.run == spec.run
@@ -159,11 +164,13 @@ def _resume(plane: Plane, connection: Connection, row: Any, declaration: Declara
     return True
 
 
-def _with(declaration: Declaration, **fields: Any) -> Declaration:
+def _with(declaration: WorkloadDeclaration, **fields: Any) -> WorkloadDeclaration:
     return declaration.changed(declaration.workload.model_copy(update=fields))
 
 
-def _declare(plane: Plane, connection: Connection, row: Any, declaration: Declaration, verb: str, **values: Any) -> int:
+def _declare(
+    plane: Plane, connection: Connection, row: Any, declaration: WorkloadDeclaration, verb: str, **values: Any
+) -> int:
     spec = declaration.workload
     revision = changes.record(
         connection, "workload", row.id, verb, plane.now(), project=spec.project, kept=plane.settings.changes_kept

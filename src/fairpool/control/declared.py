@@ -36,7 +36,7 @@ MEMORY_UNITS = {wire.MemoryUnits.MIB: 1024 * 1024, wire.MemoryUnits.MB: 1000**2,
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class DeclaredProject:
     """A project with the moment it was made."""
 
     name: str
@@ -47,7 +47,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Department:
+class DeclaredDepartment:
     """A department with the moment it was made; what it does not say follows its projects."""
 
     name: str
@@ -56,8 +56,8 @@ class Department:
 
 
 def organization(
-    projects: Iterable[Unit],
-    departments: Iterable[Department],
+    projects: Iterable[DeclaredProject],
+    departments: Iterable[DeclaredDepartment],
     pools: Iterable[nodes.NodePoolRequest],
     overrides: Mapping[str, nodes.NodeOverridesRequest],
     *,
@@ -80,7 +80,9 @@ def organization(
     )
 
 
-def queues_in(pool: str, projects: Iterable[Unit], departments: Iterable[Department]) -> tuple[Queue, ...]:
+def queues_in(
+    pool: str, projects: Iterable[DeclaredProject], departments: Iterable[DeclaredDepartment]
+) -> tuple[Queue, ...]:
     """The queues of one pool, departments first; without departments the projects have no parents."""
     above = list(departments)
     below = [_queue(each, pool, _parent(each, bool(above))) for each in projects]
@@ -91,7 +93,7 @@ def queues_in(pool: str, projects: Iterable[Unit], departments: Iterable[Departm
     return (*owners, *below)
 
 
-def department_as_queue(department: Department, pool: str, projects: Iterable[Queue]) -> Queue:
+def department_as_queue(department: DeclaredDepartment, pool: str, projects: Iterable[Queue]) -> Queue:
     """A department in one pool. A quota that was never set is what its projects are owed together."""
     children = list(projects)
     said = next((each for each in department.resources if each.pool == pool), wire.DepartmentResources())
@@ -112,7 +114,9 @@ def department_as_queue(department: Department, pool: str, projects: Iterable[Qu
     )
 
 
-def owners(project: Unit, pool: str, department: Department | None, siblings: Iterable[Unit]) -> tuple[Queue, ...]:
+def owners(
+    project: DeclaredProject, pool: str, department: DeclaredDepartment | None, siblings: Iterable[DeclaredProject]
+) -> tuple[Queue, ...]:
     """A project in one pool and, where it is a queue, the department above: the settings behind their limits too."""
     own = _queue(project, pool, None if department is None else department_queue(department.name))
     own = replace(own, over_quota=_setting(project.resources, pool))
@@ -127,7 +131,7 @@ def _setting(resources: Iterable[wire.PoolResources | wire.DepartmentResources],
     return next((each.gpu.over_quota for each in resources if each.pool == pool), None)
 
 
-def are_queues(departments: Iterable[Department]) -> bool:
+def are_queues(departments: Iterable[DeclaredDepartment]) -> bool:
     """Whether departments are queues: as soon as one of them says something. Another than the default one exists, or
     something was set for the default one."""
     above = list(departments)
@@ -240,15 +244,15 @@ def warnings_of_pools(queues_by_pool: Mapping[str, Iterable[Queue]], gpus: Mappi
     return warnings
 
 
-def _says_something(department: Department) -> bool:
+def _says_something(department: DeclaredDepartment) -> bool:
     return any(each != wire.DepartmentResources(node_pool=each.node_pool) for each in department.resources)
 
 
-def _parent(project: Unit, with_departments: bool) -> QueueId | None:
+def _parent(project: DeclaredProject, with_departments: bool) -> QueueId | None:
     return department_queue(project.parent) if with_departments and project.parent is not None else None
 
 
-def _queue(unit: Unit, pool: str, parent: QueueId | None) -> Queue:
+def _queue(unit: DeclaredProject, pool: str, parent: QueueId | None) -> Queue:
     owed = next((each for each in unit.resources if each.pool == pool), None)
     if owed is None:
         return Queue(id=QueueId(unit.name), parent=parent, created_at=unit.created_at)

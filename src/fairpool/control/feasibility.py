@@ -28,12 +28,28 @@ Shapes = Counter[PodShape]
 """Shapes of pods, and how many there are of each."""
 
 
+@dataclass(frozen=True, slots=True)
+class PoolNodes:
+    """The nodes of a pool, with sums that are made once for many submits."""
+
+    nodes: tuple[Node, ...] = ()
+    gpus: int = 0
+    least_gpu_memory_mib: int = 0
+    """Of its smallest GPUs; 0: not known."""
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node]) -> PoolNodes:
+        members = tuple(nodes)
+        sizes = [node.gpu_memory_mib for node in members if node.gpus and node.gpu_memory_mib]
+        return cls(members, sum(node.gpus for node in members), min(sizes, default=0))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolView:
     """A node pool, with the queues that a workload of one project is charged to there."""
 
     pool: PoolName
-    nodes: tuple[Node, ...] | None
+    nodes: PoolNodes | None
     """None: not known, because the cluster is away or has not reported any."""
     owners: tuple[Queue, ...]
     """Its project, and the department above where there is one."""
@@ -55,8 +71,7 @@ def _objection(spec: WorkloadSpec, view: PoolView) -> Problem | None:
     in_the_way = _too_large_for_pool(shapes, view.pool, view.nodes) if view.nodes is not None else None
     if in_the_way is not None:
         return in_the_way
-    sizes = [node.gpu_memory_mib for node in view.nodes or () if node.gpus and node.gpu_memory_mib]
-    asked = _asked(shapes, min(sizes, default=0))
+    asked = _asked(shapes, view.nodes.least_gpu_memory_mib if view.nodes is not None else 0)
     non_preemptible = not precedence(spec.kind, spec.priority, spec.preemptible).preemptible
     return next((problem for owner in view.owners if (problem := _over(owner, view, asked, non_preemptible))), None)
 
@@ -85,7 +100,8 @@ def _asked(shapes: Shapes, device_memory_mib: int) -> Amounts:
 # --- nodes ---------------------------------------------------------------------------------------------------
 
 
-def _too_large_for_pool(shapes: Shapes, pool: PoolName, nodes: tuple[Node, ...]) -> Problem | None:
+def _too_large_for_pool(shapes: Shapes, pool: PoolName, members: PoolNodes) -> Problem | None:
+    nodes = members.nodes
     if not nodes:
         return Problem("pool.empty", f"node pool {pool} has no nodes", f"choose another with --node-pools, or {ANYWAY}")
     pods = shapes.total()
@@ -99,7 +115,7 @@ def _too_large_for_pool(shapes: Shapes, pool: PoolName, nodes: tuple[Node, ...])
         if not copies:
             return _too_large_for_node(shape, pool, fitting)
         return _too_many(pods, _asked(shapes, 0), copies, pool, fitting)
-    asked, there = _asked(shapes, 0).gpu_milli, WHOLE_GPU_MILLI * sum(node.gpus for node in nodes)
+    asked, there = _asked(shapes, 0).gpu_milli, WHOLE_GPU_MILLI * members.gpus
     if asked > there and not any(shape.gpu.memory_mib for shape in shapes):
         return _too_many(pods, _asked(shapes, 0), pods - 1, pool, nodes)
     return None

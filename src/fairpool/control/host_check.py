@@ -20,7 +20,7 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refusal_of, refused
 from fairpool.control.router import Router
 from fairpool.control.settings import Settings, is_loopback
-from fairpool.control.store.trouble import Unavailable
+from fairpool.control.store.unavailable import Unavailable
 
 OWN_NAMES_MAX = 64
 

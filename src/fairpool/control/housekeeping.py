@@ -14,7 +14,7 @@ from fairpool.control.plane import Plane
 from fairpool.control.settings import Settings
 from fairpool.control.store import audit, changes, clusters, workloads
 from fairpool.control.store.database import Connection
-from fairpool.control.store.trouble import Unavailable
+from fairpool.control.store.unavailable import Unavailable
 from fairpool.model.ids import SECOND_MS, Instant
 
 log = logging.getLogger("fairpool.control")

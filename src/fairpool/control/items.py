@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairpool.api import workload_spec
+from fairpool.api import pod_spec, workload_spec
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.wire import compact
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.workload_columns import has_addresses, of_run
-from fairpool.control.workload_documents import Declaration, declaration_of, former_name, report_of, urls_in
+from fairpool.control.workload_documents import WorkloadDeclaration, declaration_of, former_name, report_of, urls_in
 from fairpool.model.ids import place_of
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.pod_record import Cause
@@ -31,10 +31,10 @@ REPORTS_MAX, REPORT_LENGTH_MAX = 64, 200
 """Reported values that are shown, and characters of each; a job may report anything."""
 
 
-def declaration(submit: workload_spec.SubmitAny, spec: WorkloadSpec, *, pod_host: str = "") -> Declaration:
+def declaration(submit: workload_spec.SubmitAny, spec: WorkloadSpec, *, pod_host: str = "") -> WorkloadDeclaration:
     """What is stored of a request and the workload that was admitted for it."""
     framework = submit.spec.distributed_framework if isinstance(submit, workload_spec.SubmitDistributed) else None
-    return Declaration(
+    return WorkloadDeclaration(
         workload=WorkloadWire.of(spec),
         request=submit.spec.model_dump(mode="json", by_alias=True, exclude_unset=True),
         command_line=submit.command_line,
@@ -47,16 +47,14 @@ def declaration(submit: workload_spec.SubmitAny, spec: WorkloadSpec, *, pod_host
 
 def asked_ports(submit: workload_spec.SubmitAny) -> list[int]:
     """Ports of its pods that need an address, each once."""
-    asked = [
-        each.container for each in submit.spec.ports if each.service_type is not workload_spec.ServiceType.CLUSTER_IP
-    ]
+    asked = [each.container for each in submit.spec.ports if each.service_type is not pod_spec.ServiceType.CLUSTER_IP]
     asked += [each.container for each in submit.spec.exposed_urls]
     if isinstance(submit, workload_spec.SubmitInference) and submit.spec.serving_port is not None:
         asked.append(submit.spec.serving_port.container)
     return list(dict.fromkeys(asked))
 
 
-def item(row: Any, declared: Declaration, last: WorkloadReport | None) -> dict[str, Any]:
+def item(row: Any, declared: WorkloadDeclaration, last: WorkloadReport | None) -> dict[str, Any]:
     """A workload in a list, from its row and its documents."""
     report = of_run(last, row.run)
     is_deleted = row.deleted_at is not None
@@ -90,7 +88,7 @@ def item(row: Any, declared: Declaration, last: WorkloadReport | None) -> dict[s
     return {name: value for name, value in shown.items() if value is not None}
 
 
-def _declared_fields(row: Any, declared: Declaration) -> dict[str, Any]:
+def _declared_fields(row: Any, declared: WorkloadDeclaration) -> dict[str, Any]:
     workload = declared.workload
     shape = workload.template.shape
     rule = precedence(workload.kind, workload.priority, workload.preemptible)
@@ -131,7 +129,7 @@ def _message(suspended_by: str | None, report: WorkloadReport | None) -> str:
     return report.detail if report is not None else ""
 
 
-def _ports_taken(row: Any, declared: Declaration, urls: list[str]) -> str:
+def _ports_taken(row: Any, declared: WorkloadDeclaration, urls: list[str]) -> str:
     if not has_addresses(declared, row.running_pods):
         return ""
     ports = ", ".join(url.rpartition(":")[2] for url in declared.addresses if url not in urls)
@@ -169,7 +167,7 @@ def detail_text(row: Any) -> str:
     return compact(item(row, declared, report_of(row)) | details)
 
 
-def event_item(workload_name: str, line: EventReport, declared: Declaration | None = None) -> wire.EventItem:
+def event_item(workload_name: str, line: EventReport, declared: WorkloadDeclaration | None = None) -> wire.EventItem:
     """One line of history."""
     place = place_of(line.workload, line.pod) if line.pod is not None else None
     return wire.EventItem(
@@ -186,7 +184,7 @@ def event_item(workload_name: str, line: EventReport, declared: Declaration | No
     )
 
 
-def _who(declared: Declaration | None, cause: str, at: int) -> str:
+def _who(declared: WorkloadDeclaration | None, cause: str, at: int) -> str:
     by = declared.suspended_by(at) if declared is not None and cause == Cause.SUSPENDED else None
     return f"suspended by {by}" if by is not None else ""
 
@@ -202,7 +200,7 @@ def pod_item(
     created_at: int,
     since: int,
     current: bool,
-    declared: Declaration | None = None,
+    declared: WorkloadDeclaration | None = None,
 ) -> wire.PodItem:
     """A pod as the API shows it."""
     return wire.PodItem(

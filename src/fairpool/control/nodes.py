@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,9 +13,10 @@ from fairpool.api import nodes as wire
 from fairpool.api import organization as organization_wire
 from fairpool.api.clusters import NodeReport
 from fairpool.api.wire import Count
+from fairpool.control.clusters import known_cluster
 from fairpool.control.items import pod_name
 from fairpool.control.moments import iso, iso_or_none
-from fairpool.control.organization import add_pool, declare_overrides
+from fairpool.control.organization import add_pool, changed_pool, declare_overrides
 from fairpool.control.paging import (
     Field,
     FilterBy,
@@ -32,7 +33,7 @@ from fairpool.control.paging import (
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
-from fairpool.control.routes import Routes
+from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import changes, holdings
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as store
@@ -43,6 +44,14 @@ from fairpool.model.node import DEFAULT_POOL, PRODUCT_LABEL, SIMULATED_LABEL
 
 routes = Routes("nodes")
 
+ClusterId = Annotated[
+    str,
+    Parameter(
+        alias="clusterId",
+        max_length=256,
+        description="Id or name of the node's cluster; needed if several clusters have a node of this name",
+    ),
+]
 
 NODE_FIELDS: Mapping[str, Field[wire.NodeAnswer]] = {
     "name": text(lambda each: each.name),
@@ -50,6 +59,7 @@ NODE_FIELDS: Mapping[str, Field[wire.NodeAnswer]] = {
     "status": text(lambda each: each.status),
     "nodePool": text(lambda each: each.node_pool),
     "clusterUuid": text(lambda each: each.cluster_uuid),
+    "clusterId": text(lambda each: each.cluster_uuid),
     "gpuType": text(lambda each: each.gpu_info.gpu_type),
     "gpuCount": number(lambda each: each.gpu_info.gpu_count),
     "allocatedGPU": gpus(lambda each: each.gpu_info.allocated),
@@ -86,11 +96,11 @@ async def node_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", sea
 @routes.get(
     "/api/v1/nodes/{node}", action=Action.NODE_READ, answer=wire.NodeDetail, summary="Get a node and the pods on it"
 )
-async def node(node: str, plane: Plane, caller: Caller) -> Response:
+async def node(node: str, plane: Plane, caller: Caller, cluster: ClusterId = "") -> Response:
     """The ETag covers only the cordon, taints and labels, not the state that the cluster reports."""
 
     def unit(connection: Connection) -> wire.NodeDetail:
-        known = _known_node(connection, node)
+        known = _known_node(connection, node, cluster)
         there = _pods_there(connection, caller, known)
         return wire.NodeDetail(**{name: getattr(known, name) for name in type(known).model_fields}, pods_there=there)
 
@@ -105,15 +115,20 @@ async def node(node: str, plane: Plane, caller: Caller) -> Response:
     summary="Set the cordon, taints and labels of a node; replaces all of them",
 )
 async def override_node(
-    node: str, request: Request, plane: Plane, caller: Caller, body: wire.NodeOverridesRequest
+    node: str,
+    request: Request,
+    plane: Plane,
+    caller: Caller,
+    body: wire.NodeOverridesRequest,
+    cluster: ClusterId = "",
 ) -> Response:
     caller.require(Action.NODE_OVERRIDE)
 
     def unit(connection: Connection) -> ActionResult:
-        before = _known_node(connection, node)
+        before = _known_node(connection, node, cluster)
         check_match(request, before.revision)
         revision = declare_overrides(plane, connection, before.cluster_uuid, node, body)
-        made = _known_node(connection, node)
+        made = _known_node(connection, node, before.cluster_uuid)
         return ActionResult(body=made, action="update", entity_type="node", entity_id=node, revision=revision)
 
     return await plane.perform(request, caller, unit)
@@ -184,7 +199,7 @@ async def _change_pool(request: Request, plane: Plane, caller: Caller, pool_id: 
         row = _known_pool(connection, pool_id)
         check_match(request, row.revision)
         before = wire.NodePoolRequest.model_validate_json(row.document)
-        after = wire.NodePoolRequest.model_validate(before.model_dump() | said)
+        after = changed_pool(connection, before, wire.NodePoolRequest.model_validate(before.model_dump() | said))
         labels = (after.label_key, after.label_value)
         if pool_id == DEFAULT_POOL and labels != (before.label_key, before.label_value):
             what = "the default node pool has no label: it holds the nodes that are in no other pool"
@@ -265,7 +280,8 @@ def _pool(connection: Connection, row: Any) -> wire.NodePoolAnswer:
 
 def _pool_of(row: Any, there: list[wire.NodeAnswer]) -> wire.NodePoolAnswer:
     body = wire.NodePoolRequest.model_validate_json(row.document)
-    members = [each.name for each in there if each.node_pool == row.name]
+    mine = [each for each in there if body.cluster_id in (None, each.cluster_uuid)]
+    members = [each.name for each in mine if each.node_pool == row.name]
     is_default = row.name == DEFAULT_POOL
     return wire.NodePoolAnswer(
         id=row.name,
@@ -292,11 +308,18 @@ def all_nodes(connection: Connection) -> list[wire.NodeAnswer]:
     ]
 
 
-def _known_node(connection: Connection, name: str) -> wire.NodeAnswer:
-    found = next((each for each in all_nodes(connection) if each.name == name), None)
-    if found is None:
+def _known_node(connection: Connection, name: str, cluster: str) -> wire.NodeAnswer:
+    """The node of this name, in the cluster of this id or name if one is given."""
+    wanted = known_cluster(connection, cluster).id if cluster else None
+    found = [each for each in all_nodes(connection) if each.name == name and wanted in (None, each.cluster_uuid)]
+    if not found:
         raise unknown("node", name)
-    return found
+    if len(found) > 1:
+        names = {row.id: row.name for row in cluster_store.all_clusters(connection)}
+        places = ", ".join(sorted(names.get(each.cluster_uuid, "?") for each in found))
+        what = f"there is a node {name} in several clusters: {places}"
+        raise refused(409, "node.ambiguous", what, "name one with --cluster NAME (API: clusterId)", "clusterId")
+    return found[0]
 
 
 def _pods_there(connection: Connection, caller: Caller, node: wire.NodeAnswer) -> list[wire.NodePod]:

@@ -38,9 +38,7 @@ CLUSTER = f"{K8S}/clusters/{{cluster_id}}"
 AUDIT_LIMIT = 40
 JOBS_MAX = 1_000_000
 ACTIONS = {"create": "Create", "update": "Update", "delete": "Delete", "sign-in": "Login", "sign-out": "Logout"}
-ROLES = {"admin": access.RoleName.ADMINISTRATOR, "administrator": access.RoleName.ADMINISTRATOR} | {
-    "researcher": access.RoleName.RESEARCHER
-}
+ROLES = {"admin": access.RoleName.ADMINISTRATOR} | {role.value: role for role in access.RoleName}
 
 
 async def known_cluster(request: Request) -> None:

@@ -1,18 +1,19 @@
-"""Declarations of departments, projects, node pools and node overrides, and what clusters are told of them."""
+"""Declarations of departments, projects, node pools and node overrides, and what clusters pull of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from fairpool.api import nodes as nodes_wire
 from fairpool.api import organization as wire
 from fairpool.api.clusters import NodeReport
+from fairpool.api.declarations import OrganizationWire
 from fairpool.api.problems import ProblemItem
 from fairpool.control import declarations, declared, preferences
-from fairpool.control.feasibility import PoolView
+from fairpool.control.feasibility import PoolNodes, PoolView
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import changes
@@ -30,6 +31,14 @@ from fairpool.model.organization import Organization, Queue
 DEFAULT_DEPARTMENT = "default"
 NO_BOUND = 1 << 60
 """In the place of what a node was not reported to have: so much that nothing is refused for it."""
+
+
+def declared_only_for(connection: Connection, cluster: str) -> list[str]:
+    """Node pools and departments that were created for this cluster alone."""
+    pools = [each.name for each in _pools_in(connection, cluster) if each.cluster_id == cluster]
+    bodies = [_department_body(row.document) for row in store.all_departments(connection)]
+    departments = [each.name for each in bodies if each.cluster_id == cluster]
+    return [*(f"node pool {name}" for name in pools), *(f"department {name}" for name in departments)]
 
 
 def cluster_of(connection: Connection, asked: str | None) -> str:
@@ -54,8 +63,23 @@ def _names(clusters: Iterable[Any]) -> str:
     return ", ".join(sorted(row.name for row in clusters))
 
 
-def pool_names(connection: Connection) -> frozenset[str]:
-    return frozenset(store.pool_names(connection))
+def pool_names(connection: Connection, cluster: str | None = None) -> frozenset[str]:
+    """The names of all node pools, or of those that a cluster has."""
+    if cluster is None:
+        return frozenset(store.pool_names(connection))
+    return frozenset(each.name for each in _pools_in(connection, cluster))
+
+
+def _pools_in(connection: Connection, cluster: str) -> list[nodes_wire.NodePoolRequest]:
+    """The node pools of a cluster: its own, and those of all clusters."""
+    pools = [nodes_wire.NodePoolRequest.model_validate_json(row.document) for row in store.all_node_pools(connection)]
+    return [each for each in pools if each.cluster_id in (None, cluster)]
+
+
+def _departments_in(connection: Connection, cluster: str) -> list[declared.DeclaredDepartment]:
+    """The departments of a cluster: its own, and those of all clusters."""
+    rows = store.all_departments(connection)
+    return [department_unit(row) for row in rows if _department_body(row.document).cluster_id in (None, cluster)]
 
 
 def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organization:
@@ -63,56 +87,94 @@ def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organ
     overrides = {row.node: row.document for row in store.node_overrides(connection) if row.cluster == cluster}
     return declared.organization(
         [project_unit(row) for row in store.all_projects(connection) if row.cluster == cluster],
-        [department_unit(row) for row in store.all_departments(connection)],
-        [nodes_wire.NodePoolRequest.model_validate_json(row.document) for row in store.all_node_pools(connection)],
+        _departments_in(connection, cluster),
+        _pools_in(connection, cluster),
         {node: nodes_wire.NodeOverridesRequest.model_validate_json(document) for node, document in overrides.items()},
         use_departments=bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS)),
         graces=preferences.graces(plane.settings, connection),
     )
 
 
-def pool_view(plane: Plane, connection: Connection, project: Any, pool: str) -> PoolView:
+def organization_wire(plane: Plane, connection: Connection, cluster: str) -> OrganizationWire:
+    """The same as a cluster pulls it."""
+    return plane.cache.get(
+        ("organization", cluster),
+        _state(plane, connection),
+        lambda: OrganizationWire.of(organization_of(plane, connection, cluster)),
+    )
+
+
+def _state(plane: Plane, connection: Connection) -> tuple[int, int]:
+    """Another whenever the organization may be another."""
+    return changes.organization_revision(connection), plane.database.undone
+
+
+def pool_view(plane: Plane, connection: Connection, project: Any, nodes: ReportedNodes, pool: str) -> PoolView:
     """A node pool as the workloads of one project see it."""
-    departments = [department_unit(row) for row in store.all_departments(connection)]
+    return PoolView(
+        pool=PoolName(pool),
+        nodes=nodes.pools.get(pool, PoolNodes()) if nodes.is_recent and nodes.pools else None,
+        owners=plane.cache.get(
+            ("owners", project.name, pool),
+            _state(plane, connection),
+            lambda: _owners(plane, connection, project, pool),
+        ),
+    )
+
+
+def _owners(plane: Plane, connection: Connection, project: Any, pool: str) -> tuple[Queue, ...]:
+    departments = _departments_in(connection, project.cluster)
     used = bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS))
     above = None
-    siblings: list[declared.Unit] = []
+    siblings: list[declared.DeclaredProject] = []
     if used and declared.are_queues(departments):
         above = next(each for each in departments if each.name == project.department)
         rows = store.all_projects(connection, names=(), parents=(project.department,))
         siblings = [project_unit(row) for row in rows if row.cluster == project.cluster]
-    return PoolView(
-        pool=PoolName(pool),
-        nodes=_nodes_in(plane, connection, project.cluster, pool),
-        owners=declared.owners(project_unit(project), pool, above, siblings),
-    )
+    return declared.owners(project_unit(project), pool, above, siblings)
 
 
-def _nodes_in(plane: Plane, connection: Connection, cluster: str, pool: str) -> tuple[Node, ...] | None:
-    """Nodes of a pool as they were last reported; None: there was no report, or the cluster is away."""
+@dataclass(frozen=True, slots=True)
+class ReportedNodes:
+    """The nodes of a cluster as they were last reported."""
+
+    pools: Mapping[str, PoolNodes]
+    images: tuple[str, ...] | None
+    """Patterns of the images that they can run; None: any that can be pulled, or unknown."""
+
+    is_recent: bool
+    """False: the cluster is away, or never reported."""
+
+
+def reported_nodes(plane: Plane, connection: Connection, cluster: str) -> ReportedNodes:
+    """The nodes of a cluster."""
     known = cluster_store.cluster(connection, cluster)
-    heard_at = known.heard_at if known is not None else None
-    if heard_at is None or plane.now() - heard_at > plane.settings.cluster_away_s * SECOND_MS:
-        return None
-    state = (cluster_store.state_of_nodes(connection, cluster), store.state_of_node_overrides(connection))
-    kept = plane.pools.get(cluster)
-    if kept is None or kept[0] != state:
-        kept = plane.pools[cluster] = (state, _nodes_by_pool(connection, cluster))
-    return kept[1].get(pool, ()) if kept[1] else None
+    assert known is not None, "a cluster stays as long as it has projects"
+    state = (known.nodes_version, *_state(plane, connection))
+    nodes = plane.cache.get(("nodes", cluster), state, lambda: _reported_nodes(connection, cluster))
+    away_ms = plane.settings.cluster_away_s * SECOND_MS
+    is_recent = known.heard_at is not None and plane.now() - known.heard_at <= away_ms
+    return nodes if nodes.is_recent == is_recent else replace(nodes, is_recent=is_recent)
 
 
-def _nodes_by_pool(connection: Connection, cluster: str) -> dict[str, tuple[Node, ...]]:
+def _reported_nodes(connection: Connection, cluster: str) -> ReportedNodes:
     overrides = {row.node: row.document for row in store.node_overrides(connection) if row.cluster == cluster}
     nodes: dict[str, list[Node]] = {}
-    for row in cluster_store.all_nodes(connection):
-        if row.cluster == cluster:
-            home, node = _node(row.document, overrides.get(row.name))
-            nodes.setdefault(home, []).append(node)
-    return {pool: tuple(members) for pool, members in nodes.items()}
+    images: dict[str, None] = {}
+    any_image = False
+    for row in cluster_store.nodes_of(connection, cluster):
+        home, node, patterns = _node(row.document, overrides.get(row.name))
+        nodes.setdefault(home, []).append(node)
+        images |= dict.fromkeys(patterns or ())
+        any_image |= patterns is None
+    pools = {pool: PoolNodes.of(members) for pool, members in nodes.items()}
+    return ReportedNodes(pools, None if any_image else tuple(images) or None, is_recent=True)
 
 
-def _node(document: str, overrides: str | None) -> tuple[str, Node]:
-    """A reported node and its pool; what was not reported of it is no bound."""
+# A node that is reported again is seldom another: of ten thousand nodes, only those that changed are read again.
+@lru_cache(maxsize=20_000)
+def _node(document: str, overrides: str | None) -> tuple[str, Node, tuple[str, ...] | None]:
+    """The pool of a reported node, the node, and the images it can run; what was not reported of it is no bound."""
     report = NodeReport.from_json(document)
     said = (
         nodes_wire.NodeOverridesRequest.model_validate_json(overrides)
@@ -128,15 +190,15 @@ def _node(document: str, overrides: str | None) -> tuple[str, Node]:
         gpu_memory_mib=report.gpu_memory_mib or NO_BOUND,
         labels={**report.labels, **said.labels},
     )
-    return report.pool or DEFAULT_POOL, node
+    return report.pool or DEFAULT_POOL, node, report.images
 
 
 @dataclass(frozen=True, slots=True)
 class OrganizationTree:
     """Departments and projects as they are declared, with what they hold and what there is: read once for a list."""
 
-    projects: tuple[declared.Unit, ...]
-    departments: tuple[declared.Department, ...]
+    projects: tuple[declared.DeclaredProject, ...]
+    departments: tuple[declared.DeclaredDepartment, ...]
     clusters: Mapping[str, str]
     """The cluster of each project."""
     gpus: Mapping[str, Mapping[str, int]]
@@ -198,13 +260,17 @@ def add_department(plane: Plane, connection: Connection, body: wire.DepartmentRe
     if store.department(connection, body.name) is not None:
         what = f"department {body.name} already exists"
         raise refused(409, "department.exists", what, "choose another name", "name")
-    check_resources(connection, body.resources)
+    body = _in_known_cluster(connection, body)
+    check_resources(connection, body)
     return _add(plane, connection, "department", departments_table, body, now)
 
 
 def change_department(plane: Plane, connection: Connection, body: wire.DepartmentRequest) -> int:
     """Declare other values for a department; its new revision."""
-    check_resources(connection, body.resources)
+    before = _department_body(store.department(connection, body.name).document)
+    _check_cluster_stays(connection, body, before.cluster_id, "department")
+    body = body.model_copy(update={"cluster_id": before.cluster_id})
+    check_resources(connection, body)
     now = plane.now()
     revision = changed(plane, connection, "department", body.name, "updated", now)
     document = body.model_dump_json(by_alias=True)
@@ -220,8 +286,8 @@ def add_project(plane: Plane, connection: Connection, body: wire.ProjectRequest,
         if before.phase == "Deleting":
             what = f"project {body.name} is still being deleted"
         raise refused(409, "project.exists", what, "choose another name, or wait until it is gone", "name")
-    _check_project(connection, body)
     cluster = cluster_of(connection, body.cluster_id)
+    _check_project(connection, body, cluster)
     claim_store.forget(connection, body.name)
     now = plane.now()
     columns = {"department": body.parent_id, "cluster": cluster, "phase": "Ready", "created_by": by}
@@ -230,7 +296,8 @@ def add_project(plane: Plane, connection: Connection, body: wire.ProjectRequest,
 
 def change_project(plane: Plane, connection: Connection, row: Any, body: wire.ProjectRequest) -> int:
     """Declare other values for a project; its new revision."""
-    _check_project(connection, body)
+    _check_cluster_stays(connection, body, row.cluster, "project")
+    _check_project(connection, body, row.cluster)
     now = plane.now()
     revision = changed(plane, connection, "project", row.name, "updated", now)
     values = {"document": body.model_dump_json(by_alias=True), "department": body.parent_id, "revision": revision}
@@ -245,7 +312,36 @@ def add_pool(plane: Plane, connection: Connection, body: nodes_wire.NodePoolRequ
     if store.node_pool(connection, body.name) is not None:
         what = f"node pool {body.name} already exists"
         raise refused(409, "pool.exists", what, "choose another name", "name")
-    return _add(plane, connection, "node-pool", node_pools, body, plane.now())
+    return _add(plane, connection, "node-pool", node_pools, _in_known_cluster(connection, body), plane.now())
+
+
+def changed_pool(
+    connection: Connection, before: nodes_wire.NodePoolRequest, body: nodes_wire.NodePoolRequest
+) -> nodes_wire.NodePoolRequest:
+    """Other values for a node pool, as they are stored."""
+    _check_cluster_stays(connection, body, before.cluster_id, "node pool")
+    return body.model_copy(update={"cluster_id": before.cluster_id})
+
+
+InCluster = TypeVar("InCluster", wire.DepartmentRequest, nodes_wire.NodePoolRequest)
+
+
+def _in_known_cluster(connection: Connection, body: InCluster) -> InCluster:
+    """The same with the id of its cluster, which may be given by name; None: it is in all clusters."""
+    cluster = cluster_of(connection, body.cluster_id) if body.cluster_id else None
+    return body.model_copy(update={"cluster_id": cluster})
+
+
+def _check_cluster_stays(
+    connection: Connection,
+    body: wire.ProjectRequest | wire.DepartmentRequest | nodes_wire.NodePoolRequest,
+    cluster: str | None,
+    noun: str,
+) -> None:
+    """Refuse another cluster than it was created for; none said means that it stays."""
+    if body.cluster_id and cluster_of(connection, body.cluster_id) != cluster:
+        what = f"{noun} {body.name} cannot move to another cluster"
+        raise refused(409, "cluster.fixed", what, f"create another {noun} there", "clusterId")
 
 
 def declare_overrides(
@@ -273,13 +369,17 @@ def _add(
     return revision
 
 
-def _check_project(connection: Connection, body: wire.ProjectRequest) -> None:
+def _check_project(connection: Connection, body: wire.ProjectRequest, cluster: str) -> None:
     """Everything that is wrong with a project, at once."""
-    pools = pool_names(connection)
+    pools = pool_names(connection, cluster)
     problems = declared.resource_problems(body.resources, pools)
-    if store.department(connection, body.parent_id) is None:
+    parent = store.department(connection, body.parent_id)
+    if parent is None:
         what, fix = f"there is no department {body.parent_id}", "create it first, or use default"
         problems.append(ProblemItem(code="department.unknown", what=what, fix=fix, field="parentId"))
+    elif _department_body(parent.document).cluster_id not in (None, cluster):
+        what, fix = f"department {body.parent_id} is in another cluster", "use a department of the project's cluster"
+        problems.append(ProblemItem(code="department.elsewhere", what=what, fix=fix, field="parentId"))
     for name in body.default_node_pools:
         if name not in pools:
             fix = f"use one of {', '.join(sorted(pools))}"
@@ -293,9 +393,9 @@ def _check_project(connection: Connection, body: wire.ProjectRequest) -> None:
         raise Refused(422, problems)
 
 
-def check_resources(connection: Connection, resources: list[wire.DepartmentResources]) -> None:
+def check_resources(connection: Connection, body: wire.DepartmentRequest) -> None:
     """Refuse quotas that cannot be."""
-    problems = declared.resource_problems(resources, pool_names(connection))
+    problems = declared.resource_problems(body.resources, pool_names(connection, body.cluster_id))
     if problems:
         raise Refused(422, problems)
 
@@ -306,16 +406,18 @@ def changed(plane: Plane, connection: Connection, noun: str, name: str, verb: st
     return changes.record(connection, noun, name, verb, now, project=project, kept=plane.settings.changes_kept)
 
 
-def project_unit(row: Any) -> declared.Unit:
+def project_unit(row: Any) -> declared.DeclaredProject:
     """A project's row, as it is declared."""
     body = _project_body(row.document)
-    return declared.Unit(row.name, tuple(body.resources), row.created_at, row.department, body.scheduling_rules)
+    return declared.DeclaredProject(
+        row.name, tuple(body.resources), row.created_at, row.department, body.scheduling_rules
+    )
 
 
-def department_unit(row: Any) -> declared.Department:
+def department_unit(row: Any) -> declared.DeclaredDepartment:
     """A department's row, as it is declared."""
     body = _department_body(row.document)
-    return declared.Department(row.name, tuple(body.resources), row.created_at)
+    return declared.DeclaredDepartment(row.name, tuple(body.resources), row.created_at)
 
 
 # The same text is the same value, which cannot be changed; and it is asked for at every submit.

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from starlette.responses import Response
 
 from fairpool.api import overview as wire
+from fairpool.control.clusters import known_cluster
 from fairpool.control.nodes import all_nodes
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.projects import visible_projects
 from fairpool.control.rbac import Action
-from fairpool.control.routes import Routes
+from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.control.workloads import rendered_items
 
 routes = Routes("nodes")
+
+InCluster = Annotated[
+    str, Parameter(alias="clusterId", max_length=256, description="Id or name of a cluster; empty: all clusters")
+]
 
 
 @routes.get(
@@ -23,23 +30,24 @@ routes = Routes("nodes")
     answer=wire.Overview,
     summary="Get a snapshot of nodes, projects and running jobs",
 )
-async def overview(plane: Plane, caller: Caller) -> Response:
+async def overview(plane: Plane, caller: Caller, cluster: InCluster = "") -> Response:
     def unit(connection: Connection) -> tuple[str, list[store.Key]]:
+        only = known_cluster(connection, cluster).id if cluster else None
         places = caller.places(Action.WORKLOAD_READ)
         busy, hidden = [], 0
-        for row in store.busy(connection):
+        for row in store.busy(connection, only):
             if places is None or places.covers(row.project, row.department):
                 busy.append(store.Key._make(row[:3]))
             else:
                 hidden += 1
         waiting = {
             row.project: row.number
-            for row in store.waiting(connection)
+            for row in store.waiting(connection, only)
             if places is None or places.covers(row.project, row.department)
         }
         rest = wire.Overview(
-            nodes=all_nodes(connection),
-            projects=visible_projects(connection, caller),
+            nodes=[each for each in all_nodes(connection) if only in (None, each.cluster_uuid)],
+            projects=[each for each in visible_projects(connection, caller) if only in (None, each.cluster_id)],
             waiting=waiting,
             hidden_workloads=hidden,
             workloads=[],

@@ -112,6 +112,13 @@ class UploadAccess(Protocol):
         """Move away the volume claims of an earlier project of this name; raises `PodAccessError`."""
 
 
+class Answering(Protocol):
+    """Answers questions about what the scheduler of a cluster would do (`api/questions.py`)."""
+
+    def answer(self, text: bytes) -> bytes | Problem:
+        """Called in a thread that may be kept busy for a while."""
+
+
 class PodAccess(UploadAccess, Protocol):
     """Logs, shells, ports and metrics of pods. The first three methods raise `PodAccessError`."""
 

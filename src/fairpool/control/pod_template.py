@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemList
@@ -82,12 +83,12 @@ def _affinity(document: dict[str, Any] | None, problems: ProblemList) -> list[tu
         return []
 
 
-def _toleration(each: wire.PodToleration) -> Toleration:
+def _toleration(each: pod_spec.PodToleration) -> Toleration:
     value = None if each.operator == "Exists" else each.value or ""
     return Toleration(each.key, value, TaintEffect(each.effect) if each.effect else None)
 
 
-def program_of(spec: wire.PodSpecWire, common: wire.CommonSpec, submitter_uid: int | None) -> Program:
+def program_of(spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_uid: int | None) -> Program:
     compute = spec.compute
     return Program(
         image=spec.image,
@@ -106,7 +107,7 @@ def program_of(spec: wire.PodSpecWire, common: wire.CommonSpec, submitter_uid: i
     )
 
 
-def _working_dir(wanted: str, workdir: wire.Workdir | None) -> str:
+def _working_dir(wanted: str, workdir: pod_spec.Workdir | None) -> str:
     """The working directory: by default that of the upload."""
     if workdir is None or wanted.startswith("/"):
         return wanted

@@ -35,6 +35,8 @@ class Action(StrEnum):
     POOL_WRITE = "node-pool.write"
     CLUSTER_READ = "cluster.read"
     CLUSTER_WRITE = "cluster.write"
+    SNAPSHOT_READ = "cluster.snapshot"
+    """What the scheduler of a cluster sees, and what it would do: the work of all projects."""
     ACCESS_READ = "access.read"
     ACCESS_WRITE = "access.write"
     """Users, applications and access rules."""

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from fairpool.api.limits import NAME_PATTERN
 from fairpool.api.problems import MEDIA_TYPE, ProblemItem, document, item
-from fairpool.control.store.trouble import BUSY, Unavailable
+from fairpool.control.store.unavailable import BUSY, Unavailable
 from fairpool.model.problem import Problem
 
 

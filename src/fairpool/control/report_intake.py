@@ -22,7 +22,9 @@ from fairpool.control.store import clusters as store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
-from fairpool.model.ids import Instant, Token
+from fairpool.control.version_skew import is_withheld
+from fairpool.control.workload_documents import report_of
+from fairpool.model.ids import Instant, Token, place_of
 from fairpool.model.lifecycle import PodPhase
 
 SLICE_S: Final = 0.003
@@ -38,7 +40,7 @@ class ReportIntake:
 
     def __init__(self, plane: Plane, cluster: str, report: link.PushReport, *, slice_s: float = float("inf")) -> None:
         self._plane, self._cluster, self._report, self._slice_s = plane, cluster, report, slice_s
-        self._complete = report.told_completely
+        self._complete = report.complete_ranges
         self._steps: Iterator[None] | None = None
         self._slices = 0
 
@@ -85,8 +87,8 @@ class ReportIntake:
             unsure=(unsure := self._is_unsure(known)),
             heard_at=self._plane.now(),
         )
-        is_told = self._complete is not None
-        return _answer(report.token, report.number, through, unsure and not is_told, taken=True)
+        is_complete = self._complete is not None
+        return _answer(report.token, report.number, through, unsure and not is_complete, taken=True)
 
     def _is_unsure(self, known: Any) -> bool:
         """Whether something may be missing here after this report."""
@@ -132,16 +134,16 @@ class ReportIntake:
                 if document != row.report:  # else it is repeated, as in a report of everything
                     self._take_workload(connection, row, each, document)
             yield
-        yield from self._drop_untold(connection)
+        yield from self._drop_unreported(connection)
 
-    def _drop_untold(self, connection: Connection) -> Iterator[None]:
+    def _drop_unreported(self, connection: Connection) -> Iterator[None]:
         """Workloads that were reported before, and are not in a report that would name them."""
         if self._complete is None or self._complete.workloads is None:
             return
-        told = {each.id for each in self._report.workloads}
-        for workload in workload_store.unheard(connection, self._cluster, told, self._complete.workloads):
+        reported = {each.id for each in self._report.workloads}
+        for workload in workload_store.unheard(connection, self._cluster, reported, self._complete.workloads):
             row = workload_store.one(connection, workload)
-            if row is not None and _is_for(row, self._cluster):
+            if row is not None and _is_for(row, self._cluster) and not is_withheld(report_of(row)):
                 declarations.observe(self._plane, connection, row, None, None)
             yield
 
@@ -149,6 +151,8 @@ class ReportIntake:
         at = self._report.at
         known = workload_store.known_pods(connection, row.id)
         for pod in each.pods:
+            if place_of(each.id, pod.id) is None:  # it would be another workload's pod
+                continue
             before = known.get(pod.id)
             same_phase = before is not None and before.phase == pod.phase.value
             if same_phase and pod.phase is PodPhase.ENDED and is_better_known(connection, pod.id, pod.node):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from types import MappingProxyType
 
-from fairpool.api import workload_spec as wire
+from fairpool.api import pod_spec
 from fairpool.api.problems import ProblemItem, item
 from fairpool.model.precedence import gpus_charged_milli
 from fairpool.model.problem import Problem
@@ -41,12 +41,12 @@ SUFFIXES: Mapping[str, int] = MappingProxyType(
     }
 )
 
-QUANTITY = re.compile(wire.QUANTITY_PATTERN)
+QUANTITY = re.compile(pod_spec.QUANTITY_PATTERN)
 
 MIG_PROFILE = re.compile(r"[1-7]g\.[0-9]{1,3}gb(\+me)?")
 
 
-def gpu_request(compute: wire.Compute, problems: list[ProblemItem], place: str = "spec.compute") -> GpuRequest:
+def gpu_request(compute: pod_spec.Compute, problems: list[ProblemItem], place: str = "spec.compute") -> GpuRequest:
     """The requested GPUs, from whichever field has them; none if they are not valid, with a problem added."""
     ways = {
         "gpu": compute.gpu,
@@ -68,7 +68,7 @@ def gpu_request(compute: wire.Compute, problems: list[ProblemItem], place: str =
     return found
 
 
-def _gpu_request(compute: wire.Compute) -> GpuRequest | Problem:
+def _gpu_request(compute: pod_spec.Compute) -> GpuRequest | Problem:
     devices = compute.gpu_devices_request
     if compute.mig_profile is not None:
         if not MIG_PROFILE.fullmatch(compute.mig_profile):
@@ -126,7 +126,7 @@ def quota_milli(amount: int | float) -> int | Problem:
     return int(milli)
 
 
-def cpu_milli_of(compute: wire.Compute, gpu: GpuRequest) -> int:
+def cpu_milli_of(compute: pod_spec.Compute, gpu: GpuRequest) -> int:
     if compute.cpu_core_request is not None:
         return cores_milli(compute.cpu_core_request)
     return gpus_charged_milli(gpu) * DEFAULT_CPU_PER_GPU_MILLI // WHOLE_GPU_MILLI
@@ -136,7 +136,7 @@ def cores_milli(cores: int | float) -> int:
     return int((Decimal(repr(cores)) * 1000).to_integral_value(ROUND_CEILING))
 
 
-def memory_bytes_of(compute: wire.Compute, gpu: GpuRequest) -> int:
+def memory_bytes_of(compute: pod_spec.Compute, gpu: GpuRequest) -> int:
     if compute.cpu_memory_request is not None:
         return bytes_of(compute.cpu_memory_request) or 0
     return gpus_charged_milli(gpu) * DEFAULT_MEMORY_PER_GPU // WHOLE_GPU_MILLI

@@ -112,7 +112,7 @@ class Route:
         return re.sub(r"\W", "_", f"{self.handler.__name__}{self.path}") + f"_{self.method.lower()}"
 
 
-class Declaration(TypedDict, total=False):
+class RouteOptions(TypedDict, total=False):
     """Options of a route, see `Route`."""
 
     summary: str
@@ -133,25 +133,25 @@ class Routes(list[Route]):
         self.tag = tag
         self._in_document = in_document
 
-    def get(self, path: str, *, action: Action, **options: Unpack[Declaration]) -> Callable[[H], H]:
+    def get(self, path: str, *, action: Action, **options: Unpack[RouteOptions]) -> Callable[[H], H]:
         return self._declaring("GET", path, action, options)
 
-    def post(self, path: str, *, action: Action, **options: Unpack[Declaration]) -> Callable[[H], H]:
+    def post(self, path: str, *, action: Action, **options: Unpack[RouteOptions]) -> Callable[[H], H]:
         return self._declaring("POST", path, action, options)
 
-    def put(self, path: str, *, action: Action, **options: Unpack[Declaration]) -> Callable[[H], H]:
+    def put(self, path: str, *, action: Action, **options: Unpack[RouteOptions]) -> Callable[[H], H]:
         return self._declaring("PUT", path, action, options)
 
-    def patch(self, path: str, *, action: Action, **options: Unpack[Declaration]) -> Callable[[H], H]:
+    def patch(self, path: str, *, action: Action, **options: Unpack[RouteOptions]) -> Callable[[H], H]:
         return self._declaring("PATCH", path, action, options)
 
-    def delete(self, path: str, *, action: Action, **options: Unpack[Declaration]) -> Callable[[H], H]:
+    def delete(self, path: str, *, action: Action, **options: Unpack[RouteOptions]) -> Callable[[H], H]:
         return self._declaring("DELETE", path, action, options)
 
     def websocket(self, path: str, *, action: Action) -> Callable[[H], H]:
         return self._declaring(WEBSOCKET, path, action, {})
 
-    def add(self, method: str, path: str, handler: Handler, *, action: Action, **options: Unpack[Declaration]) -> None:
+    def add(self, method: str, path: str, handler: Handler, *, action: Action, **options: Unpack[RouteOptions]) -> None:
         """Declare a route without a decorator."""
         takes = arguments_of(handler, path)
         route = Route(
@@ -166,7 +166,7 @@ class Routes(list[Route]):
         )
         self.append(route)
 
-    def _declaring(self, method: str, path: str, action: Action, options: Declaration) -> Callable[[H], H]:
+    def _declaring(self, method: str, path: str, action: Action, options: RouteOptions) -> Callable[[H], H]:
         def declare(handler: H) -> H:
             self.add(method, path, handler, action=action, **options)
             return handler

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Annotated, Any
@@ -16,20 +16,21 @@ from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import item as problem_item
+from fairpool.api.questions import StartForecast
 from fairpool.control import admission, claims, declarations, items, preferences
 from fairpool.control.feasibility import never_starts
-from fairpool.control.organization import cluster_of, pool_names, pool_view
+from fairpool.control.organization import ReportedNodes, cluster_of, pool_names, pool_view, reported_nodes
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
+from fairpool.control.questions import forecast
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import claims as claim_store
-from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.control.upload_lookup import find_upload
-from fairpool.control.workload_documents import Declaration, declaration_of
+from fairpool.control.workload_documents import WorkloadDeclaration, declaration_of
 from fairpool.control.workloads import operable
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.node import DEFAULT_POOL
@@ -39,7 +40,11 @@ from fairpool.model.upload import Upload
 routes = Routes("workloads")
 
 
-DryRun = Annotated[bool, Parameter(alias="dryRun", description="Validate only; nothing is submitted")]
+DRY_RUN = "Validate only, and say whether it would start now; nothing is changed"
+DryRun = Annotated[
+    bool,
+    Parameter(alias="dryRun", description=DRY_RUN),
+]
 
 GRACE_FIELD = "terminationGracePeriodSeconds"
 
@@ -104,7 +109,7 @@ async def submit(
     held = await find_upload(plane, workdir.upload) if workdir is not None else None
     upload = held.upload if held is not None else None
 
-    def unit(connection: Connection) -> ActionResult:
+    def prepared(connection: Connection) -> Admitted:
         project = organization_store.project(connection, body.project_id)
         if project is None or not caller.may(Action.WORKLOAD_SUBMIT, project.name, project.department):
             raise _no_project(caller, body.project_id)
@@ -112,29 +117,52 @@ async def submit(
             raise refused(
                 409, "project.deleting", f"project {project.name} is being deleted", "use another project", "projectId"
             )
-        return _declared(plane, connection, caller, body, project, upload=upload, dry_run=dry_run)
+        return _prepared(plane, connection, caller, body, project, upload)
 
     if dry_run:
-        return answered(await plane.read(unit))
-    return await plane.perform(request, caller, unit)
+        return await _tried(plane, await plane.read(prepared))
+    return await plane.perform(request, caller, lambda connection: _declared(plane, connection, prepared(connection)))
 
 
-def _declared(
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A workload that is admitted and not stored yet."""
+
+    body: workload_spec.SubmitAny
+    spec: WorkloadSpec
+    declaration: WorkloadDeclaration
+    values: dict[str, Any]
+    """Other columns of its row."""
+
+
+async def _tried(plane: Plane, prepared: Admitted) -> Response:
+    """What submitting it would answer, and whether it would start now."""
+    row = declarations.new_row(prepared.spec, prepared.declaration, **prepared.values, revision=0) | {"id": ""}
+    text = items.detail_text(SimpleNamespace(**row))
+    if not prepared.body.suspended:
+        text = _with_forecast(text, await forecast(plane, prepared.values["cluster"], prepared.spec))
+    return answered(ActionResult(body=text))
+
+
+def _with_forecast(text: str, coming: StartForecast) -> str:
+    return f'{text[:-1]},"forecast":{coming.model_dump_json(by_alias=True, exclude_none=True)}}}'
+
+
+def _prepared(
     plane: Plane,
     connection: Connection,
     caller: Caller,
     body: workload_spec.SubmitAny,
     project: Any,
-    *,
-    upload: Upload | None = None,
-    dry_run: bool = False,
-) -> ActionResult:
+    upload: Upload | None,
+) -> Admitted:
     name = _name(connection, body, project.name)
     body = claims.named(connection, body, name, project.name)
-    spec = _admitted(plane, connection, caller, body, name, project, upload)
+    nodes = reported_nodes(plane, connection, project.cluster)
+    spec = _admitted(plane, connection, caller, body, name, project, nodes, upload)
     cluster = _cluster(connection, body, project)
     if not body.wait_anyway:
-        _refuse_what_never_starts(plane, connection, spec, project)
+        _refuse_what_never_starts(plane, connection, spec, project, nodes)
     declaration = items.declaration(body, spec, pod_host=plane.settings.pod_host)
     if body.suspended:
         declaration = declaration.suspended(caller.name, spec.created_at)
@@ -144,18 +172,20 @@ def _declared(
         "cluster": cluster,
         "submitted_by": caller.name,
     }
-    if dry_run:
-        row = declarations.new_row(spec, declaration, **values, revision=0) | {"id": ""}
-        return ActionResult(body=items.detail_text(SimpleNamespace(**row)))
-    row = declarations.declare(plane, connection, spec, declaration, **values)
-    claims.make(connection, body, project.name, caller.name, spec.created_at)
+    return Admitted(body, spec, declaration, values)
+
+
+def _declared(plane: Plane, connection: Connection, prepared: Admitted) -> ActionResult:
+    spec = prepared.spec
+    row = declarations.declare(plane, connection, spec, prepared.declaration, **prepared.values)
+    claims.make(connection, prepared.body, spec.project, prepared.values["submitted_by"], spec.created_at)
     return ActionResult(
         body=items.detail_text(row),
         status=202,
         action="create",
         entity_type="workload",
         entity_id=spec.id,
-        entity_name=f"{project.name}/{spec.name}",
+        entity_name=f"{spec.project}/{spec.name}",
         revision=row.revision,
     )
 
@@ -167,12 +197,15 @@ def _admitted(
     body: workload_spec.SubmitAny,
     name: str,
     project: Any,
+    nodes: ReportedNodes,
     upload: Upload | None,
 ) -> WorkloadSpec:
     """The declared workload; refuses with everything that is wrong."""
     now = plane.now()
     has_upload = _is_own_upload(connection, caller, project.name, upload)
-    context = replace(_context(plane, connection, body, project, has_upload=has_upload), submitter_uid=caller.uid)
+    context = replace(
+        _context(plane, connection, body, project, nodes, has_upload=has_upload), submitter_uid=caller.uid
+    )
     # An upload is stored under the id of its workload.
     workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
     spec = admission.admit(body, context, workload_id=workload_id, name=name, now=now)
@@ -184,23 +217,31 @@ def _admitted(
     return spec
 
 
-def _refuse_what_never_starts(plane: Plane, connection: Connection, spec: WorkloadSpec, project: Any) -> None:
+def _refuse_what_never_starts(
+    plane: Plane, connection: Connection, spec: WorkloadSpec, project: Any, nodes: ReportedNodes
+) -> None:
     pools = spec.pools or (DEFAULT_POOL,)
-    problems = never_starts(spec, [pool_view(plane, connection, project, pool) for pool in pools])
+    problems = never_starts(spec, [pool_view(plane, connection, project, nodes, pool) for pool in pools])
     if problems:
         raise Refused(422, [problem_item(each, "spec") for each in problems])
 
 
 def _context(
-    plane: Plane, connection: Connection, body: workload_spec.SubmitAny, project: Any, *, has_upload: bool = False
+    plane: Plane,
+    connection: Connection,
+    body: workload_spec.SubmitAny,
+    project: Any,
+    nodes: ReportedNodes,
+    *,
+    has_upload: bool = False,
 ) -> admission.AdmissionContext:
     declared = project_of(project.document)
     are_pools_named = bool(body.spec.node_pools or declared.default_node_pools)
     named = {said.partition(":")[0] for said in body.spec.after}
     context = admission.AdmissionContext(
         project=declared,
-        pools=pool_names(connection) if are_pools_named else frozenset(),
-        images=cluster_store.images(connection, project.cluster),
+        pools=pool_names(connection, project.cluster) if are_pools_named else frozenset(),
+        images=nodes.images,
         claims=claim_store.names(connection, project.name) if body.spec.storage.pvc else frozenset(),
         work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
         has_upload=has_upload,
@@ -279,60 +320,82 @@ def _no_project(caller: Caller, name: str) -> Refused:
     summary="Update an inference workload",
 )
 async def update_inference(
-    workload_id: str, request: Request, plane: Plane, caller: Caller, body: workload_spec.InferenceUpdate
+    workload_id: str,
+    request: Request,
+    plane: Plane,
+    caller: Caller,
+    body: workload_spec.InferenceUpdate,
+    dry_run: DryRun = False,
 ) -> Response:
     """Replaces the fields in `spec`; the others stay as they are."""
 
-    def unit(connection: Connection) -> ActionResult:
+    def admitted(connection: Connection) -> AdmittedChange:
         row = operable(connection, caller, workload_id, workload_spec.Kind.INFERENCE)
         check_match(request, row.revision)
-        before = declaration_of(row)
-        said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        merged = claims.as_existing(before.request) | said
-        most_s = preferences.chosen(plane.settings, connection, preferences.GRACE)
-        if body.spec.termination_grace_period_seconds is None and (merged.get(GRACE_FIELD) or 0) > most_s:
-            merged[GRACE_FIELD] = most_s  # declared when more was allowed
-        spec_before = before.workload
-        said_again = workload_spec.SubmitInference(
-            name=row.name,
-            project_id=row.project,
-            command_line=before.command_line,
-            spec=workload_spec.InferenceSpec.model_validate(merged),
-        )
-        again = claims.named(connection, said_again, row.name, row.project)
-        assert isinstance(again, workload_spec.SubmitInference)
-        project = organization_store.project(connection, row.project)
-        assert project is not None, "a project stays as long as it has work"
-        # Its dependencies and its upload were admitted before; they may be gone by now.
-        # Host paths depend on the submitting user: a change by another user is admitted without that user's rights.
-        own_uid = spec_before.template.program.submitter_uid
-        context = replace(
-            _context(plane, connection, again, project),
-            submitter_uid=own_uid if caller.uid == own_uid else None,
-            work={each.name: each.workload for each in spec_before.after},
-            has_upload=again.spec.workdir is not None and again.spec.workdir.upload == row.id,
-        )
-        spec = admission.admit(again, context, workload_id=spec_before.id, name=row.name, now=spec_before.created_at)
-        if isinstance(spec, list):
-            raise Refused(422, spec)
-        claims.make(connection, again, row.project, caller.name, plane.now())
-        spec = replace(spec, want=spec_before.want, run=spec_before.run)
-        return _redeclared(plane, connection, row, again, spec, before)
+        return _readmitted(plane, connection, caller, body, row)
 
+    def unit(connection: Connection) -> ActionResult:
+        found = admitted(connection)
+        claims.make(connection, found.again, found.row.project, caller.name, plane.now())
+        return _redeclared(plane, connection, found)
+
+    if dry_run:
+        found = await plane.read(admitted)
+        coming = await forecast(plane, found.row.cluster, found.spec)
+        return answered(ActionResult(body=_with_forecast(items.detail_text(found.row), coming)))
     return await plane.perform(request, caller, unit)
 
 
-def _redeclared(
-    plane: Plane,
-    connection: Connection,
-    row: Any,
-    again: workload_spec.SubmitInference,
-    spec: WorkloadSpec,
-    before: Declaration,
-) -> ActionResult:
-    declaration = items.declaration(again, spec, pod_host=plane.settings.pod_host)
+@dataclass(frozen=True, slots=True)
+class AdmittedChange:
+    """A workload with changes that are admitted and not stored yet."""
+
+    row: Any
+    before: WorkloadDeclaration
+    again: workload_spec.SubmitInference
+    spec: WorkloadSpec
+
+
+def _readmitted(
+    plane: Plane, connection: Connection, caller: Caller, body: workload_spec.InferenceUpdate, row: Any
+) -> AdmittedChange:
+    before = declaration_of(row)
+    said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    merged = claims.as_existing(before.request) | said
+    most_s = preferences.chosen(plane.settings, connection, preferences.GRACE)
+    if body.spec.termination_grace_period_seconds is None and (merged.get(GRACE_FIELD) or 0) > most_s:
+        merged[GRACE_FIELD] = most_s  # declared when more was allowed
+    spec_before = before.workload
+    said_again = workload_spec.SubmitInference(
+        name=row.name,
+        project_id=row.project,
+        command_line=before.command_line,
+        spec=workload_spec.InferenceSpec.model_validate(merged),
+    )
+    again = claims.named(connection, said_again, row.name, row.project)
+    assert isinstance(again, workload_spec.SubmitInference)
+    project = organization_store.project(connection, row.project)
+    assert project is not None, "a project stays as long as it has work"
+    # Its dependencies and its upload were admitted before; they may be gone by now.
+    # Host paths depend on the submitting user: a change by another user is admitted without that user's rights.
+    own_uid = spec_before.template.program.submitter_uid
+    context = replace(
+        _context(plane, connection, again, project, reported_nodes(plane, connection, project.cluster)),
+        submitter_uid=own_uid if caller.uid == own_uid else None,
+        work={each.name: each.workload for each in spec_before.after},
+        has_upload=again.spec.workdir is not None and again.spec.workdir.upload == row.id,
+    )
+    spec = admission.admit(again, context, workload_id=spec_before.id, name=row.name, now=spec_before.created_at)
+    if isinstance(spec, list):
+        raise Refused(422, spec)
+    return AdmittedChange(row, before, again, replace(spec, want=spec_before.want, run=spec_before.run))
+
+
+def _redeclared(plane: Plane, connection: Connection, found: AdmittedChange) -> ActionResult:
+    row, before = found.row, found.before
+    declaration = items.declaration(found.again, found.spec, pod_host=plane.settings.pod_host)
     declaration = declaration.model_copy(update={"source": before.source, "suspensions": before.suspensions})
-    revision = declarations.redeclare(plane, connection, row, declaration, spec)
+    revision = declarations.redeclare(plane, connection, row, declaration, found.spec)
     now_is = store.one(connection, row.id)
     assert now_is is not None
     return ActionResult(

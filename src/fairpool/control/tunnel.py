@@ -164,6 +164,19 @@ class TunnelPodAccess:
         await self._tunnels.wait(self._cluster, OPEN_S)
         await self._ask(NoneType, wire.SetAsideClaims(project=project))
 
+    async def ask(self, question: bytes) -> AsyncGenerator[bytes]:
+        """The answer to a question about the scheduler, in pieces; raises `PodAccessError`."""
+        stream = self._open(wire.Ask())
+        try:
+            await stream.send_pieces(question)
+            stream.end()
+            while (data := await stream.receive()) is not None:
+                yield data
+        except StreamClosed as error:
+            raise PodAccessError(error.problem) from error
+        finally:
+            stream.close()
+
     # --- streams ---
 
     @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
 from fairpool.api.problems import ProblemItem
 
@@ -60,7 +61,7 @@ def _asked(submit: wire.SubmitAny) -> Asked:
             yield from _of_model(model)
 
 
-def _of_pod(pod: wire.PodSpecWire, place: str) -> Asked:
+def _of_pod(pod: pod_spec.PodSpecWire, place: str) -> Asked:
     compute = pod.compute
     if pod.image_pull_policy == "Always":
         yield f"{place}.imagePullPolicy", "use IfNotPresent, or remove it: images are not pulled"
@@ -69,16 +70,16 @@ def _of_pod(pod: wire.PodSpecWire, place: str) -> Asked:
     if compute.gpu_memory_limit is not None:
         yield f"{place}.compute.gpuMemoryLimit", "remove it: the limit always equals the request"
     needs = {
-        wire.GpuRequestType.PORTION: (compute.gpu_portion_request, "gpuPortionRequest"),
-        wire.GpuRequestType.MEMORY: (compute.gpu_memory_request, "gpuMemoryRequest"),
-        wire.GpuRequestType.MIG_PROFILE: (compute.mig_profile, "migProfile"),
+        pod_spec.GpuRequestType.PORTION: (compute.gpu_portion_request, "gpuPortionRequest"),
+        pod_spec.GpuRequestType.MEMORY: (compute.gpu_memory_request, "gpuMemoryRequest"),
+        pod_spec.GpuRequestType.MIG_PROFILE: (compute.mig_profile, "migProfile"),
     }
     if compute.gpu_request_type is not None and needs[compute.gpu_request_type][0] is None:
         name = needs[compute.gpu_request_type][1]
         yield f"{place}.compute.gpuRequestType", f"set {name} with {compute.gpu_request_type.value}, or remove it"
 
 
-def _of_storage(storage: wire.Storage) -> Asked:
+def _of_storage(storage: pod_spec.Storage) -> Asked:
     mounts = {
         "nfs": (storage.nfs, "mount it on the node, then mount that folder with hostPath"),
         "git": (storage.git, "clone it in the job's command"),
@@ -93,7 +94,7 @@ def _of_storage(storage: wire.Storage) -> Asked:
         yield from _of_claim(claim)
 
 
-def _of_claim(claim: wire.Pvc) -> Asked:
+def _of_claim(claim: pod_spec.Pvc) -> Asked:
     if claim.ephemeral:
         yield "spec.storage.pvc.ephemeral", "remove it: a claim is kept until it is deleted"
     info = claim.claim_info
@@ -162,7 +163,7 @@ def _of_model(model: wire.InferenceSpec) -> Asked:
     yield from ((f"spec.autoscaling.{name}", fixed) for name, value in others.items() if value is not None)
 
 
-def _given(part: wire.Security) -> list[str]:
+def _given(part: pod_spec.Security) -> list[str]:
     """Fields that are set to something else than their default."""
     said = part.model_dump(by_alias=True, exclude_defaults=True)
     return [name for name, value in said.items() if value is not None]

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import WorkloadReport
-from fairpool.control.workload_documents import Declaration, text_of_urls, urls_in
+from fairpool.control.workload_documents import WorkloadDeclaration, text_of_urls, urls_in
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.spec import DesiredState
 from fairpool.model.status import WorkloadPhase, classic_word
@@ -20,7 +20,9 @@ def of_run(report: WorkloadReport | None, run: int) -> WorkloadReport | None:
     return report if report is not None and report.run >= run else None
 
 
-def columns(declaration: Declaration, last: WorkloadReport | None, *, is_deleted: bool = False) -> dict[str, Any]:
+def columns(
+    declaration: WorkloadDeclaration, last: WorkloadReport | None, *, is_deleted: bool = False
+) -> dict[str, Any]:
     """Phase, status and figures, for lists. What the pods of an earlier run still hold counts."""
     workload = declaration.workload
     report = of_run(last, workload.run)
@@ -49,13 +51,13 @@ def started_at(report: WorkloadReport | None) -> int | None:
     return min(starts, default=None)
 
 
-def has_addresses(declaration: Declaration, running: int) -> bool:
+def has_addresses(declaration: WorkloadDeclaration, running: int) -> bool:
     """Whether its ports can be reached now."""
     return bool(declaration.addresses) and running > 0 and declaration.workload.want is DesiredState.RUN
 
 
 def urls(
-    declaration: Declaration, row: Any, now: dict[str, Any], taken_by_others: Callable[[], set[str]]
+    declaration: WorkloadDeclaration, row: Any, now: dict[str, Any], taken_by_others: Callable[[], set[str]]
 ) -> str | None:
     """The addresses that its running pods have, as the column holds them; `now` are its columns from now on.
 

@@ -19,7 +19,7 @@ CLOCKS_DIFFER_MS = 5_000
 """Assumed clock skew between a cluster and the control plane, for names beside events."""
 
 
-class Declaration(Wire):
+class WorkloadDeclaration(Wire):
     """What was declared: the workload as its cluster pulls it, and the request that it was made from."""
 
     workload: WorkloadWire
@@ -48,12 +48,12 @@ class Declaration(Wire):
 
 
 @lru_cache(maxsize=1024)
-def declaration_in(document: str) -> Declaration:
+def declaration_in(document: str) -> WorkloadDeclaration:
     """A declaration from its text; cached, since the value is immutable and a text is read again and again."""
-    return Declaration.from_json(document)
+    return WorkloadDeclaration.from_json(document)
 
 
-def declaration_of(row: Any) -> Declaration:
+def declaration_of(row: Any) -> WorkloadDeclaration:
     return declaration_in(row.declaration)
 
 

@@ -10,7 +10,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from fairpool.agent.device_health import DeviceHealth, Ownership
 from fairpool.agent.devices import LogicalNode, machine_nodes
 from fairpool.agent.launch import DEFAULT_ROTATION, LogRotation
 from fairpool.agent.nvml import Gpus, find_gpus
+from fairpool.agent.shim_watch import is_readable
 from fairpool.agent.supervisor import Supervisor
 from fairpool.engines.port import EngineUnreachable, Fenced
 from fairpool.model.ids import Instant, NodeName, Token
@@ -54,6 +55,7 @@ class LocalEngine:
         self.supervisor = Supervisor(root, self._nodes, rotation=rotation, boot_id=boot_id, protected=protected)
         self._device_health = DeviceHealth(gpus)
         self._ownership = Ownership(ours=self.supervisor.ours, holds=self.supervisor.holds)
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._token_path = self.supervisor.state.root / "token"
         self._observed: Observation | None = None
         self._observed_nodes: Mapping[NodeName, ObservedNode] = {}
@@ -76,13 +78,20 @@ class LocalEngine:
         with self._fencing(token):
             return [answer for _, alike in groupby(orders, type) for answer in self._answers(list(alike))]
 
-    def wait(self, timeout_s: float) -> bool:
-        """Sleep until something may have changed; a hint, never more."""
-        return self.supervisor.wait(timeout_s)
+    def wait(self, timeout_s: float) -> None:
+        """Sleep until something may have changed, `wake` was called, or the time is over."""
+        is_readable((self._wake, *self.supervisor.wake_descriptors()), timeout_s)
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._wake)
+
+    def wake(self) -> None:
+        """From any thread, until the engine is closed."""
+        os.eventfd_write(self._wake, 1)
 
     def close(self) -> None:
         """Release everything; running pods are not affected, and the next engine on the directory adopts them."""
         self.supervisor.close()
+        os.close(self._wake)
 
     def _answers(self, orders: Sequence[Order]) -> Sequence[OrderResult]:
         """Answers to orders of one kind."""

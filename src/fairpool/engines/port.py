@@ -1,4 +1,4 @@
-"""The engine interface: two calls that may be repeated without harm.
+"""The engine interface: two calls that may be repeated without harm, and a wait between them.
 
 The contract, which every engine passes (tests/contracts/test_engine.py):
 
@@ -11,6 +11,8 @@ The contract, which every engine passes (tests/contracts/test_engine.py):
   record of the pod is lost; it remembers the stop, and enforces the grace period whatever the pod does.
 - A node that is no longer offered does not end its pods: they are observed, and can be stopped.
 - Once a token has been shown, calls with a lower one raise `Fenced` and have no effect.
+- `wait` returns when something may have changed, at the latest when its time is over. It is a hint only: the loop
+  observes for itself, and an engine that never gives one is slow, not wrong.
 - An engine that cannot be reached raises `EngineUnreachable`: what was done is unknown.
 """
 
@@ -43,3 +45,9 @@ class Engine(Protocol):
 
     def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         """Carry out orders, unless that was done before; a result for each, in the same order."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Sleep until something may have changed, `wake` was called, or the time is over."""
+
+    def wake(self) -> None:
+        """End the present `wait`, or the next one. From any thread."""

@@ -25,7 +25,7 @@ from fairpool.control.pod_access import PodAccess
 from fairpool.control.request_log import RequestLog
 from fairpool.control.settings import Retention, Settings
 from fairpool.control.store import condition
-from fairpool.control.store.trouble import Unavailable
+from fairpool.control.store.unavailable import Unavailable
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
 from fairpool.platform.admin_socket import Handler, open_admin_socket, private_socket

@@ -17,7 +17,7 @@ from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswe
 from fairpool.control import cluster_sync
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused
-from fairpool.control.store.trouble import Unavailable
+from fairpool.control.store.unavailable import Unavailable
 from fairpool.model.ids import Revision
 
 T = TypeVar("T")

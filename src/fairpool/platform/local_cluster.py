@@ -16,20 +16,27 @@ from typing import Any, Protocol
 
 from fairpool.api.config_directory import config_directory
 from fairpool.cluster.control_link import ControlPlane
+from fairpool.cluster.cycle_ring import CycleRing
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.link_threads import LinkThreads
+from fairpool.cluster.live_snapshots import LiveSnapshots
 from fairpool.cluster.loop import Loop
+from fairpool.cluster.questions import Questions
 from fairpool.engines.local import LocalEngine
+from fairpool.model.ids import WorkloadId
 from fairpool.model.node import SIMULATED_LABEL
+from fairpool.model.spec import WorkloadSpec
 from fairpool.platform.data_directory import DataDirectory, default_data
 from fairpool.platform.disk_guard import DiskGuard
 from fairpool.platform.local_pod_access import LocalPodAccess
-from fairpool.platform.loop_thread import LoopThread, Waker, note_event, now
+from fairpool.platform.loop_thread import LoopThread, note_event, now
 from fairpool.platform.node_set import NodeSet
 
 log = logging.getLogger("fairpool.up")
 
 STOP_TIMEOUT_S = 10.0
+CYCLES = "cycles"
+"""The directory of past cycles, beside the ledger."""
 REPORT_DELAY_MS = 30
 """A process runs some 10 ms after it was ordered."""
 
@@ -55,7 +62,6 @@ class Scheduling:
     """The scheduling loop and what it needs."""
 
     ledger: Ledger
-    waker: Waker
     link: LinkThreads
     pulls: ControlCalls
     pushes: ControlCalls
@@ -77,7 +83,6 @@ class Scheduling:
         self.pushes.close()
         self.link.close(STOP_TIMEOUT_S)
         self.ledger.close()
-        self.waker.close()
         return True
 
 
@@ -98,6 +103,9 @@ class LocalCluster:
         self.disk = DiskGuard(data_directory.reserve, disk_reserve_bytes, self.engine.supervisor)
         self._scheduling: Scheduling | None = None
         self._is_stuck = False
+        self._ring = CycleRing(data_directory.ledger.parent / CYCLES)
+        self._live = LiveSnapshots(self._ring.offer)
+        self.questions = Questions(self._live, self._spec_of, now, self._ring)
 
     def close(self) -> None:
         """Pods are not affected."""
@@ -116,27 +124,40 @@ class LocalCluster:
         sure that there is only one.
         """
         event_loop = asyncio.get_running_loop()
-        waker = Waker(self.engine.supervisor.wake_descriptors())
         pulls, pushes = control.connect(), control.connect()
-        link = LinkThreads(pulls, pushes, control.cluster, now, waker.wake)
+        link = LinkThreads(pulls, pushes, control.cluster, now, self.engine.wake)
         ledger = await asyncio.to_thread(Ledger, self._ledger_file)
 
         def make_loop() -> Loop:
             link.start_over()
-            delay_ms = REPORT_DELAY_MS
-            return Loop(ledger, self.engine, link, now, holder=holder, report_delay_ms=delay_ms, on_event=note_event)
+            return Loop(
+                ledger,
+                self.engine,
+                link,
+                now,
+                holder=holder,
+                report_delay_ms=REPORT_DELAY_MS,
+                on_event=note_event,
+                on_snapshot=self._live.note,
+            )
 
         def step_down(why: str) -> None:
             event_loop.call_soon_threadsafe(on_step_down, why)
 
-        loop_thread = await asyncio.to_thread(LoopThread, make_loop, waker, step_down)
-        self._scheduling = Scheduling(ledger, waker, link, pulls, pushes, loop_thread)
+        loop_thread = await asyncio.to_thread(LoopThread, make_loop, self.engine, step_down)
+        self._scheduling = Scheduling(ledger, link, pulls, pushes, loop_thread)
         self._scheduling.start()
+        self._ring.start()
         self.disk.start()
         try:
             yield
         finally:
             self._is_stuck = not await asyncio.to_thread(self._scheduling.stop)
+            await asyncio.to_thread(self._ring.stop, STOP_TIMEOUT_S)
+
+    def _spec_of(self, workload: WorkloadId) -> WorkloadSpec | None:
+        """From any thread: a lookup in a dictionary of immutable values."""
+        return self._scheduling.loop_thread.loop.cache.specs.get(workload) if self._scheduling is not None else None
 
     @property
     def is_settled(self) -> bool:

@@ -7,15 +7,14 @@ observes for itself. A loop that fails is replaced by another, which continues f
 from __future__ import annotations
 
 import logging
-import os
-import select
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from fairpool.cluster.history import Event, EventKind
 from fairpool.cluster.ledger import DiskTrouble, LedgerProblem
 from fairpool.cluster.loop import LeadershipLost, Loop
+from fairpool.engines.port import Engine
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
 from fairpool.model.mentions import in_full
 from fairpool.model.observation import ObservedNode
@@ -34,33 +33,11 @@ TROUBLED_S = 1.0
 LONGEST_REPAIR_S = 30.0
 
 
-class Waker:
-    """Sleeps until it is woken, a descriptor is readable, or the timeout is over."""
-
-    def __init__(self, descriptors: Sequence[int]) -> None:
-        self._event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._poll = select.poll()
-        for descriptor in (self._event, *descriptors):
-            self._poll.register(descriptor, select.POLLIN)
-
-    def wake(self) -> None:
-        """From any thread."""
-        os.eventfd_write(self._event, 1)
-
-    def sleep(self, timeout_s: float) -> None:
-        # Rounded up: a millisecond early there would be nothing to do, and the next sleep would have no length.
-        if any(descriptor == self._event for descriptor, _ in self._poll.poll(int(timeout_s * 1000) + 1)):
-            os.eventfd_read(self._event)
-
-    def close(self) -> None:
-        os.close(self._event)
-
-
 class LoopThread:
     """Runs cycles of a loop until it is stopped."""
 
-    def __init__(self, make_loop: Callable[[], Loop], waker: Waker, on_step_down: Callable[[str], None]) -> None:
-        self._make_loop, self._waker, self._on_step_down = make_loop, waker, on_step_down
+    def __init__(self, make_loop: Callable[[], Loop], engine: Engine, on_step_down: Callable[[str], None]) -> None:
+        self._make_loop, self._engine, self._on_step_down = make_loop, engine, on_step_down
         self.loop = make_loop()
         self.turns = 0
         self.turned_at = Instant(0)
@@ -79,7 +56,7 @@ class LoopThread:
     def stop(self, timeout_s: float) -> bool:
         """Finish the current cycle and start no other; returns whether it has."""
         self._stopping = True
-        self._waker.wake()
+        self._engine.wake()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -121,7 +98,7 @@ class LoopThread:
 
     def _try_again(self, repair_s: float) -> float:
         """After a while, with another loop; returns how long the next wait is."""
-        self._waker.sleep(repair_s)
+        self._engine.wait(repair_s)
         self._replace_loop()
         return min(2 * repair_s, LONGEST_REPAIR_S)
 
@@ -144,10 +121,10 @@ class LoopThread:
             link = self.loop.link_trouble
             self._note_trouble(self.loop.trouble or (f"no connection to the control plane: {link}" if link else ""))
             if self.loop.trouble:
-                self._waker.sleep(TROUBLED_S)
+                self._engine.wait(TROUBLED_S)
             elif not was_busy:
                 self.is_settled.set()
-                self._waker.sleep(self._rest_s())
+                self._engine.wait(self._rest_s())
 
     def _rest_s(self) -> float:
         wake = self.loop.next_wake()

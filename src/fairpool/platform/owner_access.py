@@ -13,7 +13,7 @@ from typing import Any
 from fairpool.control import owner, projects, users
 from fairpool.control.app import create_app
 from fairpool.control.settings import FIRST_USER, Settings
-from fairpool.control.store.trouble import Unavailable
+from fairpool.control.store.unavailable import Unavailable
 from fairpool.model.problem import Problem
 from fairpool.platform.admin_socket import Handler
 from fairpool.platform.data_directory import DataDirectory

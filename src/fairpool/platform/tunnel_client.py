@@ -13,6 +13,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -25,7 +26,15 @@ from fairpool.api.limits import PIECE_MAX_BYTES
 from fairpool.api.multiplexer import MESSAGE_MAX_BYTES, Multiplexer, ProtocolError, Stream, StreamClosed
 from fairpool.api.shell import Frame
 from fairpool.api.shell import decode as decode_shell
-from fairpool.control.pod_access import LogRange, PodAccess, PodAccessError, PodAddress, PortStream, ShellSession
+from fairpool.control.pod_access import (
+    Answering,
+    LogRange,
+    PodAccess,
+    PodAccessError,
+    PodAddress,
+    PortStream,
+    ShellSession,
+)
 from fairpool.model.ids import Instant
 from fairpool.model.problem import Problem
 
@@ -38,6 +47,39 @@ STABLE_S = 10.0
 SCHEMES = {"http": "ws", "https": "wss"}
 PROTOCOL = 1002
 REASON_MAX = 100
+QUESTIONS_MAX = 8
+
+
+class TunnelEnd:
+    """What is behind this end of the tunnel."""
+
+    def __init__(self, pod_access: PodAccess, questions: Answering | None) -> None:
+        self.pod_access, self._questions = pod_access, questions
+        self._thread = ThreadPoolExecutor(1, "questions")
+        self._asking = 0
+
+    async def ask(self, question: bytes) -> bytes:
+        """Raises `PodAccessError`. One question at a time, in a thread of its own; few may wait."""
+        if self._questions is None:
+            raise PodAccessError(_NO_QUESTIONS)
+        if self._asking >= QUESTIONS_MAX:
+            raise PodAccessError(_BUSY)
+        self._asking += 1
+        try:
+            loop = asyncio.get_running_loop()
+            answer = await loop.run_in_executor(self._thread, self._questions.answer, question)
+        finally:
+            self._asking -= 1
+        if isinstance(answer, Problem):
+            raise PodAccessError(answer)
+        return answer
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+_NO_QUESTIONS = Problem("question.unknown", "this cluster answers no questions", "run `fairpool plan` on a snapshot")
+_BUSY = Problem("cluster.busy", "too many questions are waiting for an answer", "try again in a few seconds")
 
 
 class TunnelClient:
@@ -48,12 +90,14 @@ class TunnelClient:
         address: str,
         token: str,
         pod_access: PodAccess,
+        questions: Answering | None = None,
         *,
         ssl_context: ssl.SSLContext | None = None,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
         """`address` is the URL of the control plane; `pod_access` is used on the event loop of this thread only."""
-        self._address, self._token, self._pod_access = address, token, pod_access
+        self._address, self._token = address, token
+        self._machine = TunnelEnd(pod_access, questions)
         self._ssl, self._first_pause_s = ssl_context, first_pause_s
         self.trouble = "not connected yet"
         """Why there is no connection; empty while there is one."""
@@ -102,6 +146,8 @@ class TunnelClient:
             await self.run()
         except asyncio.CancelledError:
             return
+        finally:
+            self._machine.close()
 
     async def _connected(self) -> str:
         """One connection, from beginning to end; returns why it ended."""
@@ -120,7 +166,7 @@ class TunnelClient:
             ) as socket:
                 self.trouble = ""
                 log.info("tunnel connected", extra={"fields": {"control": self._address}})
-                return await serve_connection(socket, self._pod_access)
+                return await serve_connection(socket, self._machine)
         except InvalidStatus as error:
             said = bytes(error.response.body or b"").decode(errors="replace")[:500]
             return f"the control plane refused the tunnel ({error.response.status_code}): {said}".strip()
@@ -137,12 +183,12 @@ def tunnel_address(address: str) -> str:
     return urlunsplit((SCHEMES.get(parts.scheme, parts.scheme), parts.netloc, path, "", ""))
 
 
-async def serve_connection(socket: ClientConnection, pod_access: PodAccess) -> str:
+async def serve_connection(socket: ClientConnection, machine: TunnelEnd) -> str:
     """Answer what comes through one connection until it ends; returns why it ended."""
     tasks: set[asyncio.Task[None]] = set()
 
     def on_open(stream: Stream, request: bytes) -> None:
-        task = asyncio.create_task(_serve(stream, request, pod_access))
+        task = asyncio.create_task(_serve(stream, request, machine))
         stream.on_closed = task.cancel
         tasks.add(task)
         task.add_done_callback(tasks.discard)
@@ -182,14 +228,14 @@ _LOST = Problem("tunnel.lost", "the connection to the control plane was lost", "
 _BUG = Problem("tunnel.failed", "the cluster failed to answer", "see the log of the cluster")
 
 
-async def _serve(stream: Stream, data: bytes, pod_access: PodAccess) -> None:
+async def _serve(stream: Stream, data: bytes, machine: TunnelEnd) -> None:
     """One stream, from its request to its end."""
     request = wire.read_request(data)
     if isinstance(request, Problem):
         stream.close(request)
         return
     try:
-        await _answer(stream, request, pod_access)
+        await _answer(stream, request, machine)
     except PodAccessError as error:
         stream.close(error.problem)
     except StreamClosed:
@@ -201,7 +247,8 @@ async def _serve(stream: Stream, data: bytes, pod_access: PodAccess) -> None:
         stream.close()
 
 
-async def _answer(stream: Stream, request: wire.TunnelRequest, pod_access: PodAccess) -> None:
+async def _answer(stream: Stream, request: wire.TunnelRequest, machine: TunnelEnd) -> None:
+    pod_access = machine.pod_access
     match request:
         case wire.ReadLog():
             await _send_log(stream, request, pod_access)
@@ -211,6 +258,9 @@ async def _answer(stream: Stream, request: wire.TunnelRequest, pod_access: PodAc
         case wire.OpenPort():
             port = await pod_access.open_port(_address(request.pod), request.port)
             await _join(stream, port, lambda: _port_input(stream, port), lambda: _port_output(stream, port))
+        case wire.Ask():
+            stream.accept()
+            await stream.send_pieces(await machine.ask(await _body(stream)))
         case _:
             stream.accept()
             body = await _body(stream)

@@ -10,7 +10,7 @@ from fairpool.model.ids import GroupId, NodeName, QueueId
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.problem import Problem
 from fairpool.model.workload import PodGroup
-from fairpool.scheduler.decision import Plan, QueueFigures, Verdict
+from fairpool.scheduler.decision import Plan, QueueFigures, Verdict, WaitsForVictims
 from fairpool.scheduler.explain import explain
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.snapshot import Snapshot
@@ -101,6 +101,37 @@ def group_outcomes(replayed: Replay) -> dict[GroupId, GroupOutcome]:
     for group, verdict in decided.verdicts.items():
         outcomes.setdefault(group, GroupOutcome()).verdict = verdict
     return outcomes
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A plan in a few numbers."""
+
+    starting: int
+    """Groups that get at least one pod started."""
+    promised: int
+    """Groups that get a place as soon as others have left it, and nothing before."""
+    taken: int
+    """Pods."""
+    waiting: int
+    """Groups that get nothing, or not all that they ask for."""
+
+
+def counts(plan: Plan) -> Counts:
+    starting = {bind.group for bind in plan.binds}
+    waits = [each for each in plan.verdicts.values() if not isinstance(each.why, WaitsForVictims)]
+    promised = {promise.group for promise in plan.promises} - starting
+    return Counts(len(starting), len(promised), len(plan.evictions), len(waits))
+
+
+def differing_outcomes(before: Replay, after: Replay) -> list[tuple[GroupId, GroupOutcome | None, GroupOutcome | None]]:
+    """Groups with another outcome; None for a group that is not in a plan."""
+    old, new = group_outcomes(before), group_outcomes(after)
+    return [
+        (group, old.get(group), new.get(group))
+        for group in sorted({**old, **new})
+        if (group in old) != (group in new) or old[group].key() != new[group].key()
+    ]
 
 
 # ---- text

@@ -32,6 +32,11 @@ def load(name: str) -> Loaded | Problem:
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         fix = "name an existing snapshot file that you can read"
         return Problem("file.unreachable", f"{shown} cannot be read: {_why(error)}", fix)
+    return load_bytes(data, shown)
+
+
+def load_bytes(data: bytes, shown: str) -> Loaded | Problem:
+    """The snapshot in the bytes of a file, which is called `shown`."""
     with without_garbage_collection():
         loaded = from_bytes(data)
     return Problem(loaded.code, f"{shown}: {loaded.what}", loaded.fix) if isinstance(loaded, Problem) else loaded
@@ -39,12 +44,17 @@ def load(name: str) -> Loaded | Problem:
 
 def save(snapshot: Snapshot, name: str, *, overwrite: bool = False) -> Problem | None:
     """Write a file whole or not at all; `-` is standard output."""
+    return save_bytes(to_bytes(snapshot), name, overwrite=overwrite)
+
+
+def save_bytes(data: bytes, name: str, *, overwrite: bool = False) -> Problem | None:
+    """The same, with the bytes of a snapshot file."""
     if name == STANDARD_STREAM:
-        return _send(to_bytes(snapshot))
+        return _send(data)
     try:
         problem = _obstacle(name, overwrite)
         if problem is None:
-            _write(Path(os.path.realpath(name)), to_bytes(snapshot))
+            _write(Path(os.path.realpath(name)), data)
     except (OSError, ValueError) as error:
         fix = "choose a file in an existing directory that you can write to"
         return Problem("file.unreachable", f"{name} cannot be written: {_why(error)}", fix)

@@ -1,4 +1,4 @@
-"""What-if changes to a snapshot: nodes and jobs removed, jobs added, values set, time passed.
+"""What-if changes to a snapshot: nodes and jobs removed or added, values set, time passed.
 
 A removed node is gone at once and for good. What ran there is not lost: its pods wait again, notebooks too, so that the
 plan shows which of them would find a place. Pods that were being stopped there have ended. A removed job has never
@@ -17,6 +17,7 @@ from fairpool.model.spelling import unknown_name
 from fairpool.model.typed_text import duration_s
 from fairpool.model.workload import Claim, Pod, PodGroup
 from fairpool.replay.added_job import add_job
+from fairpool.replay.added_node import add_node
 from fairpool.replay.planned import count
 from fairpool.replay.setting import Edit, set_value
 from fairpool.scheduler.snapshot import Snapshot
@@ -30,12 +31,13 @@ class Changes:
 
     settings: tuple[str, ...] = ()
     added_jobs: tuple[str, ...] = ()
+    added_nodes: tuple[str, ...] = ()
     without_nodes: tuple[str, ...] = ()
     without_jobs: tuple[str, ...] = ()
     later: str | None = None
 
     def __bool__(self) -> bool:
-        flags = (self.settings, self.added_jobs, self.without_nodes, self.without_jobs)
+        flags = (self.settings, self.added_jobs, self.added_nodes, self.without_nodes, self.without_jobs)
         return any(flags) or self.later is not None
 
 
@@ -47,6 +49,7 @@ def changed(snapshot: Snapshot, changes: Changes) -> tuple[Snapshot, list[str], 
     verbs: tuple[tuple[Verb, tuple[str, ...]], ...] = (
         (without_job, changes.without_jobs),
         (without_node, changes.without_nodes),
+        (add_node, changes.added_nodes),
         (add_job, changes.added_jobs),
         (set_value, changes.settings),
         (let_pass, () if changes.later is None else (changes.later,)),

@@ -82,6 +82,10 @@ class ClaimTable:
                 missing += self.claims[name].devices
         return missing <= len(self.free(node))
 
+    def devices_asked(self, names: Iterable[ClaimId]) -> int:
+        """How many devices must be found for those of some claims that have none."""
+        return sum(self.claims[name].devices for name in set(names) if name in self.claims and name not in self.places)
+
     def free(self, node: int) -> list[str]:
         """Devices of a node that no claim has."""
         taken = {device for where, devices in self.places.values() if where == node for device in devices}

@@ -328,13 +328,13 @@ class Fit:
 
     # ---- pod affinity
 
-    def _matching(self, pod: int, term: PodAffinityTerm) -> list[int]:
-        """Nodes of the other active pods that carry the labels of a term, in the same namespace."""
+    def _matching(self, pod: int, term: PodAffinityTerm, *, staying: bool = False) -> list[int]:
+        """Nodes of the other pods that carry the labels of a term, in the same namespace."""
         columns = self.columns
         namespace = columns.groups[columns.group_of[pod]].namespace
         found = []
         for other in self._labelled:
-            if other == pod or self.trial.is_waiting(other):
+            if other == pod or self.trial.is_waiting(other) or (staying and not self.trial.is_active(other)):
                 continue
             same = columns.groups[columns.group_of[other]].namespace == namespace
             if same and set(term.labels) <= set(columns.shape(other).labels):
@@ -367,12 +367,14 @@ class Fit:
     def _meets_affinity(self, pod: int, node: int, term: PodAffinityTerm) -> bool:
         """In the domain of a pod that the term selects; the first pod of its kind may go to any domain."""
         rows = self.columns.nodes.rows
-        if rows[node].labels.get(term.topology_key) is None:
+        domain = rows[node].labels.get(term.topology_key)
+        if domain is None:
             return False
-        others = [other for other in self._matching(pod, term) if term.topology_key in rows[other].labels]
-        if not others:
+        matching = self._matching(pod, term, staying=self.columns.policy.near_what_stays)
+        domains = {rows[other].labels.get(term.topology_key) for other in matching} - {None}
+        if not domains:
             return set(term.labels) <= set(self.columns.shape(pod).labels)
-        return self._is_in_same_domain(pod, node, term)
+        return domain in domains
 
 
 def _kind_of_node(shape: PodShape) -> str:

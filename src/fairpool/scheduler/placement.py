@@ -184,7 +184,7 @@ class Placer:
 
     def _best_one_by_one(self, pod: int, among: CandidateNodes) -> int | None:
         shape = self.columns.shape_of[pod]
-        score = Score(self.fit, self.columns.facts[shape], among.closeness)
+        score = Score(self.fit, self.columns.facts[shape], among.closeness, pod)
         nominated = self.columns.pods[pod].nominated
         best: tuple[bool, Rank, int] | None = None
         for node in self.fit.nodes(shape):

@@ -23,9 +23,8 @@ from fairpool.scheduler.device_assignment import Devices, assign_devices
 from fairpool.scheduler.figures import queue_figures
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
-from fairpool.scheduler.queues import GPU
+from fairpool.scheduler.queues import GPU, diverging_ancestors
 from fairpool.scheduler.quiet import quiet_until
-from fairpool.scheduler.reclaim import diverging_ancestors
 from fairpool.scheduler.solver import Solution
 from fairpool.scheduler.stale_gangs import stale_groups
 from fairpool.scheduler.verdict import verdicts

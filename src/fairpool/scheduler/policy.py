@@ -122,6 +122,7 @@ class Policy:
     recheck_readiness: bool = True
     victims_keep_devices: bool = True  # a sharer that stays on its node stays on its devices
     cpu_pods_join_shared: bool = False  # the reference sends pods without GPU to nodes whose GPUs are shared
+    near_what_stays: bool = True  # a pod that leaves is no neighbour to be near to
     withdraw_unstarted: bool = True  # taking back what this plan gave is no eviction
     winners_keep: bool = True  # what was taken for a group is not taken from it in the same plan
     place_before_taking: bool = True  # no pod is evicted where a place is free
@@ -161,6 +162,7 @@ class Policy:
             recheck_readiness=False,
             victims_keep_devices=False,
             cpu_pods_join_shared=True,
+            near_what_stays=False,
             withdraw_unstarted=False,
             winners_keep=False,
             place_before_taking=False,

@@ -94,6 +94,8 @@ class QueueTable:
             tuple(level for level in path if min(self.limit[level]) < math.inf) for path in self.path
         ]
         """Queues on the path of each that have a limit."""
+        self.have_reclaim_runtimes = any(row.reclaim_min_runtime_s is not None for row in self.rows)
+        """Whether who is protected can depend on who takes."""
         self.version: list[int] = [0] * count
         """Counts the changes of `held`, so that what was worked out from it can be kept."""
         self.amounts = LeafAmounts()
@@ -156,6 +158,14 @@ class QueueTable:
             _part(cpu, allocatable[CPU], total[CPU], 1),
             _part(memory, allocatable[MEMORY], total[MEMORY], 1),
         )
+
+
+def diverging_ancestors(queues: QueueTable, one: int, other: int) -> tuple[int, int]:
+    """The first pair of ancestors, from the root, that differ."""
+    for mine, theirs in zip(queues.path[one], queues.path[other], strict=False):
+        if mine != theirs:
+            return mine, theirs
+    raise AssertionError("a queue and itself have the same path")
 
 
 def _part(amount: float, allocatable: float, total: float, unit: int) -> float:

@@ -15,7 +15,7 @@ def quiet_until(placer: Placer) -> Instant | None:
     """Until when the passing of time alone cannot change the plan; None: for ever."""
     columns = placer.columns
     moments = [*_grace_ends(placer), *_promise_ends(placer)]
-    if any(columns.sets.waiting):
+    if any(columns.sets.waiting) or placer.trial.touched:  # something waits, or did before this plan
         moments += _protection_ends(columns)
     return min((moment for moment in moments if moment > columns.now), default=None)
 

@@ -14,7 +14,19 @@ from fairpool.scheduler import gate
 from fairpool.scheduler.chunk import chunk_need
 from fairpool.scheduler.columns import NOWHERE, RELEASING, Columns
 from fairpool.scheduler.policy import Pass
-from fairpool.scheduler.queues import CPU, GPU, MEMORY, NONE, RESOURCES, QueueTable, Vector, minus, plus, within
+from fairpool.scheduler.queues import (
+    CPU,
+    GPU,
+    MEMORY,
+    NONE,
+    RESOURCES,
+    QueueTable,
+    Vector,
+    diverging_ancestors,
+    minus,
+    plus,
+    within,
+)
 from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, protected_until
 from fairpool.scheduler.solver import Solution, Solver
 from fairpool.scheduler.trial import Trial
@@ -139,7 +151,12 @@ def _candidates(solver: Solver, taker: int) -> Candidates:
             and may_be_victim(columns, Pass.RECLAIM, taker, group)
         )
 
-    return Candidates(may_give, not_leaf=columns.queue_of[taker], could_do=Losses(solver, taker).could_do)
+    return Candidates(
+        may_give,
+        not_leaf=columns.queue_of[taker],
+        are_common=not columns.queues.have_reclaim_runtimes,
+        could_do=Losses(solver, taker).could_do,
+    )
 
 
 class _Rules:
@@ -219,14 +236,6 @@ def is_justified(
         and (not non_preemptible or gate.is_within_quota(before.held_non_preemptible[level], need, queues.quota[level]))
         for level in queues.path[queue]
     )
-
-
-def diverging_ancestors(queues: QueueTable, one: int, other: int) -> tuple[int, int]:
-    """The first pair of ancestors, from the root, that differ."""
-    for mine, theirs in zip(queues.path[one], queues.path[other], strict=False):
-        if mine != theirs:
-            return mine, theirs
-    raise AssertionError("a queue does not take from itself")
 
 
 def _unit_is_justified(

@@ -1,8 +1,7 @@
 """Counting of room: how many equal pods with whole devices fit once victims have left.
 
 Simulating after each victim would cost a simulation for each. For such pods it can be counted when a node has room for
-one more: attempts that cannot succeed are left out, and where every victim is lost for good, all victims of a gang are
-proposed at once and simulated once. Neither changes what is decided.
+one more: attempts that cannot succeed are left out, and `gang_proposal.py` finds all victims of a gang at once.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from fairpool.scheduler.charge import ShapeFacts
 from fairpool.scheduler.columns import COMING, STAYING
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.trial import Trial
-from fairpool.scheduler.victims import VictimWalk
 
 
 def room(placer: Placer, shape: int) -> int:
@@ -95,30 +93,6 @@ class RoomCount:
         self.places += sum(self.taken.copies(self.facts, each) for each in nodes)
 
 
-def propose(placer: Placer, shape: int, pods: int, walk: VictimWalk) -> list[int] | None:
-    """Victims, in order, so that so many pods of a shape find room where none did; None if counting does not show it.
-
-    An empty list means that all that may be taken is not enough.
-    """
-    count = RoomCount(placer, shape)
-    victims: list[int] = []
-    if count.places:
-        return None
-    while count.places < pods:
-        given = walk.pop()
-        if given is None:
-            return []
-        group, unit = given
-        is_whole = len(unit) == sum(placer.columns.sets.active[number] for number in placer.columns.sets_of[group])
-        walk.take(group, unit)
-        nodes = count.offer(group, unit)
-        if len(nodes) > 1 or not is_whole or not placer.columns.is_plain[group]:
-            return None
-        if count.gain(nodes[0]) > 0:
-            victims += count.take_around(nodes[0])
-    return victims
-
-
 class Freed:
     """What nodes would have if some pods left."""
 
@@ -146,9 +120,8 @@ class Freed:
     def copies(self, facts: ShapeFacts, node: int) -> int:
         """How many pods that take whole devices would find room on a node."""
         nodes = self.columns.nodes
-        gpus, cpu, memory, slots = self.amounts.get(node, (0, 0, 0, 0))
-        gpus += nodes.gpus_idle[node] + nodes.gpus_releasing[node] + self._emptied(node)
-        copies = gpus // facts.whole
+        _, cpu, memory, slots = self.amounts.get(node, (0, 0, 0, 0))
+        copies = self.gpus(node) // facts.whole
         if facts.cpu_milli:
             copies = min(copies, (cpu + nodes.cpu_idle[node] + nodes.cpu_releasing[node]) // facts.cpu_milli)
         if facts.memory_bytes:
@@ -158,14 +131,15 @@ class Freed:
             copies = min(copies, slots + nodes.slots_idle[node] + nodes.slots_releasing[node])
         return max(0, copies)
 
-    def _emptied(self, node: int) -> int:
-        """Shared devices that all pods leave and that did not count as free before."""
-        freed = self.shared.get(node)
-        if not freed:
-            return 0
-        emptied = 0
-        for device, mib in freed.items():
-            use = self.columns.nodes.shared[node][device]
-            used = use[STAYING] + use[COMING]
-            emptied += 0 < used <= mib
-        return emptied
+    def gpus(self, node: int) -> int:
+        """Whole devices that a node would have to give."""
+        nodes = self.columns.nodes
+        freed = self.amounts[node][0] if node in self.amounts else 0
+        emptied = sum(self.is_emptied(node, device) for device in self.shared.get(node, ()))
+        return freed + nodes.gpus_idle[node] + nodes.gpus_releasing[node] + emptied
+
+    def is_emptied(self, node: int, device: int) -> bool:
+        """Whether all pods leave a shared device that did not count as free before, and is given out at all."""
+        use = self.columns.nodes.shared[node][device]
+        used = use[STAYING] + use[COMING]
+        return 0 < used <= self.shared[node][device] and device not in self.columns.nodes.rows[node].gpus_withheld

@@ -30,22 +30,24 @@ Rank = tuple[float, float]
 
 
 class Score:
-    """Ranks nodes for one shape."""
+    """Ranks nodes for one shape, or for one pod with device claims: those of GPUs make it a GPU pod."""
 
-    def __init__(self, fit: Fit, facts: ShapeFacts, closeness: Closeness) -> None:
+    def __init__(self, fit: Fit, facts: ShapeFacts, closeness: Closeness, pod: int | None = None) -> None:
         columns = fit.columns
         terms = columns.policy.score_terms
         self.fit = fit
         self.columns: Columns = columns
         self.facts = facts
+        self.claims = () if pod is None else columns.pods[pod].claims
+        self.on_gpus = facts.on_gpus or (pod is not None and columns.claimed_gpus[pod] > 0)
         self.closeness = closeness if ScoreTerm.TOPOLOGY in terms else {}
         self.packs = columns.gpu_placement is Placement.BINPACK
         self.by_sharing = ScoreTerm.SHARING in terms and self.packs
         self.by_availability = ScoreTerm.AVAILABILITY in terms
-        self.by_type = ScoreTerm.RESOURCE_TYPE in terms and not facts.on_gpus
+        self.by_type = ScoreTerm.RESOURCE_TYPE in terms and not self.on_gpus
         self.by_taints = ScoreTerm.SOFT_TAINTS in terms and columns.has_soft_taints
         self.by_placement = ScoreTerm.PLACEMENT in terms
-        strategy = columns.gpu_placement if facts.on_gpus else columns.cpu_placement
+        strategy = columns.gpu_placement if self.on_gpus else columns.cpu_placement
         self.fragments = fit.fragments if strategy is Placement.FRAGMENTATION else None
 
     def rank(self, node: int) -> Rank:
@@ -66,7 +68,7 @@ class Score:
     def _joins_shared(self, node: int) -> bool:
         if self.facts.shared:
             return bool(self.fit.hosts(self.facts, node))
-        if self.facts.on_gpus or not self.columns.policy.cpu_pods_join_shared:
+        if self.on_gpus or not self.columns.policy.cpu_pods_join_shared:
             return False
         return any(device[STAYING] or device[LEAVING] for device in self.columns.nodes.shared_devices(node))
 
@@ -74,6 +76,8 @@ class Score:
         """Free at once, on whichever devices: which ones it gets is another question."""
         facts = self.facts
         if not self.fit.amounts_fit_now(facts, node):
+            return False
+        if self.claims and not self.fit.trial.claims.is_free(self.claims, node):
             return False
         missing = facts.shared - max(0, self.columns.nodes.gpus_idle[node])
         return missing <= 0 or self.fit.hosts_now(facts, node) >= missing
@@ -87,11 +91,15 @@ class Score:
         if self.fragments is not None:
             return self.fragments.rank(self.facts, node)
         columns, nodes = self.columns, self.columns.nodes
-        if self.facts.on_gpus:
+        if self.on_gpus:
             free = free_gpus_milli(columns, node)
+            capacity = 1000 * nodes.gpus[node]
+            if self.claims:
+                claims = self.fit.trial.claims
+                free += 1000 * (len(claims.free(node)) + len(claims.soon(node)))
+                capacity += 1000 * len(claims.devices[node])
             if self.packs:
                 return free
-            capacity = 1000 * nodes.gpus[node]
         else:
             free = nodes.cpu_idle[node] + nodes.cpu_releasing[node]
             if columns.cpu_placement is Placement.BINPACK:

@@ -8,19 +8,20 @@ waiting group keeps its place, and what still fits somewhere stays or is moved.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from fairpool.scheduler import equivalence, gate
 from fairpool.scheduler.chunk import next_chunk
 from fairpool.scheduler.columns import COMING, LEAVING, REAL, STAYING
+from fairpool.scheduler.gang_proposal import Proposal, comes_first, propose
 from fairpool.scheduler.group_index import GroupIndex
 from fairpool.scheduler.node_index import CandidateNodes
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.queues import NONE, Vector, plus
-from fairpool.scheduler.room_count import RoomCount, propose
+from fairpool.scheduler.room_count import RoomCount
 from fairpool.scheduler.trial import Trial
-from fairpool.scheduler.victims import Candidates, VictimUnits, VictimWalk, possible_victims
+from fairpool.scheduler.victims import ABSENT, Candidates, VictimUnits, VictimWalk, possible_victims
 from fairpool.scheduler.walk import SimulatedWalk, waiting_index
 
 
@@ -54,6 +55,7 @@ class Solver:
         self.needs: dict[int, Vector] = {}
         """What waiting groups ask for."""
         self._failed: dict[Hashable, int] = {}
+        self._common: VictimWalk | None = None
         self._read = len(self.trial.touched)
 
     @cached_property
@@ -69,6 +71,7 @@ class Solver:
     def begin(self) -> None:
         """Get ready for a pass: what failed by the rules of another may succeed by those of this one."""
         self._failed.clear()
+        self._common = None
 
     def solve(self, group: int, candidates: Candidates, accepts: Validator) -> Solution | None:
         """Find victims so that the next chunk of a group is placed."""
@@ -96,23 +99,35 @@ class Solver:
         """Whether nothing was taken for this group in the same plan, nor is about to be."""
         return group not in self.placer.winners
 
+    def victim_walk(self, candidates: Candidates) -> VictimWalk:
+        """The walk of one search over those who may give."""
+        if self._common is None and candidates.are_common:
+            everywhere = replace(candidates, not_leaf=ABSENT)
+            self._common = VictimWalk(self.trial, self.possible_victims, everywhere)
+        common = self._common if candidates.are_common else None
+        return VictimWalk(self.trial, self.possible_victims, candidates, common)
+
     def _refresh(self) -> None:
-        for group in self.trial.touched[self._read :]:
+        moved = dict.fromkeys(self.trial.touched[self._read :])
+        for group in moved:
             self.needs.pop(group, None)
         self._read = len(self.trial.touched)
         for name in ("possible_victims", "waiting"):
             if name in self.__dict__:  # made at first use
                 getattr(self, name).refresh()
+        if self._common is not None:
+            self._common.follow(moved)
 
     def _find(self, group: int, chunk: Sequence[int], candidates: Candidates, accepts: Validator) -> Solution | None:
         """First propose victims by counting; if that is no solution, search step by step."""
         shape = equivalence.countable_shape(self.placer, group, chunk)
-        if candidates.are_lost and len(chunk) > 1 and shape is not None:
-            victims = propose(self.placer, shape, len(chunk), VictimWalk(self.trial, self.possible_victims, candidates))
-            if victims is not None:
+        has_none = not any(self.columns.sets.active[number] for number in self.columns.sets_of[group])
+        if candidates.are_lost and len(chunk) > 1 and shape is not None and has_none:
+            proposal = propose(self.placer, shape, len(chunk), self.victim_walk(candidates))
+            if proposal is not None:
                 search = Search(self, group, chunk, [], candidates, accepts)
-                found = search.attempt(victims) if victims else None
-                if found is not None or not victims:
+                found = search.attempt_proposal(proposal) if proposal.steps else None
+                if found is not None or not proposal.steps:
                     return found
         return self._step_by_step(group, chunk, candidates, accepts)
 
@@ -180,7 +195,7 @@ class Search:
         self.recorded = recorded
         self.accepts = accepts
         self.could_do = candidates.could_do
-        self.line = VictimUnits(VictimWalk(self.trial, solver.possible_victims, candidates))
+        self.line = VictimUnits(solver.victim_walk(candidates))
         self.at = 0
         """Place in the line."""
         self.count: RoomCount | None = None
@@ -199,19 +214,21 @@ class Search:
     def go_on_from(self, before: Search) -> None:
         """Take over the line of victims from the search for one pod less, which began in the same state.
 
-        Victims that made no place then make none now, so it is not gone through again from the beginning; unless
-        there was room before any victim, a solution was refused by a rule, or groups gave in part or from several
-        nodes: then things may look different.
+        It is the same line if what groups have lost they lost in one unit. And for equal pods, victims that made no
+        place then make none now, so it need not be gone through again from the beginning; unless there was room before
+        any victim, a solution was refused by a rule, or victims gave in part or from several nodes or stayed: then
+        things may look different.
         """
-        columns, count = self.columns, before.count
-        groups = {columns.group_of[pod] for pod in self.recorded}
-        whole = sum(columns.sets.active[number] for group in groups for number in columns.sets_of[group])
-        if whole != len(self.recorded) or set(self.recorded) != set(before.victims):
+        columns, count, recorded = self.columns, before.count, set(self.recorded)
+        if not before.line.is_as_walked or any(map(self._gives_in_parts, {columns.group_of[pod] for pod in recorded})):
             return
         self.line = before.line
-        if count is None or count.began_with or count.scattered or before.refused:
+        are_equal = equivalence.countable_shape(self.placer, self.group, self.chunk) is not None
+        if count is None or count.began_with or count.scattered or before.refused or not are_equal:
             return
-        recorded, earlier = set(self.recorded), set(before.recorded)
+        if recorded != set(before.victims):
+            return
+        earlier = set(before.recorded)
         self.at, self.count = before.at, count
         count.take([pod for pod in self.recorded if pod not in earlier])
         self.potential = [pod for pod in before.potential if pod not in recorded]
@@ -219,12 +236,18 @@ class Search:
             self.potential_on.setdefault(self.trial.place(pod)[0], []).append(pod)
             self.potential_of.setdefault(columns.group_of[pod], []).append(pod)
 
+    def _gives_in_parts(self, group: int) -> bool:
+        sets = self.columns.sets
+        return any(sets.active[number] > sets.minimum[number] for number in self.columns.sets_of[group])
+
     def run(self) -> Solution | None:
         """Add victims one unit at a time until a solution works."""
         if self.recorded:
-            found = self.attempt(self.recorded)
+            found = self.attempt(self.recorded, ())
             if found:
                 return found
+            if self.count is not None and self.count.places >= len(self.chunk):
+                self._begin_again()
         recorded = set(self.recorded)
         shape = equivalence.countable_shape(self.placer, self.group, self.chunk) if self.count is None else None
         if shape is not None:
@@ -240,6 +263,11 @@ class Search:
             if found:
                 return found
         return None
+
+    def _begin_again(self) -> None:
+        """There was room and a rule refused: with other victims beside them it may not."""
+        self.at, self.count, self.refused = 0, None, True
+        self.potential, self.potential_on, self.potential_of = [], {}, {}
 
     def _attempt_near(self, group: int, unit: Sequence[int], count: RoomCount | None) -> Solution | None:
         """Try each node where the last victims are: evict the potential victims of every group that has one there."""
@@ -258,22 +286,47 @@ class Search:
             if count is not None and count.places + count.gain(node) < len(self.chunk):
                 continue
             taken = [pod for pod in self.potential if self.columns.group_of[pod] in groups]
-            found = self.attempt([*self.recorded, *taken])
+            found = self.attempt([*self.recorded, *taken], self.potential)
             if found:
                 return found
             self.refused = True
         return None
 
-    def attempt(self, victims: list[int]) -> Solution | None:
-        """Evict the victims, offer all of them and the group places in fair order, and check the rules."""
+    def attempt_proposal(self, proposal: Proposal) -> Solution | None:
+        """Try all victims of a gang at once, if pod by pod the same would be found."""
+        if not self._limits_allow(proposal):
+            return None
+        return self.attempt(proposal.victims, proposal.passed_over, is_proposal=True)
+
+    def _limits_allow(self, proposal: Proposal) -> bool:
+        """Whether limits allow any number of pods, with the victims that make room for so many."""
+        columns, trial = self.columns, self.trial
+        queues, queue = columns.queues, columns.queue_of[self.group]
+        if not columns.policy.fair_order or not queues.limited[queue]:
+            return True
+        need = columns.waiting_need(self.chunk[0])
+        allowed = True
+        for pods, places in proposal.steps:
+            for pod in pods:
+                trial.evict(pod)
+            count = min(places, len(self.chunk))
+            allowed = allowed and not gate.is_over_limit(queues, queue, [count * amount for amount in need])
+        trial.undo(self.start)
+        return allowed
+
+    def attempt(self, victims: list[int], others: Sequence[int], *, is_proposal: bool = False) -> Solution | None:
+        """Evict the victims, offer all of them and the group places in fair order, and check the rules.
+
+        `others` are pods that were looked at as victims, too, by then.
+        """
         if not self.could_do(self.chunk, victims):
             return None
         lost_from = {pod: self.trial.place(pod)[0] for pod in victims}
         nodes = self._nodes(victims, lost_from)
         for pod in victims:
             self.trial.evict(pod)
-        if self._place_in_order(victims, nodes):
-            considered = {*victims, *self.potential}
+        if self._place_in_order(victims, nodes, must_be_first=is_proposal):
+            considered = {*victims, *others}
             solution = Solution(self.group, self.chunk, self._need(), victims, lost_from, considered)
             if self.accepts(solution):
                 return solution
@@ -287,23 +340,29 @@ class Search:
             need = plus(need, self.columns.placed_need(pod, self.trial.place(pod)[0]))
         return need
 
-    def _place_in_order(self, victims: Sequence[int], nodes: CandidateNodes) -> bool:
+    def _place_in_order(self, victims: Sequence[int], nodes: CandidateNodes, *, must_be_first: bool) -> bool:
         """Walk all groups in fair order, acting on victims and on the waiting group only.
 
         A victim group gets one try for one chunk and may fail; if the waiting group fails, so does the solution.
         """
-        groups = {self.columns.group_of[pod] for pod in victims}
+        columns = self.columns
+        groups = {columns.group_of[pod] for pod in victims}
         evicted = set(victims)
         hopeless: set[tuple[int, ...]] = set()
         with _Restricted(self):
             walk = SimulatedWalk(self.trial, self.solver.waiting, (*sorted(groups), self.group), self.solver.needs)
             while (group := walk.pop()) is not None:
                 if group == self.group:
+                    if must_be_first and not comes_first(columns, group, self.chunk, victims, walk.passed):
+                        return False
                     if not self._place(group, self.chunk, nodes):
                         return False
+                    must_be_first = False
                     if self._is_full_for(victims):
                         break
                     continue
+                if must_be_first:
+                    return False
                 chunk = next_chunk(self.trial, group, evicted_too=True)
                 mine = [pod for pod in chunk if pod in evicted]
                 # A part of a gang is no use without the rest, and the rest is not to be started here.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from fairpool.model.node import Topology
 from fairpool.model.workload import GpuKind, TopologyConstraint
-from fairpool.scheduler.columns import NOWHERE, Columns
+from fairpool.scheduler.columns import NOWHERE
 from fairpool.scheduler.node_index import CandidateNodes
 from fairpool.scheduler.score import Closeness
 from fairpool.scheduler.trial import Trial
@@ -34,7 +34,7 @@ def node_sets(
     wanted = [level for level in (constraint.required, constraint.preferred) if level]
     if topology is None or any(level not in topology.levels for level in wanted):
         return
-    tree = DomainTree(columns, topology, outer.nodes, chunk)
+    tree = DomainTree(trial, topology, outer.nodes, chunk)
     required = topology.levels.index(constraint.required) + 1 if constraint.required else 0
     preferred = topology.levels.index(constraint.preferred) + 1 if constraint.preferred else 0
     closeness = tree.closeness(preferred) if preferred else outer.closeness
@@ -64,9 +64,11 @@ def _domains_in_use(
 class DomainTree:
     """The domains of a topology over some nodes, with what is free in each for one chunk of pods."""
 
-    def __init__(self, columns: Columns, topology: Topology, nodes: Sequence[int], chunk: Sequence[int]) -> None:
+    def __init__(self, trial: Trial, topology: Topology, nodes: Sequence[int], chunk: Sequence[int]) -> None:
+        columns = trial.columns
         self.columns = columns
         self.chunk = chunk
+        self.claims = trial.claims if any(columns.pods[pod].claims for pod in chunk) else None
         self.domain_of: dict[int, Domain] = {}
         for node in nodes:
             labels = columns.nodes.rows[node].labels
@@ -79,13 +81,19 @@ class DomainTree:
         shapes = [columns.shape(pod) for pod in chunk]
         on_gpus = [shape.gpu.kind is not GpuKind.NONE for shape in shapes]
         alike = all(on_gpus) or not any(on_gpus)
-        self.homogeneous = alike if columns.policy.domains_by_largest_pod else len(set(map(id, shapes))) == 1
+        if self.claims is not None:
+            alike = False  # pods may share a claim
+        elif not columns.policy.domains_by_largest_pod:
+            alike = len(set(map(id, shapes))) == 1
+        self.homogeneous = alike
         self.largest = (
             max(shape.cpu_milli for shape in shapes),
             max(shape.memory_bytes for shape in shapes),
             max(shape.gpu.devices if shape.gpu.kind is GpuKind.WHOLE else 0 for shape in shapes),
         )
         gpus = sum(columns.charges.waiting_milli(shape) for shape in shapes) / 1000
+        if self.claims is not None:
+            gpus += self.claims.devices_asked(name for pod in chunk for name in columns.pods[pod].claims)
         self.asked = (
             sum(shape.cpu_milli for shape in shapes),
             sum(shape.memory_bytes for shape in shapes),
@@ -138,10 +146,11 @@ class DomainTree:
 
     def _free(self, node: int) -> tuple[int, int, int]:
         nodes = self.columns.nodes
+        claimable = 0 if self.claims is None else len(self.claims.free(node)) + len(self.claims.soon(node))
         return (
             nodes.cpu_idle[node] + nodes.cpu_releasing[node],
             nodes.memory_idle[node] + nodes.memory_releasing[node],
-            nodes.gpus_idle[node] + nodes.gpus_releasing[node],
+            nodes.gpus_idle[node] + nodes.gpus_releasing[node] + claimable,
         )
 
     def tightness(self, domain: Domain) -> float:

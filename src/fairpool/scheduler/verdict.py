@@ -44,8 +44,8 @@ from fairpool.scheduler.figures import queue_figures
 from fairpool.scheduler.free_gpus import FreeBlocks
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
-from fairpool.scheduler.queues import GPU, RESOURCES, Vector, plus, within
-from fairpool.scheduler.reclaim import diverging_ancestors, is_owed_by, may_reclaim
+from fairpool.scheduler.queues import GPU, RESOURCES, Vector, diverging_ancestors, plus, within
+from fairpool.scheduler.reclaim import is_owed_by, may_reclaim
 from fairpool.scheduler.runtime import protected_until
 from fairpool.scheduler.shortage import copies_now, in_service, short_of, too_small
 from fairpool.scheduler.topology import DomainTree
@@ -261,7 +261,7 @@ class _Diagnosis:
                 continue
             if topology is None or constraint.required not in topology.levels:
                 return NoDomainFits(constraint.topology, constraint.required, len(mine), 0, "")
-            tree = DomainTree(self.columns, topology, range(len(self.columns.nodes.rows)), mine)
+            tree = DomainTree(self.trial, topology, range(len(self.columns.nodes.rows)), mine)
             domains = tree.in_order(topology.levels.index(constraint.required) + 1)
             if not any(tree.fits(domain) for domain in domains):
                 best = max(domains, key=tree.copies, default=())

@@ -218,6 +218,8 @@ class SimulatedWalk(Walk):
         self._asked = asked
         super().__init__(trial, actors)
         self._actors = set(self.keys)
+        self.passed: set[int] = set()
+        """Leaf queues in which others have had turns."""
         self._below = turns_that_matter(self.queues, {trial.columns.queue_of[actor] for actor in self._actors})
 
     def below(self, queue: int) -> list[int]:
@@ -240,6 +242,7 @@ class SimulatedWalk(Walk):
         """The turns of all that ask for the same as the one at the head: nothing changes in between."""
         ends = self._waiting.run_ends(leaf, self.need)
         self._cursors[leaf].skip_run(ends, self._first_actor(leaf))
+        self.passed.add(leaf)
         self._forget_heads(leaf)
 
     def first(self, leaf: int) -> int:

@@ -32,10 +32,11 @@ from fairpool.control.store import changes
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
-from fairpool.control.store.database import Connection, Database, Synchronous
+from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.migrations import create_in_memory, upgrade
-from fairpool.control.store.trouble import Unavailable as Unavailable
-from fairpool.control.workload_documents import Declaration, declaration_in, declaration_of, report_of
+from fairpool.control.store.sqlite import Sqlite, Synchronous
+from fairpool.control.store.unavailable import Unavailable as Unavailable
+from fairpool.control.workload_documents import WorkloadDeclaration, declaration_in, declaration_of, report_of
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, WorkloadId
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.organization import GraceRules, NodeOverrides, Organization, ProjectRules, name_of_queue
@@ -74,7 +75,7 @@ class ControlDriver:
         cluster: str = "local",
         changes_kept: int = CHANGES_KEPT,
     ) -> None:
-        self._database = Database(path, synchronous=Synchronous.NORMAL)
+        self._database = Database(Sqlite(path, Synchronous.NORMAL))
         settings = Settings(data=Path(), cluster_name=cluster, changes_kept=changes_kept, now=now)
         self._plane = Plane(settings=settings, database=self._database)
         self._database.open_now(create_in_memory if path is None else upgrade)
@@ -119,6 +120,8 @@ class ControlDriver:
                 raise unknown("project", spec.project)
             if project.phase != "Ready":
                 raise refused(409, "project.deleting", f"project {project.name} is being deleted", "use another one")
+            if workload_store.is_taken(connection, f"{spec.project}/{spec.name}"):
+                raise declarations.name_taken(spec.name)
             kind = Kind.DISTRIBUTED if spec.leader is not None else KINDS[spec.kind]
             values = {"kind": kind.value, "department": project.department, "cluster": project.cluster}
             declaration = _declaration(WorkloadWire.of(spec))
@@ -358,8 +361,8 @@ def _spec(declaration: str) -> WorkloadSpec:
     return declaration_in(declaration).workload.to_spec()
 
 
-def _declaration(workload: WorkloadWire) -> Declaration:
-    return Declaration(
+def _declaration(workload: WorkloadWire) -> WorkloadDeclaration:
+    return WorkloadDeclaration(
         workload=workload, request={}, command_line="", source=Source.OTHER, labels={}, framework=None, addresses=()
     )
 

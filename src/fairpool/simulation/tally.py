@@ -28,7 +28,7 @@ FINISHED = Cause.FINISHED.value
 
 
 @dataclass
-class Span:
+class PodSpan:
     """One life of one pod, as far as history tells it."""
 
     pod: PodId
@@ -118,13 +118,13 @@ def tally(
     return Tally(START, end, scenario.gpus, jobs, holdings, waiting, taken, worked, lost, idle)
 
 
-def spans_of(history: Iterable[EventReport]) -> dict[PodId, Span]:
+def spans_of(history: Iterable[EventReport]) -> dict[PodId, PodSpan]:
     """The spans of all pods."""
-    spans: dict[PodId, Span] = {}
+    spans: dict[PodId, PodSpan] = {}
     for line in history:
         if line.pod is None:
             continue
-        span = spans.setdefault(line.pod, Span(line.pod, line.workload, line.at))
+        span = spans.setdefault(line.pod, PodSpan(line.pod, line.workload, line.at))
         span.node = line.node or span.node
         if line.kind in (EventKind.BOUND, EventKind.ADOPTED):
             span.bound = line.at
@@ -185,7 +185,7 @@ class _Sizes:
         self._memory_mib = {node.name: node.gpu_memory_mib for node in nodes}
         self._usual_mib = max(self._memory_mib.values(), default=0)
 
-    def of(self, span: Span) -> int:
+    def of(self, span: PodSpan) -> int:
         index = int(span.pod.rsplit("-", 2)[1])
         shape = self._specs[span.workload].template_of(index).shape
         return gpus_charged_milli(shape.gpu, self._memory_mib.get(span.node or NodeName(""), self._usual_mib))
@@ -210,7 +210,7 @@ class _Moves:
 
     def __init__(
         self,
-        spans: Mapping[PodId, Span],
+        spans: Mapping[PodId, PodSpan],
         size: _Sizes,
         specs: Mapping[WorkloadId, WorkloadSpec],
         quotas: Iterable[tuple[Instant, QueueId, int]],
@@ -222,7 +222,7 @@ class _Moves:
         self.all = sorted(moves, key=lambda move: move.at)
 
 
-def _moves_of(span: Span, milli: int, project: QueueId) -> Iterable[_Move]:
+def _moves_of(span: PodSpan, milli: int, project: QueueId) -> Iterable[_Move]:
     until = span.bound if span.bound is not None else span.ended
     yield _Move(span.created, span.workload, project, wanted_milli=milli, waiting=1)
     if until is not None:
@@ -340,7 +340,7 @@ def _append(series: list[tuple[Instant, int]], at: Instant, value: int) -> None:
 # --- work -----------------------------------------------------------------------------------------------------------
 
 
-def _work(scenario: Scenario, spans: Mapping[PodId, Span], size: _Sizes, end: Instant) -> tuple[float, float, float]:
+def _work(scenario: Scenario, spans: Mapping[PodId, PodSpan], size: _Sizes, end: Instant) -> tuple[float, float, float]:
     """GPU time that was worked for good, that has to be worked again, and that was held without working."""
     worked = lost = idle = 0.0
     done_ms: dict[str, int] = {}

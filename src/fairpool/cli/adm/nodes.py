@@ -13,9 +13,10 @@ import click
 from fairpool.api.client import Client
 from fairpool.api.record import document
 from fairpool.cli.failure import failure
+from fairpool.cli.runai.cluster_choice import cluster_flag, nodes_of, only_one
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import output_flag, screen_here, show, show_document
-from fairpool.cli.runai.nodes import columns, draw_gpus, node_facts, unknown_node
+from fairpool.cli.runai.nodes import check_known, columns, draw_gpus, node_facts
 from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import printable
@@ -32,24 +33,28 @@ Change = Callable[[Overrides], Overrides]
 
 
 @command("list", "runai-adm node list -o wide", with_project=False)
+@cluster_flag
 @output_flag
 @click.pass_obj
-def list_nodes(options: GlobalOptions, output: str | None) -> None:
+def list_nodes(options: GlobalOptions, cluster: str | None, output: str | None) -> None:
     """List nodes with their free resources."""
-    with Session(options).connected() as client:
-        found = sorted(client.nodes(), key=lambda each: each.name)
+    session = Session(options)
+    with session.connected() as client:
+        found, choice = nodes_of(session, client, cluster)
     documents = document(found)
-    show(output, columns(), found, documents=documents)
+    show(output, columns(choice), found, documents=documents)
 
 
 @command("get", "runai-adm node get dgx1-1", with_project=False)
 @click.argument("name", shell_complete=node_names)
+@cluster_flag
 @output_flag
 @click.pass_obj
-def get_node(options: GlobalOptions, name: str, output: str | None) -> None:
+def get_node(options: GlobalOptions, name: str, cluster: str | None, output: str | None) -> None:
     """Show a node with its labels, taints and GPUs."""
-    with Session(options).connected() as client:
-        found = known_node(client, name)
+    session = Session(options)
+    with session.connected() as client:
+        found = known_node(session, client, name, cluster)
     if output in ("json", "yaml"):
         show_document(output, document(found))
     elif output == "name":
@@ -65,8 +70,11 @@ def get_node(options: GlobalOptions, name: str, output: str | None) -> None:
 @click.argument("name", shell_complete=node_names)
 @flag("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Set a label; KEY- removes it.")
 @flag("--taint", "taints", multiple=True, metavar="KEY=VALUE:EFFECT", help="Add a taint; KEY- removes it.")
+@cluster_flag
 @click.pass_obj
-def update_node(options: GlobalOptions, name: str, labels: tuple[str, ...], taints: tuple[str, ...]) -> None:
+def update_node(
+    options: GlobalOptions, name: str, labels: tuple[str, ...], taints: tuple[str, ...], cluster: str | None
+) -> None:
     """Change the labels and taints that administrators set on a node."""
     if not labels and not taints:
         raise failure("command.no_change", "nothing to change", "add --label or --taint")
@@ -90,42 +98,46 @@ def update_node(options: GlobalOptions, name: str, labels: tuple[str, ...], tain
             changed = _tainted(changed, text)
         return changed
 
-    _mark(options, name, change, "updated")
+    _mark(options, name, cluster, change, "updated")
 
 
 @command("drain", "runai-adm node drain dgx1-1", with_project=False)
 @click.argument("name", shell_complete=node_names)
+@cluster_flag
 @click.pass_obj
-def drain(options: GlobalOptions, name: str) -> None:
+def drain(options: GlobalOptions, name: str, cluster: str | None) -> None:
     """Drain a node: no new pods are scheduled on it, and its running pods are stopped.
 
     Training jobs are queued again. Interactive jobs are suspended until you resume them.
     """
-    _mark(options, name, lambda overrides: _tainted(overrides, str(DRAIN)), "is being drained")
+    _mark(options, name, cluster, lambda overrides: _tainted(overrides, str(DRAIN)), "is being drained")
 
 
 @command("undrain", "runai-adm node undrain dgx1-1", with_project=False)
 @click.argument("name", shell_complete=node_names)
+@cluster_flag
 @click.pass_obj
-def undrain(options: GlobalOptions, name: str) -> None:
+def undrain(options: GlobalOptions, name: str, cluster: str | None) -> None:
     """Return a drained node to service."""
-    _mark(options, name, lambda overrides: _tainted(overrides, f"{DRAIN.key}-"), "is no longer drained")
+    _mark(options, name, cluster, lambda overrides: _tainted(overrides, f"{DRAIN.key}-"), "is no longer drained")
 
 
 @command("cordon", "runai-adm node cordon dgx1-1", with_project=False)
 @click.argument("name", shell_complete=node_names)
+@cluster_flag
 @click.pass_obj
-def cordon(options: GlobalOptions, name: str) -> None:
+def cordon(options: GlobalOptions, name: str, cluster: str | None) -> None:
     """Stop scheduling new pods on a node. Running pods are not affected."""
-    _mark(options, name, lambda overrides: {**overrides, "cordoned": True}, "is cordoned")
+    _mark(options, name, cluster, lambda overrides: {**overrides, "cordoned": True}, "is cordoned")
 
 
 @command("uncordon", "runai-adm node uncordon dgx1-1", with_project=False)
 @click.argument("name", shell_complete=node_names)
+@cluster_flag
 @click.pass_obj
-def uncordon(options: GlobalOptions, name: str) -> None:
+def uncordon(options: GlobalOptions, name: str, cluster: str | None) -> None:
     """Schedule pods on a cordoned node again."""
-    _mark(options, name, lambda overrides: {**overrides, "cordoned": False}, "is no longer cordoned")
+    _mark(options, name, cluster, lambda overrides: {**overrides, "cordoned": False}, "is no longer cordoned")
 
 
 def refused_verb(verb: str) -> click.Command:
@@ -141,17 +153,18 @@ def refused_verb(verb: str) -> click.Command:
     return refuse
 
 
-def known_node(client: Client, name: str) -> NodeAnswer:
-    found = {each.name: each for each in client.nodes()}
-    if name not in found:
-        raise unknown_node([name], sorted(found))
-    return found[name]
+def known_node(session: Session, client: Client, name: str, cluster: str | None) -> NodeAnswer:
+    """The node of this name, in the chosen cluster if several have one."""
+    found, choice = nodes_of(session, client, cluster)
+    check_known([name], found)
+    return only_one(name, [each for each in found if each.name == name], choice)
 
 
-def _mark(options: GlobalOptions, name: str, change: Change, done: str) -> None:
-    with Session(options).connected() as client:
-        before = known_node(client, name)
-        client.override_node(name, change(overrides_of(before)), before.revision)
+def _mark(options: GlobalOptions, name: str, cluster: str | None, change: Change, done: str) -> None:
+    session = Session(options)
+    with session.connected() as client:
+        before = known_node(session, client, name, cluster)
+        client.override_node(name, change(overrides_of(before)), before.revision, before.cluster_uuid)
     click.echo(f"Node {printable(name)} {done}.")
 
 

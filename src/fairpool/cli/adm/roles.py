@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import click
 
 from fairpool.api.client import Client
 from fairpool.cli.adm.nodes import known_node, overrides_of
 from fairpool.cli.failure import Failure, failure, not_yet
+from fairpool.cli.runai.cluster_choice import cluster_flag, nodes_of
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import printable
+
+if TYPE_CHECKING:
+    from fairpool.api.nodes import NodeAnswer
 
 PREFIX = "node-role.kubernetes.io/"
 SYSTEM, GPU, CPU = f"{PREFIX}runai-system", f"{PREFIX}runai-gpu-worker", f"{PREFIX}runai-cpu-worker"
@@ -31,6 +38,7 @@ def node_role(verb: str) -> click.Command:
         is_flag=True,
         help="All nodes except system workers; implies --gpu-worker if no role is given.",
     )
+    @cluster_flag
     @flag("--dynamic-mig-enabled", is_flag=True, hidden=True)
     @click.pass_obj
     def set_or_remove(
@@ -40,6 +48,7 @@ def node_role(verb: str) -> click.Command:
         gpu_worker: bool,
         cpu_worker: bool,
         everywhere: bool,
+        cluster: str | None,
         dynamic_mig_enabled: bool,
     ) -> None:
         """Set or remove the role of nodes. Roles are stored as node labels."""
@@ -52,26 +61,33 @@ def node_role(verb: str) -> click.Command:
         if not roles or (not names and not everywhere):
             fix = f"for example: runai-adm {verb} node-role --gpu-worker NODE"
             raise failure("role.incomplete", "the role or the node is missing", fix)
-        _apply(options, verb, roles, names, everywhere)
+        _apply(options, verb, roles, None if everywhere else names, cluster)
 
     return set_or_remove
 
 
-def _apply(options: GlobalOptions, verb: str, roles: list[str], names: tuple[str, ...], everywhere: bool) -> None:
-    with Session(options).connected() as client:
-        nodes = _workers(client) if everywhere else list(names)
-        for name in nodes:
-            before = known_node(client, name)
-            overrides = overrides_of(before)
+def _apply(
+    options: GlobalOptions, verb: str, roles: list[str], names: tuple[str, ...] | None, cluster: str | None
+) -> None:
+    session = Session(options)
+    with session.connected() as client:
+        for before in _chosen(session, client, names, cluster):
+            name, overrides = before.name, overrides_of(before)
             labels = {key: value for key, value in overrides["labels"].items() if key not in roles}
             if verb == "set":
                 labels |= dict.fromkeys(roles, "true")
-            client.override_node(name, {**overrides, "labels": labels}, before.revision)
+            client.override_node(name, {**overrides, "labels": labels}, before.revision, before.cluster_uuid)
             words = ", ".join(role.removeprefix(PREFIX) for role in roles)
             click.echo(f"Node {printable(name)}: role {words} {'set' if verb == 'set' else 'removed'}.")
     if verb == "set" and roles != [SYSTEM]:
         options.warn(NOT_ENFORCED)
 
 
-def _workers(client: Client) -> list[str]:
-    return [each.name for each in client.nodes() if SYSTEM not in each.labels]
+def _chosen(
+    session: Session, client: Client, names: tuple[str, ...] | None, cluster: str | None
+) -> Iterator[NodeAnswer]:
+    """The nodes of these names; None: all but system workers. Each is read when its turn comes."""
+    if names is not None:
+        yield from (known_node(session, client, name, cluster) for name in names)
+        return
+    yield from (each for each in nodes_of(session, client, cluster)[0] if SYSTEM not in each.labels)

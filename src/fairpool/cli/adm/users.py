@@ -9,6 +9,7 @@ import click
 
 from fairpool.api.client import Client
 from fairpool.api.record import document
+from fairpool.api.roles import RoleName
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import GlobalOptions, command, flag, project_names
@@ -20,7 +21,7 @@ from fairpool.model.problem import Problem
 if TYPE_CHECKING:
     from fairpool.api.access import AccessRule, User
 
-ROLES = ("administrator", "researcher")
+ROLES = [role.value for role in RoleName]
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 

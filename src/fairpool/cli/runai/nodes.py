@@ -8,41 +8,47 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.client import Client
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure, meant
+from fairpool.cli.runai.cluster_choice import ONE_CLUSTER, ClusterChoice, cluster_flag, nodes_of
 from fairpool.cli.runai.flags import GlobalOptions, command
 from fairpool.cli.runai.listing import natural, output_flag, screen_here, show, show_document
 from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import Column, Screen, printable
 from fairpool.model.node import DRAIN
+from fairpool.model.quantity import GIB
 
 if TYPE_CHECKING:
     from fairpool.api.nodes import ClusterAnswer, NodeAnswer, NodeDetail, NodePod
 
 ROLE = "node-role.kubernetes.io/"
-GIB = 1024**3
 
 
 @command("nodes", "runai list nodes", with_project=False)
 @click.argument("names", nargs=-1, shell_complete=node_names)
+@cluster_flag
 @output_flag
 @click.pass_obj
-def list_nodes(options: GlobalOptions, names: tuple[str, ...], output: str | None) -> None:
+def list_nodes(options: GlobalOptions, names: tuple[str, ...], cluster: str | None, output: str | None) -> None:
     """List nodes with their status, role and free resources."""
-    found = _asked_for(options, names)
+    session = Session(options)
+    with session.connected() as client:
+        found, choice = _asked_for(session, client, names, cluster)
     documents = document(found)
-    show(output, columns(), found, documents=documents)
+    show(output, columns(choice), found, documents=documents)
     if output in (None, "wide"):
         for each in found:
             if each.gpu_info.withheld_because:
                 click.echo(printable(f"{each.name}: {each.gpu_info.withheld_because}"), err=True)
 
 
-def columns() -> list[Column[NodeAnswer]]:
+def columns(choice: ClusterChoice = ONE_CLUSTER) -> list[Column[NodeAnswer]]:
     """Columns of node lists."""
     return [
         Column("NAME", lambda each: each.name),
+        *choice.column(lambda each: each.cluster_uuid),
         Column("STATUS", status),
         Column("IP Address", lambda _: "-", spare=9),
         Column("ROLE", role, spare=3),
@@ -50,8 +56,8 @@ def columns() -> list[Column[NodeAnswer]]:
             "CPU ALLOCATABLE", lambda each: "-" if each.cpu_milli is None else f"{each.cpu_milli / 1000:g}", spare=5
         ),
         Column("CPU ALLOCATED", lambda each: f"{each.cpu_allocated_milli / 1000:g}", spare=8),
-        Column("MEMORY ALLOCATABLE", _memory, spare=6),
-        Column("MEMORY ALLOCATED", lambda each: _gib(each.memory_allocated_bytes), spare=7),
+        Column("MEMORY ALLOCATABLE", memory, spare=6),
+        Column("MEMORY ALLOCATED", lambda each: gib(each.memory_allocated_bytes), spare=7),
         Column("GPU TYPE", gpu_type, spare=1),
         Column("GPU ALLOCATABLE", lambda each: str(usable(each))),
         Column("GPU FREE", lambda each: f"{max(0.0, usable(each) - each.gpu_info.allocated):.2f}"),
@@ -90,21 +96,25 @@ def taints(each: NodeAnswer) -> str:
     return ", ".join(f"{taint.key}={taint.value}:{taint.effect}" for taint in each.taints)
 
 
-def _memory(each: NodeAnswer) -> str:
-    return "-" if each.memory_bytes is None else _gib(each.memory_bytes)
+def memory(each: NodeAnswer) -> str:
+    return "-" if each.memory_bytes is None else gib(each.memory_bytes)
 
 
-def _gib(size: int) -> str:
+def gib(size: int) -> str:
     return f"{size / GIB:.1f}GiB"
 
 
 @command("node", "runai describe node dgx1-1", with_project=False)
 @click.argument("names", nargs=-1, shell_complete=node_names)
+@cluster_flag
 @output_flag
 @click.pass_obj
-def describe_node(options: GlobalOptions, names: tuple[str, ...], output: str | None) -> None:
+def describe_node(options: GlobalOptions, names: tuple[str, ...], cluster: str | None, output: str | None) -> None:
     """Show nodes in detail, with their GPUs and pods. Without a name: all nodes."""
-    found = _in_detail(options, names)
+    session = Session(options)
+    with session.connected() as client:
+        listed, choice = _asked_for(session, client, names, cluster)
+        found = [client.node(each.name, each.cluster_uuid) for each in listed]
     if output in ("json", "yaml"):
         show_document(output, document(found))
         return
@@ -115,7 +125,7 @@ def describe_node(options: GlobalOptions, names: tuple[str, ...], output: str | 
     for each in found:
         if screen.lines:
             screen.text()
-        screen.facts(node_facts(each), aligned=False)
+        screen.facts(node_facts(each, choice), aligned=False)
         draw_gpus(screen, each)
         draw_pods(screen, each)
     screen.show()
@@ -156,9 +166,9 @@ def _device_text(each: NodeAnswer, index: int) -> str:
     return f"{known[index]:.2f}" if index < len(known) else "-"
 
 
-def node_facts(each: NodeAnswer) -> list[tuple[str, str]]:
+def node_facts(each: NodeAnswer, choice: ClusterChoice = ONE_CLUSTER) -> list[tuple[str, str]]:
     """The facts of one node."""
-    pairs = [(column.heading.upper(), column.cell(each)) for column in columns()]
+    pairs = [(column.heading.upper(), column.cell(each)) for column in columns(choice)]
     return [
         *pairs,
         ("GPU CAPACITY", str(each.gpu_info.gpu_count)),
@@ -170,21 +180,21 @@ def node_facts(each: NodeAnswer) -> list[tuple[str, str]]:
     ]
 
 
-def _asked_for(options: GlobalOptions, names: Sequence[str]) -> list[NodeAnswer]:
-    session = Session(options)
-    with session.connected() as client:
-        found = sorted(client.nodes(), key=lambda each: each.name)
-    unknown = [name for name in names if name not in {each.name for each in found}]
+def _asked_for(
+    session: Session, client: Client, names: Sequence[str], cluster: str | None
+) -> tuple[list[NodeAnswer], ClusterChoice]:
+    """The nodes of these names, or all; of the same name in several clusters, each."""
+    found, choice = nodes_of(session, client, cluster)
+    check_known(names, found)
+    return [each for each in found if not names or each.name in names], choice
+
+
+def check_known(names: Sequence[str], nodes: Sequence[NodeAnswer]) -> None:
+    """Raises a failure if a node is not among them."""
+    known = dict.fromkeys(each.name for each in nodes)
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise unknown_node(unknown, [each.name for each in found])
-    return [each for each in found if not names or each.name in names]
-
-
-def _in_detail(options: GlobalOptions, names: Sequence[str]) -> list[NodeDetail]:
-    """Each with the pods on it."""
-    listed = _asked_for(options, names)
-    with Session(options).connected() as client:
-        return [client.node(each.name) for each in listed]
+        raise unknown_node(unknown, list(known))
 
 
 def unknown_node(unknown: Sequence[str], known: Sequence[str]) -> Failure:

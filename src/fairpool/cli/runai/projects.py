@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.client import Client
 from fairpool.api.record import document
 from fairpool.cli.failure import failure
 from fairpool.cli.runai import ages
+from fairpool.cli.runai.cluster_choice import ClusterChoice, choose, cluster_flag
 from fairpool.cli.runai.flags import GlobalOptions, command, project_names
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.session import Session, check_project
@@ -22,17 +24,19 @@ CAPITAL = re.compile(r"([A-Z])")
 
 
 @command("projects", "runai list projects", with_project=False)
+@cluster_flag
 @output_flag
 @click.pass_obj
-def list_projects(options: GlobalOptions, output: str | None) -> None:
+def list_projects(options: GlobalOptions, cluster: str | None, output: str | None) -> None:
     """List the projects that you can use, with their quotas."""
     session = Session(options)
     default = session.default_project
     with session.connected() as client:
-        found = sorted(client.projects(), key=lambda each: each.name)
+        found, choice = projects_of(session, client, cluster)
     documents = document(found)
     columns: list[Column[Project]] = [
         Column("PROJECT", lambda each: f"{each.name} (default)" if _marked(each, default, output) else each.name),
+        *choice.column(lambda each: each.cluster_id),
         Column("DEPARTMENT", lambda each: each.parent.name or "-", spare=3),
         Column("DESERVED GPUs", lambda each: quota_text(each.total_resources.gpu_quota)),
         Column("INT LIMIT", _interactive_limit, spare=1),
@@ -43,6 +47,14 @@ def list_projects(options: GlobalOptions, output: str | None) -> None:
         Column("DESCRIPTION", lambda each: each.description, wide=True),
     ]
     show(output, columns, found, documents=documents)
+
+
+def projects_of(session: Session, client: Client, cluster: str | None) -> tuple[list[Project], ClusterChoice]:
+    """The projects of the chosen cluster, or of all."""
+    found = client.projects()
+    choice = choose(session, client, cluster, {each.cluster_id for each in found})
+    chosen = [each for each in found if choice.includes(each.cluster_id)]
+    return sorted(chosen, key=lambda each: each.name), choice
 
 
 def _marked(each: Project, default: str | None, output: str | None) -> bool:

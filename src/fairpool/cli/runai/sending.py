@@ -27,6 +27,7 @@ from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
+    from fairpool.api.questions import StartForecast
     from fairpool.api.workloads import Workload
     from fairpool.cli.runai.job_file import Job
 
@@ -170,16 +171,32 @@ def _try(session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) ->
         if each.folder is not None:
             workdir.look_through(each.folder, each.exclude)
     with session.connected() as client:
-        names = _check(client, session, asked, jobs)
+        checked = _check(client, session, asked, jobs)
     _print([each.document() for each in jobs], "json" if asked["output"] == "json" else "yaml")
-    for name in names:
-        click.echo(f"{printable(name)} would be accepted; nothing was submitted.", err=True)
+    for job in checked:
+        click.echo(f"{printable(job.name)} would be accepted; nothing was submitted.", err=True)
+        for line in forecast_lines(job.forecast):
+            click.echo(printable(line), err=True)
 
 
-def _check(client: Client, session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> list[str]:
-    """The names that they would have; raises a failure with everything that is wrong with any of them."""
+def forecast_lines(forecast: StartForecast | None) -> list[str]:
+    """Whether it would start now, and which jobs would lose their place for it."""
+    if forecast is None:
+        return []
+    if forecast.outcome == "unknown":
+        return [f"Whether it would start now is not known: {forecast.message}."]
+    lines = [f"It {forecast.message}."]
+    for victim in forecast.victims or []:
+        pods = f"{victim.pods} pod{'' if victim.pods == 1 else 's'}"
+        of = f" of project {victim.project}" if victim.project != "another project" else ""
+        lines.append(f"  Preempted for it: {pods} of {victim.workload}{of}")
+    return lines
+
+
+def _check(client: Client, session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> list[Workload]:
+    """As they would be; raises a failure with everything that is wrong with any of them."""
     problems: list[Problem] = []
-    names: list[str] = []
+    checked: list[Workload] = []
     coming: set[tuple[str, str]] = set()
     for each in jobs:
         key = (each.body["projectId"], each.body.get("name") or "")
@@ -189,14 +206,14 @@ def _check(client: Client, session: Session, asked: Mapping[str, Any], jobs: Seq
         body = _without_those_to_come(each.body, coming)
         coming.add(key)
         try:
-            names.append(client.check(Submission(each.kind, body)).name)
+            checked.append(client.check(Submission(each.kind, body)))
         except Refused as refusal:
             if refusal.status not in (409, 422):
                 raise
             problems += _in_words(refusal, each)
     if problems:
         raise Failure(problems)
-    return names
+    return checked
 
 
 def _without_those_to_come(body: Mapping[str, Any], coming: set[tuple[str, str]]) -> Mapping[str, Any]:

@@ -13,10 +13,11 @@ import click
 from fairpool.api.client import Client
 from fairpool.cli.failure import Failure, not_yet
 from fairpool.cli.runai import ages
+from fairpool.cli.runai.cluster_choice import ONE_CLUSTER, ClusterChoice, choose, cluster_flag, nodes_of
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.jobs import node, running_seconds, type_word
 from fairpool.cli.runai.listing import natural, screen_here
-from fairpool.cli.runai.nodes import status, unknown_node, usable
+from fairpool.cli.runai.nodes import check_known, gib, memory, status, usable
 from fairpool.cli.runai.projects import quota_text
 from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.runai.suggestions import node_names
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from fairpool.api.organization import Project
     from fairpool.api.workloads import WorkloadItem
 
-GIB = 1024**3
 BAR = 20
 
 
@@ -47,32 +47,47 @@ class Seen:
     waiting: dict[str, int]
     hidden: int = 0
     """Jobs in projects that the caller may not see."""
+    choice: ClusterChoice = ONE_CLUSTER
 
 
 @command("overview", "runai top --watch")
 @watch_flags
+@cluster_flag
 @_output
 @click.pass_obj
-def top_overview(options: GlobalOptions, watch: bool, interval: float, rounds: int | None, output: str | None) -> None:
+def top_overview(
+    options: GlobalOptions, watch: bool, interval: float, rounds: int | None, cluster: str | None, output: str | None
+) -> None:
     """Show the GPUs of every node and project, and the running jobs."""
     session = Session(options)
     with session.connected() as client:
+
+        def draw(screen: Screen) -> None:
+            draw_overview(screen, look(session, client, cluster), whole=output == "wide")
+
         if watch:
-            redraw(lambda screen: draw_overview(screen, look(client), whole=output == "wide"), interval, rounds)
+            redraw(draw, interval, rounds)
             return
         screen = screen_here()
-        draw_overview(screen, look(client), whole=output == "wide")
+        draw(screen)
         screen.show()
 
 
-def look(client: Client) -> Seen:
+def look(session: Session, client: Client, cluster: str | None = None) -> Seen:
     found = client.overview()
+    choice = choose(session, client, cluster, {each.cluster_uuid for each in found.nodes})
+    projects = [each for each in found.projects if choice.includes(each.cluster_id)]
+    inside = {each.name for each in projects}
     return Seen(
-        sorted(found.nodes, key=lambda each: natural(each.name)),
-        sorted(found.projects, key=lambda each: natural(each.name)),
-        sorted(found.workloads, key=lambda each: (natural(each.project_name), natural(each.name))),
-        found.waiting,
-        found.hidden_workloads,
+        sorted((each for each in found.nodes if choice.includes(each.cluster_uuid)), key=lambda it: natural(it.name)),
+        sorted(projects, key=lambda each: natural(each.name)),
+        sorted(
+            (each for each in found.workloads if choice.includes(each.cluster_id)),
+            key=lambda each: (natural(each.project_name), natural(each.name)),
+        ),
+        {project: count for project, count in found.waiting.items() if choice.chosen is None or project in inside},
+        found.hidden_workloads if choice.chosen is None else 0,
+        choice,
     )
 
 
@@ -92,6 +107,7 @@ def draw_overview(screen: Screen, seen: Seen, *, whole: bool = False) -> None:
     screen.text()
     nodes: list[Column[NodeAnswer]] = [
         Column("NODE", lambda each: each.name),
+        *seen.choice.column(lambda each: each.cluster_uuid),
         Column("STATUS", status),
         Column("POOL", lambda each: each.node_pool, spare=2),
         Column("GPUS", lambda each: str(usable(each))),
@@ -103,6 +119,7 @@ def draw_overview(screen: Screen, seen: Seen, *, whole: bool = False) -> None:
     screen.text()
     projects: list[Column[Project]] = [
         Column("PROJECT", lambda each: each.name),
+        *seen.choice.column(lambda each: each.cluster_id),
         Column("QUOTA", lambda each: quota_text(each.total_resources.gpu_quota)),
         Column("ALLOCATED", lambda each: f"{each.allocated_gpus:.2f}"),
         Column("", lambda each: bar(each.allocated_gpus, each.total_resources.gpu_quota), spare=1),
@@ -141,7 +158,7 @@ def job_columns() -> list[Column[WorkloadItem]]:
 
 
 def _memory(each: WorkloadItem) -> str:
-    return f"{each.workload_requested_resources.memory_bytes / GIB:.1f}GiB"
+    return gib(each.workload_requested_resources.memory_bytes)
 
 
 @command("job", "runai top job -A")
@@ -167,40 +184,38 @@ def top_job(options: GlobalOptions, all_projects: bool, details: bool, output: s
 
 @command("node", "runai top node", with_project=False)
 @click.argument("names", nargs=-1, shell_complete=node_names)
+@cluster_flag
 @flag("-d", "--details", is_flag=True, hidden=True)
 @_output
 @click.pass_obj
-def top_node(options: GlobalOptions, names: tuple[str, ...], details: bool, output: str | None) -> None:
+def top_node(
+    options: GlobalOptions, names: tuple[str, ...], cluster: str | None, details: bool, output: str | None
+) -> None:
     """Show the capacity of nodes and how much of it is allocated."""
     _refuse_details(details)
     session = Session(options)
     with session.connected() as client:
-        found = sorted(client.nodes(), key=lambda each: each.name)
-    unknown = [name for name in names if name not in {each.name for each in found}]
-    if unknown:
-        raise unknown_node(unknown, [each.name for each in found])
+        found, choice = nodes_of(session, client, cluster)
+    check_known(names, found)
     screen = screen_here()
     shown = [each for each in found if not names or each.name in names]
-    screen.draw(node_columns(), shown, whole=output == "wide")
+    screen.draw(node_columns(choice), shown, whole=output == "wide")
     screen.show()
 
 
-def node_columns() -> list[Column[NodeAnswer]]:
+def node_columns(choice: ClusterChoice) -> list[Column[NodeAnswer]]:
     return [
         Column("NAME", lambda each: each.name),
+        *choice.column(lambda each: each.cluster_uuid),
         Column("STATUS", status),
         Column("GPU CAPACITY", lambda each: str(usable(each))),
         Column("GPU ALLOCATED", lambda each: f"{each.gpu_info.allocated:.2f}"),
         Column("GPU UTILIZATION", lambda _: "-", spare=4),
         Column("CPU CAPACITY", lambda each: "-" if each.cpu_milli is None else f"{each.cpu_milli / 1000:g}", spare=2),
         Column("CPU UTILIZATION", lambda _: "-", spare=5),
-        Column("MEMORY CAPACITY", _node_memory, spare=3),
+        Column("MEMORY CAPACITY", memory, spare=3),
         Column("MEMORY USAGE", lambda _: "-", spare=6),
     ]
-
-
-def _node_memory(each: NodeAnswer) -> str:
-    return "-" if each.memory_bytes is None else f"{each.memory_bytes / GIB:.1f}GiB"
 
 
 def _refuse_details(details: bool) -> None:

@@ -15,13 +15,17 @@ from fairpool.control.store.tables import changes, revision
 from fairpool.model.ids import Instant, Revision
 
 TRIM_EVERY = 1000
+ORGANIZATION = frozenset({"project", "department", "node-pool", "node", "setting"})
+"""Nouns whose declared change is a change of the organization, as a cluster sees it."""
 
 _NEXT = revision.c.value + 1
 _ROW = update(revision).where(revision.c.id == 1)
 _BUMP = Compiled(_ROW.values(value=_NEXT))
 _BUMP_DECLARED = Compiled(_ROW.values(value=_NEXT, declared=_NEXT))
+_BUMP_ORGANIZATION = Compiled(_ROW.values(value=_NEXT, declared=_NEXT, organization=_NEXT))
 _ADD = Compiled(insert(changes))
 _CURRENT = Compiled(select(revision.c.value).where(revision.c.id == 1))
+_ORGANIZATION = Compiled(select(revision.c.organization).where(revision.c.id == 1))
 _DECLARED_NOW = Compiled(select(revision.c.declared, revision.c.oldest).where(revision.c.id == 1))
 _AFTER = Compiled(
     select(changes).where(changes.c.revision > bindparam("after")).order_by(changes.c.revision).limit(bindparam("most"))
@@ -57,7 +61,8 @@ def record(
     kept: int = 100_000,
 ) -> Revision:
     """Number a change. `declared`: clusters must hear of it."""
-    (_BUMP_DECLARED if declared else _BUMP).run(connection)
+    bump = _BUMP if not declared else _BUMP_ORGANIZATION if noun in ORGANIZATION else _BUMP_DECLARED
+    bump.run(connection)
     number = int(current(connection))  # read afterwards: for RETURNING, SQLite takes five times as long as for both
     _ADD.run(
         connection,
@@ -101,6 +106,11 @@ def current(connection: Connection) -> Revision:
 def current_declared(connection: Connection) -> Revision:
     """The last change that clusters must hear of."""
     return Revision(_DECLARED_NOW.one(connection)[0])
+
+
+def organization_revision(connection: Connection) -> int:
+    """The last change of the organization."""
+    return int(_ORGANIZATION.column(connection)[0])
 
 
 def is_forgotten(connection: Connection, after: int) -> bool:

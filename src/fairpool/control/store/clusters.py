@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, Integer, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.engine import Row
 
-from fairpool.api.clusters import EventReport, NodeReport, QueueReport, Span
+from fairpool.api.clusters import EventReport, NameRange, QueueReport
 from fairpool.control.store.compiled import Compiled, CompiledIn, bounds
-from fairpool.control.store.tables import clusters, events, nodes, pods, queue_reports
+from fairpool.control.store.tables import clusters, events, nodes, pods, queue_reports, workloads
 from fairpool.model.ids import Instant, PoolName, QueueId
 
 _EVENT_NUMBERS = Compiled(
@@ -22,6 +22,7 @@ _EVENT_NUMBERS = Compiled(
     )
 )
 _ADD_EVENT = Compiled(insert(events))
+_OWNERS = CompiledIn(lambda ids: select(workloads.c.id, workloads.c.cluster).where(workloads.c.id.in_(ids)))
 _INCARNATIONS = CompiledIn(
     lambda ids: (
         select(pods.c.workload, pods.c.pod_index, func.max(pods.c.incarnation).label("highest"))
@@ -39,6 +40,12 @@ _NODES_OF = Compiled(
         nodes.c.name > bindparam("after"),
         or_(bindparam("to_the_end", type_=Integer) == 1, nodes.c.name <= bindparam("through")),
     )
+)
+_ALL_NODES_OF = Compiled(
+    select(nodes.c.name, nodes.c.document).where(nodes.c.cluster == bindparam("of")).order_by(nodes.c.name)
+)
+_NODES_CHANGED = Compiled(
+    update(clusters).where(clusters.c.id == bindparam("of")).values(nodes_version=clusters.c.nodes_version + 1)
 )
 _QUEUES_OF = Compiled(
     select(queue_reports.c.pool, queue_reports.c.queue).where(queue_reports.c.cluster == bindparam("of"))
@@ -89,7 +96,7 @@ def delete_cluster(connection: Connection, cluster_id: str) -> None:
     connection.execute(delete(clusters).where(clusters.c.id == cluster_id))
 
 
-def node_documents(connection: Connection, cluster_id: str, span: Span) -> dict[str, str]:
+def node_documents(connection: Connection, cluster_id: str, span: NameRange) -> dict[str, str]:
     """The last report of each node in this range of names, as text."""
     return {row.name: row.document for row in _NODES_OF.rows(connection, {"of": cluster_id, **bounds(span)})}
 
@@ -101,32 +108,16 @@ def set_node(connection: Connection, cluster_id: str, name: str, document: str, 
 
 def drop_node(connection: Connection, cluster_id: str, name: str) -> None:
     _DROP_NODE.run(connection, {"of": cluster_id, "node": name})
+    _NODES_CHANGED.run(connection, {"of": cluster_id})
 
 
 def all_nodes(connection: Connection) -> list[Row[Any]]:
     return list(connection.execute(select(nodes).order_by(nodes.c.name, nodes.c.cluster)))
 
 
-def images(connection: Connection, cluster_id: str) -> tuple[str, ...] | None:
-    """Patterns of the images that a cluster can run; None: any that can be pulled, or unknown."""
-    mine = nodes.c.cluster == cluster_id
-    anything = select(nodes.c.name).where(mine, nodes.c.document.contains('"images":null')).limit(1)
-    if connection.execute(anything).first() is not None:
-        return None
-    rows = connection.execute(select(nodes.c.document).where(mine).order_by(nodes.c.name)).scalars()
-    found = [pattern for document in rows for pattern in NodeReport.from_json(document).images or ()]
-    return tuple(dict.fromkeys(found)) or None
-
-
-_LATEST: Any = func.max(nodes.c.revision).label("latest")
-_MANY: Any = func.count(nodes.c.name).label("many")
-_STATE_OF_NODES = Compiled(select(_LATEST, _MANY).where(nodes.c.cluster == bindparam("of")))
-
-
-def state_of_nodes(connection: Connection, cluster_id: str) -> tuple[int, int]:
-    """Another whenever the nodes of a cluster are others than before."""
-    row = _STATE_OF_NODES.one(connection, {"of": cluster_id})
-    return int(row[0] or 0), int(row[1])
+def nodes_of(connection: Connection, cluster_id: str) -> list[Any]:
+    """Name and last report of each node of a cluster, by name."""
+    return _ALL_NODES_OF.rows(connection, {"of": cluster_id})
 
 
 def set_queue(connection: Connection, cluster_id: str, report: QueueReport) -> None:
@@ -135,7 +126,7 @@ def set_queue(connection: Connection, cluster_id: str, report: QueueReport) -> N
     _ADD_QUEUE.run(connection, values)
 
 
-def queue_names(connection: Connection, cluster_id: str, span: Span) -> set[tuple[PoolName, QueueId]]:
+def queue_names(connection: Connection, cluster_id: str, span: NameRange) -> set[tuple[PoolName, QueueId]]:
     """Pool and name of the queues in this range."""
     found = _QUEUES_OF.rows(connection, {"of": cluster_id})
     return {(row.pool, row.queue) for row in found if span.contains(row.pool, row.queue)}
@@ -151,13 +142,16 @@ def queues(connection: Connection) -> list[QueueReport]:
 
 
 def add_events(connection: Connection, cluster_id: str, lines: Iterable[EventReport]) -> list[EventReport]:
-    """Take in lines that are not here yet; a line has a number, and comes in once."""
-    told = sorted(lines, key=lambda line: line.number)
-    if not told:
+    """Take in lines that are not here yet; a line has a number, and comes in once. No cluster adds to the history of
+    another's workloads."""
+    ordered = sorted(lines, key=lambda line: line.number)
+    if not ordered:
         return []
-    bounds = {"cluster": cluster_id, "low": told[0].number, "high": told[-1].number}
+    bounds = {"cluster": cluster_id, "low": ordered[0].number, "high": ordered[-1].number}
     known = set(_EVENT_NUMBERS.column(connection, bounds))
-    fresh = [line for line in {line.number: line for line in told}.values() if line.number not in known]
+    fresh = [line for line in {line.number: line for line in ordered}.values() if line.number not in known]
+    owners = {row.id: row.cluster for row in _OWNERS.rows(connection, list({line.workload for line in fresh}))}
+    fresh = [line for line in fresh if owners.get(line.workload, cluster_id) == cluster_id]
     if fresh:
         rows = [
             {

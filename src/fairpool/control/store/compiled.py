@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from sqlalchemy import BindParameter, Connection, Delete, Dialect, Insert, Select, Table, Update, bindparam
 
-from fairpool.api.clusters import Span
+from fairpool.api.clusters import NameRange
 
 NOTHING: Mapping[str, Any] = {}
 
@@ -40,6 +40,10 @@ class Compiled:
         dialect = connection.dialect
         make = self._makers.get(dialect.name) or self._maker(dialect)
         return [make(row) for row in self._fetched(connection, values)]
+
+    def tuples(self, connection: Connection, values: Mapping[str, Any] = NOTHING) -> Sequence[Sequence[Any]]:
+        """Every row as the driver returns it; no column may be a boolean: not every driver has them."""
+        return self._fetched(connection, values)
 
     def one(self, connection: Connection, values: Mapping[str, Any] = NOTHING) -> Any:
         """The first row; None: there is none."""
@@ -122,7 +126,7 @@ class CompiledIn:
         return compiled
 
 
-def bounds(span: Span) -> dict[str, str | int]:
+def bounds(span: NameRange) -> dict[str, str | int]:
     """The parameters of a range of names that consist of one word."""
     last = span.through or ("",)
     return {"after": (*span.after, "")[0], "through": last[0], "to_the_end": int(span.through is None)}

@@ -18,10 +18,9 @@ from pathlib import Path
 from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
-from fairpool.control.store import trouble
-from fairpool.control.store.database import APPLICATION_ID, driver_of
 from fairpool.control.store.migrations import known_versions, upgrade
-from fairpool.control.store.trouble import Unavailable, code_of, lock_holder
+from fairpool.control.store.sqlite import APPLICATION_ID, code_of, driver_of, lock_holder
+from fairpool.control.store.unavailable import BUSY, DAMAGED, Unavailable
 from fairpool.model.problem import Problem
 
 BUSY_S = 5.0
@@ -96,10 +95,10 @@ def _read_only(path: Path) -> Problem:
 
 def _unreadable(path: Path, error: sqlite3.DatabaseError) -> Problem:
     code = code_of(error)
-    if code == trouble.BUSY:
+    if code == BUSY:
         held = Unavailable(code, holder=lock_holder(path)).problem
         return Problem(code, f"{held.what}: {path}", held.fix)
-    if code in (trouble.DAMAGED, None):
+    if code in (DAMAGED, None):
         return _damaged(path, str(error))
     return Problem(code, f"the control database {path} cannot be read: {error}", Unavailable(code).problem.fix)
 

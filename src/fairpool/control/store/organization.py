@@ -68,14 +68,6 @@ def node_overrides(connection: Connection) -> list[Any]:
     return _OVERRIDES.rows(connection)
 
 
-_STATE_OF_OVERRIDES = Compiled(select(func.max(overrides_table.c.revision).label("latest")))
-
-
-def state_of_node_overrides(connection: Connection) -> int:
-    """Another whenever a mark was set or changed."""
-    return int(_STATE_OF_OVERRIDES.one(connection)[0] or 0)
-
-
 def set_node_overrides(connection: Connection, cluster: str, node: str, document: str, revision: int) -> None:
     where = (overrides_table.c.cluster == cluster) & (overrides_table.c.node == node)
     values = {"document": document, "revision": revision}

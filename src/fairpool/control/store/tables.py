@@ -21,8 +21,10 @@ revision = Table(
     Column("value", BigInteger, nullable=False),
     Column("declared", BigInteger, nullable=False),
     Column("oldest", BigInteger, nullable=False),
+    Column("organization", BigInteger, nullable=False, server_default="0"),
 )
-"""One row: the last change, the last one that clusters must hear of, and from where on changes are listed."""
+"""One row: the last change, the last one that clusters must hear of, from where on changes are listed, and the last
+change of what clusters pull besides workloads."""
 
 changes = Table(
     "changes",
@@ -153,6 +155,8 @@ clusters = Table(
     Column("events_through", BigInteger, nullable=False),
     Column("unsure", Boolean, nullable=False),
     Column("heard_at", BigInteger),
+    Column("nodes_version", BigInteger, nullable=False, server_default="0"),
+    Column("installation", String(64)),  # the data directory that joined; none yet, or its token was replaced
 )
 
 nodes = Table(

@@ -21,11 +21,12 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    true,
     update,
 )
 from sqlalchemy.engine import Row
 
-from fairpool.api.clusters import Span
+from fairpool.api.clusters import NameRange
 from fairpool.control.filters import Filter, Operator
 from fairpool.control.store.compiled import Compiled, CompiledIn, bounds
 from fairpool.control.store.tables import events, holdings, pods, workload_labels, workloads
@@ -36,8 +37,14 @@ _ONE = Compiled(select(workloads).where(workloads.c.id == bindparam("id")))
 _SOME = CompiledIn(lambda ids: select(workloads).where(workloads.c.id.in_(ids)))
 _KEY = (workloads.c.id, workloads.c.revision, workloads.c.report_revision)
 _KEYS = CompiledIn(lambda ids: select(*_KEY, workloads.c.project).where(workloads.c.id.in_(ids)))
+_CLUSTERS = CompiledIn(lambda ids: select(workloads.c.id, workloads.c.cluster).where(workloads.c.id.in_(ids)))
 _DECLARED = Compiled(
     select(workloads)
+    .where(workloads.c.cluster == bindparam("of"), workloads.c.deleted_at.is_(None))
+    .order_by(workloads.c.created_at, workloads.c.id)
+)
+_DECLARED_IDS = Compiled(
+    select(workloads.c.id)
     .where(workloads.c.cluster == bindparam("of"), workloads.c.deleted_at.is_(None))
     .order_by(workloads.c.created_at, workloads.c.id)
 )
@@ -124,13 +131,10 @@ class Key(NamedTuple):
     report_revision: int
 
 
-def add(connection: Connection, row: dict[str, Any], labels: Mapping[str, str]) -> bool:
-    """A new workload; False: its name is taken."""
-    if is_taken(connection, row["name_key"]):
-        return False
+def add(connection: Connection, row: dict[str, Any], labels: Mapping[str, str]) -> None:
+    """A new workload, whose name is not taken."""
     _INSERT.run(connection, row)
     _ADD_LABEL.run_all(connection, _label_rows(row["id"], labels))
-    return True
 
 
 def set_labels(connection: Connection, workload_id: str, labels: Mapping[str, str]) -> None:
@@ -161,6 +165,16 @@ def keys_of(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[Key, 
 def declared(connection: Connection, cluster: str) -> list[Any]:
     """Everything a cluster should know, oldest first."""
     return _DECLARED.rows(connection, {"of": cluster})
+
+
+def declared_ids(connection: Connection, cluster: str) -> list[str]:
+    """The ids of the same."""
+    return _DECLARED_IDS.column(connection, {"of": cluster})
+
+
+def of_other_clusters(connection: Connection, ids: Sequence[str], cluster: str) -> set[str]:
+    """Those of these that another cluster runs or ran."""
+    return {row.id for row in _CLUSTERS.rows(connection, ids) if row.cluster != cluster}
 
 
 def count_in_cluster(connection: Connection, cluster: str) -> int:
@@ -213,7 +227,7 @@ def change(connection: Connection, workload_id: str, **values: Any) -> None:
 def page(connection: Connection, listing: Listing) -> list[Key]:
     """The keys of one page, and one more if there is another page."""
     values = {**_values(listing), "offset": listing.offset, "limit": listing.limit + 1}
-    rows = _page_of(_shape(listing), listing.sort_by, listing.descending).rows(connection, values)
+    rows = _page_of(_shape(listing), listing.sort_by, listing.descending).tuples(connection, values)
     return [Key._make(row) for row in rows]
 
 
@@ -225,12 +239,16 @@ RUNS = ("Running", "Degraded", "Initializing")
 WAITS = ("Creating", "Pending")
 
 
-def busy(connection: Connection) -> list[Row[Any]]:
+def busy(connection: Connection, cluster: str | None = None) -> list[Row[Any]]:
     """Key, project and department of everything that runs, starts or holds a GPU, by project and name."""
     is_busy = or_(workloads.c.phase.in_(RUNS), workloads.c.allocated_gpus_milli > 0)
     query = select(*_KEY, workloads.c.project, workloads.c.department)
-    query = query.where(workloads.c.deleted_at.is_(None), is_busy)
+    query = query.where(workloads.c.deleted_at.is_(None), is_busy, _in(cluster))
     return list(connection.execute(query.order_by(workloads.c.project, workloads.c.name, workloads.c.id)))
+
+
+def _in(cluster: str | None) -> ColumnElement[bool]:
+    return true() if cluster is None else workloads.c.cluster == cluster
 
 
 def urls_of_others(connection: Connection, row: Any) -> list[str]:
@@ -239,11 +257,14 @@ def urls_of_others(connection: Connection, row: Any) -> list[str]:
     return list(connection.execute(query.where(workloads.c.id != row.id)).scalars())
 
 
-def waiting(connection: Connection) -> list[Row[Any]]:
+def waiting(connection: Connection, cluster: str | None = None) -> list[Row[Any]]:
     """Project, department, and how many workloads wait there without holding anything."""
     columns = (workloads.c.project, workloads.c.department)
     query = select(*columns, func.count().label("number")).where(
-        workloads.c.deleted_at.is_(None), workloads.c.phase.in_(WAITS), workloads.c.allocated_gpus_milli == 0
+        workloads.c.deleted_at.is_(None),
+        workloads.c.phase.in_(WAITS),
+        workloads.c.allocated_gpus_milli == 0,
+        _in(cluster),
     )
     return list(connection.execute(query.group_by(*columns).order_by(*columns)))
 
@@ -269,7 +290,7 @@ def pods_of(connection: Connection, workload_id: str) -> list[Row[Any]]:
     return list(connection.execute(query))
 
 
-def unheard(connection: Connection, cluster: str, heard: Set[str], span: Span) -> list[str]:
+def unheard(connection: Connection, cluster: str, heard: Set[str], span: NameRange) -> list[str]:
     """Those in this range of ids that were reported before and are not among these."""
     found = _REPORTED.column(connection, {"of": cluster, **bounds(span)})
     return [workload for workload in found if workload not in heard]

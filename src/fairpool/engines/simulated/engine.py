@@ -12,7 +12,7 @@ from fairpool.engines.port import Fenced
 from fairpool.engines.simulated.machines import ENDED_BEFORE, SimulatedMachines, work_of
 from fairpool.engines.simulated.simulated_node import SimulatedNode
 from fairpool.engines.simulated.timeline import PodTimeline, start_timeline, stopped
-from fairpool.model.ids import Token
+from fairpool.model.ids import SECOND_MS, Token
 from fairpool.model.observation import (
     ForgetOrder,
     Observation,
@@ -43,6 +43,17 @@ class SimulatedEngine(SimulatedMachines):
         answers = [self._answer(order, token) for order in orders]
         self._save()
         return answers
+
+    def wait(self, timeout_s: float) -> None:
+        """Sleep until something will look different, on a clock that runs by itself."""
+        change = self.next_change_at
+        left_s = timeout_s if change is None else (change - self._clock.now()) / SECOND_MS
+        self._woken.wait(max(0.0, min(timeout_s, left_s)))
+        self._woken.clear()
+
+    def wake(self) -> None:
+        """From any thread."""
+        self._woken.set()
 
     # --- one order ---
 

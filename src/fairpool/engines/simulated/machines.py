@@ -6,6 +6,7 @@ as observing often. In memory, and in a state file if there is one.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -48,6 +49,7 @@ class SimulatedMachines:
         state_file: StateFile | None = None,
     ) -> None:
         self._clock = clock
+        self._woken = threading.Event()
         self._behaviour_of = behaviour_of
         self._changes = PendingChanges(state_file)
         self._violations_noted = 0

@@ -1,0 +1,59 @@
+"""Errors of the database and its disk as problems, whichever database system it is.
+
+Answered with 503 or 507, and printed by `fairpool up` when it cannot start.
+"""
+
+from __future__ import annotations
+
+from fairpool.model.problem import Problem
+
+DAMAGED, MOVED, READ_ONLY = "database.damaged", "database.moved", "database.read_only"
+BUSY, FULL, FAILING = "database.busy", "disk.full", "disk.failing"
+FOR_GOOD = frozenset({DAMAGED, MOVED})
+"""After one of these nothing more is written until the server was started again, which checks the file."""
+
+_ASK = "ask the administrator to check `fairpool logs`"
+_WORDS = {
+    DAMAGED: (
+        503,
+        "the control database is damaged; reads may be incomplete and no change is accepted",
+        f"{_ASK} and restore a backup: fairpool down, then fairpool restore FILE",
+    ),
+    MOVED: (
+        503,
+        "the control database was moved or deleted while the server was running; no change is accepted",
+        f"{_ASK}, put the file back or restore a backup with fairpool restore FILE, and restart the server",
+    ),
+    READ_ONLY: (
+        503,
+        "the control database is read-only; no change can be saved",
+        f"{_ASK} and make the file and its file system writable again",
+    ),
+    FULL: (507, "the server's disk is full; no change can be saved", "free some disk space on the server, then retry"),
+    FAILING: (
+        503,
+        "the server's disk cannot be read or written",
+        f"{_ASK} and the system log for disk errors, then retry",
+    ),
+    BUSY: (
+        503,
+        "another process holds a lock on the control database",
+        "stop that process or wait until it finishes, then retry",
+    ),
+}
+
+
+class Unavailable(Exception):
+    """The database cannot do this now, or not any more. Nothing of what was asked for was saved."""
+
+    def __init__(self, code: str, detail: str = "", holder: int | None = None) -> None:
+        self.code, self.detail = code, detail
+        self.status, what, fix = _WORDS[code]
+        if holder is not None:
+            what = f"{what} (process {holder})"
+        self.problem = Problem(code, what, fix)
+        super().__init__(f"{what}: {detail}" if detail else what)
+
+    @property
+    def is_for_good(self) -> bool:
+        return self.code in FOR_GOOD
