@@ -13,9 +13,13 @@ from starlette.testclient import TestClient
 
 from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
 from fairpool.control import audit
+from fairpool.control import plane as plane_module
+from fairpool.control import projects as projects_module
 from fairpool.control.app import StartupFailed, create_app
+from fairpool.control.filters import Filter, Operator
 from fairpool.control.moments import iso
 from fairpool.control.settings import Settings
+from fairpool.control.store import workloads as workload_store
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome
@@ -645,6 +649,56 @@ def test_a_batch_does_what_it_can(control: ControlPlane) -> None:
     done = expect(control.call("POST", f"{WORKLOADS}/batch", {"ids": [*ids, "absent"], "action": "suspend"}), 200)
     assert done["succeeded"] == ids
     assert done["failed"][0]["code"] == 404
+
+
+@pytest.mark.parametrize("path", ["current", "legacy"])
+def test_a_large_batch_is_done_in_parts_and_other_requests_are_answered_between_them(
+    control: ControlPlane, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    ids = [control.train(f"t{number}")["id"] for number in range(20)]
+    monkeypatch.setattr(plane_module, "SLICE_S", 0.0)
+    seen: list[int] = []
+    database, usual = control.app.state.plane.database, control.app.state.plane.database.after_commit
+
+    def count_deleting() -> None:
+        usual()
+        listing = workload_store.Listing(filters=(Filter("phase", Operator.EQUALS, "Deleting"),))
+        seen.append(database.read_now(lambda connection: workload_store.count(connection, listing)))
+
+    database.after_commit = count_deleting
+    headers = {"Idempotency-Key": "all"}
+    if path == "current":
+        body: Any = {"ids": [*ids, "absent"], "action": "delete"}
+        first, again = (control.call("POST", f"{WORKLOADS}/batch", body, headers=headers) for _ in range(2))
+        assert first.json()["succeeded"] == ids
+        assert [each["id"] for each in first.json()["failed"]] == ["absent"]
+    else:
+        body = [{"name": f"t{number}", "project": "team-a"} for number in range(20)]
+        first, again = (control.call("DELETE", "/researcher/api/v1/jobs", body, headers=headers) for _ in range(2))
+        assert [each["ok"] for each in first.json()] == [True] * 20
+    assert sorted(set(seen)) == list(range(1, 21)), "each was seen by others before the next one was done"
+    assert again.json() == first.json()
+    entries = expect(control.call("GET", "/api/v1/audit/log?limit=100"), 200)["entries"]
+    assert len([each for each in entries if each["action"] == "delete"]) == 20
+
+
+def test_a_project_with_much_work_is_deleted_in_parts(control: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [control.train(f"t{number}")["id"] for number in range(5)]
+    monkeypatch.setattr(projects_module, "SLICE_S", 0.0)
+    seen: list[int] = []
+    database, usual = control.app.state.plane.database, control.app.state.plane.database.after_commit
+
+    def count_commits() -> None:
+        usual()
+        seen.append(1)
+
+    database.after_commit = count_commits
+    expect(control.call("DELETE", "/api/v1/org-unit/projects/team-a?workloads=delete"), 202)
+    assert len(seen) >= 5
+    database.after_commit = usual
+    assert {each["phase"] for each in expect(control.call("GET", WORKLOADS), 200)["workloads"]} == {"Deleting"}
+    control.push(control.report(gone=tuple(gone(each) for each in ids)))
+    assert control.call("GET", "/api/v1/org-unit/projects/team-a").status_code == 404
 
 
 def test_a_forced_delete_is_declared_without_grace_also_when_it_is_being_deleted(control: ControlPlane) -> None:

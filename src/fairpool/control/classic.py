@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from typing import Annotated, Any
 
 from starlette.requests import Request
@@ -16,7 +17,7 @@ from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError
 from fairpool.control import workloads
 from fairpool.control.filters import Filter, Operator
-from fairpool.control.plane import ActionResult, Caller, Plane
+from fairpool.control.plane import ActionResult, Caller, Plane, Slice
 from fairpool.control.projects import known_project, visible_projects
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, unknown, validation_problems
@@ -122,24 +123,32 @@ async def _operate(
     *,
     force: bool = False,
 ) -> Response:
+    waiting = deque(named)
+    outcomes: list[wire.ClassicOutcome] = []
+
+    def act(connection: Connection, each: wire.ClassicJobName) -> ActionResult | None:
+        """The entry in the audit log."""
+        try:
+            row = _operable(connection, caller, each, force=force)
+            done = workloads.operated(plane, connection, row, action, caller.name, force=force)
+        except Refused as refusal:
+            error = wire.ClassicError(status=refusal.status, message=refusal.message, details=refusal.problems[0].fix)
+            outcomes.append(wire.ClassicOutcome(name=each.name, ok=False, error=error))
+            return _tried(each, action) if refusal.is_denial else None
+        outcomes.append(wire.ClassicOutcome(name=each.name, ok=True))
+        return done
+
     def unit(connection: Connection) -> ActionResult:
-        done: list[ActionResult] = []
-        outcomes = []
-        for each in named:
-            try:
-                row = _operable(connection, caller, each, force=force)
-            except Refused as refusal:
-                if refusal.is_denial:
-                    done.append(_tried(each, action))
-                error = wire.ClassicError(
-                    status=refusal.status, message=refusal.message, details=refusal.problems[0].fix
-                )
-                outcomes.append(wire.ClassicOutcome(name=each.name, ok=False, error=error))
-            else:
-                done.append(workloads.operated(plane, connection, row, action, caller.name, force=force))
-                outcomes.append(wire.ClassicOutcome(name=each.name, ok=True))
+        part = Slice()
+        entries = []
+        while waiting:
+            entries.append(act(connection, waiting.popleft()))
+            if part.is_over:
+                break
         text = ",".join(each.model_dump_json(by_alias=True, exclude_none=True) for each in outcomes)
-        return ActionResult(body=f"[{text}]", also=tuple(done))
+        return ActionResult(
+            body=None if waiting else f"[{text}]", also=tuple(filter(None, entries)), goes_on=bool(waiting)
+        )
 
     return await plane.perform(request, caller, unit)
 

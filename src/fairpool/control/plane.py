@@ -39,6 +39,8 @@ T = TypeVar("T")
 KEY_MAX = 256
 CALLERS_MAX = 10_000
 MINUTE_MS = 60 * SECOND_MS
+SLICE_S = 0.005
+"""How long one part of an action that is many may keep the event loop busy; what is begun is finished."""
 DENIALS_A_MINUTE = 60
 """Denied requests of one caller that are logged one by one."""
 
@@ -113,9 +115,22 @@ class ActionResult:
     result: str = "Succeeded"
     also: tuple[ActionResult, ...] = ()
     """Actions done with it, each with its own entry in the audit log."""
+    goes_on: bool = False
+    """A part is done, and the unit is to be called again for the rest, in another transaction."""
 
     def text(self) -> str:
         return _text(self.body)
+
+
+class Slice:
+    """The time that one part of an action may take."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._until = time.perf_counter() + (SLICE_S if seconds is None else seconds)
+
+    @property
+    def is_over(self) -> bool:
+        return time.perf_counter() >= self._until
 
 
 class Callers(dict[str, Caller]):
@@ -169,7 +184,11 @@ class Plane:
         self.database.when_committed(self.callers.clear)
 
     async def perform(self, request: Request, caller: Caller, unit: Callable[[Connection], ActionResult]) -> Response:
-        """Run an audited action, only once for each `Idempotency-Key`, and answer."""
+        """Run an audited action, only once for each `Idempotency-Key`, and answer.
+
+        One that is many (delete a thousand workloads) is done in parts of `SLICE_S`, each a transaction; other requests
+        are answered between them. If it is cut off, some are done, and it can be repeated.
+        """
         key = request.headers.get("idempotency-key")
         if key is not None and not 0 < len(key) <= KEY_MAX:
             raise refused(
@@ -191,17 +210,19 @@ class Plane:
             for each in (done, *done.also):
                 if each.action:
                     audit_store.add(connection, entry(request, caller, each, now))
-            if key is not None:
+            if key is not None and not done.goes_on:
                 kept = audit_store.Kept(fingerprint, done.status, _text(done.kept or done.body))
                 audit_store.keep(connection, caller.id, key, kept, now)
             return done
 
-        done = await self.write(whole)
-        for each in (done, *done.also):
-            if each.action:
-                fields = {"name": each.entity_name, "id": each.entity_id, "by": caller.name}
-                log.info(f"{each.entity_type} {each.action}", extra={"fields": fields})
-        return answered(done)
+        while True:
+            done = await self.write(whole)
+            for each in (done, *done.also):
+                if each.action:
+                    fields = {"name": each.entity_name, "id": each.entity_id, "by": caller.name}
+                    log.info(f"{each.entity_type} {each.action}", extra={"fields": fields})
+            if not done.goes_on:
+                return answered(done)
 
     async def note(self, connection: HTTPConnection, caller: Caller, action: ActionResult) -> None:
         """Add an audit entry for something that is not a transaction."""

@@ -28,7 +28,7 @@ from fairpool.control.paging import (
     page,
     text,
 )
-from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
+from fairpool.control.plane import SLICE_S, ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.pod_access import PodAccessError
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
@@ -195,7 +195,7 @@ async def delete_project(
         check_match(request, row.revision)
         if to is not None:
             caller.require(Action.PROJECT_WRITE, project=to, department=_department_of(connection, to))
-        return delete_project_with_work(plane, connection, row, workloads, to)
+        return delete_project_with_work(plane, connection, row, workloads, to, SLICE_S)
 
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()

@@ -8,7 +8,7 @@ from typing import Any
 from fairpool.api.access import ScopeType
 from fairpool.api.problems import ProblemItem
 from fairpool.control import declarations
-from fairpool.control.plane import ActionResult, Plane
+from fairpool.control.plane import ActionResult, Plane, Slice
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import access as access_store
 from fairpool.control.store import changes
@@ -28,9 +28,15 @@ class RemainingWorkloads(StrEnum):
 
 
 def delete_project_with_work(
-    plane: Plane, connection: Connection, row: Any, remaining: RemainingWorkloads | None, to: str | None
+    plane: Plane,
+    connection: Connection,
+    row: Any,
+    remaining: RemainingWorkloads | None,
+    to: str | None,
+    slice_s: float = float("inf"),
 ) -> ActionResult:
-    """Delete it, or refuse with the choices if it has workloads."""
+    """Delete it, or refuse with the choices if it has workloads. Many workloads are deleted in parts of `slice_s`."""
+    part = Slice(slice_s)
     work = [each for each in store.work_in(connection, row.name) if each.desired_state != DesiredState.DELETE]
     if work and remaining is None:
         raise _undecided(row.name, [each.name for each in work])
@@ -38,9 +44,10 @@ def delete_project_with_work(
         _move(plane, connection, row, to, work)
     if work and remaining is RemainingWorkloads.DELETE:
         for each in work:
-            declarations.set_desired_state(
-                plane, connection, workload_store.one(connection, each.id), DesiredState.DELETE
-            )
+            found = workload_store.one(connection, each.id)
+            declarations.set_desired_state(plane, connection, found, DesiredState.DELETE)
+            if part.is_over and each is not work[-1]:
+                return ActionResult(goes_on=True)
     now = plane.now()
     left = workload_store.projects_with_work(connection, row.name)
     verb = "updated" if left else "deleted"

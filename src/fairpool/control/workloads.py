@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -16,7 +18,7 @@ from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.wire import Count
 from fairpool.control import declarations, filters, items
 from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
-from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
+from fairpool.control.plane import ActionResult, Caller, Plane, Slice, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, unknown
 from fairpool.control.routes import Parameter, Routes
@@ -201,7 +203,9 @@ async def _operate(
     def unit(connection: Connection) -> ActionResult:
         row = operable(connection, caller, workload_id, kind)
         check_match(request, row.revision)
-        return operated(plane, connection, row, action, caller.name, force=force)
+        done = operated(plane, connection, row, action, caller.name, force=force)
+        now_is = store.one(connection, row.id)
+        return replace(done, body=items.detail_text(now_is), status=202, revision=now_is.revision)
 
     return await plane.perform(request, caller, unit)
 
@@ -218,16 +222,11 @@ def operated(
 ) -> ActionResult:
     """Change the desired state of a workload."""
     changed = declarations.set_desired_state(plane, connection, row, DESIRED_STATES[action], by, force=force)
-    now_is = store.one(connection, row.id)
-    assert now_is is not None
     return ActionResult(
-        body=items.detail_text(now_is),
-        status=202,
         action=_verb(action) if changed else "",
         entity_type="workload",
         entity_id=row.id,
         entity_name=f"{row.project}/{row.name}{' (forced)' if force else ''}",
-        revision=now_is.revision,
     )
 
 
@@ -254,24 +253,33 @@ def operable(connection: Connection, caller: Caller, workload_id: str, kind: wor
     summary="Suspend, resume or delete several workloads; each succeeds or fails on its own",
 )
 async def batch(request: Request, plane: Plane, caller: Caller, body: wire.BatchRequest) -> Response:
+    waiting = deque(dict.fromkeys(body.ids))
+    succeeded: list[str] = []
+    failed: list[wire.BatchFailure] = []
+
+    def act(connection: Connection, workload_id: str) -> ActionResult | None:
+        """The entry in the audit log."""
+        try:
+            row = operable(connection, caller, workload_id, None)
+            done = operated(plane, connection, row, body.action, caller.name, force=body.force)
+        except Refused as refusal:
+            failed.append(wire.BatchFailure(id=workload_id, code=refusal.status, message=refusal.message))
+            denied = ActionResult(
+                action=_verb(body.action), entity_type="workload", entity_id=workload_id, result="Failed"
+            )
+            return denied if refusal.is_denial else None
+        succeeded.append(workload_id)
+        return done
+
     def unit(connection: Connection) -> ActionResult:
-        done: list[ActionResult] = []
-        failed: list[wire.BatchFailure] = []
-        refused_ones: list[ActionResult] = []
-        for workload_id in dict.fromkeys(body.ids):
-            try:
-                row = operable(connection, caller, workload_id, None)
-                done.append(operated(plane, connection, row, body.action, caller.name, force=body.force))
-            except Refused as refusal:
-                failed.append(wire.BatchFailure(id=workload_id, code=refusal.status, message=refusal.message))
-                if refusal.is_denial:
-                    refused_ones.append(
-                        ActionResult(
-                            action=_verb(body.action), entity_type="workload", entity_id=workload_id, result="Failed"
-                        )
-                    )
-        answer = wire.BatchAnswer(succeeded=[each.entity_id for each in done], failed=failed)
-        return ActionResult(body=answer, also=(*done, *refused_ones))
+        part = Slice()
+        entries = []
+        while waiting:
+            entries.append(act(connection, waiting.popleft()))
+            if part.is_over:
+                break
+        answer = None if waiting else wire.BatchAnswer(succeeded=succeeded, failed=failed)
+        return ActionResult(body=answer, also=tuple(filter(None, entries)), goes_on=bool(waiting))
 
     return await plane.perform(request, caller, unit)
 
