@@ -19,8 +19,7 @@ from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    from fairpool.api.shell import 
-from fairpool.api.shell_client import Shell
+    from fairpool.api.shell_client import Shell
 
 CHUNK = 65_536
 CONNECTIONS_MAX = 64
