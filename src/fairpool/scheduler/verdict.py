@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
 
 from fairpool.model.empty_node import copies_when_empty
 from fairpool.model.ids import Instant
@@ -97,6 +98,10 @@ class _Findings:
             )
         ]
         """Nodes that an administrator drained or cordoned, and what each would be without that."""
+        table = placer.columns.queues
+        leaves = (queue for queue, below in enumerate(table.children) if not below and table.held[queue][GPU] > 0)
+        self.holding_most = nlargest(2, leaves, key=lambda queue: (table.held[queue][GPU], -queue))
+        """The two projects that hold most GPUs."""
         policy, queues = placer.columns.policy, placer.columns.queues.rows
         self.has_protection = bool(
             policy.default_preempt_min_runtime_s
@@ -397,13 +402,7 @@ class _Diagnosis:
 
     def _ahead(self) -> QueueFigures | None:
         """The other project that holds most."""
-        queues = self.columns.queues
-        others = [
-            queue
-            for queue in range(len(queues.ids))
-            if queue != self.queue and not queues.children[queue] and queues.held[queue][GPU] > 0
-        ]
-        most = max(others, key=lambda queue: (queues.held[queue][GPU], -queue), default=None)
+        most = next((queue for queue in self.findings.holding_most if queue != self.queue), None)
         return None if most is None else queue_figures(self.columns, most)
 
 
