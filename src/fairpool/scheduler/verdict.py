@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from heapq import nlargest
+from functools import cached_property
+from heapq import nsmallest
 
 from fairpool.model.empty_node import copies_when_empty
 from fairpool.model.ids import Instant
@@ -98,10 +99,6 @@ class _Findings:
             )
         ]
         """Nodes that an administrator drained or cordoned, and what each would be without that."""
-        table = placer.columns.queues
-        leaves = (queue for queue, below in enumerate(table.children) if not below and table.held[queue][GPU] > 0)
-        self.holding_most = nlargest(2, leaves, key=lambda queue: (table.held[queue][GPU], -queue))
-        """The two projects that hold most GPUs."""
         policy, queues = placer.columns.policy, placer.columns.queues.rows
         self.has_protection = bool(
             policy.default_preempt_min_runtime_s
@@ -117,6 +114,15 @@ class _Findings:
         if known is None:
             known = self._known[kind] = _Diagnosis(self, group).finding(promised)
         return known
+
+    @cached_property
+    def largest_holders(self) -> list[int]:
+        """The two projects that hold most."""
+        queues = self.placer.columns.queues
+        holders = (
+            queue for queue in range(len(queues.ids)) if not queues.children[queue] and queues.held[queue][GPU] > 0
+        )
+        return nsmallest(2, holders, key=lambda queue: (-queues.held[queue][GPU], queue))
 
     def free(self, nodes: Sequence[int], key: Hashable, one_device: bool) -> FreeBlocks:
         """What is free on some nodes, and the largest block of it on one node or one device."""
@@ -402,7 +408,7 @@ class _Diagnosis:
 
     def _ahead(self) -> QueueFigures | None:
         """The other project that holds most."""
-        most = next((queue for queue in self.findings.holding_most if queue != self.queue), None)
+        most = next((queue for queue in self.findings.largest_holders if queue != self.queue), None)
         return None if most is None else queue_figures(self.columns, most)
 
 
