@@ -100,6 +100,8 @@ class BesideLink(ControlLink):
         """What the threads of a link do."""
         self.send(now, token)
         self.answer = super().pull(now, after)
+        if self.answer is not None:
+            self.answer.convert()
 
 
 class Cluster:

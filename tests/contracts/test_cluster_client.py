@@ -49,6 +49,7 @@ def refused(code: str) -> bytes:
     [
         pytest.param(401, refused("access.not_signed_in"), "control.token", id="the token is wrong"),
         pytest.param(403, refused("access.denied"), "control.token", id="the token is not a cluster's"),
+        pytest.param(409, refused("cluster.joined"), "cluster.joined", id="another installation has joined"),
         pytest.param(404, b"<html>", "control.not_fairpool", id="another server"),
         pytest.param(503, refused("database.busy"), None, id="it will pass"),
         pytest.param(502, b"<html>", None, id="a proxy whose server is away"),
@@ -57,7 +58,7 @@ def refused(code: str) -> bytes:
 )
 def test_only_what_does_not_pass_by_itself_is_a_problem(status: int, body: bytes, code: str | None) -> None:
     with answering(status, body) as address, pytest.raises(ControlPlaneUnreachable) as raised:
-        ClusterClient(address, "fpc_x").identity()
+        ClusterClient(address, "fpc_x").join("one")
     problem = raised.value.problem
     assert (problem.code if problem is not None else None) == code
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from fairpool.api.clusters import PushAnswer, PushReport
 from fairpool.control.report_intake import ReportIntake
-from tests.control.control_plane import ControlPlane, control_plane, event, expect, gone, node
+from tests.control.control_plane import ControlPlane, codes, control_plane, event, expect, gone, node
 
 WORKLOADS = "/api/v1/workloads"
 
@@ -157,3 +158,22 @@ def test_an_older_report_stops_when_a_newer_one_was_taken_in_between(control: Co
     assert answer is not None
     assert (answer.taken, answer.number) == (False, 2)
     assert expect(control.call("GET", "/api/v1/nodes"), 200)["nodes"] == []
+
+
+def test_only_one_installation_joins_as_a_cluster(control: ControlPlane) -> None:
+    made = expect(control.call("POST", "/api/v1/clusters", {"name": "east"}), 201)
+    control.tokens["east"] = made["token"]
+
+    def join(installation: str) -> Any:
+        return control.call("POST", "/api/v1/cluster/join", {"installation": installation}, by="east")
+
+    for _ in range(2):
+        assert expect(join("one"), 200)["name"] == "east"
+    assert codes(join("two")) == ["cluster.joined"]
+    assert join("not an id").status_code == 422
+    control.tokens["east"] = expect(control.call("POST", "/api/v1/clusters/east/token"), 201)["token"]
+    assert expect(join("two"), 200)["uuid"] == made["uuid"]
+    assert codes(join("one")) == ["cluster.joined"]
+    assert control.call("POST", "/api/v1/cluster/join", {"installation": "one"}).status_code == 403, (
+        "people do not join"
+    )

@@ -31,7 +31,7 @@ from fairpool.api.shell import Channel, Frame, ended
 from fairpool.control import tunnel
 from fairpool.control.app import ClusterIdentity, cluster_identity
 from fairpool.control.clusters import add_cluster
-from fairpool.control.pod_access import LogPiece, LogRange, PodAccessError, PodAddress, ShellSession
+from fairpool.control.pod_access import LogPiece, LogRange, PodAccessError, PodAddress, PortStream, ShellSession
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import Instant, NodeName, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
@@ -61,6 +61,26 @@ class Endless:
         self.closed.set()
 
 
+class EchoPort:
+    """A connection that returns what it gets, and ends when its input does."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+        self._data: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    async def send(self, data: bytes) -> None:
+        self._data.put_nowait(data)
+
+    async def end(self) -> None:
+        self._data.put_nowait(None)
+
+    async def receive(self) -> bytes | None:
+        return await self._data.get()
+
+    async def close(self) -> None:
+        self.closed.set()
+
+
 @dataclass
 class NumberedLines(NoUploadAccess):
     """Pods whose log is the numbers 0, 1, 2, ..., one a line, written as fast as they are read or slower."""
@@ -68,6 +88,7 @@ class NumberedLines(NoUploadAccess):
     pause_s: float = 0.001
     stop_at: int = 2**62
     shells: list[Endless] = field(default_factory=list)
+    ports: list[EchoPort] = field(default_factory=list)
     readers: int = 0
     opened: int = 0
     name: bytes = b""
@@ -94,6 +115,10 @@ class NumberedLines(NoUploadAccess):
     async def open_shell(self, pod: PodAddress, command: tuple[str, ...], tty: bool) -> ShellSession:
         self.shells.append(Endless())
         return self.shells[-1]
+
+    async def open_port(self, pod: PodAddress, port: int) -> PortStream:
+        self.ports.append(EchoPort())
+        return self.ports[-1]
 
     async def reports(self, pod: PodAddress) -> Mapping[str, Any]:
         return {"metrics": {"loss": 0.5}}
@@ -359,14 +384,18 @@ def test_the_streams_of_a_user_end_when_the_role_is_taken_away(control: TunnelCo
             each.sign_in("ann@example.com", "correct horse")
         lines = reading.logs(workload, follow=True)
         assert next(lines)
-        with typing.shell(workload, ["bash"]) as shell:
+        with typing.shell(workload, ["bash"]) as shell, typing.port(workload, 80) as port:
+            port.send(b"ping")
+            assert port.receive(TIMEOUT_S) == Frame(Channel.OUTPUT, b"ping")
             shell.send(b"hello")
             assert shell.receive(TIMEOUT_S) == Frame(Channel.OUTPUT, b"HELLO")
             began = time.monotonic()
             admin.delete_access_rule(rule.id)
-            last = shell.receive(TIMEOUT_S)
-            assert last is not None
-            assert last.channel is Channel.ENDED
+            for stream in (shell, port):
+                last = stream.receive(TIMEOUT_S)
+                assert last is not None
+                assert last.channel is Channel.ENDED
+            assert pods.ports[0].closed.wait(TIMEOUT_S)
             assert b"no longer have permission" in b"".join(lines)
             until(lambda: pods.readers == 0 and pods.shells[0].closed.is_set(), "the cluster ends both")
             assert time.monotonic() - began < 5, "a second, on a machine that is not busy"
@@ -389,6 +418,18 @@ def test_logs_shells_and_metrics_are_the_same_as_in_one_process(control: TunnelC
             got += frame.data
         shell.send_end()
         assert shell.receive(TIMEOUT_S) == ended(7)
+    with admin.port(workload, 8888) as port:
+        port.send(b"y" * 200_000)
+        port.send_end()
+        got = b""
+        while (frame := port.receive(TIMEOUT_S)) is not None and frame.channel is Channel.OUTPUT:
+            got += frame.data
+        assert got == b"y" * 200_000
+    for wrong in (0, 65_536):
+        with pytest.raises(Refused, match="port"), admin.port(workload, wrong):
+            pass
+    actions = {each.action for each in admin.audit()}
+    assert {"open-shell", "close-shell", "open-port", "close-port"} <= actions
     assert control.clients[0].stop(TIMEOUT_S)
     until(lambda: not control.is_connected(control.identity.id), "the cluster is away")
     with pytest.raises(Refused, match="away"):

@@ -1373,7 +1373,6 @@ def test_version_needs_no_server(server: Server) -> None:
 
 def test_what_is_documented_and_not_there_yet_says_so(server: Server) -> None:
     for line in (
-        "runai port-forward x --port 1:2",
         "runai submit-dist mpi x -i y",
         "runai list templates",
         "runai update",

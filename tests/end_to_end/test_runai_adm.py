@@ -244,14 +244,14 @@ def test_the_life_of_a_cluster(server: Server, tmp_path: Path) -> None:
     assert said == f"Cluster east created successfully.\nToken written to {file}.\n"
     assert file.stat().st_mode & 0o777 == 0o600
     first = file.read_text().strip()
-    assert ClusterClient(server.address, first).identity().name == "east"
+    assert ClusterClient(server.address, first).join("one").name == "east"
     assert re.search(r"^east +WaitingToConnect +never$", server.typed("runai-adm cluster list"), re.MULTILINE)
     assert json.loads(server.typed("runai-adm cluster get east -o json"))["name"] == "east"
     assert "already exists" in server.refused("runai-adm cluster create east")
     second = server.typed("runai-adm cluster token east").strip()
     with pytest.raises(ControlPlaneUnreachable, match="401"):
-        ClusterClient(server.address, first).identity()
-    assert ClusterClient(server.address, second).identity().name == "east"
+        ClusterClient(server.address, first).join("one")
+    assert ClusterClient(server.address, second).join("two").name == "east"
     server.typed("runai-adm project create in-the-east --cluster east")
     assert "still has projects: in-the-east" in server.refused("runai-adm cluster delete east")
     server.typed("runai-adm project delete in-the-east")

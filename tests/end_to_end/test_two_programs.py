@@ -175,6 +175,10 @@ def test_a_token_that_was_replaced_or_is_anothers_is_refused(
     workload = submit(client, "job")
     until_phase(client, workload, "Running")
     cluster.down()
+    copy = ClusterProcess(tmp_path / "copy", control.address, cluster.token_file, tmp_path / "config")
+    refused = copy.tried()
+    assert refused.returncode == 1
+    assert "cluster east has already joined from another data directory" in refused.stderr
     west = ClusterProcess(cluster.data_directory.root, control.address, control.token_file("west"), tmp_path / "config")
     refused = west.tried()
     assert refused.returncode == 1

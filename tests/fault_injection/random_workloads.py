@@ -7,9 +7,10 @@ from dataclasses import replace
 from random import Random
 
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf
-from fairpool.engines.simulated.traces import GIB, Arrival
+from fairpool.engines.simulated.traces import Arrival
 from fairpool.model.ids import SECOND_MS, Instant, QueueId, WorkloadId
 from fairpool.model.observation import StartOrder
+from fairpool.model.quantity import GIB
 from fairpool.model.spec import Arrangement, PodTemplate, Program, RestartPolicy, WorkloadSpec
 from fairpool.model.workload import NO_GPU, GpuRequest, PodShape, WorkloadKind, gpu_memory, gpu_portion, whole_gpus
 

@@ -27,7 +27,7 @@ KINDS = [(profile, feature) for profile in PROFILES for feature in FEATURES]
 def plan_the_long_way(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Plan:
     """Groups one by one, every victim simulated, every search from the beginning."""
     with monkeypatch.context() as patch:
-        patch.setattr(allocate, "serve_batches", lambda *_: None)
+        patch.setattr(allocate, "serve_batches", lambda *_: False)
         patch.setattr(equivalence, "countable_shape", lambda *_: None)
         patch.setattr(solver.Search, "go_on_from", lambda *_: None)
         patch.setattr(solver.Search, "_is_full_for", lambda *_: False)
@@ -35,6 +35,7 @@ def plan_the_long_way(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Pl
         patch.setattr(reclaim, "could_be_enough", lambda *_: True)
         patch.setattr(reclaim.Losses, "could_do", lambda *_: True)
         patch.setattr(walk.Walk, "pass_over", lambda *_: None)
+        patch.setattr(walk, "SIBLINGS_MIN", 1000)
         patch.setattr(allocate, "none_gains", lambda *_: False)
         patch.setattr(allocate, "has_equal_pods", lambda *_: False)
         patch.setattr(turns, "none_gains", lambda *_: False)
@@ -45,6 +46,7 @@ def plan_the_long_way(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Pl
 def compare(seeds: range, profile: str, feature: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch, "GROUPS_MIN", 1)
     monkeypatch.setattr(allocate, "CLASS_SIZE_MIN", 1)
+    monkeypatch.setattr(walk, "SIBLINGS_MIN", 2)
     for seed in seeds:
         snapshot = world(seed, profile, feature, POLICIES[policy]())
         assert plan(snapshot) == plan_the_long_way(snapshot, monkeypatch), (seed, profile, feature, policy)

@@ -271,7 +271,7 @@ def test_what_the_killed_left_is_swept_out_and_what_is_in_use_is_not(data_direct
         (folder / "control.sqlite").write_bytes(b"x")
     handle = os.open(used, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
-    work_directory.remove_abandoned(data_directory.root, restore.RESTORE_PREFIX)
+    work_directory.remove_abandoned(data_directory.root, work_directory.RESTORE_PREFIX)
     os.close(handle)
     assert (left.exists(), used.exists()) == (False, True)
 
@@ -506,7 +506,7 @@ def east(tmp_path: Path) -> DataDirectory:
     directory.machine.mkdir(mode=0o700)
     (directory.machine / IMAGES_FILE).write_text("# of the backup\n")
     directory.nodes.write_text(OF_THE_BACKUP)
-    directory.membership.write_text('{"id": "1", "name": "east"}')
+    directory.membership.write_text('{"installation": "a", "id": "1", "name": "east"}')
     directory.ledger.write_bytes(b"ledger")
     return directory
 
@@ -560,7 +560,7 @@ def test_a_backup_is_restored_only_to_the_program_that_it_was_made_of(
         restore.restore_backup(data_directory, file)
     with pytest.raises(PlatformError, match=r"is a backup of a whole platform, and .* holds a cluster"):
         restore.restore_backup(east, backup)
-    east.membership.write_text('{"id": "2", "name": "west"}')
+    east.membership.write_text('{"installation": "b", "id": "2", "name": "west"}')
     with pytest.raises(PlatformError, match=r"is a backup of cluster east, and .* belongs to west"):
         restore.restore_backup(east, file)
 

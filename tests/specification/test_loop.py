@@ -11,6 +11,7 @@ from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswe
 from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import LeaseHeld, Ledger
 from fairpool.cluster.loop import Loop
+from fairpool.cluster.report_queue import Offered
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, same_behaviour
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
@@ -279,3 +280,36 @@ def test_orders_are_sent_for_a_second_at_a_time_and_stops_overtake_starts() -> N
     assert len(cluster.alive()) == 350
     assert sum(call.count(StartOrder) for call in engine.calls) == 350, "none was sent twice"
     assert not engine.violations
+
+
+class HeldLink(ControlLink):
+    """A link whose reports stay where they are until the test sends them."""
+
+    def report(self, now: Instant, token: Token, offered: Offered) -> None:
+        self.state.reports.offer(offered)
+
+
+def test_an_acknowledgement_of_an_earlier_report_does_not_count_for_one_that_was_not_offered_yet() -> None:
+    """The answer arrives while the report with the end of the pod is delayed, because another pod was just started."""
+    cluster = Cluster(_runs(3))
+    link = HeldLink(cluster.wire, "c")
+    cluster.loop = Loop(Ledger(None), cluster.engine, link, cluster.clock.now, report_delay_ms=1500)
+
+    def pods_seen() -> list[str]:
+        return sorted(cluster.engine.observe(cluster.loop.token).pods)
+
+    cluster.submit("a")
+    cluster.run(3)
+    assert link.state.reports.has_more, "the report that it runs is on its way"
+    cluster.submit("b")
+    cluster.clock.advance(0.5)
+    cluster.loop.run_cycle()
+    link.send(cluster.clock.now(), cluster.loop.token)
+    for _ in range(5):
+        cluster.loop.run_cycle()
+    assert "a-0-0" in pods_seen(), "its end is not known to the control plane"
+    for _ in range(5):
+        cluster.run(1)
+        link.send(cluster.clock.now(), cluster.loop.token)
+    assert cluster.phase("a") is WorkloadPhase.COMPLETED
+    assert "a-0-0" not in pods_seen()

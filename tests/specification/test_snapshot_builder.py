@@ -242,6 +242,19 @@ def test_a_node(observed: ObservedNode, marks: NodeOverrides, ready: bool, cordo
     assert [(node.ready, node.cordoned) for node in land.nodes[PoolName("default")]] == [(ready, cordoned)]
 
 
+def test_a_node_that_did_not_change_is_the_same_row_although_others_did() -> None:
+    """So that what was prepared from it for the last plan is taken over."""
+    overrides = {N1: NodeOverrides(cordoned=True), N2: NodeOverrides(cordoned=True)}
+    seen = {N1: observed_node("n1"), N2: observed_node("n2")}
+    before = pooled_nodes(seen, Organization(marks=overrides))
+    seen = {**seen, N2: replace(seen[N2], silent_since=NOW)}
+    changed = overrides | {N2: NodeOverrides()}
+    after = pooled_nodes(seen, Organization(marks=changed), before)
+    first, second = ({node.name: node for node in each.nodes[PoolName("default")]} for each in (before, after))
+    assert second[N1] is first[N1]
+    assert (second[N2].cordoned, second[N2].ready) == (False, False)
+
+
 def test_a_node_that_is_gone_is_not_there() -> None:
     land = pooled_nodes({N1: observed_node(gone=True)}, Organization())
     assert (land.nodes[PoolName("default")], land.pool_of) == ((), {})

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fairpool.api import audit as audit_wire
     from fairpool.api import nodes as nodes_wire
     from fairpool.api import workloads as work
-    from fairpool.api.shell import Shell
+    from fairpool.api.shell_client import Shell
     from fairpool.api.wire import Request
 
     Json = Mapping[str, Any]
@@ -266,21 +266,32 @@ class Client(Calls):
         """A process in a pod, or with no command the pod's own, with its streams; raises `Refused` before it begins."""
         from urllib.parse import urlencode
 
-        from fairpool.api.network import UpgradeRefused  # takes 100 ms, and not every command has a shell
-        from fairpool.api.shell import MESSAGE_MAX, Shell
-
         params: list[tuple[str, Any]] = [("command", word) for word in command]
         follows = len(urlencode(params)) > COMMAND_IN_ADDRESS_MAX
         if follows:
             params = [("commandFollows", True)]
         params += [("tty", tty), *([("pod", pod)] if pod else [])]
         path = f"/api/v1/workloads/{workload_id}/{'exec' if command else 'attach'}"
+        with self._frames(path, params) as shell:
+            if follows:
+                shell.send_command(command)
+            yield shell
+
+    @contextmanager
+    def port(self, workload_id: str, port: int, *, pod: str | None = None) -> Iterator[Shell]:
+        """A connection to a port of a pod, with the frames of a shell; raises `Refused` before it begins."""
+        params = [("port", port), *([("pod", pod)] if pod else [])]
+        with self._frames(f"/api/v1/workloads/{workload_id}/port-forward", params) as connection:
+            yield connection
+
+    @contextmanager
+    def _frames(self, path: str, params: Sequence[tuple[str, Any]]) -> Iterator[Shell]:
+        from fairpool.api.network import UpgradeRefused  # takes 100 ms, and not every command has a shell
+        from fairpool.api.shell_client import MESSAGE_MAX, Shell
+
         try:
             with self._http.websocket(path, params=params, headers=self._headers(), message_max=MESSAGE_MAX) as socket:
-                shell = Shell(socket)
-                if follows:
-                    shell.send_command(command)
-                yield shell
+                yield Shell(socket)
         except UpgradeRefused as error:
             raise refusal(error.reply) from error
 

@@ -56,9 +56,10 @@ class ClusterClient:
             self._http.close()
             self._under_way.release()
 
-    def identity(self) -> ClusterAnswer:
+    def join(self, installation: str) -> ClusterAnswer:
         """The cluster whose token this is. Raises `ControlPlaneUnreachable`."""
-        return self._read(ClusterAnswer, self._call("GET", "/api/v1/cluster"))
+        body = {"installation": installation}
+        return self._read(ClusterAnswer, self._call("POST", "/api/v1/cluster/join", json=body))
 
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
         """What changed after a revision, waiting a while for something to change. Raises `ControlPlaneUnreachable`."""
@@ -138,6 +139,8 @@ def _refused(address: str, answer: httpx2.Response) -> ControlPlaneUnreachable:
         what = f"the control plane at {address} does not accept this token: {said.what}"
         fix = "make a new one with `runai-adm cluster token NAME`, and pass it with --token-file"
         return ControlPlaneUnreachable(text, Problem("control.token", what, fix))
+    if said.code == "cluster.joined":
+        return ControlPlaneUnreachable(text, said)
     if said.code == "wire.not_fairpool" and answer.status_code in (400, 404, 405):
         what = f"{address} is not a Fairpool control plane: {said.what}"
         return ControlPlaneUnreachable(text, Problem("control.not_fairpool", what, "check the address of --control"))

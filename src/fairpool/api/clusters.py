@@ -10,6 +10,7 @@ names it covers: what is in the range and not in the piece does not exist any mo
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated
 
@@ -74,6 +75,13 @@ class DesiredWorkload(WorkloadWire):
     done: tuple[int, ...] = ()
     """Pods that had ended well: their work is not done again."""
 
+    @cached_property
+    def spec(self) -> WorkloadSpec:
+        return super().to_spec()
+
+    def to_spec(self) -> WorkloadSpec:
+        return self.spec
+
     @classmethod
     def from_spec(
         cls,
@@ -124,6 +132,11 @@ class PullAnswer(Message):
     @property
     def says_something(self) -> bool:
         return self.whole or self.revision != self.after
+
+    def convert(self) -> None:
+        """Convert all declarations to values of the model now, in this thread; they are kept."""
+        for each in self.workloads:
+            each.to_spec()
 
 
 # --- push: what is so ----------------------------------------------------------------------------------------

@@ -47,7 +47,12 @@ class Wire(BaseModel):
 
     def to_model(self) -> Any:
         """The value of the model that it carries."""
-        return self.mirrors(**{name: _unwrapped(getattr(self, name)) for name in _field_names(self.mirrors)})
+        values = self.__dict__
+        given = {
+            name: _unwrapped(values[name]) if has_wires else values[name]
+            for name, has_wires in _mirrored_fields(type(self))
+        }
+        return self.mirrors(**given)
 
     def to_json(self, version: int = VERSION) -> str:
         """As text, without fields that came after this version."""
@@ -156,8 +161,10 @@ def _inside(value: Any) -> Iterator[Wire]:
 
 
 @cache
-def _field_names(mirrored: type) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(mirrored))
+def _mirrored_fields(kind: type[Wire]) -> tuple[tuple[str, bool], ...]:
+    """The fields of the mirrored class, and whether they hold wire values; the others are taken over as they are."""
+    names = [each.name for each in fields(kind.mirrors)]
+    return tuple((name, any(_wires_in(kind.model_fields[name].annotation))) for name in names)
 
 
 def _unwrapped(value: Any) -> Any:

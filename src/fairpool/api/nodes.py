@@ -181,6 +181,17 @@ class ClusterAnswer(Answer):
     revision: int = 0
 
 
+class JoinRequest(Request):
+    """A cluster that connects, and which of its installations it is."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"installation": "0f6c1c1e-2f63-4d5f-8f0e-6a8a2b9d3c11"}]}
+    )
+    installation: Annotated[
+        str, StringConstraints(min_length=1, max_length=64, pattern="^[A-Za-z0-9-]+$"), Field(description="A UUID")
+    ]
+
+
 class NewCluster(ClusterAnswer):
     """A cluster and its token, which is shown only once."""
 

@@ -1,4 +1,4 @@
-"""Shells in pods: the messages on the WebSocket, and the client's side of it.
+"""Shells in pods: the messages on the WebSocket.
 
 Each message is one byte that names the channel, then bytes: 0 input, 1 output, 2 errors, 3 how it ended (JSON),
 4 the size of the terminal (JSON), 255 the end of the channel whose number follows. The numbers are those of
@@ -12,9 +12,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-
-import httpx2
-from httpx2.websockets import WebSocketDisconnect, WebSocketSession
 
 from fairpool.model.problem import Problem
 
@@ -82,44 +79,3 @@ def command_in(message: bytes) -> tuple[str, ...] | Problem:
 def ended(exit_code: int | None, words: str = "") -> Frame:
     """The process is over; nothing comes after this."""
     return Frame(Channel.ENDED, json.dumps({"exitCode": exit_code, "words": words}).encode())
-
-
-LOOK_UP_S = 0.2
-MESSAGE_MAX = 1 << 18
-"""Bytes of one message that the client takes; the server sends at most half of that."""
-
-
-class Shell:
-    """A process in a pod, from the client's side."""
-
-    def __init__(self, socket: WebSocketSession) -> None:
-        self._socket = socket
-
-    def send(self, data: bytes) -> None:
-        """Input for the process."""
-        self._socket.send_bytes(Frame(Channel.INPUT, data).encode())
-
-    def send_command(self, words: Sequence[str]) -> None:
-        """What to run, before anything else."""
-        self._socket.send_bytes(command(words).encode())
-
-    def send_end(self) -> None:
-        """No more input comes."""
-        self._socket.send_bytes(Frame(Channel.CLOSE, bytes([Channel.INPUT])).encode())
-
-    def resize(self, columns: int, rows: int) -> None:
-        self._socket.send_bytes(size(columns, rows).encode())
-
-    def receive(self, timeout_s: float | None = None) -> Frame | None:
-        """The next message; None when the connection is over. Raises `TimeoutError`."""
-        while True:
-            try:
-                frame = decode(self._socket.receive_bytes(timeout=LOOK_UP_S if timeout_s is None else timeout_s))
-            except TimeoutError:
-                if timeout_s is not None:
-                    raise
-                # Ctrl-C may reach another thread, and would not interrupt a wait without end in this one.
-                continue
-            except (WebSocketDisconnect, httpx2.TransportError):
-                return None
-            return frame if isinstance(frame, Frame) else None

@@ -47,12 +47,14 @@ def starting(data_directory: DataDirectory, program: str) -> Iterator[Callable[[
 
 def _clear_up(data_directory: DataDirectory) -> None:
     """Remove work directories of killed processes, and complete an interrupted restore."""
-    from fairpool.platform import backup, restore
-    from fairpool.platform.work_directory import remove_abandoned
+    from fairpool.platform.work_directory import PREFIXES, remove_abandoned
 
-    prefixes = (backup.OLD_BACKUP_PREFIX, backup.BACKUP_PREFIX, restore.RESTORE_PREFIX)
-    remove_abandoned(data_directory.root, *prefixes)
-    for path in restore.finish_restore(data_directory):
+    remove_abandoned(data_directory.root, *PREFIXES)
+    if not data_directory.restoring.exists():
+        return
+    from fairpool.platform.restore import finish_restore
+
+    for path in finish_restore(data_directory):
         click.echo(f"warning: an interrupted restore was completed; the previous version is kept in {path}", err=True)
 
 

@@ -58,7 +58,7 @@ def up(
     programs.
     """
     server_flags.check_host_names(host_names)
-    start = Start(
+    start = StartPlatform(
         server_flags.data_directory_at(data),
         server_flags.address_of(listen),
         host_names=host_names,
@@ -79,7 +79,7 @@ def up(
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartPlatform:
     """Everything needed to start in this process."""
 
     data_directory: DataDirectory
@@ -94,7 +94,7 @@ class Start:
     with_welcome: bool = True
 
 
-def _up_here(start: Start) -> None:
+def _up_here(start: StartPlatform) -> None:
     from fairpool.cli.welcome import LocalUser, shown
     from fairpool.platform.assembly import Platform
     from fairpool.platform.control_server import ControlOptions
@@ -128,7 +128,7 @@ def _up_here(start: Start) -> None:
         click.echo("Stopped. Running pods are not affected; `fairpool up` finds them again.")
 
 
-def _up_in_background(start: Start, arguments: list[str]) -> None:
+def _up_in_background(start: StartPlatform, arguments: list[str]) -> None:
     data_directory, first_password = start.data_directory, start.first_password
     holder = server_start.already_up(data_directory, UP, changes_nothing=not start.nodes and not start.singles)
     if holder is not None:

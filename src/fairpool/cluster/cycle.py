@@ -88,7 +88,7 @@ def _update_nodes(draft: EntryDraft) -> set[WorkloadId]:
     changed = {name for name in now.keys() | before.keys() if now.get(name) is not before.get(name)}
     if not changed and draft.new_organization is None and last is not None:
         return set()
-    draft.pooled_nodes = pooled_nodes(now, draft.organization)
+    draft.pooled_nodes = pooled_nodes(now, draft.organization, draft.cache.pooled_nodes)
     draft.must_plan = True
     return {
         workload

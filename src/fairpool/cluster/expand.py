@@ -88,7 +88,7 @@ def _updated(given: ExpandInput, spec: WorkloadSpec, pods: tuple[PodRecord, ...]
     if not should_run(spec, state):
         return state
     halt = end_of_workload(spec, state, pods, ended=given.ended, rules=given.rules, outcomes=given.outcomes, now=now)
-    return replace(state, halt=halt)
+    return replace(state, halt=halt) if halt is not None else state
 
 
 def _in_this_run(pods: tuple[PodRecord, ...], spec: WorkloadSpec) -> tuple[PodRecord, ...]:
@@ -192,11 +192,10 @@ def _create_pods(
 
 def _next_pod(spec: WorkloadSpec, state: WorkloadState, index: int, last: PodRecord | None, now: Instant) -> PodRecord:
     """The next pod of an index, after `last` if there was one."""
-    return replace(
-        new_pod(spec, index, state.next_incarnation(last), now),
-        not_before=back_off_until(state, last, now),
-        nominated=_preferred_node(spec, state, last),
-    )
+    pod = new_pod(spec, index, state.next_incarnation(last), now)
+    if last is None:
+        return pod
+    return replace(pod, not_before=back_off_until(state, last, now), nominated=_preferred_node(spec, state, last))
 
 
 def _preferred_node(spec: WorkloadSpec, state: WorkloadState, last: PodRecord | None) -> NodeName | None:

@@ -90,6 +90,8 @@ class LedgerCache:
     def acknowledge(self, workloads: Iterable[WorkloadId]) -> None:
         """Note that the control plane has the current reports of these workloads."""
         for workload in workloads:
+            if workload not in self.reports:
+                continue  # it was dropped meanwhile
             self.acknowledged.add(workload)
             pods = self.pods.get(workload, ())
             if workload in self.awaiting_engine or len(pods) > len({pod.index for pod in pods}):

@@ -134,6 +134,7 @@ class LinkThreads:
         return self._after is not None and self._answer is None
 
     def _deliver(self, state: LinkState, asked: Revision, answer: PullAnswer) -> None:
+        answer.convert()  # many of them take long, and the loop should not wait for it
         with self._changed:
             news = state.pulled(self._clock(), asked, answer)
             self._changed.notify_all()  # a push need not wait any longer

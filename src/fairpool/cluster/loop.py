@@ -311,7 +311,9 @@ class Loop:
     def _take_acknowledged(self, acknowledged: Acknowledged) -> None:
         if acknowledged.events_through is not None:
             self._acknowledged = acknowledged.events_through
-        self.cache.acknowledge(acknowledged.workloads)
+        # A report that was drafted meanwhile and not offered yet is another one than was acknowledged.
+        not_offered = self._pending.changed_reports
+        self.cache.acknowledge(each for each in acknowledged.workloads if each not in not_offered)
 
     @property
     def _has_events_to_offer(self) -> bool:

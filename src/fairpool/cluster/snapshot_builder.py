@@ -6,7 +6,7 @@ The part of a workload is built again only when the workload changed; a snapshot
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from fairpool.cluster.gates import is_backing_off
@@ -16,7 +16,7 @@ from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, QueueId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL, Node, nodes_by_pool
 from fairpool.model.observation import ObservedNode
-from fairpool.model.organization import Organization
+from fairpool.model.organization import NodeOverrides, Organization
 from fairpool.model.pod_record import Outcome, PodRecord
 from fairpool.model.spec import Arrangement, WorkloadSpec
 from fairpool.model.workload import Pod, PodGroup, PodSet, SubGroup, WorkloadKind
@@ -43,21 +43,36 @@ class PooledNodes:
 
     nodes: Mapping[PoolName, tuple[Node, ...]]
     pool_of: Mapping[NodeName, PoolName]
+    made_of: Mapping[NodeName, tuple[ObservedNode, NodeOverrides | None, Node]] = field(default_factory=dict)
+    """What each node was made of: one that did not change stays the same object."""
 
 
-def pooled_nodes(observed_nodes: Mapping[NodeName, ObservedNode], organization: Organization) -> PooledNodes:
+def pooled_nodes(
+    observed_nodes: Mapping[NodeName, ObservedNode], organization: Organization, before: PooledNodes | None = None
+) -> PooledNodes:
     """All nodes by pool. A silent node is not ready; a node that is gone is left out."""
-    nodes = [_with_overrides(observed, organization) for observed in observed_nodes.values() if not observed.gone]
-    by_pool = nodes_by_pool(nodes, organization.pools)
-    return PooledNodes(by_pool, {node.name: pool for pool, members in by_pool.items() for node in members})
+    known = before.made_of if before is not None else {}
+    made_of = {
+        name: _made_of(observed, organization.marks.get(name), known.get(name))
+        for name, observed in observed_nodes.items()
+        if not observed.gone
+    }
+    by_pool = nodes_by_pool([node for _, _, node in made_of.values()], organization.pools)
+    pool_of = {node.name: pool for pool, members in by_pool.items() for node in members}
+    return PooledNodes(by_pool, pool_of, made_of)
 
 
-def _with_overrides(observed: ObservedNode, organization: Organization) -> Node:
-    node = observed.node
-    marks = organization.marks.get(node.name)
-    if marks is not None:
-        node = marks.applied_to(node)
-    return replace(node, ready=False) if observed.silent_since is not None and node.ready else node
+def _made_of(
+    observed: ObservedNode,
+    overrides: NodeOverrides | None,
+    before: tuple[ObservedNode, NodeOverrides | None, Node] | None,
+) -> tuple[ObservedNode, NodeOverrides | None, Node]:
+    if before is not None and before[0] is observed and before[1] == overrides:
+        return before
+    node = observed.node if overrides is None else overrides.applied_to(observed.node)
+    if observed.silent_since is not None and node.ready:
+        node = replace(node, ready=False)
+    return observed, overrides, node
 
 
 def current_pool(spec: WorkloadSpec, state: WorkloadState, pools: Collection[PoolName]) -> PoolName:

@@ -38,6 +38,7 @@ from fairpool.control import (
     overview,
     pages,
     pods,
+    port_forward,
     preferences,
     projects,
     questions,
@@ -72,8 +73,8 @@ from fairpool.model.problem import Problem
 log = logging.getLogger("fairpool.control")
 
 MODULES = (
-    *(change_stream, logs, shells, uploads, cluster_sync, tunnel_route, questions, clusters, projects, departments),
-    *(nodes, overview, claims, sign_in, users, applications, access_rules, audit, preferences),
+    *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
+    *(departments, nodes, overview, claims, sign_in, users, applications, access_rules, audit, preferences),
     *(workloads, submit, pods, classic, older_paths, description, pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)

@@ -9,13 +9,16 @@ A cluster is known by its token, and neither reads nor writes rows of another. T
 from __future__ import annotations
 
 import asyncio
-from functools import lru_cache
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import clusters as link
+from fairpool.api.declarations import OrganizationWire
 from fairpool.api.message import PREVIOUS, VERSION, read
 from fairpool.api.problems import item as problem_item
 from fairpool.control import declarations
@@ -36,6 +39,8 @@ from fairpool.model.ids import SECOND_MS, Revision, Token, WorkloadId
 
 routes = Routes("clusters")
 
+PULL_ROWS = 32
+"""Workloads of an answer that are read or written at a time."""
 NOTED_WITH_NEWS, NOTED_WITHOUT = 1 / 2, 1 / 6
 """A pull is noted if the cluster was last heard so long ago, as a part of the time after which it counts as away."""
 
@@ -60,7 +65,7 @@ async def pull(plane: Plane, caller: Caller, body: link.PullRequest) -> Response
         )
     version = min(body.version, VERSION)
     answer = await pulled(plane, caller.id, Revision(body.after), body.wait_s, version)
-    return Response(answer.to_json(version), media_type="application/json")
+    return Response(await pull_text(answer, version), media_type="application/json")
 
 
 async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float, version: int = VERSION) -> link.PullAnswer:
@@ -74,15 +79,17 @@ async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float, ver
             listening.cancel()
             break
         await plane.notifier.wait(listening, left_s)
-    answer, is_noted = await plane.read(lambda connection: _pull(plane, connection, cluster, after))
-    if is_noted:
+    news = await plane.read(lambda connection: _news(plane, connection, cluster, after))
+    workloads: list[link.DesiredWorkload] = []
+    for ids in news.slices():
+        await asyncio.sleep(0)  # users are answered in between
+        workloads += await plane.read(partial(_desired, cluster=cluster, ids=ids))
+    if news.is_noted:
         await plane.write(lambda connection: store.heard_at(connection, cluster, plane.now()))
-    not_sent = withheld(answer.workloads, version)
-    if not not_sent:
-        return answer
-    await plane.write(lambda connection: _show_withheld(plane, connection, not_sent, version))
-    names = {each.id for each, _ in not_sent}
-    return answer.model_copy(update={"workloads": tuple(each for each in answer.workloads if each.id not in names)})
+    not_sent = withheld(workloads, version)
+    if not_sent:
+        await plane.write(lambda connection: _show_withheld(plane, connection, not_sent, version))
+    return news.answer(workloads, {each.id for each, _ in not_sent})
 
 
 def _show_withheld(
@@ -98,47 +105,76 @@ def _show_withheld(
 
 def pull_now(plane: Plane, cluster: str, after: Revision) -> link.PullAnswer:
     """The same without an event loop, and without waiting."""
-    answer, is_noted = plane.database.read_now(lambda connection: _pull(plane, connection, cluster, after))
-    if is_noted:
+
+    def read_all(connection: Connection) -> tuple[News, list[link.DesiredWorkload]]:
+        news = _news(plane, connection, cluster, after)
+        return news, [each for ids in news.slices() for each in _desired(connection, cluster, ids)]
+
+    news, workloads = plane.database.read_now(read_all)
+    if news.is_noted:
         plane.database.write_now(lambda connection: store.heard_at(connection, cluster, plane.now()))
-    return answer
+    return news.answer(workloads)
 
 
-def _pull(plane: Plane, connection: Connection, cluster: str, after: Revision) -> tuple[link.PullAnswer, bool]:
-    """The answer, and whether the call is to be noted: an answer with news is followed by a report, which is."""
-    known = known_cluster(connection, cluster)
-    answer = pull_answer(plane, connection, known, after)
-    if known.heard_at is None:
-        return answer, True
-    patience = NOTED_WITH_NEWS if answer.says_something else NOTED_WITHOUT
-    return answer, plane.now() - known.heard_at > plane.settings.cluster_away_s * SECOND_MS * patience
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What changed after a revision; the workloads only by their ids.
+
+    They are read afterwards, a few at a time. Each is then as it is by that time, or gone; if it changed meanwhile, it
+    is news again after the revision of this answer.
+    """
+
+    after: Revision
+    revision: Revision
+    whole: bool
+    ids: list[str]
+    organization: OrganizationWire | None
+    heard_token: Token | None
+    heard_events: int
+    is_noted: bool
+    """Whether the call is to be noted: an answer with news is followed by a report, which is."""
+
+    def slices(self) -> Iterator[list[str]]:
+        return (self.ids[first : first + PULL_ROWS] for first in range(0, len(self.ids), PULL_ROWS))
+
+    def answer(self, workloads: list[link.DesiredWorkload], not_sent: Set[WorkloadId] = frozenset()) -> link.PullAnswer:
+        found = {each.id for each in workloads}
+        return link.PullAnswer(
+            after=self.after,
+            revision=self.revision,
+            whole=self.whole,
+            workloads=tuple(each for each in workloads if each.id not in not_sent),
+            removed=() if self.whole else tuple(WorkloadId(each) for each in self.ids if each not in found),
+            organization=self.organization,
+            heard_token=self.heard_token,
+            heard_events=self.heard_events,
+        )
 
 
-def pull_answer(plane: Plane, connection: Connection, heard: Any, after: Revision) -> link.PullAnswer:
+def _news(plane: Plane, connection: Connection, cluster: str, after: Revision) -> News:
     """What changed after a revision. Everything, if none was read yet, or one that is not or no longer known here."""
-    cluster = heard.id
+    known = known_cluster(connection, cluster)
     oldest, revision = changes.declared_span(connection)
     whole = not max(1, oldest) <= after <= revision
+    changed = changes.declared_after(connection, after) if not whole and after < revision else []
+    organization_is_news = whole or any(noun in changes.ORGANIZATION for noun, _ in changed)
     if whole:
-        rows = workload_store.declared(connection, cluster)
-        removed: list[str] = []
-        organization_is_news = True
+        ids = workload_store.declared_ids(connection, cluster)
     else:
-        news = changes.declared_after(connection, after) if after < revision else []
-        ids = [name for noun, name in news if noun == "workload"]
-        found = workload_store.some(connection, ids)
-        rows = [found[name] for name in ids if name in found and _is_for(found[name], cluster)]
-        removed = [name for name in ids if (row := found.get(name)) is None or _was_for(row, cluster)]
-        organization_is_news = any(noun in changes.ORGANIZATION for noun, _ in news)
-    return link.PullAnswer(
+        ids = [name for noun, name in changed if noun == "workload"]
+        elsewhere = workload_store.of_other_clusters(connection, ids, cluster)
+        ids = [each for each in ids if each not in elsewhere]
+    patience = NOTED_WITH_NEWS if whole or revision != after else NOTED_WITHOUT
+    away_ms = plane.settings.cluster_away_s * SECOND_MS
+    return News(
         after=after,
         revision=revision,
         whole=whole,
-        workloads=tuple(_desired(connection, rows)),
-        removed=tuple(WorkloadId(each) for each in removed),
+        ids=ids,
         organization=organization_wire(plane, connection, cluster) if organization_is_news else None,
-        heard_token=None if heard.report_token is None else Token(heard.report_token),
-        heard_events=heard.events_through,
+        heard_token=None if known.report_token is None else Token(known.report_token),
+        heard_events=known.events_through,
+        is_noted=known.heard_at is None or plane.now() - known.heard_at > away_ms * patience,
     )
 
 
@@ -146,14 +182,12 @@ def _is_for(row: Any, cluster: str) -> bool:
     return row.deleted_at is None and row.cluster == cluster
 
 
-def _was_for(row: Any, cluster: str) -> bool:
-    return row.deleted_at is not None and row.cluster == cluster
-
-
-def _desired(connection: Connection, rows: list[Any]) -> list[link.DesiredWorkload]:
-    incarnations = store.incarnations(connection, [row.id for row in rows])
+def _desired(connection: Connection, cluster: str, ids: list[str]) -> list[link.DesiredWorkload]:
+    """Those of these that are there and belong to this cluster."""
+    found = workload_store.some(connection, ids)
+    incarnations = store.incarnations(connection, ids)
     desired = []
-    for row in rows:
+    for row in (found[each] for each in ids if each in found and _is_for(found[each], cluster)):
         report = report_of(row)
         over = link.Over.of_report(report) if report is not None and report.run == row.run else None
         done = report.done if report is not None else ()
@@ -165,6 +199,17 @@ def _desired(connection: Connection, rows: list[Any]) -> list[link.DesiredWorklo
 @lru_cache(maxsize=1024)
 def _desired_in(declaration: str) -> link.DesiredWorkload:
     return link.DesiredWorkload.of_declared(declaration_in(declaration).workload)
+
+
+async def pull_text(answer: link.PullAnswer, version: int) -> str:
+    """An answer as text, written a few workloads at a time."""
+    written = []
+    for first in range(0, len(answer.workloads), PULL_ROWS):
+        await asyncio.sleep(0)
+        written += [each.to_json(version) for each in answer.workloads[first : first + PULL_ROWS]]
+    rest = answer.model_copy(update={"workloads": ()}).to_json(version)
+    # Before this list there are only numbers, so that it is found where it is.
+    return rest.replace('"workloads":[]', f'"workloads":[{",".join(written)}]', 1)
 
 
 # --- push ----------------------------------------------------------------------------------------------------

@@ -37,14 +37,26 @@ async def clusters(plane: Plane, caller: Caller, offset: Offset = 0, limit: Limi
     return wire.ClusterPage(clusters=[_cluster(plane, row) for row in rows[:limit]], next=following)
 
 
-@routes.get(
-    "/api/v1/cluster",
+@routes.post(
+    "/api/v1/cluster/join",
     action=Action.LINK,
     answer=wire.ClusterAnswer,
-    summary="Get the cluster that the token belongs to (called by clusters)",
+    summary="Join as the cluster that the token belongs to (called by clusters)",
 )
-async def calling_cluster(plane: Plane, caller: Caller) -> wire.ClusterAnswer:
-    return _cluster(plane, await plane.read(lambda connection: known_cluster(connection, caller.id)))
+async def join(plane: Plane, caller: Caller, body: wire.JoinRequest) -> wire.ClusterAnswer:
+    """May be repeated. A second installation with the same token is refused: it would start every workload again."""
+
+    def unit(connection: Connection) -> Any:
+        row = known_cluster(connection, caller.id)
+        if row.installation is None:
+            store.change_cluster(connection, row.id, installation=body.installation)
+        elif row.installation != body.installation:
+            what = f"cluster {row.name} has already joined from another data directory"
+            fix = f"if that one is lost, make a new token: runai-adm cluster token {row.name}"
+            raise refused(409, "cluster.joined", what, fix, "installation")
+        return row
+
+    return _cluster(plane, await plane.write(unit))
 
 
 @routes.get(
@@ -204,7 +216,8 @@ def add_cluster(plane: Plane, connection: Connection, body: wire.ClusterRequest)
 
 
 def new_cluster_token(plane: Plane, connection: Connection, cluster_id: str) -> str:
-    """A new token for a cluster; earlier ones are revoked."""
+    """A new token for a cluster; earlier ones are revoked, and another installation may join with it."""
+    store.change_cluster(connection, cluster_id, installation=None)
     access_store.revoke_subject(connection, cluster_id)
     plane.forget_callers_when_committed()
     token = "fpc_" + secrets.token_urlsafe(32)

@@ -79,6 +79,7 @@ ETAG = {"ETag": {"description": "The revision, for If-Match", "schema": {"type":
 SHELLS = {
     "/api/v1/workloads/{workload_id}/exec": "Run a command in a pod: ?command=WORD (repeated), pod, tty",
     "/api/v1/workloads/{workload_id}/attach": "Attach to a pod's main process: ?pod, tty",
+    "/api/v1/workloads/{workload_id}/port-forward": "Connect to a port of a pod: ?port, pod",
 }
 """WebSockets, which OpenAPI cannot describe."""
 

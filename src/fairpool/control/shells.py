@@ -94,7 +94,7 @@ async def _converse(
         await plane.note(socket, caller, replace(shell_action, action="open-shell"))
         if command is not None:
             await socket.accept()
-        await _talk(socket, plane, workload_id, end)
+        await talk(socket, plane, workload_id, end)
     finally:
         await end.close()
         await plane.note(socket, caller, replace(shell_action, action="close-shell"))
@@ -114,7 +114,7 @@ async def _first_message(socket: WebSocket) -> tuple[str, ...]:
     return words
 
 
-async def _talk(socket: WebSocket, plane: Plane, workload_id: str, end: ShellSession) -> None:
+async def talk(socket: WebSocket, plane: Plane, workload_id: str, end: ShellSession) -> None:
     """Until one side disconnects, or the caller loses the permission."""
     authorization = socket.headers.get("authorization")
     there = asyncio.create_task(_to_pod(socket, end))

@@ -17,6 +17,8 @@ WHOLE_GPU_MILLI: Final = 1000
 UNLIMITED: Final = -1
 """As a quota: nothing is over quota. As a limit: no cap."""
 
+GIB: Final = 1 << 30
+
 GPU_MAX: Final = 100_000
 """More GPUs than this in one request is a slip of the keyboard."""
 

@@ -26,11 +26,8 @@ from fairpool.model.problem import Problem
 from fairpool.platform.backup_archive import ABOUT, CONTROL, FORMAT, MEMBERSHIP, NODES
 from fairpool.platform.data_directory import CLUSTER, DataDirectory, PlatformError
 from fairpool.platform.directory_lock import lock_holder
-from fairpool.platform.work_directory import work_directory
+from fairpool.platform.work_directory import BACKUP_PREFIX, work_directory
 
-BACKUP_PREFIX = ".fairpool-backup-"
-OLD_BACKUP_PREFIX = ".backup-"
-"""Of earlier versions, which worked in the data directory."""
 NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 

@@ -31,13 +31,15 @@ from fairpool.platform.data_directory import DataDirectory, PlatformError
 from fairpool.platform.health_server import health_server
 from fairpool.platform.local_cluster import ControlPeer, LocalCluster
 from fairpool.platform.node_set import NodeSet, summary
-from fairpool.platform.remote_control import ControlTarget, Membership, RemoteControl, asked
+from fairpool.platform.remote_control import ControlTarget, Membership, RemoteControl, joined
 from fairpool.platform.server_process import keep_what_is_loaded, on_signals, run_server, stepped_down
 from fairpool.platform.tunnel_client import TunnelClient
 
 log = logging.getLogger("fairpool.cluster")
 
 HOLDER = "fairpool cluster"
+REFUSALS = ("control.token", "cluster.joined")
+"""What a cluster that has joined does not go on without: its token is no longer its own."""
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 10.0
 """Between two attempts to reach the control plane for the first time."""
 LOOK_S = 0.02
@@ -141,14 +143,15 @@ class ClusterProgram:
     async def _join(self, on_waiting: Callable[[str], None]) -> Membership | None:
         """The cluster that this is; None: it was stopped before that was known. Raises `PlatformError`."""
         known = self._member = Membership.of(self._data_directory)
+        has_joined = known.id != ""
         wait_s = FIRST_WAIT_S
         while not self._stopping.is_set():
             try:
-                member = await self._ask()
+                member = await self._ask(known)
             except ControlPlaneUnreachable as error:
-                if error.problem is not None and (known is None or error.problem.code == "control.token"):
+                if error.problem is not None and (not has_joined or error.problem.code in REFUSALS):
                     raise PlatformError(error.problem) from error
-                if known is not None:
+                if has_joined:
                     log.warning("control plane unreachable; starting with what it last declared: %s", error)
                     return known
                 if str(error) != self._waiting_for:
@@ -160,11 +163,11 @@ class ClusterProgram:
                 return self._joined(known, member)
         return None
 
-    async def _ask(self) -> Membership:
+    async def _ask(self, known: Membership) -> Membership:
         """On a thread, and given up when the process is told to stop."""
         client = self._options.target.client()
         stopping = asyncio.create_task(self._stopping.wait())
-        asking = asyncio.create_task(asyncio.to_thread(asked, client))
+        asking = asyncio.create_task(asyncio.to_thread(joined, client, known))
         try:
             await asyncio.wait((stopping, asking), return_when=asyncio.FIRST_COMPLETED)
             client.close()
@@ -178,8 +181,8 @@ class ClusterProgram:
             await asyncio.wait_for(self._stopping.wait(), wait_s)
         return min(2 * wait_s, LONGEST_WAIT_S)
 
-    def _joined(self, known: Membership | None, member: Membership) -> Membership:
-        problem = known.problem_with(member) if known is not None else None
+    def _joined(self, known: Membership, member: Membership) -> Membership:
+        problem = known.problem_with(member)
         if problem is not None:
             raise PlatformError(problem)
         if member != known:

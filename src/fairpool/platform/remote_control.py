@@ -10,7 +10,8 @@ import json
 import os
 import ssl
 import stat
-from dataclasses import asdict, dataclass, field
+import uuid
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -46,17 +47,22 @@ class ControlTarget:
 class Membership:
     """The cluster that a data directory belongs to."""
 
-    id: str
-    name: str
+    installation: str
+    """Of this data directory: the control plane lets only one join as a cluster."""
+    id: str = ""
+    """Empty: it has never joined."""
+    name: str = ""
 
     @classmethod
-    def of(cls, data_directory: DataDirectory) -> Membership | None:
-        """None: it has never joined. Raises `PlatformError`."""
+    def of(cls, data_directory: DataDirectory) -> Membership:
+        """A new one, if there is none yet. Raises `PlatformError`."""
         try:
             said = json.loads(data_directory.membership.read_bytes())
-            return cls(str(said["id"]), str(said["name"]))
+            return cls(str(said["installation"]), str(said.get("id", "")), str(said.get("name", "")))
         except FileNotFoundError:
-            return None
+            new = cls(str(uuid.uuid4()))
+            new.keep(data_directory)  # before it is used: a crash must not make this another installation
+            return new
         except OSError as error:
             raise PlatformError(directory_problem(data_directory.root, error)) from error
         except (ValueError, LookupError, TypeError) as error:
@@ -73,7 +79,7 @@ class Membership:
 
     def problem_with(self, other: Membership) -> Problem | None:
         """Why the token is not the right one, if it is that of another cluster."""
-        if other.id == self.id:
+        if self.id in ("", other.id):
             return None
         what = f"this data directory belongs to cluster {self.name}, and the token to cluster {other.name}"
         return Problem("cluster.other", what, "pass the token of that cluster, or another directory with --data")
@@ -161,13 +167,13 @@ class RemoteControl:
     def _confirm(self) -> None:
         if self._is_confirmed:
             return
-        problem = self._member.problem_with(asked(self._client))
+        problem = self._member.problem_with(joined(self._client, self._member))
         if problem is not None:
             raise ControlPlaneUnreachable(problem.what, problem)
         self._is_confirmed = True
 
 
-def asked(client: ClusterClient) -> Membership:
-    """Which cluster the token belongs to. Raises `ControlPlaneUnreachable`."""
-    answer = client.identity()
-    return Membership(answer.uuid, answer.name)
+def joined(client: ClusterClient, member: Membership) -> Membership:
+    """The same installation as the cluster that the token belongs to. Raises `ControlPlaneUnreachable`."""
+    answer = client.join(member.installation)
+    return replace(member, id=answer.uuid, name=answer.name)

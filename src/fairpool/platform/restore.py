@@ -24,9 +24,8 @@ from fairpool.platform.backup import words_of
 from fairpool.platform.backup_archive import ABOUT, CONTROL, MEMBERSHIP, NODES, READABLE_FORMATS, foreign, unpack
 from fairpool.platform.data_directory import CLUSTER, CONTENTS, PROGRAMS, UP, DataDirectory, PlatformError
 from fairpool.platform.node_set import problem_with_saved
-from fairpool.platform.work_directory import work_directory
+from fairpool.platform.work_directory import RESTORE_PREFIX, work_directory
 
-RESTORE_PREFIX = ".restore-"
 PROGRAM = "program"
 """In the staging directory: the program that the directory then belongs to, if it is not a whole platform."""
 ORDER = "order.json"
@@ -225,14 +224,14 @@ def _check_membership(data_directory: DataDirectory, saved: Path, file: Path) ->
         return
     try:
         said = json.loads(saved.read_bytes())
-        other = str(said["id"]), str(said["name"])
+        other = str(said["id"]), str(said["name"]), str(said["installation"])
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise foreign(file, f"{MEMBERSHIP} in it cannot be read") from error
     try:
         own = json.loads(data_directory.membership.read_bytes())
     except (OSError, ValueError):
         return
-    if own.get("id") != other[0]:
+    if own.get("id") not in ("", other[0]):
         what = f"{file} is a backup of cluster {other[1]}, and {data_directory.root} belongs to {own.get('name')}"
         raise PlatformError(Problem("restore.other_cluster", what, "choose another directory with --data"))
 

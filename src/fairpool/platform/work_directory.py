@@ -10,6 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+BACKUP_PREFIX = ".fairpool-backup-"
+RESTORE_PREFIX = ".restore-"
+PREFIXES = (BACKUP_PREFIX, RESTORE_PREFIX, ".backup-")
+"""The last one is of earlier versions, which made backups in the data directory."""
+
 
 @contextmanager
 def work_directory(parent: Path, prefix: str) -> Iterator[Path]:

@@ -6,7 +6,7 @@ from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node
 from fairpool.model.organization import Queue, gpu_entitlement
-from fairpool.model.quantity import WHOLE_GPU_MILLI
+from fairpool.model.quantity import GIB, WHOLE_GPU_MILLI
 from fairpool.model.workload import (
     GpuRequest,
     Pod,
@@ -22,7 +22,6 @@ from fairpool.scheduler.snapshot import Snapshot
 
 NOW = Instant(1_788_250_200_000)
 MINUTE_MS = 60_000
-GIB = 2**30
 
 
 def example_snapshot() -> Snapshot:

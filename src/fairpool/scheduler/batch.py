@@ -38,14 +38,16 @@ class Batch:
     """Nothing else waits in this queue."""
 
 
-def serve_batches(placer: Placer, walk: Walk, classes: Mapping[int, Hashable]) -> None:
-    """Serve what is at the heads of all queues, as long as it asks for the same everywhere."""
+def serve_batches(placer: Placer, walk: Walk, classes: Mapping[int, Hashable]) -> bool:
+    """Serve what is at the heads of all queues, as long as it asks for the same everywhere. False: nothing was."""
     if placer.columns.gpu_placement is Placement.FRAGMENTATION:  # what a place costs changes with every pod
-        return
+        return False
+    is_served = False
     while True:
         batches = _equal_heads(placer, walk, classes)
         if batches is None or not _serve(placer, walk, batches):
-            return
+            return is_served
+        is_served = True
 
 
 def _equal_heads(placer: Placer, walk: Walk, classes: Mapping[int, Hashable]) -> list[Batch] | None:
@@ -61,16 +63,23 @@ def _equal_heads(placer: Placer, walk: Walk, classes: Mapping[int, Hashable]) ->
         batches.append(Batch(leaf, [], is_all=True))
     if kind is None or placer.index(kind[0]).best() is None:
         return None
+    shape, size = kind
+    room = sum(max(0, _copies(columns, shape, node)) for *_, node in placer.index(shape).entries()) // size
+    if not room:
+        return None
     for batch in batches:
         alike: set[Hashable] = set()
         for group in walk.in_order(batch.leaf):
+            if len(batch.groups) > room:  # more turns than that are not taken
+                batch.is_all = False
+                break
             if classes[group] not in alike:
                 if _kind(placer, group) != kind:
                     batch.is_all = False
                     break
                 alike.add(classes[group])
             batch.groups.append(group)
-    return batches if sum(len(batch.groups) for batch in batches) >= GROUPS_MIN else None
+    return batches if sum(len(batch.groups) for batch in batches) >= min(GROUPS_MIN, room) else None
 
 
 def _kind(placer: Placer, group: int) -> tuple[int, int] | None:

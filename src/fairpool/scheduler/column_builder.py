@@ -112,10 +112,12 @@ class _Builder:
     def _number_sets(self, fresh: Sequence[Sequence[PodSet]]) -> None:
         columns, before, groups = self.columns, self.before, self.groups
         self.sets = sets = groups.below(before.first_set, map(len, fresh))
-        counts = groups.splice(list(map(len, before.sets_of)), map(len, fresh))
         if groups.is_same:
             columns.first_set, columns.sets_of = before.first_set, before.sets_of
+        elif sets.count == groups.count:
+            columns.first_set, columns.sets_of = list(range(sets.count + 1)), _singles(before.singles, sets.count)
         else:
+            counts = groups.splice(list(map(len, before.sets_of)), map(len, fresh))
             columns.first_set = [0, *accumulate(counts)]
             columns.sets_of = list(map(range, columns.first_set, columns.first_set[1:]))
         mine, theirs = columns.sets, before.sets
@@ -174,11 +176,19 @@ class _Builder:
     def _fill_sets(self) -> None:
         """The pods of each set, in the order in which they are placed."""
         columns, before, pods = self.columns, self.before, self.pods
-        moved = pods.moved
-        kept: list[Sequence[int]] = before.sets.pods
-        if moved is not None:
-            kept = [(moved[each[0]],) if len(each) == 1 else tuple([moved[pod] for pod in each]) for each in kept]
-        columns.sets.pods = members = list(self.sets.splice(kept, [()] * len(self.sets.fresh)))
+        sets, moved = self.sets, pods.moved
+        columns.singles = _singles(before.singles, max(pods.count, sets.count))
+        only = list(sets.splice(pods.renumber(before.sets.only_pod), [NOWHERE] * len(sets.fresh)))
+        if moved is None:
+            members = list(sets.splice(before.sets.pods, [()] * len(sets.fresh)))
+        else:
+            one_of: list[Sequence[int]] = [*columns.singles, ()]
+            members = [one_of[pod] for pod in only]
+            kept = sets.splice(before.sets.pods, [()] * len(sets.fresh))
+            for number, pod in enumerate(only):
+                if pod == NOWHERE:
+                    members[number] = tuple([moved[each] for each in kept[number]])
+        columns.sets.pods, columns.sets.only_pod = members, only
         fresh = set(pods.fresh)
         coming: dict[int, list[int]] = {number: [] for number in self.sets.fresh}
         for pod in pods.fresh:
@@ -193,7 +203,8 @@ class _Builder:
                 here += [pod for pod in members[number] if 0 <= pod < pods.count and pod not in fresh]
             if len(here) > 1:
                 here.sort(key=order)
-            members[number] = tuple(here)
+            only[number] = here[0] if len(here) == 1 else NOWHERE
+            members[number] = columns.singles[here[0]] if len(here) == 1 else tuple(here)
         self.changed_sets: Collection[int] = coming
         self.changed_groups = {*self.groups.fresh, *(columns.sets.group[number] for number in coming)}
 
@@ -347,6 +358,15 @@ class _Builder:
         for leaf, coming in _started(columns, fresh).items():
             starts[leaf] = sorted([*starts.get(leaf, ()), *coming])
         columns.started = {leaf: moments for leaf, moments in starts.items() if moments}
+
+
+def _singles(known: list[range], count: int) -> list[range]:
+    """For each number the range of it alone, made once and taken over."""
+    return (
+        known[:count]
+        if len(known) >= count
+        else [*known, *(range(each, each + 1) for each in range(len(known), count))]
+    )
 
 
 def _running(columns: Columns, groups: Iterable[int]) -> Iterator[tuple[int, int]]:

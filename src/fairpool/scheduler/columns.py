@@ -204,6 +204,8 @@ class SetColumns:
     group: list[int] = field(default_factory=list)
     pods: list[Sequence[int]] = field(default_factory=list)
     """In the order in which they are placed."""
+    only_pod: list[int] = field(default_factory=list)
+    """The pod of a set that has one only, else NOWHERE."""
     active: list[int] = field(default_factory=list)
     """Hold a place or are promised one."""
     leaving: list[int] = field(default_factory=list)
@@ -247,6 +249,8 @@ class Columns:
     rules: list[KindRule] = field(default_factory=list)
     first_set: list[int] = field(default_factory=lambda: [0])
     """The first pod set of each group, and after the last group the number of all sets."""
+    singles: list[range] = field(default_factory=list)
+    """By number, the range of that number alone; most groups have one set, and most sets one pod."""
     sets_of: list[range] = field(default_factory=list)
     """The pod sets of each group, in the order of their names."""
     sets: SetColumns = field(default_factory=SetColumns)

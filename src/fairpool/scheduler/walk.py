@@ -6,7 +6,7 @@ best group. Heads and precedences are kept until something they were computed fr
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from fairpool.scheduler.chunk import chunk_need, next_chunk
@@ -14,9 +14,8 @@ from fairpool.scheduler.columns import NOWHERE
 from fairpool.scheduler.group_index import Cursor, GroupIndex
 from fairpool.scheduler.order import GroupKey, Precedence, compare_precedence, group_key, queue_precedence
 from fairpool.scheduler.queues import NONE, QueueTable, Vector
+from fairpool.scheduler.sibling_ranking import ABSENT, SIBLINGS_MIN, SiblingRanking, ties
 from fairpool.scheduler.trial import Trial
-
-ABSENT = -1
 
 
 class Walk:
@@ -37,6 +36,8 @@ class Walk:
         self._precedence_of: list[tuple[int, dict[Vector, Precedence]]] = [(ABSENT, {})] * count
         """Version of a queue, and its precedence by what its head asks for."""
         self._needs: dict[Hashable, Vector] = {}
+        self._rankings: dict[int, SiblingRanking | None] = {}
+        """By parent, where there are many siblings; None: they cannot be ranked."""
         self._read = len(trial.touched)
         self._fill(groups)
 
@@ -67,7 +68,7 @@ class Walk:
     def pop(self) -> int | None:
         """Take the group whose turn it is off the list."""
         self._follow_moves()
-        queue = self._best(self.below(ABSENT))
+        queue = self._best(ABSENT)
         if queue == ABSENT:
             return None
         group = self._head_of[queue]
@@ -109,6 +110,15 @@ class Walk:
     def _forget_heads(self, queue: int) -> None:
         for level in self.queues.path[queue]:
             self._head_version[level] = ABSENT
+        if self._rankings:
+            self._note_change(queue)
+
+    def _note_change(self, queue: int) -> None:
+        """The siblings on the path of a leaf queue are ranked again when they are next compared."""
+        for level in self.queues.path[queue]:
+            ranking = self._rankings.get(self.queues.parent[level])
+            if ranking is not None:
+                ranking.changed.add(level)
 
     def _follow_moves(self) -> None:
         touched = self.trial.touched
@@ -117,14 +127,23 @@ class Walk:
         for group in dict.fromkeys(touched[self._read :]):
             if group in self.keys:
                 self.push(group)
+            elif self._rankings and self.columns.queue_of[group] != NOWHERE:
+                self._note_change(self.columns.queue_of[group])
         self._read = len(touched)
 
     def below(self, queue: int) -> list[int]:
         """The queues that take turns below a queue, or at the top (ABSENT)."""
         return self.queues.roots if queue == ABSENT else self.queues.children[queue]
 
-    def _best(self, siblings: list[int]) -> int:
-        """The best queue among siblings that have a group; ABSENT if none has."""
+    def _best(self, parent: int) -> int:
+        """The best queue below another that has a group; ABSENT if none has."""
+        siblings = self.below(parent)
+        if len(siblings) >= SIBLINGS_MIN:
+            if parent not in self._rankings:
+                self._rankings[parent] = self._ranking(siblings)
+            ranking = self._rankings[parent]
+            if ranking is not None:
+                return ranking.best(lambda queue: self._head(queue) != ABSENT)
         best = ABSENT
         for queue in siblings:
             if self._head(queue) == ABSENT:
@@ -133,12 +152,18 @@ class Walk:
                 best = queue
         return best
 
+    def _ranking(self, siblings: Sequence[int]) -> SiblingRanking | None:
+        place = ties(self.queues, self.columns.policy, siblings)
+        if place is None:
+            return None
+        return SiblingRanking(siblings, place, self._precedence if self.columns.policy.fair_order else lambda _: None)
+
     def _head(self, queue: int) -> int:
         """The group at the head of a queue."""
         if self._head_version[queue] == self.queues.version[queue]:
             return self._head_of[queue]
         if self.queues.children[queue]:
-            best = self._best(self.below(queue))
+            best = self._best(queue)
             head = ABSENT if best == ABSENT else self._head_of[best]
         else:
             head = self.first(queue)
@@ -204,7 +229,7 @@ class SimulatedWalk(Walk):
         """The next actor."""
         while self.keys:
             self._follow_moves()
-            group = self._head_of[self._best(self.below(ABSENT))]
+            group = self._head_of[self._best(ABSENT)]
             leaf = self.columns.queue_of[group]
             if group in self.keys:
                 del self.keys[group]

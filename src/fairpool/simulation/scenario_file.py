@@ -24,7 +24,7 @@ from fairpool.model.organization import (
     with_derived_quotas,
 )
 from fairpool.model.problem import Problem
-from fairpool.model.quantity import UNLIMITED
+from fairpool.model.quantity import GIB, UNLIMITED
 from fairpool.model.spelling import did_you_mean
 from fairpool.simulation.job_table import Delays
 from fairpool.simulation.scenario import Scenario
@@ -32,7 +32,6 @@ from fairpool.simulation.step_tables import KnownNames, Reader
 from fairpool.simulation.toml_table import Findings, Table, twice
 
 POOL_LABEL = "fairpool/pool"
-GIB = 2**30
 NODES_MAX = 10_000
 
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairpool.api.client import Client
 from fairpool.api.limits import PROJECT_NAME_MAX
 from fairpool.api.record import document
-from fairpool.cli.adm.names import check_name
-from fairpool.cli.failure import Failure, failure, meant
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.adm.names import check_name, named
+from fairpool.cli.failure import Failure, failure
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import Column, printable
@@ -30,7 +29,7 @@ TOKEN_FILE = flag(
 )
 
 
-@click.command("list", cls=Command, short_help="List clusters.", example="runai-adm cluster list", with_project=False)
+@command("list", "runai-adm cluster list", with_project=False)
 @output_flag
 @click.pass_obj
 def list_clusters(options: GlobalOptions, output: str | None) -> None:
@@ -50,26 +49,18 @@ def cluster_columns() -> list[Column[ClusterAnswer]]:
     ]
 
 
-@click.command(
-    "get", cls=Command, short_help="Show a cluster.", example="runai-adm cluster get east", with_project=False
-)
+@command("get", "runai-adm cluster get east", with_project=False)
 @click.argument("name")
 @output_flag
 @click.pass_obj
 def get_cluster(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a cluster."""
     with Session(options).connected() as client:
-        found = _cluster(client, name)
+        found = named("cluster", name, client.clusters())
     show_one(output, found, [(column.heading, column.cell(found)) for column in cluster_columns()])
 
 
-@click.command(
-    "create",
-    cls=Command,
-    short_help="Add a cluster, and get its token.",
-    example="runai-adm cluster create east --token-file east.token",
-    with_project=False,
-)
+@command("create", "runai-adm cluster create east --token-file east.token", with_project=False)
 @click.argument("name")
 @TOKEN_FILE
 @click.pass_obj
@@ -83,46 +74,27 @@ def create_cluster(options: GlobalOptions, name: str, token_file: Path | None) -
     _say_token(made.token, token_file)
 
 
-@click.command(
-    "token",
-    cls=Command,
-    short_help="Make a new token for a cluster.",
-    example="runai-adm cluster token east --token-file east.token",
-    with_project=False,
-)
+@command("token", "runai-adm cluster token east --token-file east.token", with_project=False)
 @click.argument("name")
 @TOKEN_FILE
 @click.pass_obj
 def token_cluster(options: GlobalOptions, name: str, token_file: Path | None) -> None:
     """Make a new token for a cluster. Earlier tokens stop working at once."""
     with _Written(token_file) as written, Session(options).connected() as client:
-        made = client.new_cluster_token(_cluster(client, name).uuid)
+        made = client.new_cluster_token(named("cluster", name, client.clusters()).uuid)
         written.keep(made.token)
     click.echo(f"Earlier tokens of cluster {printable(name)} no longer work.", err=True)
     _say_token(made.token, token_file)
 
 
-@click.command(
-    "delete",
-    cls=Command,
-    short_help="Remove a cluster that has no projects.",
-    example="runai-adm cluster delete east",
-    with_project=False,
-)
+@command("delete", "runai-adm cluster delete east", with_project=False)
 @click.argument("name")
 @click.pass_obj
 def delete_cluster(options: GlobalOptions, name: str) -> None:
     """Remove a cluster that has no projects. Its token stops working at once."""
     with Session(options).connected() as client:
-        client.delete_cluster(_cluster(client, name).uuid)
+        client.delete_cluster(named("cluster", name, client.clusters()).uuid)
     click.echo(f"Cluster {printable(name)} deleted successfully.")
-
-
-def _cluster(client: Client, name: str) -> ClusterAnswer:
-    found = {each.name: each for each in client.clusters()}
-    if name not in found:
-        raise failure("cluster.unknown", f"there is no cluster {name}", hint=meant(name, found))
-    return found[name]
 
 
 def _say_token(token: str, file: Path | None) -> None:

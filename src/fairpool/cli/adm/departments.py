@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairpool.api.client import Client
 from fairpool.api.limits import PROJECT_NAME_MAX
 from fairpool.api.record import document
-from fairpool.cli.adm.names import check_name
+from fairpool.cli.adm.names import check_name, named
 from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
-from fairpool.cli.failure import failure, meant
+from fairpool.cli.failure import failure
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.projects import pool_line, pool_text, quota_text
@@ -49,7 +48,7 @@ def list_departments(options: GlobalOptions, output: str | None) -> None:
 def get_department(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a department."""
     with Session(options).connected() as client:
-        found = _department(client, name)
+        found = named("department", name, client.departments())
     pairs = [
         ("NAME", found.name),
         ("DESCRIPTION", found.description),
@@ -102,7 +101,7 @@ def update_department(
     if not is_given(asked) and description is None:
         raise failure("command.no_change", "nothing to change", "see `runai-adm department update --help`")
     with Session(options).connected() as client:
-        before = _department(client, name)
+        before = named("department", name, client.departments())
         said = {
             "name": name,
             "description": before.description if description is None else description,
@@ -119,7 +118,7 @@ def update_department(
 def delete_department(options: GlobalOptions, name: str) -> None:
     """Delete a department. It must have no projects."""
     with Session(options).connected() as client:
-        _department(client, name)
+        named("department", name, client.departments())
         client.delete_department(name)
     click.echo(f"Department {printable(name)} deleted successfully.")
 
@@ -128,10 +127,3 @@ def department_quota_text(found: Department) -> str:
     """The GPU quota of a department; where it is not set, the sum of its projects' quotas."""
     owed = quota_text(found.total_resources.gpu_quota)
     return owed if found.quota_is_set else f"not set (follows its projects: {owed})"
-
-
-def _department(client: Client, name: str) -> Department:
-    found = {each.name: each for each in client.departments()}
-    if name not in found:
-        raise failure("department.unknown", f"there is no department {name}", hint=meant(name, found))
-    return found[name]

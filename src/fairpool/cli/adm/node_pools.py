@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairpool.api.client import Client
 from fairpool.api.limits import LABEL_NAME_MAX
 from fairpool.api.record import document
-from fairpool.cli.adm.names import check_name
-from fairpool.cli.failure import failure, meant
+from fairpool.cli.adm.names import check_name, named
+from fairpool.cli.failure import failure
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.session import Session
@@ -51,7 +50,7 @@ def pool_columns() -> list[Column[NodePoolAnswer]]:
 def get_pool(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a node pool."""
     with Session(options).connected() as client:
-        found = _pool(client, name)
+        found = named("node pool", name, client.node_pools())
     show_one(output, found, [(column.heading, column.cell(found)) for column in pool_columns()])
 
 
@@ -95,7 +94,7 @@ def update_pool(
     if label is not None:
         said["labelKey"], said["labelValue"] = _label(label)
     with Session(options).connected() as client:
-        before = _pool(client, name)
+        before = named("node pool", name, client.node_pools())
         if gpu_placement or cpu_placement:
             known = before.placement_strategy
             said["placementStrategy"] = {"gpu": gpu_placement or known.gpu, "cpu": cpu_placement or known.cpu}
@@ -111,16 +110,9 @@ def update_pool(
 def delete_pool(options: GlobalOptions, name: str) -> None:
     """Delete a node pool in which no project or department has a quota. Its nodes move to the default pool."""
     with Session(options).connected() as client:
-        _pool(client, name)
+        named("node pool", name, client.node_pools())
         client.delete_node_pool(name)
     click.echo(f"Node pool {printable(name)} deleted successfully.")
-
-
-def _pool(client: Client, name: str) -> NodePoolAnswer:
-    found = {each.name: each for each in client.node_pools()}
-    if name not in found:
-        raise failure("pool.unknown", f"there is no node pool {name}", hint=meant(name, found))
-    return found[name]
 
 
 def _label(text: str) -> tuple[str, str]:

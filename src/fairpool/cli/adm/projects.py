@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairpool.api.client import Client, Refused
+from fairpool.api.client import Refused
 from fairpool.api.limits import PROJECT_NAME_MAX
 from fairpool.api.record import document
-from fairpool.cli.adm.names import check_name
+from fairpool.cli.adm.names import check_name, named
 from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
-from fairpool.cli.failure import Failure, failure, meant
+from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.cluster_choice import cluster_flag
 from fairpool.cli.runai.flags import GlobalOptions, command, flag, project_names
@@ -112,7 +112,7 @@ def list_projects(options: GlobalOptions, cluster: str | None, output: str | Non
 def get_project(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a project."""
     with Session(options).connected() as client:
-        found = _project(client, name)
+        found = named("project", name, client.projects())
     show_one(output, found, project_facts(found))
 
 
@@ -152,7 +152,7 @@ def update_project(options: GlobalOptions, /, name: str, node_pool: str, **asked
     If the project is changed by another request at the same time, the update is refused.
     """
     with Session(options).connected() as client:
-        before = _project(client, name)
+        before = named("project", name, client.projects())
         said = _said(asked, before)
         if is_given(asked):
             said["resources"] = changed(before.resources, node_pool, asked)
@@ -174,7 +174,7 @@ def delete_project(options: GlobalOptions, name: str, delete_jobs: bool, move_jo
     if delete_jobs and move_jobs_to:
         raise failure("flag.both", "--delete-jobs and --move-jobs-to cannot be used together", "leave one out")
     with Session(options).connected() as client:
-        _project(client, name)
+        named("project", name, client.projects())
         choice = "delete" if delete_jobs else "move" if move_jobs_to else None
         try:
             client.delete_project(name, workloads=choice, move_to=move_jobs_to)
@@ -189,13 +189,6 @@ def _undecided(error: Exception) -> Exception:
         return error
     fix = "add --delete-jobs or --move-jobs-to PROJECT"
     return Failure([Problem(each.code, each.what, fix) for each in error.problems])
-
-
-def _project(client: Client, name: str) -> Project:
-    found = {each.name: each for each in client.projects()}
-    if name not in found:
-        raise failure("project.unknown", f"there is no project {name}", hint=meant(name, found))
-    return found[name]
 
 
 def _said(asked: dict[str, Any], before: Project | None) -> dict[str, Any]:

@@ -10,13 +10,13 @@ import click
 from fairpool.api.record import document
 from fairpool.cli.failure import failure
 from fairpool.cli.runai.flags import flag
+from fairpool.model.organization import OverQuotaChoice
 
 if TYPE_CHECKING:
     from fairpool.api.organization import PoolTerms
 
 UNSET = "unset"
 QUOTA = "Quota in one node pool"
-CHOICES = ("off", "lowest", "low", "medium", "high")
 NAMES = ("gpu_quota", "gpu_limit", "over_quota", "cpu_quota", "cpu_limit", "memory_quota", "memory_limit")
 
 
@@ -42,7 +42,7 @@ def quota_flags(command: Callable[..., Any]) -> Callable[..., Any]:
             flag("--gpu-limit", metavar="GPUS", section=QUOTA, help="Maximum number of GPUs, or unlimited."),
             flag(
                 "--over-quota",
-                type=click.Choice(CHOICES),
+                type=click.Choice([each.value for each in OverQuotaChoice]),
                 section=QUOTA,
                 help="Share of idle GPUs; by default in proportion to the quota.",
             ),

@@ -25,7 +25,7 @@ from fairpool.cli.runai.session import Session, job
 from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
-    from fairpool.api.shell import Shell
+    from fairpool.api.shell_client import Shell
 
 CHUNK = 32_768
 ERRORS_KEPT = 2000

@@ -121,6 +121,7 @@ MEMBERS = {
     "bash": lazy("Open a shell in a job.", "fairpool.cli.runai.shells:bash"),
     "exec": lazy("Run a command in a job.", "fairpool.cli.runai.shells:exec_command"),
     "attach": lazy("Attach to a job's main process.", "fairpool.cli.runai.shells:attach"),
+    "port-forward": lazy("Forward local ports to a job.", "fairpool.cli.runai.port_forward:port_forward"),
     "suspend": lazy("Stop jobs so that they can be resumed.", "fairpool.cli.runai.operations:suspend"),
     "resume": lazy("Queue suspended jobs again.", "fairpool.cli.runai.operations:resume"),
     "delete": lazy("Stop and delete jobs.", "fairpool.cli.runai.operations:delete"),
@@ -137,7 +138,7 @@ MEMBERS = {
     "get": lazy("Old name of describe job.", "fairpool.cli.runai.details:get", hidden=True),
     "project": LazyCommand("Old name of config project.", _project, hidden=True),
     "cluster": LazyCommand("Old name of config cluster.", _cluster, hidden=True),
-    **{name: _unsupported(name) for name in ("port-forward", "submit-mpi", "template", "update")},
+    **{name: _unsupported(name) for name in ("submit-mpi", "template", "update")},
 }
 
 main = RunaiProgram(

@@ -18,12 +18,12 @@ from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import Column, Screen, printable
 from fairpool.model.node import DRAIN
+from fairpool.model.quantity import GIB
 
 if TYPE_CHECKING:
     from fairpool.api.nodes import ClusterAnswer, NodeAnswer, NodeDetail, NodePod
 
 ROLE = "node-role.kubernetes.io/"
-GIB = 1024**3
 
 
 @command("nodes", "runai list nodes", with_project=False)
@@ -56,8 +56,8 @@ def columns(choice: ClusterChoice = ONE_CLUSTER) -> list[Column[NodeAnswer]]:
             "CPU ALLOCATABLE", lambda each: "-" if each.cpu_milli is None else f"{each.cpu_milli / 1000:g}", spare=5
         ),
         Column("CPU ALLOCATED", lambda each: f"{each.cpu_allocated_milli / 1000:g}", spare=8),
-        Column("MEMORY ALLOCATABLE", _memory, spare=6),
-        Column("MEMORY ALLOCATED", lambda each: _gib(each.memory_allocated_bytes), spare=7),
+        Column("MEMORY ALLOCATABLE", memory, spare=6),
+        Column("MEMORY ALLOCATED", lambda each: gib(each.memory_allocated_bytes), spare=7),
         Column("GPU TYPE", gpu_type, spare=1),
         Column("GPU ALLOCATABLE", lambda each: str(usable(each))),
         Column("GPU FREE", lambda each: f"{max(0.0, usable(each) - each.gpu_info.allocated):.2f}"),
@@ -96,11 +96,11 @@ def taints(each: NodeAnswer) -> str:
     return ", ".join(f"{taint.key}={taint.value}:{taint.effect}" for taint in each.taints)
 
 
-def _memory(each: NodeAnswer) -> str:
-    return "-" if each.memory_bytes is None else _gib(each.memory_bytes)
+def memory(each: NodeAnswer) -> str:
+    return "-" if each.memory_bytes is None else gib(each.memory_bytes)
 
 
-def _gib(size: int) -> str:
+def gib(size: int) -> str:
     return f"{size / GIB:.1f}GiB"
 
 

@@ -23,7 +23,8 @@ from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
-    from fairpool.api.shell import Frame, Shell
+    from fairpool.api.shell import Frame
+    from fairpool.api.shell_client import Shell
     from fairpool.api.workloads import PodItem
 
 ATTACH_WAIT_S = 30.0

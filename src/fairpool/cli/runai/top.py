@@ -17,7 +17,7 @@ from fairpool.cli.runai.cluster_choice import ONE_CLUSTER, ClusterChoice, choose
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.jobs import node, running_seconds, type_word
 from fairpool.cli.runai.listing import natural, screen_here
-from fairpool.cli.runai.nodes import check_known, status, usable
+from fairpool.cli.runai.nodes import check_known, gib, memory, status, usable
 from fairpool.cli.runai.projects import quota_text
 from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.runai.suggestions import node_names
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from fairpool.api.organization import Project
     from fairpool.api.workloads import WorkloadItem
 
-GIB = 1024**3
 BAR = 20
 
 
@@ -159,7 +158,7 @@ def job_columns() -> list[Column[WorkloadItem]]:
 
 
 def _memory(each: WorkloadItem) -> str:
-    return f"{each.workload_requested_resources.memory_bytes / GIB:.1f}GiB"
+    return gib(each.workload_requested_resources.memory_bytes)
 
 
 @command("job", "runai top job -A")
@@ -214,13 +213,9 @@ def node_columns(choice: ClusterChoice) -> list[Column[NodeAnswer]]:
         Column("GPU UTILIZATION", lambda _: "-", spare=4),
         Column("CPU CAPACITY", lambda each: "-" if each.cpu_milli is None else f"{each.cpu_milli / 1000:g}", spare=2),
         Column("CPU UTILIZATION", lambda _: "-", spare=5),
-        Column("MEMORY CAPACITY", _node_memory, spare=3),
+        Column("MEMORY CAPACITY", memory, spare=3),
         Column("MEMORY USAGE", lambda _: "-", spare=6),
     ]
-
-
-def _node_memory(each: NodeAnswer) -> str:
-    return "-" if each.memory_bytes is None else f"{each.memory_bytes / GIB:.1f}GiB"
 
 
 def _refuse_details(details: bool) -> None:

@@ -12,7 +12,6 @@ INSTEAD = {
     "mpi": f"there is no MPI launcher; {PEERS}",
     "tf": f"TF_CONFIG is not set; {PEERS}",
     "xgboost": f"there is no XGBoost tracker; {PEERS}",
-    "port-forward": "submit with --service-type=ingress --port PORT and open the address in `runai list -o wide`",
     "submit-mpi": f"there is no MPI launcher; {PEERS}",
     "template": "use flags, or a job file with `runai submit -f`",
     "templates": "use flags, or a job file with `runai submit -f`",

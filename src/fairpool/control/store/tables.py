@@ -156,6 +156,7 @@ clusters = Table(
     Column("unsure", Boolean, nullable=False),
     Column("heard_at", BigInteger),
     Column("nodes_version", BigInteger, nullable=False, server_default="0"),
+    Column("installation", String(64)),  # the data directory that joined; none yet, or its token was replaced
 )
 
 nodes = Table(

@@ -37,8 +37,14 @@ _ONE = Compiled(select(workloads).where(workloads.c.id == bindparam("id")))
 _SOME = CompiledIn(lambda ids: select(workloads).where(workloads.c.id.in_(ids)))
 _KEY = (workloads.c.id, workloads.c.revision, workloads.c.report_revision)
 _KEYS = CompiledIn(lambda ids: select(*_KEY, workloads.c.project).where(workloads.c.id.in_(ids)))
+_CLUSTERS = CompiledIn(lambda ids: select(workloads.c.id, workloads.c.cluster).where(workloads.c.id.in_(ids)))
 _DECLARED = Compiled(
     select(workloads)
+    .where(workloads.c.cluster == bindparam("of"), workloads.c.deleted_at.is_(None))
+    .order_by(workloads.c.created_at, workloads.c.id)
+)
+_DECLARED_IDS = Compiled(
+    select(workloads.c.id)
     .where(workloads.c.cluster == bindparam("of"), workloads.c.deleted_at.is_(None))
     .order_by(workloads.c.created_at, workloads.c.id)
 )
@@ -159,6 +165,16 @@ def keys_of(connection: Connection, ids: Sequence[str]) -> dict[str, tuple[Key, 
 def declared(connection: Connection, cluster: str) -> list[Any]:
     """Everything a cluster should know, oldest first."""
     return _DECLARED.rows(connection, {"of": cluster})
+
+
+def declared_ids(connection: Connection, cluster: str) -> list[str]:
+    """The ids of the same."""
+    return _DECLARED_IDS.column(connection, {"of": cluster})
+
+
+def of_other_clusters(connection: Connection, ids: Sequence[str], cluster: str) -> set[str]:
+    """Those of these that another cluster runs or ran."""
+    return {row.id for row in _CLUSTERS.rows(connection, ids) if row.cluster != cluster}
 
 
 def count_in_cluster(connection: Connection, cluster: str) -> int:

@@ -14,7 +14,6 @@ from fairpool.model.quantity import WHOLE_GPU_MILLI, parse_gpus
 from fairpool.model.spec import PodTemplate, Program, WorkloadSpec
 from fairpool.model.workload import NO_GPU, GpuRequest, PodShape, WorkloadKind, gpu_portion, whole_gpus
 
-GIB = 1024**3
 POD_GPUS_MAX = 8
 """A job of a table with more GPUs than this is spread over several pods."""
 

@@ -1,4 +1,8 @@
-"""From any earlier shape of the tables to today's, one step after the other."""
+"""From any earlier shape of the tables to today's, one step after the other.
+
+Alembic takes 10 MiB and as long to import as everything else of the store: a database that is up to date, as at nearly
+every start, is recognized without it.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,25 @@ import sqlite3
 from contextlib import closing
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection, create_engine, inspect, text
 from sqlalchemy.pool import StaticPool
 
 from fairpool.control.store.sqlite import driver_of
 
+if TYPE_CHECKING:
+    from alembic.config import Config
 
-def upgrade(connection: Connection, version: str = "head") -> None:
+HEAD = "head"
+
+
+def upgrade(connection: Connection, version: str = HEAD) -> None:
     """Bring the tables of a database up to date, or to an earlier version."""
+    if version == HEAD and _version_in(connection) == known_versions()[-1]:
+        return
+    from alembic import command
+
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, version)
@@ -41,18 +52,32 @@ def _template() -> bytes:
 
 def downgrade(connection: Connection, version: str) -> None:
     """Back to an earlier shape: for tests, and to go back to an older release."""
+    from alembic import command
+
     config = _config()
     config.attributes["connection"] = connection
     command.downgrade(config, version)
 
 
 def known_versions() -> list[str]:
-    """The versions of the tables that this program can bring up to date, the oldest first."""
-    scripts = ScriptDirectory.from_config(_config()).walk_revisions()
-    return [script.revision for script in scripts][::-1]
+    """The versions of the tables that this program can bring up to date, the oldest first: the names of the steps."""
+    steps = (Path(__file__).parent / "versions").glob("[0-9]*_*.py")
+    return sorted(step.name.partition("_")[0] for step in steps)
+
+
+def _version_in(connection: Connection) -> str | None:
+    try:
+        if not inspect(connection).has_table("alembic_version"):
+            return None
+        found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        return found
+    finally:
+        connection.rollback()  # Alembic commits only a transaction that it has begun itself
 
 
 def _config() -> Config:
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent))
     return config

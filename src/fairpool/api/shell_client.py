@@ -1,0 +1,50 @@
+"""The client's side of a shell in a pod. Apart from the messages, because servers do without an HTTP client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import httpx2
+from httpx2.websockets import WebSocketDisconnect, WebSocketSession
+
+from fairpool.api.shell import Channel, Frame, command, decode, size
+
+LOOK_UP_S = 0.2
+MESSAGE_MAX = 1 << 18
+"""Bytes of one message that the client takes; the server sends at most half of that."""
+
+
+class Shell:
+    """A process in a pod, from the client's side."""
+
+    def __init__(self, socket: WebSocketSession) -> None:
+        self._socket = socket
+
+    def send(self, data: bytes) -> None:
+        """Input for the process."""
+        self._socket.send_bytes(Frame(Channel.INPUT, data).encode())
+
+    def send_command(self, words: Sequence[str]) -> None:
+        """What to run, before anything else."""
+        self._socket.send_bytes(command(words).encode())
+
+    def send_end(self) -> None:
+        """No more input comes."""
+        self._socket.send_bytes(Frame(Channel.CLOSE, bytes([Channel.INPUT])).encode())
+
+    def resize(self, columns: int, rows: int) -> None:
+        self._socket.send_bytes(size(columns, rows).encode())
+
+    def receive(self, timeout_s: float | None = None) -> Frame | None:
+        """The next message; None when the connection is over. Raises `TimeoutError`."""
+        while True:
+            try:
+                frame = decode(self._socket.receive_bytes(timeout=LOOK_UP_S if timeout_s is None else timeout_s))
+            except TimeoutError:
+                if timeout_s is not None:
+                    raise
+                # Ctrl-C may reach another thread, and would not interrupt a wait without end in this one.
+                continue
+            except (WebSocketDisconnect, httpx2.TransportError):
+                return None
+            return frame if isinstance(frame, Frame) else None
