@@ -3,8 +3,10 @@
     python -m bench.api [--case NAME ...] [--size WORKLOADS] [--seconds S] [--json FILE]
 
 A server of its own process, on a file with every commit on disk, with workloads in 100 projects on 500 nodes; the
-load comes from this process over 64 connections. When all is measured the server is killed, and what it had
-acknowledged must be in the file.
+load comes from this process over 64 connections: first each asks again as soon as it is answered, which shows the
+highest rate; then requests arrive at half that rate, at random moments and whether earlier ones are answered or not,
+which shows what a user waits. `deleting` deletes all workloads in batches while others read. When all is measured the
+server is killed, and what it had acknowledged must be in the file.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench._api_server import EMPTY
@@ -39,6 +41,9 @@ from fairpool.model.status import WorkloadPhase
 CONNECTIONS = 64
 STREAMS = 200
 CHURN_NODES = 1000
+PAGE = 50
+BATCH = 500
+READS_A_SECOND = 50.0
 CHURN_ALONE_S = 10.0
 REPORTED_AT_ONCE = 1000
 COLUMNS = (
@@ -46,6 +51,8 @@ COLUMNS = (
     Column("of empty", 10, "percent_of_empty"),
     Column("p50", 9, "median_s", is_time=True),
     Column("p99", 9, "p99_s", is_time=True),
+    Column("p99 half", 10, "half_rate_p99_s", is_time=True),
+    Column("max half", 10, "half_rate_max_s", is_time=True),
     Column("CPU each", 10, "cpu_s_each", is_time=True),
     Column("of empty", 10, "cpu_ratio_to_empty"),
     Column("load", 6, "load_average"),
@@ -122,8 +129,8 @@ class Store:
 
     def pages(self) -> Iterator[Ask]:
         while True:
-            offset = 100 * self._dice.randrange(max(1, self.size.workloads // 1000))
-            query = f"filterBy=phase==Running&sortBy=name&sortOrder=asc&limit=100&offset={offset}"
+            offset = PAGE * self._dice.randrange(max(1, self.size.workloads // (10 * PAGE)))
+            query = f"filterBy=phase==Running&sortBy=name&sortOrder=asc&limit={PAGE}&offset={offset}"
             yield Ask("page", self.address.request("GET", f"/api/v1/workloads?{query}"))
 
     def counts(self) -> Iterator[Ask]:
@@ -145,6 +152,12 @@ class Store:
         while True:
             chance = dice.random()
             yield next(gets if chance < 0.9 else pages if chance < 0.99 else submits)
+
+    def deletes(self) -> Iterator[Ask]:
+        """All workloads that were there from the start, in batches as large as the API takes them."""
+        for first in range(0, len(self.ids), BATCH):
+            body = json.dumps({"ids": self.ids[first : first + BATCH], "action": "delete"}).encode()
+            yield Ask("delete", self.address.request("POST", "/api/v1/workloads/batch", body))
 
     # --- outcome ---
 
@@ -206,6 +219,44 @@ def plain(store: Store, case: str, asks: Iterator[Ask], seconds: float, streams:
     return line
 
 
+def arriving(asks: Iterator[Ask], rate: float, seconds: float) -> list[Ask]:
+    """Requests at random moments, so many a second on average: users do not wait for each other."""
+    dice, at, found = random.Random(3), 0.0, []
+    while (at := at + dice.expovariate(rate)) < seconds:
+        found.append(replace(next(asks), at=at))
+    return found
+
+
+def at_half_rate(store: Store, line: Line, asks: Iterator[Ask], seconds: float) -> None:
+    """Add what a request waits while the server is half busy."""
+    due = arriving(asks, line.metrics["requests_per_s"] / 2, seconds)
+    if not due:
+        return
+    load = Load(store.address, 4 * CONNECTIONS)
+    heard = load.by_timetable(due, lambda: True, 60)
+    load.close()
+    store.acknowledged += len(heard.latencies.get("submit", ()))
+    times = heard.all_latencies()
+    line.metrics |= {"half_rate_p99_s": p99(times), "half_rate_max_s": max(times), "half_rate_samples": len(times)}
+    line.faults += [f"{len(heard.faults)} errors at half rate: {heard.faults[0]}"] if heard.faults else []
+
+
+def deleting(store: Store, seconds: float) -> Line:
+    """Reads at a steady rate while everything is deleted: the longest that one of them waits."""
+    batches = list(store.deletes())
+    reads = arriving(store.pages(), READS_A_SECOND, seconds)
+    load = Load(store.address, CONNECTIONS)
+    cpu = cpu_s(store.server.pid)
+    heard = load.by_timetable(sorted([*batches, *reads], key=lambda ask: ask.at), lambda: True, 120)
+    load.close()
+    line = Line("deleting", {"batch": BATCH, "reads_per_s": READS_A_SECOND}, store.size.workloads)
+    line.metrics = figures(heard, cpu_s(store.server.pid) - cpu)
+    reads_s = heard.latencies.get("page", [0.0])
+    line.metrics |= {"half_rate_p99_s": p99(reads_s), "half_rate_max_s": max(reads_s), "max_read_s": max(reads_s)}
+    line.faults = [f"{len(heard.faults)} errors: {heard.faults[0]}"] if heard.faults else []
+    return line
+
+
 def figures(heard: Heard, cpu: float) -> dict[str, float]:
     times = heard.all_latencies()
     by_kind = {f"{kind}_p99_s": p99(some) for kind, some in heard.latencies.items() if len(heard.latencies) > 1}
@@ -261,8 +312,9 @@ def measured(store: Store, cases: Sequence[str], seconds: float) -> Iterator[Lin
         if case in ASKS:
             plain(store, case, ASKS[case](store), min(1.0, seconds))  # warm
             line = plain(store, case, ASKS[case](store), seconds)
+            at_half_rate(store, line, ASKS[case](store), seconds)
         else:
-            line = {"watched": watched, "beside-churn": beside_churn}[case](store, seconds)
+            line = OTHERS[case](store, seconds)
         empty = empty or line.metrics
         line.metrics["percent_of_empty"] = 100 * line.metrics["requests_per_s"] / empty["requests_per_s"]
         line.metrics["cpu_ratio_to_empty"] = line.metrics["cpu_s_each"] / max(empty["cpu_s_each"], 1e-9)
@@ -270,7 +322,8 @@ def measured(store: Store, cases: Sequence[str], seconds: float) -> Iterator[Lin
         yield line
 
 
-CASES = (*ASKS, "watched", "beside-churn")
+OTHERS: dict[str, Case] = {"watched": watched, "beside-churn": beside_churn, "deleting": deleting}
+CASES = (*ASKS, *OTHERS)
 
 
 def run(cases: Sequence[str], size: Size, seconds: float, show: Callable[[Line], None]) -> list[Line]:

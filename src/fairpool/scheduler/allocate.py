@@ -83,18 +83,11 @@ def place_next(placer: Placer, group: int) -> bool:
 def waiting_groups(placer: Placer, by: Pass) -> list[int]:
     """Groups that have waiting pods and enough pods to start: all, or the first of each queue if a pass is bounded."""
     columns = placer.columns
-    sets = columns.sets
-
-    def can_start(group: int) -> bool:
-        if columns.queue_of[group] == NOWHERE:
-            return False
-        numbers = columns.sets_of[group]
-        if len(numbers) == 1:
-            waiting = sets.waiting[numbers[0]]
-            return waiting > 0 and sets.active[numbers[0]] + waiting >= sets.minimum[numbers[0]]
-        return any(sets.waiting[each] for each in numbers) and is_ready(columns, group)
-
-    groups = list(filter(can_start, placer.trial.unplaced_groups()))
+    mark = placer.trial.mark()
+    if placer.startable is None or placer.startable[0] != mark:
+        groups = [group for group in placer.trial.unplaced_groups() if _can_start(columns, group)]
+        placer.startable = (mark, groups)
+    groups = placer.startable[1]
     bound = columns.policy.groups_per_queue.get(by)
     if bound is None:
         return groups
@@ -102,6 +95,16 @@ def waiting_groups(placer: Placer, by: Pass) -> list[int]:
     for group in sorted(groups, key=lambda each: group_key(columns, each)):
         by_queue.setdefault(columns.queue_of[group], []).append(group)
     return sorted(group for line in by_queue.values() for group in line[:bound])
+
+
+def _can_start(columns: Columns, group: int) -> bool:
+    if columns.queue_of[group] == NOWHERE:
+        return False
+    sets, numbers = columns.sets, columns.sets_of[group]
+    if len(numbers) == 1:
+        waiting = sets.waiting[numbers[0]]
+        return waiting > 0 and sets.active[numbers[0]] + waiting >= sets.minimum[numbers[0]]
+    return any(sets.waiting[each] for each in numbers) and is_ready(columns, group)
 
 
 def keep_together(placer: Placer, group: int, chunk: Sequence[int]) -> None:

@@ -35,7 +35,12 @@ class FreeGpus:
     def _catch_up(self) -> None:
         changes = self.columns.nodes.changes
         if not self._by_node:
-            self._by_node = [self._on(node) for node in range(len(self.columns.nodes.rows))]
+            nodes = self.columns.nodes
+            columns = zip(nodes.rows, nodes.gpus_idle, nodes.gpus_releasing, nodes.shared, strict=True)
+            self._by_node = [
+                self._on(node) if shared or row.claim_devices or row.mig_instances else (1000 * (idle + releasing), 0.0)
+                for node, (row, idle, releasing, shared) in enumerate(columns)
+            ]
             self._free = sum(free for free, _ in self._by_node)
             self._promised = sum(promised for _, promised in self._by_node)
         elif self._read < len(changes):
@@ -77,9 +82,13 @@ class FreeBlocks:
     @classmethod
     def on(cls, columns: Columns, nodes: Sequence[int], one_device: bool) -> FreeBlocks:
         total, largest, where = 0, -1, NOWHERE
+        idle, releasing, shared = columns.nodes.gpus_idle, columns.nodes.gpus_releasing, columns.nodes.shared
         for node in nodes:
-            total += free_milli(columns, node)
-            block = largest_on_a_device(columns, node) if one_device else idle_milli(columns, node)
+            if not shared[node] and idle[node] + releasing[node] <= 0:
+                block = 0
+            else:
+                total += free_milli(columns, node)
+                block = largest_on_a_device(columns, node) if one_device else idle_milli(columns, node)
             if block > largest:
                 largest, where = block, node
         return cls(total, max(largest, 0), None if where == NOWHERE else columns.nodes.names[where])

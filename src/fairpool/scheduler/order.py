@@ -5,7 +5,8 @@ The comparison of queues is not transitive, so siblings are always scanned in id
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from itertools import pairwise
 
 from fairpool.scheduler.chunk import versus_minimum
 from fairpool.scheduler.columns import Columns
@@ -28,8 +29,7 @@ def compare_precedence(
         by_size = _by_allocatable(queues, left, right)
         if by_size:
             return by_size
-    older, younger = (queues.created_at[left], left), (queues.created_at[right], right)
-    return -1 if older < younger else 1
+    return -1 if _age(queues, left) < _age(queues, right) else 1
 
 
 def queue_precedence(queues: QueueTable, policy: Policy, queue: int, asked: Vector, given: Vector) -> Precedence:
@@ -64,6 +64,20 @@ def _by_allocatable(queues: QueueTable, left: int, right: int) -> int:
     if within(mine, theirs):
         return -1
     return 1 if within(theirs, mine) else 0
+
+
+def ranks_of_equals(queues: QueueTable, policy: Policy, siblings: Sequence[int]) -> dict[int, int] | None:
+    """The order of siblings of equal precedence, as numbers; None if what they may hold cannot be put in order."""
+    if not policy.fair_order:
+        return {queue: rank for rank, queue in enumerate(sorted(siblings, key=lambda each: _age(queues, each)))}
+    ranked = sorted(siblings, key=lambda each: (*queues.allocatable(each), *_age(queues, each)))
+    if not all(within(queues.allocatable(one), queues.allocatable(other)) for one, other in pairwise(ranked)):
+        return None
+    return {queue: rank for rank, queue in enumerate(ranked)}
+
+
+def _age(queues: QueueTable, queue: int) -> tuple[int, int]:
+    return queues.created_at[queue], queue
 
 
 def group_key(columns: Columns, group: int, gone: Collection[int] = ()) -> GroupKey:

@@ -36,6 +36,8 @@ class Placer:
         self.expired: set[int] = set()
         """Groups that waited too long for a promise: they may start now, but get no other promise in this plan."""
         self.indexes: dict[int, NodeIndex] = {}
+        self.startable: tuple[int, list[int]] | None = None
+        """Groups that wait and could start, and the mark at which they did; see `allocate.waiting_groups`."""
         self.classes: tuple[int, dict[int, Hashable]] | None = None
         """Classes of the groups that wait, and the mark at which they did; see `equivalence.waiting_classes`."""
         self.everywhere = CandidateNodes(range(len(self.columns.nodes.rows)))

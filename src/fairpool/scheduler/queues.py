@@ -94,6 +94,8 @@ class QueueTable:
             tuple(level for level in path if min(self.limit[level]) < math.inf) for path in self.path
         ]
         """Queues on the path of each that have a limit."""
+        self.have_reclaim_runtimes = any(row.reclaim_min_runtime_s is not None for row in self.rows)
+        """Whether who is protected can depend on who takes."""
         self.version: list[int] = [0] * count
         """Counts the changes of `held`, so that what was worked out from it can be kept."""
         self.amounts = LeafAmounts()

@@ -151,7 +151,12 @@ def _candidates(solver: Solver, taker: int) -> Candidates:
             and may_be_victim(columns, Pass.RECLAIM, taker, group)
         )
 
-    return Candidates(may_give, not_leaf=columns.queue_of[taker], could_do=Losses(solver, taker).could_do)
+    return Candidates(
+        may_give,
+        not_leaf=columns.queue_of[taker],
+        are_common=not columns.queues.have_reclaim_runtimes,
+        could_do=Losses(solver, taker).could_do,
+    )
 
 
 class _Rules:

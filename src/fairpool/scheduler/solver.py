@@ -8,7 +8,7 @@ waiting group keeps its place, and what still fits somewhere stays or is moved.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from fairpool.scheduler import equivalence, gate
@@ -21,7 +21,7 @@ from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.queues import NONE, Vector, plus
 from fairpool.scheduler.room_count import RoomCount
 from fairpool.scheduler.trial import Trial
-from fairpool.scheduler.victims import Candidates, VictimUnits, VictimWalk, possible_victims
+from fairpool.scheduler.victims import ABSENT, Candidates, VictimUnits, VictimWalk, possible_victims
 from fairpool.scheduler.walk import SimulatedWalk, waiting_index
 
 
@@ -55,6 +55,7 @@ class Solver:
         self.needs: dict[int, Vector] = {}
         """What waiting groups ask for."""
         self._failed: dict[Hashable, int] = {}
+        self._common: VictimWalk | None = None
         self._read = len(self.trial.touched)
 
     @cached_property
@@ -70,6 +71,7 @@ class Solver:
     def begin(self) -> None:
         """Get ready for a pass: what failed by the rules of another may succeed by those of this one."""
         self._failed.clear()
+        self._common = None
 
     def solve(self, group: int, candidates: Candidates, accepts: Validator) -> Solution | None:
         """Find victims so that the next chunk of a group is placed."""
@@ -97,21 +99,31 @@ class Solver:
         """Whether nothing was taken for this group in the same plan, nor is about to be."""
         return group not in self.placer.winners
 
+    def victim_walk(self, candidates: Candidates) -> VictimWalk:
+        """The walk of one search over those who may give."""
+        if self._common is None and candidates.are_common:
+            everywhere = replace(candidates, not_leaf=ABSENT)
+            self._common = VictimWalk(self.trial, self.possible_victims, everywhere)
+        common = self._common if candidates.are_common else None
+        return VictimWalk(self.trial, self.possible_victims, candidates, common)
+
     def _refresh(self) -> None:
-        for group in self.trial.touched[self._read :]:
+        moved = dict.fromkeys(self.trial.touched[self._read :])
+        for group in moved:
             self.needs.pop(group, None)
         self._read = len(self.trial.touched)
         for name in ("possible_victims", "waiting"):
             if name in self.__dict__:  # made at first use
                 getattr(self, name).refresh()
+        if self._common is not None:
+            self._common.follow(moved)
 
     def _find(self, group: int, chunk: Sequence[int], candidates: Candidates, accepts: Validator) -> Solution | None:
         """First propose victims by counting; if that is no solution, search step by step."""
         shape = equivalence.countable_shape(self.placer, group, chunk)
         has_none = not any(self.columns.sets.active[number] for number in self.columns.sets_of[group])
         if candidates.are_lost and len(chunk) > 1 and shape is not None and has_none:
-            walk = VictimWalk(self.trial, self.possible_victims, candidates)
-            proposal = propose(self.placer, shape, len(chunk), walk)
+            proposal = propose(self.placer, shape, len(chunk), self.victim_walk(candidates))
             if proposal is not None:
                 search = Search(self, group, chunk, [], candidates, accepts)
                 found = search.attempt_proposal(proposal) if proposal.steps else None
@@ -183,7 +195,7 @@ class Search:
         self.recorded = recorded
         self.accepts = accepts
         self.could_do = candidates.could_do
-        self.line = VictimUnits(VictimWalk(self.trial, solver.possible_victims, candidates))
+        self.line = VictimUnits(solver.victim_walk(candidates))
         self.at = 0
         """Place in the line."""
         self.count: RoomCount | None = None

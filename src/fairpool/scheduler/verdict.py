@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from heapq import nsmallest
 
 from fairpool.model.empty_node import copies_when_empty
 from fairpool.model.ids import Instant
@@ -112,6 +114,15 @@ class _Findings:
         if known is None:
             known = self._known[kind] = _Diagnosis(self, group).finding(promised)
         return known
+
+    @cached_property
+    def largest_holders(self) -> list[int]:
+        """The two projects that hold most."""
+        queues = self.placer.columns.queues
+        holders = (
+            queue for queue in range(len(queues.ids)) if not queues.children[queue] and queues.held[queue][GPU] > 0
+        )
+        return nsmallest(2, holders, key=lambda queue: (-queues.held[queue][GPU], queue))
 
     def free(self, nodes: Sequence[int], key: Hashable, one_device: bool) -> FreeBlocks:
         """What is free on some nodes, and the largest block of it on one node or one device."""
@@ -397,13 +408,7 @@ class _Diagnosis:
 
     def _ahead(self) -> QueueFigures | None:
         """The other project that holds most."""
-        queues = self.columns.queues
-        others = [
-            queue
-            for queue in range(len(queues.ids))
-            if queue != self.queue and not queues.children[queue] and queues.held[queue][GPU] > 0
-        ]
-        most = max(others, key=lambda queue: (queues.held[queue][GPU], -queue), default=None)
+        most = next((queue for queue in self.findings.largest_holders if queue != self.queue), None)
         return None if most is None else queue_figures(self.columns, most)
 
 
