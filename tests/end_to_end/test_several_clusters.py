@@ -111,3 +111,20 @@ def test_the_api_refuses_an_ambiguous_node(server: Server) -> None:
     assert refused.status_code == 409
     assert refused.json()["problems"][0]["code"] == "node.ambiguous"
     assert server.admin.node("dgx1-1", "east").gpu_info.gpu_count == 4
+
+
+def test_node_pools_and_departments_of_one_cluster(server: Server) -> None:
+    server.typed("runai-adm node-pool create fast --label run.ai/type=fast --cluster east")
+    server.typed("runai-adm node-pool create slow --label run.ai/type=slow")
+    listed = server.typed("runai-adm node-pool list --cluster local")
+    assert names(listed) == ["default", "slow"]
+    everything = server.typed("runai-adm node-pool list --cluster east")
+    assert re.search(r"^fast +east", everything, re.MULTILINE)
+    assert re.search(r"^slow +all", everything, re.MULTILINE)
+    server.typed("runai-adm department create lab --cluster east")
+    refused = server.refused("runai-adm project create astray --cluster local --department lab")
+    assert "department lab is in another cluster" in refused
+    assert "there is no cluster" in server.refused("runai-adm node-pool create x --label a=b --cluster wast")
+    server.typed("runai-adm department delete lab")
+    for name in ("fast", "slow"):
+        server.typed(f"runai-adm node-pool delete {name}")

@@ -178,6 +178,7 @@ class ClusterAnswer(Answer):
     status: ClusterState
     last_liveness: Moment | None = None
     created_at: Moment
+    in_control_plane: Annotated[bool, Field(description="It runs in the process of the control plane")] = False
     revision: int = 0
 
 

@@ -260,5 +260,6 @@ def _cluster(plane: Plane, row: Any) -> wire.ClusterAnswer:
         status=wire.ClusterState(state=state),
         last_liveness=iso_or_none(row.heard_at),
         created_at=iso(row.created_at),
+        in_control_plane=row.id == plane.cluster_beside,
         revision=row.revision,
     )

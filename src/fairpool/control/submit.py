@@ -203,9 +203,9 @@ def _admitted(
     """The declared workload; refuses with everything that is wrong."""
     now = plane.now()
     has_upload = _is_own_upload(connection, caller, project.name, upload)
-    context = replace(
-        _context(plane, connection, body, project, nodes, has_upload=has_upload), submitter_uid=caller.uid
-    )
+    # A user id says nothing on another machine: there it may be anyone's.
+    uid = caller.uid if project.cluster == plane.cluster_beside else None
+    context = replace(_context(plane, connection, body, project, nodes, has_upload=has_upload), submitter_uid=uid)
     # An upload is stored under the id of its workload.
     workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
     spec = admission.admit(body, context, workload_id=workload_id, name=name, now=now)

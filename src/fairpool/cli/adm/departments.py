@@ -68,9 +68,10 @@ def get_department(options: GlobalOptions, name: str, output: str | None) -> Non
 @click.argument("name")
 @quota_flags
 @flag("--description", metavar="TEXT", help="Description of the department.")
+@flag("--cluster", metavar="NAME", help="Only for projects of this cluster (default: of all clusters).")
 @click.pass_obj
 def create_department(
-    options: GlobalOptions, /, name: str, node_pool: str, description: str | None, **asked: Any
+    options: GlobalOptions, /, name: str, node_pool: str, description: str | None, cluster: str | None, **asked: Any
 ) -> None:
     """Create a department. Without --gpu-quota, its quota is the sum of its projects' quotas.
 
@@ -79,8 +80,9 @@ def create_department(
     check_name(name, PROJECT_NAME_MAX)
     resources = changed([], node_pool, asked, may_be_unset=True)
     with Session(options).connected() as client:
+        where = {"clusterId": cluster} if cluster else {}
         made = client.create_department(
-            {"name": name, "description": description or "", "resources": resources},
+            {"name": name, "description": description or "", "resources": resources, **where},
         )
     click.echo(f"Department {printable(name)} created successfully.")
     options.warn_each(made.warnings)

@@ -10,6 +10,7 @@ from fairpool.api.limits import LABEL_NAME_MAX
 from fairpool.api.record import document
 from fairpool.cli.adm.names import check_name, named
 from fairpool.cli.failure import failure
+from fairpool.cli.runai.cluster_choice import ONE_CLUSTER, ClusterChoice, choose, cluster_flag
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.session import Session
@@ -22,19 +23,24 @@ STRATEGIES = ("binpack", "spread", "fragmentation")
 
 
 @command("list", "runai-adm node-pool list", with_project=False)
+@cluster_flag
 @output_flag
 @click.pass_obj
-def list_pools(options: GlobalOptions, output: str | None) -> None:
+def list_pools(options: GlobalOptions, cluster: str | None, output: str | None) -> None:
     """List node pools with their nodes."""
-    with Session(options).connected() as client:
-        found = sorted(client.node_pools(), key=lambda each: each.name)
+    session = Session(options)
+    with session.connected() as client:
+        pools = sorted(client.node_pools(), key=lambda each: each.name)
+        choice = choose(session, client, cluster, {each.cluster_id for each in pools})
+    found = [each for each in pools if not each.cluster_id or choice.includes(each.cluster_id)]
     documents = document(found)
-    show(output, pool_columns(), found, documents=documents)
+    show(output, pool_columns(choice), found, documents=documents)
 
 
-def pool_columns() -> list[Column[NodePoolAnswer]]:
+def pool_columns(choice: ClusterChoice = ONE_CLUSTER) -> list[Column[NodePoolAnswer]]:
     return [
         Column("NAME", lambda each: each.name),
+        *choice.column(lambda each: each.cluster_id),
         Column("STATUS", lambda each: each.phase),
         Column("LABEL", lambda each: f"{each.label_key}={each.label_value}" if each.label_key else "-"),
         Column("GPU PLACEMENT", lambda each: each.placement_strategy.gpu),
@@ -67,15 +73,23 @@ def _placement_flags(command: Any) -> Any:
 @click.argument("name")
 @flag("--label", required=True, metavar="KEY=VALUE", help="Label that selects the pool's nodes.")
 @_placement_flags
+@flag("--cluster", metavar="NAME", help="Only of nodes of this cluster (default: of all clusters).")
 @click.pass_obj
 def create_pool(
-    options: GlobalOptions, name: str, label: str, gpu_placement: str | None, cpu_placement: str | None
+    options: GlobalOptions,
+    name: str,
+    label: str,
+    gpu_placement: str | None,
+    cpu_placement: str | None,
+    cluster: str | None,
 ) -> None:
     """Create a node pool from the nodes that have a label."""
     check_name(name, LABEL_NAME_MAX)
     key, value = _label(label)
     strategy = {"gpu": gpu_placement or "binpack", "cpu": cpu_placement or "binpack"}
     request = {"name": name, "labelKey": key, "labelValue": value, "placementStrategy": strategy}
+    if cluster:
+        request["clusterId"] = cluster
     with Session(options).connected() as client:
         client.create_node_pool(request)
     click.echo(f"Node pool {printable(name)} created successfully.")

@@ -44,7 +44,7 @@ class ClusterChoice:
         return [Column("CLUSTER", lambda each: self.name(cluster(each)))] if self.names else []
 
     def name(self, cluster: str) -> str:
-        return self.names.get(cluster, cluster)
+        return self.names.get(cluster, cluster) or "all"
 
 
 ONE_CLUSTER = ClusterChoice({})

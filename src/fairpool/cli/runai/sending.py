@@ -248,11 +248,18 @@ def _submit_one(client: Client, session: Session, asked: Mapping[str, Any], plan
     return made
 
 
+def _runs_here(client: Client, project: str) -> bool:
+    """Whether the project's cluster is on the machine of the server, whose folders it then sees."""
+    cluster = client.project(project).cluster_id
+    return any(each.uuid == cluster and each.in_control_plane for each in client.clusters())
+
+
 def _with_files(client: Client, session: Session, planned: Planned, folder: str) -> Mapping[str, Any]:
     """With its folder: mounted where that is possible, otherwise uploaded."""
     body, options = planned.body, session.options
     own = session.configuration
-    if workdir.is_shared(folder, planned.exclude, own.socket(session.server), [str(own.place)]):
+    is_shared = workdir.is_shared(folder, planned.exclude, own.socket(session.server), [str(own.place)])
+    if is_shared and _runs_here(client, body["projectId"]):
         options.notice(f"Mounting {folder} at {planned.path}: the job uses the folder itself, not a copy.")
         return workdir.mounted(body, folder, planned.path)
     try:  # a folder is not sent for nothing
