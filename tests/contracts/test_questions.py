@@ -287,7 +287,10 @@ def test_a_question_that_is_not_understood_is_a_problem(text: bytes) -> None:
 
 def test_a_bug_in_an_answer_ends_that_question_only(asked: Asked) -> None:
     asked.set_answers(Failing())
-    if asked.control.clients:
-        found = asked.dry_run(asked.admin, "speech", 1)
-        assert found.outcome == "unknown"
-        assert asked.control.is_connected(asked.control.identity.id)
+    found = asked.dry_run(asked.admin, "speech", 1)
+    assert (found.outcome, found.message) == ("unknown", "the cluster failed to answer")
+    with pytest.raises(Refused) as refusal:
+        list(asked.admin.snapshot("local"))
+    assert refusal.value.status == 503
+    asked.set_answers(Questions(asked.live, spec_of, lambda: NOW))
+    assert asked.dry_run(asked.admin, "speech", 0.25).outcome == "starts"

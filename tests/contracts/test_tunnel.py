@@ -37,6 +37,7 @@ from fairpool.model.ids import Instant, NodeName, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.problem import Problem
 from fairpool.model.status import WorkloadPhase
+from fairpool.model.upload import Upload
 from fairpool.platform.tunnel_client import tunnel_address
 from tests.control.pod_access_fakes import NoUploadAccess
 from tests.control.tunnel_harness import TIMEOUT_S, TunnelControl, tunnel_control, until
@@ -191,6 +192,20 @@ def test_a_shell_ends_with_a_message_when_the_link_breaks(control: TunnelControl
     until(pods.shells[0].closed.is_set, "the command in the pod is ended too")
 
 
+def test_a_cluster_notices_that_the_other_side_is_silent(
+    control: TunnelControl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "PING_S", 0.3)
+    link = control.link()
+    client = control.join(NumberedLines(), link=link)
+    before = link.connections
+    link.freeze()
+    until(lambda: not client.is_connected, "it gives the connection up")
+    link.break_once()
+    link.mend()
+    until(lambda: client.is_connected and link.connections > before, "it connects again")
+
+
 def test_what_is_asked_while_the_cluster_is_away_is_refused_at_once(control: TunnelControl) -> None:
     async def ask() -> list[str]:
         codes = []
@@ -311,6 +326,36 @@ def test_each_cluster_answers_for_its_own_pods_only(control: TunnelControl) -> N
     assert control.call(first_line(second.id)) == b"second 0\n"
     with pytest.raises(PodAccessError):
         control.call(first_line(control.identity.id))
+
+
+@dataclass
+class Claiming(NumberedLines):
+    """A cluster that claims to have every upload of a user."""
+
+    upload: Upload | None = None
+    written: list[bytes] = field(default_factory=list)
+    is_hostile: bool = False
+
+    async def claim_upload(self, upload_id: str) -> Upload | None:
+        return self.upload if self.upload is not None and (self.is_hostile or upload_id == self.upload.id) else None
+
+    async def write_upload(self, upload_id: str, offset: int, piece: bytes) -> int:
+        self.written.append(piece)
+        return offset + len(piece)
+
+
+def test_no_cluster_can_draw_the_uploads_of_another_to_itself(control: TunnelControl) -> None:
+    admin, second = sign_in(control), second_cluster(control)
+    admin.create_project(org.ProjectRequest(name="team-a", cluster_id="local"))
+    upload = Upload(id="019a8b3c-0000-7000-8000-000000000001", owner=admin.me().id, project="team-a", size_bytes=100)
+    honest, hostile = Claiming(upload=upload), Claiming(upload=upload, is_hostile=True)
+    control.join(hostile, second)
+    with pytest.raises(Refused, match="upload"):
+        admin.write_upload(upload.id, 0, b"secret")
+    control.join(honest)
+    admin.write_upload(upload.id, 0, b"secret")
+    assert (honest.written, hostile.written) == ([b"secret"], [])
+    admin.close()
 
 
 # --- who may -------------------------------------------------------------------------------------------------

@@ -41,6 +41,8 @@ class Link:
         self._target, self._loop = port, loop
         self._writers: set[asyncio.StreamWriter] = set()
         self._is_cut = False
+        self._flows = asyncio.Event()
+        self._flows.set()
         self.port = 0
         self.connections = 0
         self._server = asyncio.run_coroutine_threadsafe(self._listen(), loop).result(TIMEOUT_S)
@@ -63,6 +65,7 @@ class Link:
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while data := await reader.read(65536):
+                await self._flows.wait()
                 writer.write(data)
                 await writer.drain()
         writer.close()
@@ -79,8 +82,13 @@ class Link:
 
         self._loop.call_soon_threadsafe(abort)
 
+    def freeze(self) -> None:
+        """Nothing gets through and nothing ends, as on a dead cable."""
+        self._loop.call_soon_threadsafe(self._flows.clear)
+
     def mend(self) -> None:
         self._is_cut = False
+        self._loop.call_soon_threadsafe(self._flows.set)
 
     def close(self) -> None:
         self.cut()

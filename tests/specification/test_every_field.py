@@ -365,6 +365,7 @@ def test_submit_says_more_than_its_specification() -> None:
 OTHERS: dict[str, set[str]] = {
     # control.clusters; domain and version are kept and shown
     "ClusterRequest": {"name", "domain", "version"},
+    "JoinRequest": {"installation"},
     # control.declared: what queues are owed
     "CpuTerms": {"limit", "over_quota_weight"},
     "CpuResource": {"deserved"},

@@ -42,14 +42,11 @@ FOLDERS = ("src", "tests", "tools", "docs", "bench")
 # Path, word, and why it stays there.
 ALLOWED_WORDS: dict[tuple[str, str], str] = {
     ("src/fairpool/api/settings.py", "stage"): "a field of the reference's API: the maturity of a setting",
-    ("src/fairpool/control/store/database.py", "tell"): "to be renamed with the storage layer",
-    ("src/fairpool/control/store/clusters.py", "told"): "to be renamed with the storage layer",
 }
 
 # Classes that may have one name in two modules, and why.
 ALLOWED_CLASSES: dict[str, str] = {
-    "Department": "to be renamed with the storage layer",
-    "Refused": "to be renamed with the storage layer",
+    "Refused": "one noun on both sides of the API: raised by a handler, and by the client that is answered so",
 }
 
 PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")

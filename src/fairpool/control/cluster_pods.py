@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,7 +11,10 @@ from fairpool.control.pod_access import Answering, PodAccess, PodAccessError
 from fairpool.control.tunnel import TunnelPodAccess, Tunnels
 from fairpool.model.problem import Problem
 
+log = logging.getLogger("fairpool.control")
+
 HOLDERS_MAX = 10_000
+FAILED = Problem("tunnel.failed", "the cluster failed to answer", "see the log of the cluster")
 
 
 class ClusterPods:
@@ -45,7 +49,11 @@ class ClusterPods:
                 yield piece
             return
         answering = self.local_answers
-        data = await asyncio.get_running_loop().run_in_executor(self._thread, answering.answer, question)
+        try:
+            data = await asyncio.get_running_loop().run_in_executor(self._thread, answering.answer, question)
+        except Exception as error:  # a bug: to the caller it is a cluster that cannot answer, as through a tunnel
+            log.exception("could not answer a question")
+            raise PodAccessError(FAILED) from error
         if isinstance(data, Problem):
             raise PodAccessError(data)
         yield data

@@ -34,6 +34,7 @@ PLANNING_S = 30.0
 ANSWER_MAX_BYTES = 64 * 1024 * 1024
 SNAPSHOT = "application/vnd.fairpool.snapshot"
 STATUS = {"cluster.away": 503, "cluster.silent": 503, "cluster.starting": 503, "cluster.busy": 503, "tunnel.lost": 503}
+STATUS |= {"tunnel.failed": 503, "tunnel.replaced": 503, "tunnel.too_many": 503}
 """Everything else is wrong with the question: 422."""
 
 Pool = Annotated[str | None, Parameter(alias="nodePool", max_length=256, description="Default: the only one")]

@@ -183,9 +183,9 @@ class LocalCluster:
             "loop": {
                 "is_alive": loop_thread.is_alive,
                 "trouble": loop_thread.trouble or self.engine.supervisor.trouble,
-                "cycles": loop_thread.turns,
-                "last_cycle_at_ms": loop_thread.turned_at,
-                "last_cycle_ago_s": loop_thread.turned_ago_s,
+                "cycles": loop_thread.cycles,
+                "last_cycle_at_ms": loop_thread.last_cycle_at,
+                "last_cycle_ago_s": loop_thread.last_cycle_ago_s,
             },
             "nodes": [
                 {

@@ -39,9 +39,9 @@ class LoopThread:
     def __init__(self, make_loop: Callable[[], Loop], engine: Engine, on_step_down: Callable[[str], None]) -> None:
         self._make_loop, self._engine, self._on_step_down = make_loop, engine, on_step_down
         self.loop = make_loop()
-        self.turns = 0
-        self.turned_at = Instant(0)
-        self._turned_s = time.monotonic()
+        self.cycles = 0
+        self.last_cycle_at = Instant(0)
+        self._last_cycle_s = time.monotonic()
         self.trouble = ""
         """Why the loop makes no progress; empty while it does."""
         self.is_settled = threading.Event()
@@ -65,9 +65,9 @@ class LoopThread:
         return self._thread.is_alive()
 
     @property
-    def turned_ago_s(self) -> float:
+    def last_cycle_ago_s(self) -> float:
         """Since the latest cycle, or since there is a loop; monotonic, because the time of day may be set."""
-        return time.monotonic() - self._turned_s
+        return time.monotonic() - self._last_cycle_s
 
     # --- the thread ---
 
@@ -115,8 +115,8 @@ class LoopThread:
     def _turn_until_stopped(self) -> None:
         while not self._stopping:
             was_busy = self.loop.run_cycle()
-            self.turns += 1
-            self.turned_at, self._turned_s = now(), time.monotonic()
+            self.cycles += 1
+            self.last_cycle_at, self._last_cycle_s = now(), time.monotonic()
             self._note_nodes()
             link = self.loop.link_trouble
             self._note_trouble(self.loop.trouble or (f"no connection to the control plane: {link}" if link else ""))

@@ -53,6 +53,8 @@ def serve_batches(placer: Placer, walk: Walk, classes: Mapping[int, Hashable]) -
 def _equal_heads(placer: Placer, walk: Walk, classes: Mapping[int, Hashable]) -> list[Batch] | None:
     """The batches at the heads of all queues, if all are of one kind."""
     columns = placer.columns
+    if len(walk.keys) < GROUPS_MIN:
+        return None
     batches: list[Batch] = []
     kind: tuple[int, int] | None = None
     for leaf in walk.leaves():

@@ -265,6 +265,8 @@ class _Builder:
     def load(self) -> None:
         columns, before, rows = self.columns, self.before, self.rows
         touched = {*rows.touched_nodes, *(columns.pods[pod].node for pod in self.pods.fresh)}
+        if self.is_first:
+            touched.intersection_update(rows.on_node)
         if touched and columns.nodes is before.nodes:
             columns.nodes = before.nodes.copy()
         nodes = columns.nodes
