@@ -32,6 +32,7 @@ from fairpool.control import tunnel
 from fairpool.control.app import ClusterIdentity, cluster_identity
 from fairpool.control.clusters import add_cluster
 from fairpool.control.pod_access import LogPiece, LogRange, PodAccessError, PodAddress, PortStream, ShellSession
+from fairpool.control.store import claims as claim_store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import Instant, NodeName, PodId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
@@ -355,6 +356,34 @@ def test_no_cluster_can_draw_the_uploads_of_another_to_itself(control: TunnelCon
     control.join(honest)
     admin.write_upload(upload.id, 0, b"secret")
     assert (honest.written, hostile.written) == ([b"secret"], [])
+    admin.close()
+
+
+@dataclass
+class SettingAside(NumberedLines):
+    """Notes whose claims are set aside."""
+
+    projects: list[str] = field(default_factory=list)
+
+    async def set_aside_claims(self, project: str) -> None:
+        self.projects.append(project)
+
+
+def test_a_project_is_made_while_its_cluster_is_away_unless_data_of_an_earlier_one_is_there(
+    control: TunnelControl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tunnel, "OPEN_S", 0.1)
+    admin, pods = sign_in(control), SettingAside()
+    admin.create_project(org.ProjectRequest(name="team-a"))
+    control.call(
+        control.plane.write(lambda connection: claim_store.note(connection, "team-b", [("data", "1G")], "ann", 1))
+    )
+    with pytest.raises(Refused, match="away"):
+        admin.create_project(org.ProjectRequest(name="team-b"))
+    monkeypatch.setattr(tunnel, "OPEN_S", TIMEOUT_S)
+    control.join(pods)
+    admin.create_project(org.ProjectRequest(name="team-b"))
+    assert pods.projects == ["team-b"]
     admin.close()
 
 

@@ -22,7 +22,7 @@ def control() -> Iterator[ControlPlane]:
 
 def read(control: ControlPlane, cache: RenderedCache) -> list[str]:
     def unit(connection: Connection) -> list[str]:
-        return cache.items(connection, store.page(connection, store.Listing()))
+        return cache.items(connection, store.page(connection, store.Listing(sort_by="name")))
 
     found: list[str] = control.app.state.plane.database.read_now(unit)
     return found

@@ -48,6 +48,7 @@ def test_the_guide_to_two_programs_runs(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         assert re.search(r"east +Connected", done.stdout), done.stdout
         assert re.search(r"hello +Succeeded", done.stdout), done.stdout
+        assert "\nhello\n" in done.stdout, "the log of the job, through the tunnel"
     finally:
         for name in PROGRAMS:
             left = Running(tmp_path / "here" / name)

@@ -98,8 +98,6 @@ class _Maker:
         self.profile = rng.choice(PROFILES[:4]) if profile == "mixed" else profile
         self.has = {name for name in EXTRAS if rng.random() < EXTRAS[name]}
         self.has |= {name for name in VARIATIONS if variation.random() < VARIATIONS[name]}
-        if "unlike pods" in self.has:
-            self.has.add("topology")
         ways = ways_to_differ(variation) if feature == "unlike" else frozenset()
         self.has |= {NEEDED[way] for way in ways if way in NEEDED}
         self.nodes = self._nodes()

@@ -154,7 +154,10 @@ def _replacement(draft: EntryDraft, pod: PodRecord) -> PodRecord:
 def _remember_dates(draft: EntryDraft, snapshot: Snapshot, plan: Plan) -> set[WorkloadId]:
     """Note when a group started, and since when it is broken. Returns the workloads whose dates changed."""
     started, stale = set(plan.started), set(plan.stale)
-    changed = set()
+    broken_before = draft.cache.with_stale_groups
+    changed: set[WorkloadId] = set()
+    if not started and not stale and not broken_before:
+        return changed
     for group in snapshot.groups:
         if group.id not in started and (group.id in stale) == (group.stale_since is not None):
             continue

@@ -71,10 +71,12 @@ def cycle(cache: LedgerCache, inputs: CycleInput, on_snapshot: SnapshotHook | No
 
 def _changed_pods(draft: EntryDraft) -> set[PodId]:
     """Pods that look different from the last observation, or are no longer observed."""
-    before = draft.cache.observation.pods if draft.cache.observation is not None else NO_PODS
-    now = draft.observation.pods
+    last, observation = draft.cache.observation, draft.observation
+    before, now = last.pods if last is not None else NO_PODS, observation.pods
     if now is before:
         return set()
+    if last is not None and observation.changed_pods is not None and observation.number == last.number + 1:
+        return set(observation.changed_pods)
     return {pod for pod, observed in now.items() if before.get(pod) is not observed} | (before.keys() - now.keys())
 
 

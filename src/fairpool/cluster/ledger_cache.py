@@ -78,6 +78,7 @@ class LedgerCache:
         self.dependents: dict[WorkloadId, set[WorkloadId]] = {}
         """Workloads that depend on a workload."""
         self.with_several_pools: set[WorkloadId] = set()
+        self.with_stale_groups = {each.workload for each in self.states.values() if each.has_stale_group}
         self._note_specs(self.specs.values())
 
     def _note_specs(self, specs: Iterable[WorkloadSpec]) -> None:
@@ -116,6 +117,11 @@ class LedgerCache:
             for each in spec.after if spec is not None else ():
                 self.dependents.get(each.workload, set()).discard(workload)
         self.states.update(draft.states)
+        for state in draft.states.values():
+            if state.has_stale_group:
+                self.with_stale_groups.add(state.workload)
+            else:
+                self.with_stale_groups.discard(state.workload)
         for workload, pods in draft.pods.items():
             over = {pod.id for pod in self.pods.get(workload, ()) if pod.is_over}
             for pod in pods:
@@ -172,8 +178,8 @@ class LedgerCache:
             self.stops_confirmed.pop(pod.id, None)
         for each in (self.states, self.parts, self.wakes, self.reports, self.pools_tried, self.gone, self.dependents):
             each.pop(workload, None)
-        self.awaiting_engine.discard(workload)
-        self.acknowledged.discard(workload)
+        for names in (self.awaiting_engine, self.acknowledged, self.with_stale_groups):
+            names.discard(workload)
 
 
 class EntryDraft:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from operator import attrgetter
 
 from fairpool.cluster.gates import is_backing_off
 from fairpool.cluster.pod_slots import counted_pods
@@ -206,9 +207,9 @@ class SnapshotBuilder:
     def _divided(self) -> dict[PoolName, tuple[tuple[PodGroup, ...], tuple[Pod, ...]]]:
         names = [pool.name for pool in self.organization.pools]
         parts = list(self.parts)
-        if len(names) == 1 and all(each.pool == names[0] for each in parts):
-            groups = tuple(chain.from_iterable(each.groups for each in parts))
-            return {names[0]: (groups, tuple(chain.from_iterable(each.pods for each in parts)))}
+        if len(names) == 1 and {each.pool for each in parts} <= {names[0]}:
+            groups = tuple(chain.from_iterable(map(attrgetter("groups"), parts)))
+            return {names[0]: (groups, tuple(chain.from_iterable(map(attrgetter("pods"), parts))))}
         pods: dict[PoolName, list[Pod]] = {name: [] for name in names}
         groups_in: dict[PoolName, list[PodGroup]] = {name: [] for name in names}
         for each in parts:

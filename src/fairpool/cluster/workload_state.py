@@ -67,3 +67,7 @@ class WorkloadState:
 
     def dates(self, group: GroupId) -> GroupDates:
         return next((each for each in self.groups if each.group == group), GroupDates(group))
+
+    @property
+    def has_stale_group(self) -> bool:
+        return any(each.stale_since is not None for each in self.groups)

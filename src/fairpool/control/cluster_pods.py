@@ -33,9 +33,12 @@ class ClusterPods:
 
     def of(self, cluster: str) -> PodAccess:
         """Access to the pods of this cluster. Whether it is connected shows when it is used."""
-        if self._local is not None and self.local_cluster in ("", cluster):
-            return self._local
-        return TunnelPodAccess(self.tunnels, cluster)
+        local = self._local if self.is_local(cluster) else None
+        return local or TunnelPodAccess(self.tunnels, cluster)
+
+    def is_local(self, cluster: str) -> bool:
+        """Whether its pods are reached without a tunnel."""
+        return self._local is not None and self.local_cluster in ("", cluster)
 
     def reachable(self) -> list[str]:
         """The clusters that can be asked now."""

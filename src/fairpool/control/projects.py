@@ -34,7 +34,7 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.removal import RemainingWorkloads, delete_project_with_work
 from fairpool.control.routes import Parameter, Routes
-from fairpool.control.store import clusters as cluster_store
+from fairpool.control.store import claims as claim_store
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 
@@ -101,9 +101,9 @@ async def _set_aside_claims(plane: Plane, body: wire.ProjectRequest) -> None:
         """The cluster that may have such data; empty: none has."""
         if store.project(connection, body.name) is not None:
             return ""
-        cluster = cluster_store.cluster(connection, cluster_of(connection, body.cluster_id))
-        is_new = cluster.heard_at is None and cluster.id != plane.cluster_beside
-        return "" if is_new else str(cluster.id)
+        found = cluster_of(connection, body.cluster_id)
+        has_data = plane.pod_access.is_local(found) or bool(claim_store.names(connection, body.name))
+        return found if has_data else ""
 
     cluster = await plane.read(unit)
     if not cluster:

@@ -139,3 +139,7 @@ class Observation:
     pods: Mapping[PodId, ObservedPod] = field(default_factory=dict)
     token: Token = Token(0)
     """The highest fencing token it has seen."""
+    number: int = 0
+    """Counts the observations of one engine that differ from the one before."""
+    changed_pods: frozenset[PodId] | None = None
+    """Pods that are not as in the observation with the number before, or not in it any more; None: not known."""

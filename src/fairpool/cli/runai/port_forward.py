@@ -12,7 +12,7 @@ import click
 
 from fairpool.api.client import Client
 from fairpool.cli.failure import Failure, failure
-from fairpool.cli.runai.flags import Command, GlobalOptions, flag
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
@@ -29,12 +29,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 PORT_MAX = 65_535
 
 
-@click.command(
-    "port-forward",
-    cls=Command,
-    short_help="Forward local ports to a job.",
-    example="runai port-forward build1 --port 8888:8888",
-)
+@command("port-forward", "runai port-forward build1 --port 8888:8888")
 @click.argument("name", shell_complete=job_names)
 @flag("--port", "ports", multiple=True, required=True, metavar="LOCAL:REMOTE", help="Port pair. Repeatable.")
 @flag("--address", default="127.0.0.1", metavar="ADDRESS", help="Local address to listen on.")

@@ -12,7 +12,8 @@ class ObservationCache:
     def __init__(self) -> None:
         self._nodes: dict[NodeName, ObservedNode] = {}
         self._pods: dict[PodId, ObservedPod] = {}
-        self._nodes_changed = self._pods_changed = True
+        self._nodes_changed = True
+        self._changed_pods: set[PodId] = set()
         self._last = Observation(at=Instant(0))
 
     def set_node(self, observed: ObservedNode) -> None:
@@ -27,22 +28,24 @@ class ObservationCache:
     def set_pod(self, observed: ObservedPod) -> None:
         if not _looks_like(self._pods.get(observed.order.pod), observed):
             self._pods[observed.order.pod] = observed
-            self._pods_changed = True
+            self._changed_pods.add(observed.order.pod)
 
     def remove_pod(self, pod: PodId) -> None:
         if self._pods.pop(pod, None) is not None:
-            self._pods_changed = True
+            self._changed_pods.add(pod)
 
     def observation(self, at: Instant, token: Token) -> Observation:
         """The whole observation; the same object as last time if nothing changed."""
-        if self._nodes_changed or self._pods_changed or token != self._last.token:
+        if self._nodes_changed or self._changed_pods or token != self._last.token:
             self._last = Observation(
                 at=at,
                 nodes=dict(self._nodes) if self._nodes_changed else self._last.nodes,
-                pods=dict(self._pods) if self._pods_changed else self._last.pods,
+                pods=dict(self._pods) if self._changed_pods else self._last.pods,
                 token=token,
+                number=self._last.number + 1,
+                changed_pods=frozenset(self._changed_pods),
             )
-            self._nodes_changed = self._pods_changed = False
+            self._nodes_changed, self._changed_pods = False, set()
         return self._last
 
 
