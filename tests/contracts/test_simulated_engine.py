@@ -286,7 +286,7 @@ def test_observing_a_large_cluster_costs_what_has_changed(monkeypatch: pytest.Mo
         drawn.append(timeline.order.pod)
         return observed(timeline, at)
 
-    monkeypatch.setattr("fairpool.engines.simulated.engine.observed", drawing)
+    monkeypatch.setattr("fairpool.engines.simulated.machines.observed", drawing)
     clock.advance(49)
     assert engine.observe(ONE) is first
     clock.advance(1)

@@ -76,10 +76,11 @@ IDEMPOTENCY_KEY = {
     "description": "Requests with the same key within a day are carried out only once",
 }
 ETAG = {"ETag": {"description": "The revision, for If-Match", "schema": {"type": "string"}, "example": '"42"'}}
-SHELLS = {
+WEBSOCKETS = {
     "/api/v1/workloads/{workload_id}/exec": "Run a command in a pod: ?command=WORD (repeated), pod, tty",
     "/api/v1/workloads/{workload_id}/attach": "Attach to a pod's main process: ?pod, tty",
     "/api/v1/workloads/{workload_id}/port-forward": "Connect to a port of a pod: ?port, pod",
+    "/api/v1/cluster/tunnel": "Streams between the control plane and a cluster (opened by clusters)",
 }
 """WebSockets, which OpenAPI cannot describe."""
 
@@ -111,7 +112,7 @@ def openapi_document(routes: Sequence[Route]) -> Document:
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}},
         "security": [{"bearer": []}],
-        "x-websockets": SHELLS,
+        "x-websockets": WEBSOCKETS,
     }
 
 

@@ -80,6 +80,7 @@ TENANT_WIDE = frozenset(
         Action.NODE_OVERRIDE,
         Action.POOL_WRITE,
         Action.CLUSTER_WRITE,
+        Action.SNAPSHOT_READ,
         Action.ACCESS_READ,
         Action.ACCESS_WRITE,
         Action.AUDIT_READ,
