@@ -19,7 +19,7 @@ from fairpool.cluster.cycle import CycleInput, cycle
 from fairpool.cluster.ledger import BEFORE_BEGIN, BEFORE_COMMIT, DiskTrouble, LeaseHeld, LedgerEntry
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.loop import LeadershipLost, Loop
-from fairpool.cluster.planning import FOLLOW_UP_S, NEXT_POOL_S
+from fairpool.cluster.planning import NEXT_POOL_S
 from fairpool.cluster.report_queue import PIECE_ROWS
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.engines.simulated.traces import Arrival
@@ -236,9 +236,9 @@ class World:
         if self.loop is None or self.loop.cache.observation is None:
             return
         cache = self.loop.cache
-        soon = Instant(self.wall_now() + max(NEXT_POOL_S, FOLLOW_UP_S) * SECOND_MS)
-        if cache.quiet_until is not None and cache.quiet_until <= soon:
-            return  # it is about to be planned again, which a new loop would do at once
+        soon = Instant(self.wall_now() + NEXT_POOL_S * SECOND_MS)
+        if cache.pools_tried and cache.quiet_until is not None and cache.quiet_until <= soon:
+            return  # a workload is about to try the next pool, which a new loop would do at once
         observation = self.engine.observe(self.loop.token)
         fresh = LedgerCache(self.ledger.load())
         fresh.stops_confirmed = dict(cache.stops_confirmed)

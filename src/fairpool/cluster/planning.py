@@ -19,8 +19,6 @@ from fairpool.scheduler.snapshot import Snapshot
 
 NEXT_POOL_S = 1
 """How soon a workload tries the next pool of its list."""
-FOLLOW_UP_S = 1
-"""How soon it is planned again after a plan that only placed pods: rarely, one placement makes another possible."""
 MESSAGES_MAX = 250
 """Messages with old numbers that are updated at a time."""
 
@@ -52,9 +50,9 @@ def plan_pools(draft: EntryDraft, policy: Policy, on_snapshot: SnapshotHook | No
         changed_here = apply_plan(draft, snapshot, planned)
         changed |= changed_here
         if changed_here:
-            # What was decided may make the next decision possible.
-            has_only_placed = not (planned.evictions or planned.promises or planned.withdrawals)
-            again_at.append(Instant(draft.now + FOLLOW_UP_S * SECOND_MS) if has_only_placed else draft.now)
+            # What was decided may make the next decision possible. Rarely after a plan that only placed pods, and then
+            # a second later another workload could have the place.
+            again_at.append(draft.now)
         elif planned.quiet_until is not None:
             again_at.append(planned.quiet_until)
     changed |= _with_other_verdict(draft, verdicts)
