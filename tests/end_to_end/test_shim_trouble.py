@@ -546,7 +546,7 @@ def test_down_ends_a_pod_whose_shim_is_stopped(tmp_path: Path) -> None:
 
 def test_down_says_which_pods_it_could_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data_directory = DataDirectory(tmp_path)
-    monkeypatch.setattr(background, "LAST_GRACE_S", 5.0)
+    monkeypatch.setattr(background, "LAST_GRACE_S", 2.0)
     monkeypatch.setattr(pod_stop, "WITHOUT_GRACE_S", 0.2)
     monkeypatch.setattr(reaper, "KILL_TIMEOUT_S", 0.2)
     with a_machine(data_directory.machine) as machine:
