@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from fairpool.agent import pod_start, process_table
+from fairpool.agent import pod_log, pod_start, process_table, supervisor
 from fairpool.agent.exec_client import AttachSession, ExecSession
 from fairpool.agent.launch import LogRotation, plan_launch
 from fairpool.agent.pod_log import LogChunk
@@ -331,6 +331,18 @@ def test_the_log_outlives_the_pods_folder(machine: Machine) -> None:
     pod = machine.run("a", "echo", "for later").order.pod
     machine.forget(pod)
     assert not machine.folder(pod).exists()
+    assert machine.log(pod) == "for later\n"
+
+
+def test_a_log_that_is_moved_while_it_is_read_is_read_whole(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = machine.run("a", "echo", "for later").order.pod
+
+    def forgotten_first(directory: Path, **wanted: Any) -> LogChunk:
+        if machine.folder(pod).exists():
+            machine.forget(pod)
+        return pod_log.read_log(directory, **wanted)
+
+    monkeypatch.setattr(supervisor, "read_log", forgotten_first)
     assert machine.log(pod) == "for later\n"
 
 

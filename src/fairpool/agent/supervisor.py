@@ -302,11 +302,12 @@ class Supervisor:
 
     def read_log(self, pod: PodId, **wanted: Any) -> LogChunk | Problem:
         """A piece of a pod's output; see `pod_log.read_log` for the parameters."""
-        directory = self.state.log_directory(pod)
-        if directory is None:
-            return Problem("pod.unknown", f"{pod} has no log on this machine", "try another pod of the workload")
-        is_over = directory.parent == self.state.logs or exit_record.read(str(directory)) is not None
-        return read_log(directory, is_over=is_over, **wanted)
+        while (directory := self.state.log_directory(pod)) is not None:
+            is_over = directory.parent == self.state.logs or exit_record.read(str(directory)) is not None
+            chunk = read_log(directory, is_over=is_over, **wanted)
+            if directory.is_dir():  # else it was moved to the logs, or pruned, while it was read
+                return chunk
+        return Problem("pod.unknown", f"{pod} has no log on this machine", "try another pod of the workload")
 
     def execute(self, pod: PodId, argv: Sequence[str], **wanted: Any) -> exec_client.ExecSession | Problem:
         """Run a command beside a pod's program; see `exec_client.execute` for the parameters."""
