@@ -191,6 +191,13 @@ def test_an_order_is_read_back_as_it_was_given(tmp_path: Path) -> None:
     assert (kept.order, kept.launch) == (order, {"argv": ["a"]})
 
 
+def test_an_order_that_an_earlier_version_wrote_is_read(tmp_path: Path) -> None:
+    kept = Path(__file__).parents[1] / "data" / "order-with-born-at.json"
+    (tmp_path / "order.json").write_bytes(kept.read_bytes())
+    failure = "ErrImagePull: no such image"
+    assert read_order(str(tmp_path)) == StoredOrder(order=start_order(), launch={"argv": ["a"]}, start_failure=failure)
+
+
 def test_an_order_that_cannot_be_read_is_none(tmp_path: Path) -> None:
     assert read_order(str(tmp_path)) is None
     (tmp_path / "order.json").write_text('{"order": ')

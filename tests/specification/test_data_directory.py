@@ -134,7 +134,7 @@ def test_a_folder_that_cannot_be_held_is_said(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_clock_that_was_set_forward_makes_no_loop_stuck() -> None:
-    loop = {"is_alive": True, "trouble": "", "cycles": 3, "last_cycle_at_ms": 0}
+    loop = {"is_alive": True, "error": "", "cycles": 3, "last_cycle_at_ms": 0}
     assert _loop_health({**loop, "last_cycle_ago_s": 4.0}) == "healthy"
     assert _loop_health({**loop, "last_cycle_ago_s": 40.0}) == "stuck: no cycle for 40 s"
 

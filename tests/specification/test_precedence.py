@@ -149,7 +149,7 @@ def _pod(spec: WorkloadSpec, phase: PodPhase = PodPhase.WAITING) -> PodRecord:
         group=GroupId("w"),
         shape=spec.template.shape,
         since=Instant(0),
-        born_at=Instant(0),
+        created_at=Instant(0),
     )
     return record if phase is PodPhase.WAITING else record.move(PodPhase.BOUND, Instant(0), node=NodeName("n1"))
 

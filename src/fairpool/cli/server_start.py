@@ -100,10 +100,10 @@ def welcome(
     """Sign `runai` in, and say so."""
     from fairpool.cli.welcome import to_join, to_try
 
-    trouble = "" if isinstance(answer, Problem) else user.keep(answer, time.time())
-    for line in user.lines(answer, trouble, with_link=with_link):
+    error = "" if isinstance(answer, Problem) else user.keep(answer, time.time())
+    for line in user.lines(answer, error, with_link=with_link):
         click.echo(line)
-    if is_new and not isinstance(answer, Problem) and not trouble:
+    if is_new and not isinstance(answer, Problem) and not error:
         for line in to_try() if answer["project"] else to_join(user.server):
             click.echo(line)
 

@@ -164,7 +164,7 @@ def admit(
         ttl_s=spec.auto_deletion_time_after_completion_seconds,
         grace_s=or_else(spec.termination_grace_period_seconds, DEFAULT_GRACE_S),
         pools=pools,
-        want=DesiredState.STOP if submit.suspended else DesiredState.RUN,
+        desired_state=DesiredState.STOP if submit.suspended else DesiredState.RUN,
         after=after,
         array=size.array,
     )

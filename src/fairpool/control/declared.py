@@ -75,7 +75,7 @@ def organization(
         queues=queues,
         rules={QueueId(each.name): rules for each in units if (rules := project_rules(each.rules)) != ProjectRules()},
         pools=model_pools if any(pool.name == DEFAULT_POOL for pool in model_pools) else (NodePool(), *model_pools),
-        marks={NodeName(name): node_overrides(each) for name, each in overrides.items()},
+        node_overrides={NodeName(name): node_overrides(each) for name, each in overrides.items()},
         graces=graces,
     )
 

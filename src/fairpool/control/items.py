@@ -215,7 +215,7 @@ def pod_item(
         detail=report.detail or _who(declared, report.cause or "", since),
         outcome=report.outcome.value if report.outcome else None,
         exit_code=report.exit_code,
-        problem=report.trouble,
+        problem=report.start_failure,
         created_at=iso(created_at),
         started_at=iso_or_none(report.started_at),
         since=iso(since),

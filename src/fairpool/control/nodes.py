@@ -365,7 +365,7 @@ def _node(row: Any, overrides_row: Any, use: holdings.Use) -> wire.NodeAnswer:
             gpu_count=report.gpus,
             gpu_memory_mib=report.gpu_memory_mib,
             withheld=list(report.gpus_withheld),
-            withheld_because=report.words,
+            withheld_because=report.message,
             allocated=use.gpus_milli / 1000,
             allocated_by_device=[use.devices_milli.get(device, 0) / 1000 for device in range(report.gpus)],
             simulated=report.labels.get(SIMULATED_LABEL) == "true",

@@ -153,7 +153,7 @@ def reported_nodes(plane: Plane, connection: Connection, cluster: str) -> Report
     state = (known.nodes_version, *_state(plane, connection))
     nodes = plane.cache.get(("nodes", cluster), state, lambda: _reported_nodes(connection, cluster))
     away_ms = plane.settings.cluster_away_s * SECOND_MS
-    is_recent = known.heard_at is not None and plane.now() - known.heard_at <= away_ms
+    is_recent = known.last_seen_at is not None and plane.now() - known.last_seen_at <= away_ms
     return nodes if nodes.is_recent == is_recent else replace(nodes, is_recent=is_recent)
 
 

@@ -388,7 +388,9 @@ def _readmitted(
     spec = admission.admit(again, context, workload_id=spec_before.id, name=row.name, now=spec_before.created_at)
     if isinstance(spec, list):
         raise Refused(422, spec)
-    return AdmittedChange(row, before, again, replace(spec, want=spec_before.want, run=spec_before.run))
+    return AdmittedChange(
+        row, before, again, replace(spec, desired_state=spec_before.desired_state, run=spec_before.run)
+    )
 
 
 def _redeclared(plane: Plane, connection: Connection, found: AdmittedChange) -> ActionResult:

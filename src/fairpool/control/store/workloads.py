@@ -290,10 +290,10 @@ def pods_of(connection: Connection, workload_id: str) -> list[Row[Any]]:
     return list(connection.execute(query))
 
 
-def unheard(connection: Connection, cluster: str, heard: Set[str], span: NameRange) -> list[str]:
+def not_reported(connection: Connection, cluster: str, reported: Set[str], span: NameRange) -> list[str]:
     """Those in this range of ids that were reported before and are not among these."""
     found = _REPORTED.column(connection, {"of": cluster, **bounds(span)})
-    return [workload for workload in found if workload not in heard]
+    return [workload for workload in found if workload not in reported]
 
 
 def projects_with_work(connection: Connection, project: str) -> bool:
