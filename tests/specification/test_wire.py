@@ -32,7 +32,7 @@ from fairpool.api.clusters import (
     WorkloadReport,
 )
 from fairpool.api.declarations import OrganizationWire, WorkloadWire
-from fairpool.api.message import PREVIOUS, VERSION, Message, Wire, read
+from fairpool.api.message import PREVIOUS, VERSION, Message, Wire, read_message
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import Organization
@@ -232,7 +232,7 @@ def test_a_message_is_the_same_after_the_journey_in_every_field(message: Message
         name for name, field in type(message).model_fields.items() if getattr(message, name) == field.get_default()
     }
     assert unset == {"version"}, "the example leaves fields as they are by default, and so does not show them arriving"
-    assert read(type(message), message.to_json()) == message
+    assert read_message(type(message), message.to_json()) == message
 
 
 RENAMED = {
@@ -263,7 +263,7 @@ def test_renamed_fields_have_the_names_that_the_other_side_knows() -> None:
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
 def test_a_message_for_the_previous_version_is_the_same_but_for_fields_it_does_not_know(message: Message) -> None:
-    assert read(type(message), message.to_json(PREVIOUS)) == message.model_copy(
+    assert read_message(type(message), message.to_json(PREVIOUS)) == message.model_copy(
         update={"version": PREVIOUS} | ({"piece": None} if isinstance(message, PushReport) else {})
     )
 
@@ -342,7 +342,7 @@ def _without_words(schema: Any) -> Any:
 
 def test_a_message_of_another_version_is_refused_with_that_one_reason() -> None:
     later = json.dumps({"version": VERSION + 1, "after": 1, "revision": 2, "colour": "green"})
-    assert read(PullAnswer, later) == [
+    assert read_message(PullAnswer, later) == [
         Problem(
             "wire.version",
             f"this PullAnswer has protocol version {VERSION + 1}; this side speaks {PREVIOUS} and {VERSION}",
@@ -357,7 +357,7 @@ def test_everything_that_is_wrong_with_a_message_is_said_at_once() -> None:
     wrong["token"] = "4"
     wrong["workloads"][0]["phase"] = "Sleeping"
     del wrong["at"]
-    problems = read(PushReport, json.dumps(wrong))
+    problems = read_message(PushReport, json.dumps(wrong))
     assert isinstance(problems, list)
     assert sorted(problem.what.split(":")[0] for problem in problems) == [
         "PushReport.at",
@@ -373,7 +373,7 @@ NO_MESSAGES = ["", "{", "null", "[]", '"pull"', b"\xff\xfe", "{}"]
 
 @pytest.mark.parametrize("text", NO_MESSAGES, ids=repr)
 def test_what_is_no_message_is_a_problem_and_no_crash(text: str | bytes) -> None:
-    problems = read(PushAnswer, text)
+    problems = read_message(PushAnswer, text)
     assert isinstance(problems, list)
     assert {problem.code for problem in problems} == {"wire.wrong_value"}
 
@@ -393,7 +393,7 @@ BAD_AMOUNTS = [
 def test_a_workload_with_a_value_that_cannot_be_is_refused(field: str, value: object) -> None:
     answer = json.loads(MESSAGES[0].to_json())
     answer["workloads"][0][field] = value
-    problems = read(PullAnswer, json.dumps(answer))
+    problems = read_message(PullAnswer, json.dumps(answer))
     assert isinstance(problems, list)
     assert all(problem.what.startswith(f"PullAnswer.workloads.0.{field}") for problem in problems)
 

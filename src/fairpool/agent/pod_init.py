@@ -1,4 +1,4 @@
-"""The init process of an isolated pod: sets up its file system, starts the program, and lives as long as the pod.
+"""The init process of an isolated pod: sets up its file system, starts the program, and runs as long as the pod.
 
 It is process 1 of the pod's PID namespace. When it ends, the kernel kills everything else in there, so one signal from
 outside ends a pod however fast it forks. It reaps orphans, passes SIGTERM on to the program and reports its exit status

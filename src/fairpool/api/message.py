@@ -81,7 +81,7 @@ class Wire(BaseModel):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """From text that this program wrote; what was received goes through `read`."""
+        """From text that this program wrote; what was received goes through `read_message`."""
         return cls.model_validate_json(text)
 
 
@@ -97,7 +97,7 @@ class Message(Wire):
 MessageT = TypeVar("MessageT", bound=Message)
 
 
-def read(kind: type[MessageT], text: str | bytes) -> MessageT | list[Problem]:
+def read_message(kind: type[MessageT], text: str | bytes) -> MessageT | list[Problem]:
     """A message that was received, or all that is wrong with it."""
     try:
         return kind.model_validate_json(text)

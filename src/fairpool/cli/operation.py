@@ -275,7 +275,7 @@ def _refuse_cluster(data_directory: DataDirectory, what: str) -> None:
 
 def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
     from fairpool.control.settings import FIRST_USER
-    from fairpool.control.store.condition import problem_with
+    from fairpool.control.store.condition import problem_with_database
     from fairpool.platform.owner_access import reset_password_offline
     from fairpool.platform.restore import finish_restore
 
@@ -283,7 +283,7 @@ def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
     os.umask(PRIVATE)
     with locked(data_directory, "reset-password"):
         finish_restore(data_directory)
-        problem = problem_with(data_directory.control)
+        problem = problem_with_database(data_directory.control)
         return problem or reset_password_offline(data_directory, user or FIRST_USER)
 
 

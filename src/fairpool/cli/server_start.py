@@ -60,9 +60,9 @@ def _clear_up(data_directory: DataDirectory) -> None:
 
 def check_database(data_directory: DataDirectory, *, may_be_new: bool) -> None:
     """Raises `PlatformError`."""
-    from fairpool.control.store.condition import problem_with
+    from fairpool.control.store.condition import problem_with_database
 
-    problem = problem_with(data_directory.control, may_be_new=may_be_new)
+    problem = problem_with_database(data_directory.control, may_be_new=may_be_new)
     if problem is not None:
         raise PlatformError(problem)
 
@@ -84,9 +84,9 @@ def node_set_of(data_directory: DataDirectory, groups: Sequence[str], singles: S
 
 
 def show_nodes(node_set: NodeSet) -> None:
-    from fairpool.platform.node_set import summary
+    from fairpool.platform.node_set import nodes_summary
 
-    click.echo(f"Nodes    {summary(node_set.nodes)}")
+    click.echo(f"Nodes    {nodes_summary(node_set.nodes)}")
     if node_set.warning:
         click.echo(f"warning: {node_set.warning}", err=True)
 

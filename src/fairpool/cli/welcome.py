@@ -112,7 +112,7 @@ def here(program: str) -> str:
     return str(own) if near.startswith("..") else near
 
 
-def shown(address: Address, data_directory: DataDirectory) -> Iterator[str]:
+def shown_addresses(address: Address, data_directory: DataDirectory) -> Iterator[str]:
     """Where everything is."""
     yield f"Address  {address.url}"
     yield f"Data     {data_directory.root}"

@@ -19,8 +19,8 @@ from starlette.responses import Response
 
 from fairpool.api import clusters as link
 from fairpool.api.declarations import OrganizationWire
-from fairpool.api.message import PREVIOUS, VERSION, read
-from fairpool.api.problems import item as problem_item
+from fairpool.api.message import PREVIOUS, VERSION, read_message
+from fairpool.api.problems import problem_item
 from fairpool.control import declarations
 from fairpool.control.clusters import known_cluster
 from fairpool.control.organization import organization_wire
@@ -224,7 +224,7 @@ async def pull_text(answer: link.PullAnswer, version: int) -> str:
     body_max_bytes=256 * 1024 * 1024,  # clusters of the previous version do not report in pieces
 )
 async def push(request: Request, plane: Plane, caller: Caller) -> Response:
-    report = read(link.PushReport, await request.body())
+    report = read_message(link.PushReport, await request.body())
     if isinstance(report, list):
         raise Refused(422, [problem_item(each) for each in report])
     answer = await pushed(plane, caller.id, report)

@@ -14,7 +14,7 @@ from fairpool.control.resource_request import requested_gpus_milli
 from fairpool.control.store import changes, holdings
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
-from fairpool.control.workload_columns import columns, urls
+from fairpool.control.workload_columns import column_values, urls
 from fairpool.control.workload_documents import WorkloadDeclaration, declaration_of, report_of, urls_in
 from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
@@ -39,7 +39,7 @@ def new_row(spec: WorkloadSpec, declaration: WorkloadDeclaration, **values: Any)
         "report_revision": 0,
         "deleted_at": None,
         "urls": None,
-        **columns(declaration, None),
+        **column_values(declaration, None),
         **values,
     }
 
@@ -136,7 +136,7 @@ def forget(plane: Plane, connection: Connection, row: Any) -> None:
     """Its cluster reported that nothing is left of it: it becomes history."""
     now, kept = plane.now(), plane.settings.changes_kept
     revision = changes.record(connection, "workload", row.id, "gone", now, project=row.project, kept=kept)
-    state = columns(declaration_of(row), report_of(row), is_deleted=True)
+    state = column_values(declaration_of(row), report_of(row), is_deleted=True)
     store.mark_deleted(connection, row.id, deleted_at=now, revision=revision, **state)
 
 
@@ -144,7 +144,7 @@ def _state(
     connection: Connection, row: Any, declaration: WorkloadDeclaration, last: WorkloadReport | None
 ) -> dict[str, Any]:
     """All columns that follow from declaration and report."""
-    state = columns(declaration, last)
+    state = column_values(declaration, last)
 
     def taken() -> set[str]:
         return {url for text in store.urls_of_others(connection, row) for url in urls_in(text)}

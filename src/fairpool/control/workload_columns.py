@@ -20,7 +20,7 @@ def of_run(report: WorkloadReport | None, run: int) -> WorkloadReport | None:
     return report if report is not None and report.run >= run else None
 
 
-def columns(
+def column_values(
     declaration: WorkloadDeclaration, last: WorkloadReport | None, *, is_deleted: bool = False
 ) -> dict[str, Any]:
     """Phase, status and figures, for lists. What the pods of an earlier run still hold counts."""

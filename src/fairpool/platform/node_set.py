@@ -125,7 +125,7 @@ def problem_with_saved(file: Path) -> Problem | None:
     return nodes[0] if isinstance(nodes, list) else None
 
 
-def summary(nodes: Sequence[LogicalNode]) -> str:
+def nodes_summary(nodes: Sequence[LogicalNode]) -> str:
     """`dgx1-1 and dgx1-2, 8 x Tesla V100-SXM2-32GB each, simulated`."""
     kinds: dict[tuple[int, str, bool], list[str]] = {}
     for each in nodes:

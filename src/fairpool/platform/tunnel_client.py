@@ -25,7 +25,7 @@ from fairpool.api import tunnel as wire
 from fairpool.api.limits import PIECE_MAX_BYTES
 from fairpool.api.multiplexer import MESSAGE_MAX_BYTES, Multiplexer, ProtocolError, Stream, StreamClosed
 from fairpool.api.shell import Frame
-from fairpool.api.shell import decode as decode_shell
+from fairpool.api.shell import decode_shell_frame as decode_shell
 from fairpool.control.pod_access import (
     Answering,
     LogRange,

@@ -267,7 +267,7 @@ class ControlDriver:
     def _set_graces(self, connection: Connection, graces: GraceRules) -> None:
         chosen = {preferences.GRACE: graces.most_s, preferences.EVICTION_GRACE: graces.eviction_s}
         for key, seconds in chosen.items():
-            if preferences.chosen(self._plane.settings, connection, key) != seconds:
+            if preferences.current_value(self._plane.settings, connection, key) != seconds:
                 preferences.choose_value(self._plane, connection, key, seconds, USER)
 
     def _department(self, connection: Connection, name: str) -> wire.DepartmentRequest:
