@@ -87,7 +87,7 @@ class Machine:
             project=QueueId(project),
             kind=WorkloadKind.TRAIN,
             program=Program(image=image, command=command, **own),
-            born_at=Instant(0),
+            created_at=Instant(0),
             **settings,
         )
 

@@ -237,7 +237,7 @@ def namespace_of(pid: int) -> int:
 
 @dataclass
 class Watchman:
-    """Looks at the process table all the time: no life has two programs, and no job two lives, at one moment."""
+    """Looks at the process table all the time: no pod has two programs, and no job two pods, at one moment."""
 
     machine: Path
     twice: list[str] = field(default_factory=list)

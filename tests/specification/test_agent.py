@@ -43,7 +43,7 @@ from fairpool.model.workload import (
     whole_gpus,
 )
 from tests.contracts.harness import start_order
-from tests.nvml_stand_in import H200_MIB, Device, NvmlStandIn
+from tests.fake_nvml import H200_MIB, Device, FakeNvml
 
 # --- images
 
@@ -148,7 +148,7 @@ def test_without_gpus_there_is_the_simulated_pair_of_the_documents() -> None:
 
 
 def test_real_gpus_are_found() -> None:
-    (node,) = machine_nodes(NvmlGpus(NvmlStandIn(Device(), Device())))
+    (node,) = machine_nodes(NvmlGpus(FakeNvml(Device(), Device())))
     assert (node.node.gpus, node.node.gpu_memory_mib, node.is_simulated) == (2, H200_MIB, False)
     assert node.node.labels == {"nvidia.com/gpu.product": "H200"}
     assert [gpu.uuid for gpu in node.gpus] == ["GPU-0", "GPU-1"]
@@ -156,7 +156,7 @@ def test_real_gpus_are_found() -> None:
 
 def test_unlike_gpus_are_nodes_of_their_own() -> None:
     t4, other = (Device(name="Tesla T4", total=15_360 << 20) for _ in range(2))
-    nodes = machine_nodes(NvmlGpus(NvmlStandIn(Device(), t4, other)))
+    nodes = machine_nodes(NvmlGpus(FakeNvml(Device(), t4, other)))
     assert [(node.node.gpus, node.node.gpu_memory_mib) for node in nodes] == [(1, H200_MIB), (2, 15_360)]
     assert [gpu.uuid for gpu in nodes[1].gpus] == ["GPU-1", "GPU-2"]
     assert len({node.node.name for node in nodes}) == 2
@@ -189,6 +189,13 @@ def test_an_order_is_read_back_as_it_was_given(tmp_path: Path) -> None:
     kept = read_order(str(tmp_path))
     assert kept is not None
     assert (kept.order, kept.launch) == (order, {"argv": ["a"]})
+
+
+def test_an_order_that_an_earlier_version_wrote_is_read(tmp_path: Path) -> None:
+    kept = Path(__file__).parents[1] / "data" / "order-with-born-at.json"
+    (tmp_path / "order.json").write_bytes(kept.read_bytes())
+    failure = "ErrImagePull: no such image"
+    assert read_order(str(tmp_path)) == StoredOrder(order=start_order(), launch={"argv": ["a"]}, start_failure=failure)
 
 
 def test_an_order_that_cannot_be_read_is_none(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The init process of an isolated pod: sets up its file system, starts the program, and lives as long as the pod.
+"""The init process of an isolated pod: sets up its file system, starts the program, and runs as long as the pod.
 
 It is process 1 of the pod's PID namespace. When it ends, the kernel kills everything else in there, so one signal from
 outside ends a pod however fast it forks. It reaps orphans, passes SIGTERM on to the program and reports its exit status
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every s
 
 CANNOT = 126
 """The exit code reported to the shim where nothing else is known."""
-RUNS, TROUBLE, ENDED, TERMINAL = b"r", b"t", b"e", b"m"
+RUNS, FAILED, ENDED, TERMINAL = b"r", b"t", b"e", b"m"
 """The first byte of its packets to the shim."""
 PACKET_MAX = 4096
 UNPRIVILEGED_ID = 65534
@@ -53,7 +53,7 @@ def run_init(
     except BaseException as error:
         code = getattr(error, "code", None)
         words = f"{code if isinstance(code, int) else CANNOT} {getattr(error, 'words', None) or error}"
-        to_shim.send(TROUBLE + words.encode(errors="replace")[: PACKET_MAX - 1])
+        to_shim.send(FAILED + words.encode(errors="replace")[: PACKET_MAX - 1])
     os._exit(CANNOT)
 
 
@@ -132,9 +132,9 @@ def counting_permitted() -> str:
 
 def _try_isolation() -> None:
     namespaces.isolate_children("")
-    trouble = namespaces.tried_in_child(_try_root_filesystem)
-    if trouble:
-        raise OSError(0, trouble)
+    error = namespaces.tried_in_child(_try_root_filesystem)
+    if error:
+        raise OSError(0, error)
 
 
 def _try_root_filesystem() -> None:

@@ -93,7 +93,7 @@ class PodRegistry:
 
     def add(self, pod: PodId, directory: str, stored: StoredOrder) -> WatchedPod:
         order = stored.order
-        observed = ObservedPod(order=order, state=PodState.STARTING, message=stored.trouble)
+        observed = ObservedPod(order=order, state=PodState.STARTING, message=stored.start_failure)
         watched = self.pods[pod] = WatchedPod(pod, directory, stored, observed)
         self._by_directory[os.path.basename(directory)] = pod
         self._of_workload[order.workload] += 1

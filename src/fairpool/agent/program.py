@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 
 from fairpool.agent import mounts, namespaces, process_attributes
 from fairpool.agent.cgroup import Cgroup
-from fairpool.agent.pod_init import CANNOT, PACKET_MAX, TERMINAL, TROUBLE, run_init
+from fairpool.agent.pod_init import CANNOT, FAILED, PACKET_MAX, TERMINAL, run_init
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every shim's memory
@@ -140,7 +140,7 @@ def _wait_until_running(init_socket: socket.socket) -> int:
         if packet[:1] == TERMINAL:
             terminal = fds[0]
             os.set_inheritable(terminal, False)
-        elif packet[:1] == TROUBLE:
+        elif packet[:1] == FAILED:
             code, _, words = packet[1:].decode(errors="replace").partition(" ")
             raise CannotRun(int(code), words)
         elif packet:
@@ -209,18 +209,18 @@ def _fork(launch: Mapping[str, Any], group: Cgroup | None, reader: int, output: 
 
 def _forked(start: Callable[[], None]) -> int:
     """Fork a child in which `start` becomes the program; raise what the child reports if it cannot."""
-    trouble, trouble_writer = os.pipe2(os.O_CLOEXEC)
+    errors, error_writer = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
         try:
             start()
         except CannotRun as error:
-            os.write(trouble_writer, f"{error.code} {error.words}".encode())
+            os.write(error_writer, f"{error.code} {error.words}".encode())
         except BaseException as error:
-            os.write(trouble_writer, f"{NOT_EXECUTABLE} {error}".encode())
+            os.write(error_writer, f"{NOT_EXECUTABLE} {error}".encode())
         os._exit(NOT_FOUND)
-    os.close(trouble_writer)
-    with os.fdopen(trouble, "rb") as answer:
+    os.close(error_writer)
+    with os.fdopen(errors, "rb") as answer:
         words = answer.read().decode(errors="replace")
     if words:
         os.waitpid(pid, 0)

@@ -203,7 +203,7 @@ class Supervisor:
         return self._hints.fileno(), self._watch.fileno()
 
     @property
-    def trouble(self) -> str:
+    def error(self) -> str:
         """Why pods cannot start or end just now; empty: they can."""
         # An answer of the fork server may have been waiting since the last turn. The lock's holder reads it anyway, and
         # the status command must not wait for a slow turn.
@@ -214,7 +214,7 @@ class Supervisor:
                 self._lock.release()
         orphans = self.orphans
         left = f"{orphans[0]} of an unknown pod was killed but has not ended" if orphans else ""
-        return "; ".join(words for words in (self._launcher.trouble, left) if words)
+        return "; ".join(words for words in (self._launcher.error, left) if words)
 
     @property
     def removed_nodes(self) -> dict[NodeName, int]:

@@ -249,8 +249,8 @@ def known_cluster(connection: Connection, cluster_id: str) -> Any:
 
 def _cluster(plane: Plane, row: Any) -> wire.ClusterAnswer:
     state = "WaitingToConnect"
-    if row.heard_at is not None:
-        away = plane.now() - row.heard_at > plane.settings.cluster_away_s * SECOND_MS
+    if row.last_seen_at is not None:
+        away = plane.now() - row.last_seen_at > plane.settings.cluster_away_s * SECOND_MS
         state = "Disconnected" if away else "Connected"
     return wire.ClusterAnswer(
         uuid=row.id,
@@ -258,7 +258,7 @@ def _cluster(plane: Plane, row: Any) -> wire.ClusterAnswer:
         domain=row.domain,
         version=row.version,
         status=wire.ClusterState(state=state),
-        last_liveness=iso_or_none(row.heard_at),
+        last_liveness=iso_or_none(row.last_seen_at),
         created_at=iso(row.created_at),
         in_control_plane=row.id == plane.cluster_beside,
         revision=row.revision,

@@ -66,8 +66,8 @@ def remove_project(plane: Plane, connection: Connection, name: str, revision: in
     """Remove the project and the access rules on it. Its history stays, under a name that is not reused."""
     store.remove(connection, projects, name)
     plane.database.when_committed(plane.change_feed.forget)
-    workload_store.bury(connection, workloads.c.project, name, revision)
-    changes.bury(connection, name, revision)
+    workload_store.release_name(connection, workloads.c.project, name, revision)
+    changes.release_name(connection, name, revision)
     access_store.delete_rules_of_scope(connection, ScopeType.PROJECT, name)
 
 

@@ -12,7 +12,7 @@ from fairpool.api.declarations import WorkloadWire
 from fairpool.api.message import Wire
 from fairpool.model.ids import Instant
 
-BURIED = "/"
+RELEASED = "/"
 """Between the name of a deleted project or department and a number: no name contains it."""
 SUSPENSIONS_KEPT = 20
 CLOCKS_DIFFER_MS = 5_000
@@ -74,4 +74,4 @@ def text_of_urls(urls: Iterable[str]) -> str | None:
 
 def former_name(name: str) -> str:
     """The name of a project or department, also of one that was deleted."""
-    return name.partition(BURIED)[0]
+    return name.partition(RELEASED)[0]

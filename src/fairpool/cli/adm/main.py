@@ -113,7 +113,7 @@ MEMBERS = {
     "set": _verb("set", "Set the role of a node."),
     "remove": _verb("remove", "Remove a role from a node."),
     "completion": lazy("Print the completion script for bash, zsh or fish.", COMPLETION, "runai-adm"),
-    "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_of", "runai-adm"),
+    "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_command", "runai-adm"),
     **{name: _unsupported(name) for name in ("generate-values", "collect-logs", "update")},
 }
 

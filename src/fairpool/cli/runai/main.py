@@ -134,7 +134,7 @@ MEMBERS = {
     "whoami": lazy("Show who is signed in.", "fairpool.cli.runai.login:whoami"),
     "password": lazy("Change your password.", "fairpool.cli.runai.login:password"),
     "completion": lazy("Print the completion script for bash, zsh or fish.", COMPLETION, "runai"),
-    "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_of", "runai"),
+    "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_command", "runai"),
     "get": lazy("Old name of describe job.", "fairpool.cli.runai.details:get", hidden=True),
     "project": LazyCommand("Old name of config project.", _project, hidden=True),
     "cluster": LazyCommand("Old name of config cluster.", _cluster, hidden=True),

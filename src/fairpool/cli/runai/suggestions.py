@@ -21,7 +21,7 @@ FRESH_S = 10.0
 MOST = 500
 
 
-def projects(ctx: click.Context, incomplete: str) -> list[str]:
+def existing_projects(ctx: click.Context, incomplete: str) -> list[str]:
     return _beginning(ctx, "projects", incomplete, lambda client, _: [each.name for each in client.projects()])
 
 

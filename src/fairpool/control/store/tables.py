@@ -153,8 +153,8 @@ clusters = Table(
     Column("report_token", BigInteger),
     Column("report_number", BigInteger, nullable=False),
     Column("events_through", BigInteger, nullable=False),
-    Column("unsure", Boolean, nullable=False),
-    Column("heard_at", BigInteger),
+    Column("needs_resync", Boolean, nullable=False),
+    Column("last_seen_at", BigInteger),
     Column("nodes_version", BigInteger, nullable=False, server_default="0"),
     Column("installation", String(64)),  # the data directory that joined; none yet, or its token was replaced
 )
