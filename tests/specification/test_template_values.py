@@ -101,6 +101,9 @@ def test_a_lock_holds_against_every_way_around_it() -> None:
     for around in ({"gpuDevicesRequest": 8}, {"gpuMemoryRequest": "80G"}, {"gpu": "2"}, {"migProfile": "7g.80gb"}):
         assert merged({"compute": around}, [gpus]).problems, around
     assert not merged({"compute": {"gpu": "1"}}, [gpus]).problems, "the same figure, as a text"
+    other_way = admin(compute={"gpu": 1}, locked=("compute.gpuDevicesRequest",))
+    assert spec({}, other_way) == spec({}, gpus) == {"compute": {"gpu": 1}}
+    assert merged({"compute": {"gpu": 2}}, [other_way]).problems
     image = admin(image="only", locked=("image",))
     assert merged({"masterSpec": {"image": "other"}}, [image]).problems
     assert spec({"masterSpec": {"args": ["x"]}}, image)["masterSpec"]["image"] == "only"

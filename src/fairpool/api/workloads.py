@@ -120,8 +120,8 @@ class Workload(WorkloadItem):
     created_by: str
     command_line: str = ""
     spec: dict[str, Any] = Field(default_factory=dict)
-    value_origins: dict[str, str] = Field(
-        default_factory=dict, description="Fields of `spec` that templates gave, each with its template"
+    value_origins: dict[str, str] | None = Field(
+        default=None, description="Fields of `spec` that templates gave, each with its template"
     )
     forecast: Annotated[StartForecast | None, Field(description="In a dry run: whether it would start now")] = None
 

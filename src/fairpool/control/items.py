@@ -171,8 +171,9 @@ def detail_text(row: Any) -> str:
         "createdBy": row.submitted_by,
         "commandLine": declared.command_line,
         "spec": declared.request,
-        "valueOrigins": dict(declared.origins),
     }
+    if declared.origins:
+        details["valueOrigins"] = dict(declared.origins)
     return compact(item(row, declared, report_of(row)) | details)
 
 

@@ -97,9 +97,8 @@ def merged(request: Values, templates: Iterable[TemplateValues]) -> Merged:
     ordered = sorted(templates, key=lambda each: (each.administrative, WIDEST_FIRST.index(each.scope)), reverse=True)
     locks = _locks(ordered)
     found = Merged(dict(request), problems=locked_problems(request, ordered))
-    for path, (template, value) in locks.items():
-        if value is not None:
-            _fill(found, {path: value}, template.origin)
+    for template, values in locks.values():
+        _fill(found, values, template.origin)
     for template in ordered:
         free = {path: value for path, value in _paths(template.values) if not _is_locked(path, locks)}
         _fill(found, free, template.origin)
@@ -122,26 +121,28 @@ def locked_problems(request: Values, templates: Iterable[TemplateValues]) -> lis
     master = request.get("masterSpec")
     pods = [request, *([master] if isinstance(master, Mapping) else [])]
     return [
-        _locked_problem(path, template, value)
-        for path, (template, value) in _locks(templates).items()
-        if any(_differs(_at(pod, other), other, path, value) for pod in pods for other in _same(path))
+        _locked_problem(path, template, values.get(path))
+        for path, (template, values) in _locks(templates).items()
+        if any(_differs(_at(pod, other), values.get(other)) for pod in pods for other in _same(path))
     ]
 
 
-def _differs(given: Any, other: str, path: str, value: Any) -> bool:
+def _differs(given: Any, value: Any) -> bool:
     if given is None:
         return False
     is_text = isinstance(given, str | int | float) and isinstance(value, str | int | float)
-    return other != path or (str(given) != str(value) if is_text else given != value)
+    return str(given) != str(value) if is_text else bool(given != value)
 
 
-def _locks(templates: Iterable[TemplateValues]) -> dict[str, tuple[TemplateValues, Any]]:
-    """Locked fields with their value (None: it must not be set). Where several lock one, the widest scope does."""
-    found: dict[str, tuple[TemplateValues, Any]] = {}
+def _locks(templates: Iterable[TemplateValues]) -> dict[str, tuple[TemplateValues, Values]]:
+    """Locked fields with their value, in all ways to say it (none: it must not be set). Where several templates lock
+    a field, the one of the widest scope does."""
+    found: dict[str, tuple[TemplateValues, Values]] = {}
     for template in sorted(templates, key=lambda each: WIDEST_FIRST.index(each.scope)):
         for path in template.locked if template.administrative else ():
             if not _is_locked(path, found):
-                found[path] = (template, _at(template.values, path))
+                said = {other: _at(template.values, other) for other in _same(path)}
+                found[path] = (template, {other: value for other, value in said.items() if value is not None})
     return found
 
 

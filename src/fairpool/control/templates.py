@@ -167,7 +167,7 @@ def _result(connection: Connection, asset_id: str, action: str, status: int = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StoredScope:
     """The scope of an asset."""
 
     scope: AssetScope
@@ -178,7 +178,7 @@ class Place:
         return {"scope": self.scope.value, "scope_id": self.scope_id}
 
 
-def _place(connection: Connection, caller: Caller, meta: wire.AssetMeta) -> Place:
+def _place(connection: Connection, caller: Caller, meta: wire.AssetMeta) -> StoredScope:
     """The scope that is meant; refuses one that does not exist, or in which the caller may not write."""
     ids = {
         AssetScope.CLUSTER: meta.cluster_id,
@@ -197,7 +197,7 @@ def _place(connection: Connection, caller: Caller, meta: wire.AssetMeta) -> Plac
         caller.require(Action.ASSET_WRITE)
         scope_id = cluster_of(connection, scope_id)
     _require_write(connection, caller, meta.scope, scope_id)
-    return Place(meta.scope, scope_id)
+    return StoredScope(meta.scope, scope_id)
 
 
 def _require_write(connection: Connection, caller: Caller, scope: AssetScope, scope_id: str) -> None:
@@ -253,7 +253,7 @@ def _known(connection: Connection, caller: Caller, template_id: str) -> Any:
 # --- rows --------------------------------------------------------------------------------------------------------
 
 
-def _stored(connection: Connection, place: Place, body: wire.TemplateRequest, before: Any) -> dict[str, Any]:
+def _stored(connection: Connection, place: StoredScope, body: wire.TemplateRequest, before: Any) -> dict[str, Any]:
     """The columns of a template; refuses with everything that is wrong with it."""
     for other in store.in_scope(connection, store.TEMPLATE, place.scope.value, place.scope_id):
         if before is not None and other.id == before.id:
@@ -370,7 +370,7 @@ def _named(connection: Connection, project: Any, asked: str, kind: workload_spec
     if not supports(types, kind):
         kinds = [each.value.lower() for each in SPECS if supports(types, each)]
         what = f"template {row.name} is not for a {kind.value.lower()}"
-        raise refused(422, "template.other_kind", what, f"it is for: {', '.join(kinds)}", "spec.template")
+        raise refused(422, "template.other_kind", what, f"use it for {', '.join(kinds)}", "spec.template")
     return template
 
 
