@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -48,20 +48,31 @@ def plan_pools(draft: EntryDraft, policy: Policy, on_snapshot: SnapshotHook | No
         draft.plans[pool] = planned
         verdicts.update(planned.verdicts)
         changed_here = apply_plan(draft, snapshot, planned)
-        changed |= changed_here
-        if changed_here:
+        if changed_here and not (planned.is_final and _are_in_pool(draft, changed_here, pool)):
             # What was decided may make the next decision possible. Rarely after a plan that only placed pods, and then
             # a second later another workload could have the place.
             again_at.append(draft.now)
         elif planned.quiet_until is not None:
             again_at.append(planned.quiet_until)
+        changed |= changed_here
+    has_moved = bool(changed)
     changed |= _with_other_verdict(draft, verdicts)
     draft.verdicts = verdicts
     in_next_pool = _try_next_pools(draft)
     if in_next_pool:
-        again_at.append(Instant(draft.now + NEXT_POOL_S * SECOND_MS))
+        again_at.append(draft.now if has_moved else Instant(draft.now + NEXT_POOL_S * SECOND_MS))
     draft.quiet_until = min(again_at, default=None)
     return changed | in_next_pool
+
+
+def _are_in_pool(draft: EntryDraft, workloads: Iterable[WorkloadId], pool: PoolName) -> bool:
+    """Whether all pods of these workloads are in one pool: then what was decided concerns no other one."""
+    pool_of = draft.pooled_nodes.pool_of
+    return all(
+        pod.node is None or pod.is_over or pool_of.get(pod.node, pool) == pool
+        for workload in workloads
+        for pod in draft.pods_of(workload)
+    )
 
 
 def _snapshots(draft: EntryDraft, policy: Policy) -> dict[PoolName, Snapshot]:

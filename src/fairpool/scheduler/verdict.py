@@ -46,7 +46,7 @@ from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU, RESOURCES, Vector, diverging_ancestors, plus, within
 from fairpool.scheduler.reclaim import is_owed_by, may_reclaim
-from fairpool.scheduler.runtime import protected_until
+from fairpool.scheduler.runtime import has_minimum_runtimes, protected_until
 from fairpool.scheduler.shortage import copies_now, in_service, short_of, too_small
 from fairpool.scheduler.topology import DomainTree
 
@@ -99,12 +99,7 @@ class _Findings:
             )
         ]
         """Nodes that an administrator drained or cordoned, and what each would be without that."""
-        policy, queues = placer.columns.policy, placer.columns.queues.rows
-        self.has_protection = bool(
-            policy.default_preempt_min_runtime_s
-            or policy.default_reclaim_min_runtime_s
-            or any(row.preempt_min_runtime_s or row.reclaim_min_runtime_s for row in queues)
-        )
+        self.has_protection = has_minimum_runtimes(placer.columns.queues, placer.columns.policy)
 
     def why(self, group: int, promised: Sequence[int], kind: Hashable) -> Finding:
         """Groups of one class wait for the same reason, unless they have no queue, which is theirs alone."""
