@@ -11,7 +11,7 @@ from fairpool.cluster.ledger_cache import MESSAGES_S, EntryDraft
 from fairpool.cluster.pod_slots import workload_of
 from fairpool.cluster.snapshot_builder import SnapshotBuilder, current_pool, snapshot_part
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, PoolName, WorkloadId
-from fairpool.scheduler.decision import Verdict
+from fairpool.scheduler.decision import Verdict, Why
 from fairpool.scheduler.plan import decide, next_pool
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.prepared import prepare
@@ -94,11 +94,16 @@ def _with_other_verdict(draft: EntryDraft, verdicts: Mapping[GroupId, Verdict]) 
     """
     before = draft.cache.verdicts
     changed = set()
+    last: tuple[Why | None, Why | None] = (None, None)
+    is_same = True
     for group, new in verdicts.items():
         old = before.get(group)
         if old is None or type(new.why) is not type(old.why):
             changed.add(workload_of(group))
-        elif new is not old and new.why != old.why:
+            continue
+        if new.why is not last[0] or old.why is not last[1]:  # groups that wait alike share a reason
+            last, is_same = (new.why, old.why), new.why == old.why
+        if not is_same:
             draft.stale_messages[workload_of(group)] = None
     changed.update(workload_of(group) for group in before.keys() - verdicts.keys())
     return changed

@@ -82,7 +82,7 @@ class PlanBuilder:
             withdrawals=tuple(self._withdrawals()),
             started=self._started(bound),
             stale=tuple(columns.groups[group].id for group in stale_groups(trial)),
-            verdicts={verdict.group: verdict for verdict in verdicts(self.placer)},
+            verdicts=verdicts(self.placer),
             queues=tuple(queue_figures(columns, queue) for queue in range(len(columns.queues.ids))),
             problems=self.problems,
             quiet_until=quiet_until(self.placer),
