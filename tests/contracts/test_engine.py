@@ -132,7 +132,7 @@ def test_the_changed_pods_of_an_observation_are_those_that_differ_from_the_one_b
         assert not is_next or (after.changed_pods is not None and different <= after.changed_pods)
     if harness.keeps_objects:
         assert all(each.changed_pods is not None for each in observations[1:])
-        assert observations[4].changed_pods == {first.pod}
+        assert observations[4].changed_pods == frozenset({first.pod})
         assert first.pod not in observations[4].pods
 
 

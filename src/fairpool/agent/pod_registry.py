@@ -48,6 +48,10 @@ class WatchedPod:
         return self.observed.state is PodState.EXITED
 
     @property
+    def is_isolated(self) -> bool:
+        return bool(self.stored.launch and self.stored.launch.get("view"))
+
+    @property
     def is_settled(self) -> bool:
         """Whether every change of it wakes the supervisor."""
         waits_for_image = self.stored.launch is None

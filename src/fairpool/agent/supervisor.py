@@ -109,8 +109,8 @@ class Supervisor:
         self._registry = PodRegistry()
         self._observer = PodObserver(self._registry, self._watch, self._hints, self._reaper, self._launcher)
         self._collector = GarbageCollector(self.state)
-        self._collector.prune_logs()
-        self._collector.empty_trash()
+        self._collector.prune_checkpoints_if_due()
+        self._collector.collect()
         shared = (self._registry, self._observer)
         by_name = {node.node.name: node for node in nodes or ()}
         self._starter = PodStarter(
