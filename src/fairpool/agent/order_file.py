@@ -1,4 +1,4 @@
-"""The start order in a pod directory, `order.json`: what was ordered, and how its shim launches it.
+"""The start order in a pod directory, the first line of `order.json`: what was ordered, and how its shim launches it.
 
 The only place where values of the model are written to disk here. Fields that a later version adds are
 ignored by an earlier one, and take their defaults when they are missing.
@@ -28,7 +28,8 @@ class StoredOrder(msgspec.Struct, frozen=True):
 def read_order(directory: str) -> StoredOrder | None:
     """None: there is no order, or it is unreadable."""
     try:
-        return msgspec.json.decode(read_regular(f"{directory}/{NAME}", ORDER_MAX), type=StoredOrder)
+        content = read_regular(f"{directory}/{NAME}", ORDER_MAX)
+        return msgspec.json.decode(content.partition(b"\n")[0], type=StoredOrder)
     except (OSError, msgspec.DecodeError):
         return None
 
