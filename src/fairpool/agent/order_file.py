@@ -28,8 +28,7 @@ class StoredOrder(msgspec.Struct, frozen=True):
 def read_order(directory: str) -> StoredOrder | None:
     """None: there is no order, or it is unreadable."""
     try:
-        content = read_regular(f"{directory}/{NAME}", ORDER_MAX).partition(b"
-")[0]
+        content = read_regular(f"{directory}/{NAME}", ORDER_MAX).partition(b"\n")[0]
         try:
             return msgspec.json.decode(content, type=StoredOrder)
         except msgspec.ValidationError:
