@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from fairpool.scheduler import gate
-from fairpool.scheduler.columns import NOWHERE, RELEASING, Columns
+from fairpool.scheduler.columns import NOWHERE, REAL, RELEASING, Columns
 from fairpool.scheduler.losses import Losses, unit_is_justified
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import (
@@ -102,11 +102,26 @@ def _is_allowed(solver: Solver, solution: Solution) -> bool:
         columns.queues,
         columns.queue_of[solution.group],
         solution.need,
-        _units(columns, lost, solution.lost_from),
+        _units_in_turn(solver.trial, lost, solution.lost_from),
         before=solution.before,
         non_preemptible=columns.is_non_preemptible(solution.group),
         multiplier=columns.policy.saturation_multiplier,
     )
+
+
+def _units_in_turn(trial: Trial, lost: Sequence[int], lost_from: dict[int, int]) -> list[Unit]:
+    """What is lost, cut into units. First what this plan gave, where taking that back is no eviction: it must not
+    justify that pods which ran before are lost with it.
+    """
+    columns = trial.columns
+    if not columns.policy.withdraw_unstarted:
+        return _units(columns, lost, lost_from)
+    ran = [trial.started_as[pod][0] == REAL for pod in lost]
+    return [
+        unit
+        for turn in (False, True)
+        for unit in _units(columns, [pod for pod, was in zip(lost, ran, strict=True) if was is turn], lost_from)
+    ]
 
 
 def _units(columns: Columns, lost: Sequence[int], lost_from: dict[int, int]) -> list[Unit]:
