@@ -184,7 +184,7 @@ class Typist(Running):
 
     def mark(self, pod: PodItem) -> str:
         order = StateDirectory(self.data_directory.machine).pod_directory(PodId(pod.id)) / "order.json"
-        return str(json.loads(order.read_bytes())["launch"]["pod_uuid"])
+        return str(json.loads(order.read_bytes().splitlines()[0])["launch"]["pod_uuid"])
 
     def marks(self) -> set[str]:
         """Of the pods that have a process here."""

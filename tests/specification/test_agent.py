@@ -240,6 +240,40 @@ def test_the_latest_pods_have_tombstones_and_the_rest_of_a_long_boot_does_not(tm
     assert len(list((tmp_path / "ended").iterdir())) == 2
 
 
+def collected(data: StateDirectory, *pods: str) -> None:
+    """Forget these pods, and wait until all that is not kept of them is removed."""
+    collector = GarbageCollector(data)
+    assert all(collector.forget(PodId(pod)) for pod in pods)
+    collector.collect()
+    collector.close()
+
+
+def test_what_is_not_kept_of_a_forgotten_pod_is_removed_after_a_crash(tmp_path: Path) -> None:
+    data = StateDirectory(tmp_path)
+    data.prepare()
+    data.pod_directory(PodId("a")).mkdir()
+    (data.scratch / "a").mkdir()
+    for name in ("order.json", "log.0"):
+        (data.pod_directory(PodId("a")) / name).write_text(name)
+    assert GarbageCollector(data).forget(PodId("a"))
+    assert list(data.scratch.iterdir()) == []
+    assert list(data.trash.iterdir()) != []
+    collected(data)  # by the next server
+    assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["log.0", "shim.0"]
+    assert list(data.trash.iterdir()) == []
+
+
+def test_what_is_thrown_away_while_the_trash_is_emptied_is_removed_too(tmp_path: Path) -> None:
+    data = StateDirectory(tmp_path)
+    data.prepare()
+    collector = GarbageCollector(data)
+    for number in range(50):
+        (data.trash / f"{number}").mkdir()
+        collector.collect()
+    collector.close()
+    assert list(data.trash.iterdir()) == []
+
+
 def test_output_of_those_forgotten_longest_ago_goes_first(tmp_path: Path) -> None:
     data = StateDirectory(tmp_path)
     data.prepare()
@@ -262,10 +296,10 @@ def test_of_a_forgotten_pod_its_output_is_kept(tmp_path: Path) -> None:
     (folder / "odd").mkdir()
     (folder / "odd" / "file").touch()
     (data.scratch / "a" / "deep").mkdir(parents=True)
-    assert (GarbageCollector(data).forget(PodId("a")) or 0) > 0
+    collected(data, "a")
     assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["log.0", "reports.json", "shim.0", "times.0"]
     assert list(data.pods.iterdir()) == list(data.scratch.iterdir()) == []
-    assert GarbageCollector(data).forget(PodId("a")) == 0, "and again: nothing is left to do"
+    assert GarbageCollector(data).forget(PodId("a")), "and again: nothing is left to do"
 
 
 def test_a_shim_that_comes_late_finds_the_pod_claimed(tmp_path: Path) -> None:
@@ -275,7 +309,7 @@ def test_a_shim_that_comes_late_finds_the_pod_claimed(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "stop.json").write_text("{}")
     inside = os.open(folder, os.O_RDONLY)  # as one that has been forked and has not claimed it yet
-    assert GarbageCollector(data).forget(PodId("a")) == 0
+    collected(data, "a")
     with pytest.raises(FileExistsError):
         os.symlink("1.2.3", "shim.0", dir_fd=inside)
     os.close(inside)
@@ -294,7 +328,7 @@ def test_a_pod_is_not_forgotten_under_a_shim_that_has_just_come(
         raise FileExistsError(link)
 
     monkeypatch.setattr(os, "symlink", too_late)
-    assert GarbageCollector(data).forget(PodId("a")) is None
+    assert not GarbageCollector(data).forget(PodId("a"))
     assert (folder / "stop.json").exists(), "so that it finds its notice"
 
 
@@ -303,7 +337,7 @@ def test_what_a_pod_hides_in_a_folder_is_not_kept(tmp_path: Path) -> None:
     data.prepare()
     (data.pod_directory(PodId("a")) / "log.d").mkdir(parents=True)
     (data.pod_directory(PodId("a")) / "log.d" / "large").write_bytes(b"x" * 10_000)
-    GarbageCollector(data).forget(PodId("a"))
+    collected(data, "a")
     assert not (data.logs / "a" / "log.d").exists()
 
 
@@ -361,7 +395,7 @@ def test_rendezvous_files_do_not_pile_up(tmp_path: Path) -> None:
     for name in ("gone.0", "here.0"):
         os.utime(meeting / name, (0, 0))
     data.pod_directory(PodId("here-0-0")).mkdir()
-    GarbageCollector(data).prune_logs()
+    GarbageCollector(data).prune_checkpoints_if_due()
     assert sorted(path.name for path in meeting.iterdir()) == ["a", "a.b.0", "here.0", "new.0"]
 
 

@@ -1,4 +1,4 @@
-"""The start order in a pod directory, `order.json`: what was ordered, and how its shim launches it.
+"""The start order in a pod directory, the first line of `order.json`: what was ordered, and how its shim launches it.
 
 The only place where values of the model are written to disk here. Fields that a later version adds are
 ignored by an earlier one, and take their defaults when they are missing.
@@ -28,11 +28,11 @@ class StoredOrder(msgspec.Struct, frozen=True):
 def read_order(directory: str) -> StoredOrder | None:
     """None: there is no order, or it is unreadable."""
     try:
-        text = read_regular(f"{directory}/{NAME}", ORDER_MAX)
+        content = read_regular(f"{directory}/{NAME}", ORDER_MAX).partition(b"\n")[0]
         try:
-            return msgspec.json.decode(text, type=StoredOrder)
+            return msgspec.json.decode(content, type=StoredOrder)
         except msgspec.ValidationError:
-            return msgspec.convert(_with_field_names(msgspec.json.decode(text)), type=StoredOrder)
+            return msgspec.convert(_with_field_names(msgspec.json.decode(content)), type=StoredOrder)
     except (OSError, msgspec.DecodeError):
         return None
 

@@ -20,7 +20,7 @@ from fairpool.api.limits import PROJECTS
 from fairpool.api.loopback import Unreachable as Unreachable
 
 if TYPE_CHECKING:
-    from fairpool.api import access, organization, overview, questions, uploads, workload_spec
+    from fairpool.api import access, assets, organization, overview, questions, uploads, workload_spec
     from fairpool.api import audit as audit_wire
     from fairpool.api import nodes as nodes_wire
     from fairpool.api import workloads as work
@@ -37,6 +37,7 @@ PATHS = {
     "Inference": "inferences",
 }
 DEPARTMENTS = "/api/v1/org-unit/departments"
+TEMPLATES = "/api/v1/asset/workload-template"
 CHANGES_SILENCE_S = 60.0
 """The stream of changes carries a comment more often than that."""
 COMMAND_IN_ADDRESS_MAX = 4000
@@ -353,6 +354,22 @@ class Client(Calls):
 
     def delete_department(self, department_id: str) -> None:
         self._call("DELETE", f"{DEPARTMENTS}/{department_id}")
+
+    # --- templates -------------------------------------------------------------------------------------------
+
+    def templates(self) -> list[assets.Template]:
+        return self._all(TEMPLATES, "entries")
+
+    def create_template(self, request: assets.TemplateRequest | Json) -> assets.Template:
+        return self._post(TEMPLATES, request)
+
+    def replace_template(
+        self, template_id: str, request: assets.TemplateRequest | Json, revision: int | None = None
+    ) -> assets.Template:
+        return self._change("PUT", f"{TEMPLATES}/{template_id}", request, revision)
+
+    def delete_template(self, template_id: str) -> None:
+        self._call("DELETE", f"{TEMPLATES}/{template_id}")
 
     # --- nodes and clusters ----------------------------------------------------------------------------------
 

@@ -45,6 +45,7 @@ from fairpool.control import (
     shells,
     sign_in,
     submit,
+    templates,
     tunnel_route,
     uploads,
     users,
@@ -75,7 +76,7 @@ log = logging.getLogger("fairpool.control")
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
     *(departments, nodes, overview, claims, sign_in, users, applications, access_rules, audit, preferences),
-    *(workloads, submit, pods, classic, older_paths, description, pages),
+    *(templates, workloads, submit, pods, classic, older_paths, description, pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 

@@ -20,6 +20,7 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.routes import Routes
 from fairpool.control.store import access as access_store
+from fairpool.control.store import assets as asset_store
 from fairpool.control.store import changes
 from fairpool.control.store import clusters as store
 from fairpool.control.store import organization as organization_store
@@ -179,6 +180,7 @@ async def delete_cluster(cluster_id: str, request: Request, plane: Plane, caller
             what = f"cluster {row.name} still has {left} workloads"
             raise refused(412, "cluster.has_work", what, "delete them and wait until they are gone")
         store.delete_cluster(connection, row.id)
+        asset_store.remove_scope(connection, "cluster", row.id)
         access_store.revoke_subject(connection, row.id)
         plane.forget_callers_when_committed()
         _cluster_changed(plane, connection, row.id, "deleted")

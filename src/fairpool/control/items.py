@@ -27,11 +27,18 @@ DESIRED = {
     DesiredState.DELETE.value: wire.DesiredPhase.DELETED.value,
 }
 """The desired state as the API spells it, by the word of the column."""
+NO_ORIGINS: Mapping[str, str] = {}
 REPORTS_MAX, REPORT_LENGTH_MAX = 64, 200
 """Reported values that are shown, and characters of each; a job may report anything."""
 
 
-def declaration(submit: workload_spec.SubmitAny, spec: WorkloadSpec, *, pod_host: str = "") -> WorkloadDeclaration:
+def declaration(
+    submit: workload_spec.SubmitAny,
+    spec: WorkloadSpec,
+    *,
+    pod_host: str = "",
+    origins: Mapping[str, str] = NO_ORIGINS,
+) -> WorkloadDeclaration:
     """What is stored of a request and the workload that was admitted for it."""
     framework = submit.spec.distributed_framework if isinstance(submit, workload_spec.SubmitDistributed) else None
     return WorkloadDeclaration(
@@ -42,6 +49,7 @@ def declaration(submit: workload_spec.SubmitAny, spec: WorkloadSpec, *, pod_host
         labels=dict(submit.spec.labels),
         framework=framework,
         addresses=tuple(f"http://{pod_host}:{port}" for port in asked_ports(submit)) if pod_host else (),
+        origins=tuple(origins.items()),
     )
 
 
@@ -164,6 +172,8 @@ def detail_text(row: Any) -> str:
         "commandLine": declared.command_line,
         "spec": declared.request,
     }
+    if declared.origins:
+        details["valueOrigins"] = dict(declared.origins)
     return compact(workload_item(row, declared, report_of(row)) | details)
 
 

@@ -17,7 +17,7 @@ from fairpool.api import workloads as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import problem_item
 from fairpool.api.questions import StartForecast
-from fairpool.control import admission, claims, declarations, items, preferences
+from fairpool.control import admission, claims, declarations, items, preferences, templates
 from fairpool.control.feasibility import never_starts
 from fairpool.control.organization import ReportedNodes, cluster_of, pool_names, pool_view, reported_nodes
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
@@ -156,6 +156,8 @@ def _prepared(
     project: Any,
     upload: Upload | None,
 ) -> Admitted:
+    filled = templates.filled(connection, body, project)
+    body = filled.body
     name = _name(connection, body, project.name)
     body = claims.with_claim_names(connection, body, name, project.name)
     nodes = reported_nodes(plane, connection, project.cluster)
@@ -163,7 +165,7 @@ def _prepared(
     cluster = _cluster(connection, body, project)
     if not body.wait_anyway:
         _refuse_what_never_starts(plane, connection, spec, project, nodes)
-    declaration = items.declaration(body, spec, pod_host=plane.settings.pod_host)
+    declaration = items.declaration(body, spec, pod_host=plane.settings.pod_host, origins=filled.origins)
     if body.suspended:
         declaration = declaration.suspended(caller.name, spec.created_at)
     values = {
@@ -352,6 +354,8 @@ class AdmittedChange:
 
     row: Any
     before: WorkloadDeclaration
+    said: frozenset[str]
+    """The fields that the change sets."""
     again: workload_spec.SubmitInference
     spec: WorkloadSpec
 
@@ -361,6 +365,7 @@ def _readmitted(
 ) -> AdmittedChange:
     before = declaration_of(row)
     said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    templates.check_update(connection, said, organization_store.project(connection, row.project))
     merged = claims.as_existing(before.request) | said
     most_s = preferences.current_value(plane.settings, connection, preferences.GRACE)
     if body.spec.termination_grace_period_seconds is None and (merged.get(GRACE_FIELD) or 0) > most_s:
@@ -389,14 +394,21 @@ def _readmitted(
     if isinstance(spec, list):
         raise Refused(422, spec)
     return AdmittedChange(
-        row, before, again, replace(spec, desired_state=spec_before.desired_state, run=spec_before.run)
+        row,
+        before,
+        frozenset(said),
+        again,
+        replace(spec, desired_state=spec_before.desired_state, run=spec_before.run),
     )
 
 
 def _redeclared(plane: Plane, connection: Connection, found: AdmittedChange) -> ActionResult:
     row, before = found.row, found.before
     declaration = items.declaration(found.again, found.spec, pod_host=plane.settings.pod_host)
-    declaration = declaration.model_copy(update={"source": before.source, "suspensions": before.suspensions})
+    kept = tuple((path, origin) for path, origin in before.origins if path.partition(".")[0] not in found.said)
+    declaration = declaration.model_copy(
+        update={"source": before.source, "suspensions": before.suspensions, "origins": kept}
+    )
     revision = declarations.redeclare(plane, connection, row, declaration, found.spec)
     now_is = store.one(connection, row.id)
     assert now_is is not None

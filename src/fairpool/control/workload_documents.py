@@ -31,6 +31,8 @@ class WorkloadDeclaration(Wire):
     framework: str | None
     addresses: tuple[str, ...]
     """Where its ports would be reached, if no other workload has them."""
+    origins: tuple[tuple[str, str], ...] = ()
+    """Where values of the request come from that the submit did not give: `compute.gpu` from a template."""
     suspensions: tuple[tuple[Instant, str], ...] = ()
     """When it was suspended, and by which user; the latest ones."""
 

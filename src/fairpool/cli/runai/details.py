@@ -48,6 +48,7 @@ def _describe(options: GlobalOptions, name: str, output: str | None) -> None:
         screen = screen_here()
         screen.facts(summary(found, pods), aligned=False)
         draw_mounts(screen, mounts(found.spec))
+        _draw_origins(screen, found.value_origins or {})
         _draw_pods(screen, found, [pod for pod in pods if pod.current])
         _draw_events(screen, events[-EVENTS_SHOWN:])
         screen.show()
@@ -205,6 +206,15 @@ def draw_mounts(screen: Screen, found: list[tuple[str, str, str]]) -> None:
     headings = ("SOURCE", "PATH", "MODE")
     columns = [Column[tuple[str, str, str]](name, _cell(index)) for index, name in enumerate(headings)]
     screen.draw(columns, found)
+
+
+def _draw_origins(screen: Screen, origins: dict[str, str]) -> None:
+    """Values that templates gave, if there are any."""
+    if not origins:
+        return
+    screen.title("Values from templates:")
+    columns = [Column[tuple[str, str]](name, _cell(index)) for index, name in enumerate(("FIELD", "FROM"))]
+    screen.draw(columns, sorted(origins.items()))
 
 
 def _cell(index: int) -> Any:

@@ -90,6 +90,13 @@ def project_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> li
     return existing_projects(ctx, incomplete)
 
 
+def template_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """For completion; imported only then."""
+    from fairpool.cli.runai.suggestions import templates
+
+    return templates(ctx, incomplete)
+
+
 def everywhere(*, with_project: bool = True) -> list[click.Parameter]:
     """The flags that every command takes, before or after its name."""
     section = EVERYWHERE
