@@ -105,7 +105,7 @@ class LoopProcess:
         match name:
             case "stepped down":
                 raise LeadershipLost(*arguments)
-            case "ledger unavailable":
+            case "disk error":
                 raise LedgerUnavailable(Problem("simulation.disk", str(arguments[0]), "retry"))
             case "bug":
                 raise AssertionError(f"in the process of the loop: {arguments[0]}")
@@ -174,7 +174,7 @@ def _run(messages: Connection, setup: LoopSetup) -> None:
     except LeadershipLost as error:
         world.ask("stepped down", str(error))
     except LedgerUnavailable as error:
-        world.ask("ledger unavailable", str(error))
+        world.ask("disk error", str(error))
     except Exception:
         world.ask("bug", traceback.format_exc(limit=-8))
 
