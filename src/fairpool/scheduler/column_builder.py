@@ -190,13 +190,24 @@ class _Builder:
                     members[number] = tuple([moved[each] for each in kept[number]])
         columns.sets.pods, columns.sets.only_pod = members, only
         fresh = set(pods.fresh)
-        coming: dict[int, list[int]] = {number: [] for number in self.sets.fresh}
+        alone: dict[int, int] = {}
+        coming: dict[int, list[int]] = {}
         for pod in pods.fresh:
-            coming.setdefault(columns.set_of[pod], []).append(pod)
+            number = columns.set_of[pod]
+            if number in coming:
+                coming[number].append(pod)
+            elif number in alone:
+                coming[number] = [alone.pop(number), pod]
+            elif members[number]:
+                coming[number] = [pod]
+            else:  # most sets have one pod
+                alone[number] = pod
         left = self.sets.renumber([before.set_of[pod] for pod in pods.gone])
-        for number in left:
-            if 0 <= number < self.sets.count:
+        for number in (*self.sets.fresh, *left):
+            if 0 <= number < self.sets.count and number not in alone:
                 coming.setdefault(number, [])
+        for number, pod in alone.items():
+            only[number], members[number] = pod, columns.singles[pod]
         order = _pod_order(columns)
         for number, here in coming.items():
             if members[number]:
@@ -205,8 +216,8 @@ class _Builder:
                 here.sort(key=order)
             only[number] = here[0] if len(here) == 1 else NOWHERE
             members[number] = columns.singles[here[0]] if len(here) == 1 else tuple(here)
-        self.changed_sets: Collection[int] = coming
-        self.changed_groups = {*self.groups.fresh, *(columns.sets.group[number] for number in coming)}
+        self.changed_sets: Collection[int] = {*alone, *coming}
+        self.changed_groups = {*self.groups.fresh, *(columns.sets.group[number] for number in self.changed_sets)}
 
     # ---- shapes
 
@@ -314,18 +325,26 @@ class _Builder:
         columns, before = self.columns, self.before
         rows, pods = columns.pods, self.pods
         fresh = set(pods.fresh)
-        columns.promised_pods = pods.part(
-            before.promised_pods, fresh, (pod for pod in fresh if rows[pod].phase is PodPhase.PROMISED)
-        )
-        columns.nominated_pods = pods.part(
-            before.nominated_pods, fresh, (pod for pod in fresh if rows[pod].nominated is not None)
-        )
-        columns.claiming_pods = pods.part(before.claiming_pods, fresh, (pod for pod in fresh if rows[pod].claims))
-        columns.labelled_pods = pods.part(
-            before.labelled_pods,
-            fresh,
-            (pod for pod in fresh if (shape := rows[pod].shape).labels or shape.near or shape.apart),
-        )
+        labelled = {
+            number
+            for number, facts in enumerate(columns.facts)
+            if facts.shape.labels or facts.shape.near or facts.shape.apart
+        }
+        chosen: tuple[list[int], ...] = ([], [], [], [])
+        for pod in pods.fresh:
+            row = rows[pod]
+            if row.phase is PodPhase.PROMISED:
+                chosen[0].append(pod)
+            if row.nominated is not None:
+                chosen[1].append(pod)
+            if row.claims:
+                chosen[2].append(pod)
+            if columns.shape_of[pod] in labelled:
+                chosen[3].append(pod)
+        columns.promised_pods = pods.part(before.promised_pods, fresh, chosen[0])
+        columns.nominated_pods = pods.part(before.nominated_pods, fresh, chosen[1])
+        columns.claiming_pods = pods.part(before.claiming_pods, fresh, chosen[2])
+        columns.labelled_pods = pods.part(before.labelled_pods, fresh, chosen[3])
         changed = self.changed_groups
         columns.unplaced_groups = self.groups.part(
             before.unplaced_groups,
@@ -375,8 +394,11 @@ def _running(columns: Columns, groups: Iterable[int]) -> Iterator[tuple[int, int
     """Leaf queue and priority of groups that hold something and may be preempted."""
     queue_of, rules, active = columns.queue_of, columns.rules, columns.sets.active
     for group in groups:
+        numbers = columns.sets_of[group]
+        if not (active[numbers[0]] if len(numbers) == 1 else any(active[each] for each in numbers)):
+            continue
         rule, leaf = rules[group], queue_of[group]
-        if rule.preemptible and leaf != NOWHERE and any(active[each] for each in columns.sets_of[group]):
+        if rule.preemptible and leaf != NOWHERE:
             yield leaf, rule.priority
 
 
