@@ -218,16 +218,16 @@ def test_a_clock_that_is_set_back_delays_nothing() -> None:
     assert cluster.loop.cache.pods[WorkloadId("a")][-1].incarnation >= 2, "it was tried again, and has failed again"
 
 
-def test_reports_that_are_not_acknowledged_are_a_trouble_until_they_are() -> None:
+def test_reports_that_are_not_acknowledged_are_an_error_until_they_are() -> None:
     cluster = Cluster()
     cluster.wire.cut = True
     cluster.submit("a")
     cluster.run(2)
-    assert cluster.loop.link_trouble == "cut"
+    assert cluster.loop.link_error == "cut"
     assert cluster.alive() == ["a-0-0"], "scheduling goes on"
     cluster.wire.cut = False
     cluster.run(5)
-    assert cluster.loop.link_trouble == ""
+    assert cluster.loop.link_error == ""
 
 
 def test_what_nodes_have_in_use_follows_from_the_reported_pods() -> None:

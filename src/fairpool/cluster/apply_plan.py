@@ -146,7 +146,7 @@ def _replacement(draft: EntryDraft, pod: PodRecord) -> PodRecord:
         pod_set=pod.pod_set,
         run=pod.run,
         since=draft.now,
-        born_at=draft.now,
+        created_at=draft.now,
         grace_s=pod.grace_s,
     )
 

@@ -21,6 +21,8 @@ class FreeGpus:
         self._free = 0.0
         self._promised = 0.0
         self._read = 0
+        self.is_overcommitted = min(trial.columns.nodes.gpus_idle, default=0) < 0
+        """Some node began with more on it than it has."""
 
     def milli(self) -> float:
         """All of them, in thousandths."""

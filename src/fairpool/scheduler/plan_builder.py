@@ -26,9 +26,9 @@ from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU, diverging_ancestors
 from fairpool.scheduler.quiet import quiet_until
-from fairpool.scheduler.solver import Solution
 from fairpool.scheduler.stale_gangs import stale_groups
 from fairpool.scheduler.verdict import verdicts
+from fairpool.scheduler.victim_search import Solution
 
 
 class PlanBuilder:
@@ -62,7 +62,7 @@ class PlanBuilder:
         mine, theirs = diverging_ancestors(
             columns.queues, columns.queue_of[solution.group], columns.queue_of[columns.group_of[pod]]
         )
-        before = solution.held_before
+        before = solution.before.held
         return EvictionReason(
             by,
             winner,

@@ -9,7 +9,8 @@ from fairpool.scheduler.allocate import none_gains, place_next, waiting_groups
 from fairpool.scheduler.chunk import chunk_need, is_ready, next_chunk
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import Vector
-from fairpool.scheduler.solver import Solution, Solver
+from fairpool.scheduler.solver import Solver
+from fairpool.scheduler.victim_search import Solution
 from fairpool.scheduler.walk import Walk
 
 Search = Callable[[int, Vector], Solution | None]

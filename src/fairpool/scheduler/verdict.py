@@ -42,10 +42,11 @@ from fairpool.scheduler.decision import (
 )
 from fairpool.scheduler.figures import queue_figures
 from fairpool.scheduler.free_gpus import FreeBlocks
+from fairpool.scheduler.losses import is_owed_by
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU, RESOURCES, Vector, diverging_ancestors, plus, within
-from fairpool.scheduler.reclaim import is_owed_by, may_reclaim
+from fairpool.scheduler.reclaim import may_reclaim
 from fairpool.scheduler.runtime import has_minimum_runtimes, protected_until
 from fairpool.scheduler.shortage import copies_now, in_service, short_of, too_small
 from fairpool.scheduler.topology import DomainTree
