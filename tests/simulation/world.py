@@ -81,7 +81,7 @@ class Wrong(AssertionError):
 class AnyLoop(Protocol):
     """The loop of a world, in this process or another."""
 
-    trouble: str
+    error: str
     token: Token
     cache: LedgerCache
 
