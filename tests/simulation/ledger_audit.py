@@ -228,7 +228,7 @@ def _was_free(cache: LedgerCache, pod: PodRecord, states: Mapping[WorkloadId, Wo
 
 def _is_plain(spec: WorkloadSpec) -> bool:
     together = spec.arrangement is Arrangement.TOGETHER and spec.pods == 1 and spec.leader is None
-    return together and len(spec.pools) < 2 and spec.want is DesiredState.RUN
+    return together and len(spec.pools) < 2 and spec.desired_state is DesiredState.RUN
 
 
 def _asks_for(spec: WorkloadSpec) -> tuple[object, ...]:

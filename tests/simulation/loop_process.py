@@ -20,7 +20,7 @@ from typing import Any
 
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.cluster.control_link import ControlLink
-from fairpool.cluster.ledger import DiskTrouble
+from fairpool.cluster.ledger import LedgerUnavailable
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.loop import LeadershipLost, Loop
 from fairpool.engines.port import EngineUnreachable, Fenced
@@ -66,7 +66,7 @@ class LoopProcess:
         self._process = FORKS.Process(target=_run, args=(other, setup), daemon=True)
         self._process.start()
         other.close()
-        self.trouble = ""
+        self.error = ""
         self.token = Token(0)
         self.cache: LedgerCache
         """As it was after the last cycle."""
@@ -93,7 +93,7 @@ class LoopProcess:
                     raise TimeoutError("the process of the loop hangs")
                 name, arguments = self._messages.recv()
                 if name == "done":
-                    worked, self.trouble, self._wake, self.token, cache = arguments
+                    worked, self.error, self._wake, self.token, cache = arguments
                     self.cache = cache if cache is not None else self.cache
                     return worked
                 self._messages.send(self._answer(name, arguments))
@@ -105,8 +105,8 @@ class LoopProcess:
         match name:
             case "stepped down":
                 raise LeadershipLost(*arguments)
-            case "disk trouble":
-                raise DiskTrouble(Problem("simulation.disk", str(arguments[0]), "retry"))
+            case "disk error":
+                raise LedgerUnavailable(Problem("simulation.disk", str(arguments[0]), "retry"))
             case "bug":
                 raise AssertionError(f"in the process of the loop: {arguments[0]}")
         if name == "observe":
@@ -173,8 +173,8 @@ def _run(messages: Connection, setup: LoopSetup) -> None:
         pass  # the world is no more
     except LeadershipLost as error:
         world.ask("stepped down", str(error))
-    except DiskTrouble as error:
-        world.ask("disk trouble", str(error))
+    except LedgerUnavailable as error:
+        world.ask("disk error", str(error))
     except Exception:
         world.ask("bug", traceback.format_exc(limit=-8))
 
@@ -203,4 +203,4 @@ def _report(messages: Connection, loop: Loop, worked: bool) -> None:
     if worked:
         cache = copy.copy(loop.cache)
         cache.plans, cache.prepared, cache.parts = {}, {}, {}  # large, and asked for by no check
-    messages.send(("done", (worked, loop.trouble, loop.next_wake(), loop.token, cache)))
+    messages.send(("done", (worked, loop.error, loop.next_wake(), loop.token, cache)))

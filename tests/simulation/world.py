@@ -18,7 +18,7 @@ from typing import Protocol
 from fairpool.api.clusters import WorkloadReport
 from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.cycle import CycleInput, cycle
-from fairpool.cluster.ledger import BEFORE_BEGIN, BEFORE_COMMIT, DiskTrouble, LeaseHeld, LedgerEntry
+from fairpool.cluster.ledger import BEFORE_BEGIN, BEFORE_COMMIT, LeaseHeld, LedgerEntry, LedgerUnavailable
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.loop import LeadershipLost, Loop
 from fairpool.cluster.planning import NEXT_POOL_S
@@ -81,7 +81,7 @@ class Wrong(AssertionError):
 class AnyLoop(Protocol):
     """The loop of a world, in this process or another."""
 
-    trouble: str
+    error: str
     token: Token
     cache: LedgerCache
 
@@ -238,7 +238,7 @@ class World:
             report = self.control.workload(workload)
             if report is None or report != cache.reports.get(workload):
                 self.fail(f"the control plane does not know the state of {workload}", workload)
-            elif spec.want is DesiredState.DELETE:
+            elif spec.desired_state is DesiredState.DELETE:
                 self.fail(f"{workload} was deleted long ago and is still there", workload)
             elif report.phase is WorkloadPhase.PENDING and not _verdicts(cache, workload):
                 self.fail(f"{workload} waits without a reason", workload)
@@ -306,7 +306,7 @@ class World:
         for _ in range(CYCLES_MAX):
             now = self.clock.now()
             if not self._run_cycle():
-                if self.loop is not None and not self.loop.trouble and self.clock.now() == now:
+                if self.loop is not None and not self.loop.error and self.clock.now() == now:
                     self._look_around(self.loop)
                 return
         if self._calm:
@@ -336,12 +336,12 @@ class World:
         except LeadershipLost:
             self._ended(running, ledger, "stepped down")
             return True
-        except (LeaseHeld, DiskTrouble):
+        except (LeaseHeld, LedgerUnavailable):
             return False
         self.counts["cycles"] += worked
         if worked:
             self._require(checks.all_violations(self))
-        return worked and not running.trouble
+        return worked and not running.error
 
     def _run_former_cycle(self) -> None:
         """A loop that was overtaken wakes up: it may look and find nothing to do, but never gets anything done."""
@@ -356,7 +356,7 @@ class World:
             return
         finally:
             self._interrupted = False
-        if worked and not loop.trouble:
+        if worked and not loop.error:
             self.fail("a loop that was overtaken goes on as if nothing had happened")
 
     def _new_loop(self) -> AnyLoop:
@@ -404,7 +404,7 @@ class World:
             self._former = held_up
             self.loop.run_cycle()
             self.loop.run_cycle()
-        except (LeaseHeld, DiskTrouble):  # it could not take over
+        except (LeaseHeld, LedgerUnavailable):  # it could not take over
             if self._on_disk:
                 self.ledger.close()
             self.loop, self.ledger = held_up
