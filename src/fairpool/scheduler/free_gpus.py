@@ -34,6 +34,11 @@ class FreeGpus:
         self._catch_up()
         return self._free - self._promised if self.columns.policy.promised_portions_twice else self._free
 
+    def is_exact(self) -> bool:
+        """Whether the sum, kept up to date, is what adding up gives: parts of devices are rounded."""
+        self._catch_up()
+        return self._free == sum(free for free, _ in self._by_node)
+
     def _catch_up(self) -> None:
         changes = self.columns.nodes.changes
         if not self._by_node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -70,9 +71,9 @@ class PlanBuilder:
             wanted_milli=wanted,
         )
 
-    def to_plan(self) -> Plan:
+    def to_plan(self, is_final: bool) -> Plan:
         columns, trial = self.columns, self.trial
-        changed = sorted({pod for pod, _ in trial.journal if trial.has_changed(pod)})
+        changed = sorted(filter(trial.has_changed, {pod for pod, _ in trial.journal}))
         bound = [pod for pod in changed if self._is_bound(pod)]
         devices = assign_devices(trial, changed)
         return Plan(
@@ -82,10 +83,11 @@ class PlanBuilder:
             withdrawals=tuple(self._withdrawals()),
             started=self._started(bound),
             stale=tuple(columns.groups[group].id for group in stale_groups(trial)),
-            verdicts={verdict.group: verdict for verdict in verdicts(self.placer)},
+            verdicts=verdicts(self.placer),
             queues=tuple(queue_figures(columns, queue) for queue in range(len(columns.queues.ids))),
             problems=self.problems,
             quiet_until=quiet_until(self.placer),
+            is_final=is_final,
         )
 
     def _is_bound(self, pod: int) -> bool:
@@ -129,8 +131,15 @@ class PlanBuilder:
     def _started(self, bound: Iterable[int]) -> tuple[GroupId, ...]:
         """Groups that had nothing and now have pods bound."""
         columns, trial = self.columns, self.trial
-        groups = sorted({columns.group_of[pod] for pod in bound})
-        return tuple([columns.group_ids[group] for group in groups if not trial.was_running(group)])
+        counts = Counter([columns.group_of[pod] for pod in bound])
+        return tuple(
+            [
+                columns.group_ids[group]
+                for group, count in sorted(counts.items())
+                if (columns.is_plain[group] and count == len(columns.sets.pods[columns.first_set[group]]))
+                or not trial.was_running(group)
+            ]
+        )
 
     def _withdrawals(self) -> Iterator[Withdraw]:
         """Promises of earlier cycles that were neither kept nor replaced by another place."""

@@ -32,6 +32,8 @@ class Solver:
         self.columns = placer.columns
         self.needs: dict[int, Vector] = {}
         """What waiting groups ask for."""
+        self.has_searched = False
+        """Whether victims were searched for some group."""
         self._failed: dict[Hashable, int] = {}
         self._common: VictimLines | None = None
         self._read = len(self.trial.touched)
@@ -56,6 +58,7 @@ class Solver:
         chunk = next_chunk(self.trial, group)
         if not chunk:
             return None
+        self.has_searched = True
         kind = equivalence.equivalence_class(self.placer, group, chunk)
         if kind is not None and self._failed.get(kind) == self.trial.mark():
             return None

@@ -75,7 +75,7 @@ def send(options: GlobalOptions, asked: dict[str, Any], line: str) -> int:
     if asked["dry_run"]:
         _try(session, asked, jobs)
         return 0
-    _hint(options, asked, jobs)
+    _hint(options, asked)
     if asked["preemptible"]:
         options.warn(PREEMPTIBLE)
     return _submit_all(options, session, asked, jobs)
@@ -102,7 +102,7 @@ def planned(asked: Mapping[str, Any], session: Session, line: str) -> Iterator[P
         plain = Planned(body, submission.kind_of(asked))
         yield _with_folder(plain, asked["workdir"], asked["exclude"], os.getcwd())
         return
-    jobs = _jobs_in(asked["file"])
+    jobs = jobs_in(asked["file"])
     if len(jobs) > 1 and (asked["name"] or asked["named"]):
         what = f"{asked['file']} contains {len(jobs)} jobs, so a single name cannot be used"
         raise failure("flag.one_name", what, "leave out the name, or use --name-prefix")
@@ -117,7 +117,7 @@ def planned(asked: Mapping[str, Any], session: Session, line: str) -> Iterator[P
         raise Failure(problems)
 
 
-def _jobs_in(file: str) -> list[Job]:
+def jobs_in(file: str) -> list[Job]:
     from fairpool.cli.runai import job_file  # loads YAML and the models of the API
 
     source = "standard input" if file == "-" else file
@@ -171,10 +171,12 @@ def _try(session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) ->
         if each.folder is not None:
             workdir.look_through(each.folder, each.exclude)
     with session.connected() as client:
-        checked = _check(client, session, asked, jobs)
+        checked = _check(client, jobs)
     _print([each.document() for each in jobs], "json" if asked["output"] == "json" else "yaml")
     for job in checked:
         click.echo(f"{printable(job.name)} would be accepted; nothing was submitted.", err=True)
+        for path, origin in sorted((job.value_origins or {}).items()):
+            click.echo(printable(f"  {path} is from {origin}"), err=True)
         for line in forecast_lines(job.forecast):
             click.echo(printable(line), err=True)
 
@@ -193,7 +195,7 @@ def forecast_lines(forecast: StartForecast | None) -> list[str]:
     return lines
 
 
-def _check(client: Client, session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> list[Workload]:
+def _check(client: Client, jobs: Sequence[Planned]) -> list[Workload]:
     """As they would be; raises a failure with everything that is wrong with any of them."""
     problems: list[Problem] = []
     checked: list[Workload] = []
@@ -226,7 +228,7 @@ def _without_those_to_come(body: Mapping[str, Any], coming: set[tuple[str, str]]
 def _submit_all(options: GlobalOptions, session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> int:
     with session.connected() as client:
         if len(jobs) > 1:
-            _check(client, session, asked, jobs)
+            _check(client, jobs)
         made = [_submit_one(client, session, asked, each) for each in jobs]
         if asked["output"] in ("json", "yaml"):
             _print(document(made), asked["output"])
@@ -305,7 +307,7 @@ def _submitted(client: Client, kind: str, body: Mapping[str, Any]) -> Workload:
         return client.submit(Submission(kind, body), key)
 
 
-def _hint(options: GlobalOptions, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> None:
+def _hint(options: GlobalOptions, asked: Mapping[str, Any]) -> None:
     """A hint at `--workdir` where the command names a script of the current folder."""
     if asked["file"] or asked["workdir"] is not None or asked["working_dir"]:
         return
