@@ -519,11 +519,19 @@ def test_who_forgets_a_header_or_misses_a_path_is_told_so(control: ControlPlane)
 
 def test_a_body_beyond_the_limit_is_refused_before_it_is_read(control: ControlPlane) -> None:
     headers = {"Authorization": f"Bearer {control.tokens['admin']}", "Content-Type": "application/json"}
-    answer = control.http.post(TRAININGS, content=b"x" * (10 * 1024 * 1024 + 1), headers=headers)
+    answer = control.http.post(TRAININGS, content=b"x" * (2 * 1024 * 1024 + 1), headers=headers)
     assert (answer.status_code, codes(answer)) == (413, ["request.too_large"])
     chunks = (b"x" * 1024 * 1024 for _ in range(11))
     streamed = control.http.post(TRAININGS, content=chunks, headers=headers)
     assert (streamed.status_code, codes(streamed)) == (413, ["request.too_large"])
+
+
+@pytest.mark.parametrize(("values", "code"), [(10_001, "request.wrong_value"), (30_001, "request.too_many_values")])
+def test_a_body_with_very_many_values_is_refused_in_few_words(control: ControlPlane, values: int, code: str) -> None:
+    """Neither parsing it nor listing what is wrong with it may keep the event loop busy for long."""
+    answer = control.call("POST", TRAININGS, {f"field-{number}": number for number in range(values)})
+    assert codes(answer) == [code]
+    assert len(answer.content) < 1000
 
 
 @pytest.mark.slow
@@ -746,7 +754,7 @@ def test_a_batch_goes_on_beside_one_that_is_being_deleted(control: ControlPlane)
 
 
 def test_a_report_of_a_large_cluster_is_taken(control: ControlPlane) -> None:
-    """People may send 10 MiB at once, a cluster more: its report grows with it."""
+    """People may send 2 MiB at once, a cluster more: its report grows with it."""
     workload = control.train("many")["id"]
     waits = WorkloadReport(
         id=WorkloadId(workload), phase=WorkloadPhase.PENDING, detail="x" * (11 * 1024 * 1024), since=control.clock.now

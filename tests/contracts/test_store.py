@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
 from importlib import import_module
@@ -19,7 +20,8 @@ from sqlalchemy.dialects import postgresql
 
 from fairpool.control.store import changes
 from fairpool.control.store.compiled import Compiled, CompiledIn
-from fairpool.control.store.database import UNITS_S, Closed, Database
+from fairpool.control.store import database as database_module
+from fairpool.control.store.database import SLICE_S, UNITS_S, Closed, Database
 from fairpool.control.store.migrations import downgrade, upgrade
 from fairpool.control.store.sqlite import Sqlite
 from fairpool.control.store.tables import clusters, metadata, pods, revision, users, workloads
@@ -183,6 +185,42 @@ def test_those_who_read_are_let_in_between_many_that_write(tmp_path: Path) -> No
             await asyncio.sleep(0)
         assert sorted(await writing) == list(range(2, 18))
         assert len(seen) >= 4
+
+    with_database(tmp_path, scenario)
+
+
+def test_others_have_their_turn_while_the_units_of_one_commit_are_carried_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit waits for the disk, so many units share one; the event loop is not theirs for so long."""
+    monkeypatch.setattr(database_module, "UNITS_S", 3600.0)  # however slow the machine is
+
+    def long(connection: Connection) -> int:
+        until = time.perf_counter() + SLICE_S
+        while time.perf_counter() < until:
+            pass
+        return bump(connection)
+
+    async def scenario(database: Database) -> None:
+        commits = 0
+
+        def committed() -> None:
+            nonlocal commits
+            commits += 1
+
+        database.after_commit = committed
+        first = asyncio.ensure_future(database.write(bump))  # the others come while it is on its way to the disk
+        await asyncio.sleep(0)
+        rest = asyncio.gather(*(database.write(long) for _ in range(4)))
+        turns_in: Counter[int] = Counter()
+        while not rest.done():
+            turns_in[commits] += 1
+            assert await database.read(changes.current) in (1, 2, 6)
+            await asyncio.sleep(0)
+        assert await first == 2
+        assert await rest == [3, 4, 5, 6]
+        assert commits == 2
+        assert turns_in[1] >= 4
 
     with_database(tmp_path, scenario)
 

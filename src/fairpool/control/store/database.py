@@ -35,7 +35,9 @@ Unit = Callable[[Connection], T]
 
 UNITS_PER_COMMIT = 128
 UNITS_S = 0.02
-"""With more at a time, the event loop would be busy for longer than those who only read should wait."""
+"""How long the units of one commit may take together: those who came first wait for the last."""
+SLICE_S = 0.003
+"""How long units are carried out before other callbacks of the event loop have their turn."""
 
 BUSY_S = 5.0
 """How long a change waits for another process that holds the write lock."""
@@ -239,18 +241,21 @@ class Database:
             self._fail_all([], error)
             return
         if has_begun:
-            self._carry_out_batch()
+            self._carry_out_batch([])
         else:
             self._wait_for_lock()
 
-    def _carry_out_batch(self) -> None:
-        """The transaction was begun."""
-        batch: list[_Pending[Any]] = []
+    def _carry_out_batch(self, batch: list[_Pending[Any]], used_s: float = 0.0) -> None:
+        """The transaction was begun. Between two slices of it others read, on a connection of their own."""
+        began = now = time.perf_counter()
         try:
-            until = time.perf_counter() + UNITS_S
-            while self._queue and len(batch) < UNITS_PER_COMMIT and time.perf_counter() < until:
+            while self._queue and len(batch) < UNITS_PER_COMMIT and used_s + now - began < UNITS_S:
+                if now - began >= SLICE_S:
+                    asyncio.get_running_loop().call_soon(self._carry_out_batch, batch, used_s + now - began)
+                    return
                 batch.append(self._queue.popleft())
                 self._carry_out(batch[-1])
+                now = time.perf_counter()
             self._in_commit_thread(self._driver.commit, lambda _, error: self._end(batch, error))
         except Exception as error:
             self._fail_all(batch, error)
@@ -288,7 +293,7 @@ class Database:
             self._fail_all([], error)
             return
         if has_begun:
-            self._carry_out_batch()
+            self._carry_out_batch([])
             return
         late = time.monotonic() - self._busy_s
         impatient = []
