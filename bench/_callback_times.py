@@ -1,8 +1,8 @@
 """How long single callbacks keep an event loop busy: the CPU time of each, and which ones were the longest.
 
-Works with asyncio's own event loop (uvloop runs its callbacks in C, one after the other just the same). CPU time and not
-wall time, so that other programs on the machine do not count. A callback is a step of a task, data that was received, or
-a call from another thread: nothing else happens on the loop meanwhile.
+Works with asyncio's own event loop; uvloop runs its callbacks in C, one after the other just the same. In CPU time, so
+that other programs on the machine do not count. A callback is a step of a task, data that was received, or a call from
+another thread: nothing else happens on the loop meanwhile.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class CallbackTimes:
             run(handle)
             self._add(time.thread_time() - began, before, handle)
 
-        asyncio.Handle._run = timed  # type: ignore[method-assign]
+        asyncio.Handle._run = timed  # type: ignore[method-assign, assignment]
         try:
             yield self
         finally:
@@ -76,7 +76,7 @@ def _name(handle: Any) -> str:
     """The innermost coroutine of a task, or the name of a function."""
     callback = handle._callback
     task = getattr(callback, "__self__", None)
-    coroutine = task.get_coro() if isinstance(task, asyncio.Task) else None
+    coroutine: Any = task.get_coro() if isinstance(task, asyncio.Task) else None
     if coroutine is None:
         return str(getattr(callback, "__qualname__", callback))
     while getattr(inner := getattr(coroutine, "cr_await", None), "cr_code", None) is not None:

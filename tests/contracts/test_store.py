@@ -19,8 +19,8 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.dialects import postgresql
 
 from fairpool.control.store import changes
-from fairpool.control.store.compiled import Compiled, CompiledIn
 from fairpool.control.store import database as database_module
+from fairpool.control.store.compiled import Compiled, CompiledIn
 from fairpool.control.store.database import SLICE_S, UNITS_S, Closed, Database
 from fairpool.control.store.migrations import downgrade, upgrade
 from fairpool.control.store.sqlite import Sqlite

@@ -54,11 +54,12 @@ class Wire(BaseModel):
         }
         return self.mirrors(**given)
 
-    def to_json(self, version: int = VERSION) -> str:
-        """As text, without fields that came after this version."""
+    def to_json(self, version: int = VERSION, *, without: str = "") -> str:
+        """As text, without fields that came after this version, and without this one."""
         if version == VERSION:
-            return self.model_dump_json()
-        return self.older(version).model_dump_json(exclude=_left_out(type(self), version))
+            return self.model_dump_json(exclude={without} if without else None)
+        left_out = _left_out(type(self), version) | ({without: True} if without else {})
+        return self.older(version).model_dump_json(exclude=left_out)
 
     def older(self, version: int) -> Self:
         """The same value for a side that speaks this version."""
@@ -99,8 +100,8 @@ def read(kind: type[MessageT], text: str | bytes) -> MessageT | list[Problem]:
         return wire_problems(kind.__name__, error)
 
 
-def wire_problems(kind: str, error: ValidationError) -> list[Problem]:
-    """What is wrong with a message of this kind."""
+def wire_problems(kind: str, error: ValidationError, first: int = 0) -> list[Problem]:
+    """What is wrong with a message of this kind, or with rows of a list that begin with this number."""
     problems = []
     for each in error.errors(include_url=False):
         if each["loc"] == ("version",):
@@ -108,7 +109,9 @@ def wire_problems(kind: str, error: ValidationError) -> list[Problem]:
             what = f"this {kind} has protocol version {each['input']!r}; this side speaks {PREVIOUS} and {VERSION}"
             fix = "run the same release of Fairpool on both sides; upgrade the control plane first, then its clusters"
             return [Problem("wire.version", what, fix)]
-        place = ".".join(str(part) for part in (kind, *each["loc"]))
+        number, *path = each["loc"] or ("",)
+        loc = [number + first if isinstance(number, int) else number, *path]
+        place = ".".join(str(part) for part in (kind, *loc) if part != "")
         if each["type"] == "extra_forbidden":
             fix = "remove it, or update this side if the sender is newer"
             problems.append(Problem("wire.unknown_field", f"{place} is not a known field", fix))

@@ -181,7 +181,7 @@ def _operable(connection: Connection, caller: Caller, named: wire.ClassicJobName
     summary="List the projects you can use",
 )
 async def projects(plane: Plane, caller: Caller) -> list[wire.ClassicProject]:
-    found = await plane.read(lambda connection: visible_projects(connection, caller))
+    found = await plane.read_apart(lambda connection: visible_projects(plane, connection, caller))
     return [classic_project(each) for each in found]
 
 

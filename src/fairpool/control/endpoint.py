@@ -4,7 +4,8 @@ The guard is asked before the body is read, so that a caller who is refused cost
 because permissions may have been revoked while it was on its way. All that is wrong with a request is reported at once.
 
 Parsing holds the interpreter's lock, so that another thread would not help: a body is bounded in bytes (`BodyLimit`)
-and in values, and a large one is parsed and validated in two pieces, between which other requests are answered.
+and in values, and what is done with a large one is done in steps, between which other requests are answered. A large
+answer is sent in pieces.
 """
 
 from __future__ import annotations
@@ -34,11 +35,14 @@ MARKS = tuple(
     mark for number in (0xE000, 0xE001, 0xE002) for mark in (chr(number).encode(), b"\\u%x" % number, b"\\u%X" % number)
 )
 """Only clusters may mention projects with marks around their names, see `model/mentions.py`."""
+MARK_BYTES_MAX = max(map(len, MARKS))
 LARGE_BYTES = 64 * 1024
+PIECE_BYTES = 256 * 1024
+"""Searched, or sent, at once."""
 SEPARATORS = (b",", b":", b"{", b"[")
 SEPARATORS_MAX = 60_000
 """In a large body: so many are parsed in about 5 ms, whatever is between them."""
-PROBLEMS_MAX = 1000
+PROBLEMS_MAX = 100
 """Reported one by one."""
 NOTHING: Any = object()
 """In place of a body, where there is none."""
@@ -61,7 +65,10 @@ class Endpoint:
         response = await self._response(request)
         if MARK in getattr(response, "body", b""):
             response = await redacted_response(plane_of(request), getattr(request.state, "caller", None), response)
-        await response(scope, receive, send)
+        if len(getattr(response, "body", b"")) > PIECE_BYTES:
+            await _send_in_pieces(response, send)
+        else:
+            await response(scope, receive, send)
 
     async def _response(self, request: Request) -> Response:
         route, body = self._route, NOTHING
@@ -72,7 +79,7 @@ class Endpoint:
             text = await _read(request)
             await guard(request, route)
             if route.action is not Action.LINK:
-                _check_marks(text)
+                await _check_marks(text)
             _check_is_json(request, text)
             body = await _parsed(text) if text else NOTHING
         answer = await route.handler(**self._arguments(request, body))
@@ -158,8 +165,13 @@ def _check_is_json(connection: HTTPConnection, body: bytes) -> None:
         raise refused(415, "request.not_json", what, "send the header Content-Type: application/json")
 
 
-def _check_marks(body: bytes) -> None:
-    if any(mark in body for mark in MARKS):
+async def _check_marks(body: bytes) -> None:
+    for start in range(0, len(body), PIECE_BYTES):
+        if start:
+            await asyncio.sleep(0)
+        piece = body[start : start + PIECE_BYTES + MARK_BYTES_MAX]
+        if not any(mark in piece for mark in MARKS):
+            continue
         fix = "leave out the private-use characters U+E000 to U+E002"
         raise refused(422, "request.reserved_characters", "the request contains reserved characters", fix)
 
@@ -170,6 +182,8 @@ async def _parsed(body: bytes) -> Any:
     if is_large and sum(map(body.count, SEPARATORS)) > SEPARATORS_MAX:
         what = f"the request body has more than {SEPARATORS_MAX} separators ({b' '.join(SEPARATORS).decode()})"
         raise refused(413, "request.too_many_values", what, "send several smaller requests")
+    if is_large:
+        await asyncio.sleep(0)
     try:
         value = wire.plain(body.removeprefix(BYTE_ORDER_MARK))
     except ValueError as error:
@@ -177,6 +191,15 @@ async def _parsed(body: bytes) -> Any:
     if is_large:
         await asyncio.sleep(0)
     return value
+
+
+async def _send_in_pieces(response: Response, send: Send) -> None:
+    body = memoryview(response.body)
+    await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+    for start in range(0, len(body), PIECE_BYTES):
+        piece = bytes(body[start : start + PIECE_BYTES])
+        await send({"type": "http.response.body", "body": piece, "more_body": start + PIECE_BYTES < len(body)})
+        await asyncio.sleep(0)
 
 
 def _json(answer: BaseModel | list[BaseModel]) -> str:

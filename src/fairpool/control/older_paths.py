@@ -21,7 +21,7 @@ from fairpool.control.audit import choice
 from fairpool.control.classic import job
 from fairpool.control.filters import Filter, Operator
 from fairpool.control.moments import iso
-from fairpool.control.paging import Limit, ListQuery, Offset, chosen, page
+from fairpool.control.paging import Limit, ListQuery, Offset
 from fairpool.control.plane import Caller, Plane, plane_of
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
@@ -58,11 +58,9 @@ async def known_cluster(request: Request) -> None:
     answer=wire.ProjectPage,
     summary="List the projects of a cluster",
 )
-async def cluster_projects(request: Request, plane: Plane, caller: Caller, query: ListQuery) -> wire.ProjectPage:
-    everything = await plane.read(lambda connection: projects.visible_projects(connection, caller))
-    mine = [each for each in everything if each.cluster_id == request.state.cluster]
-    listed, following = page(chosen(mine, projects.FIELDS, query), query)
-    return wire.ProjectPage(projects=listed, next=following)
+async def cluster_projects(request: Request, plane: Plane, caller: Caller, query: ListQuery) -> Response:
+    cluster: str = request.state.cluster
+    return await plane.answer_apart(lambda connection: projects.project_page(plane, connection, caller, query, cluster))
 
 
 @routes.post(

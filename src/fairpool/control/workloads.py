@@ -80,14 +80,15 @@ async def workloads(
     listing = _listing(
         caller, filter_by, search, sort_by, sort_order == "desc", offset=offset, limit=limit, deleted=deleted
     )
-    found = await plane.read(lambda connection: store.page(connection, listing))
+    read = plane.read if listing.is_indexed else plane.read_apart
+    found = await read(lambda connection: store.page(connection, listing))
     texts = await rendered_items(plane, found[:limit])
     following = f',"next":{offset + limit}' if len(found) > limit else ""
     return Response(f'{{"workloads":[{",".join(texts)}]{following}}}', media_type="application/json")
 
 
-RENDERED_AT_ONCE = 50
-"""Rows that are rendered before other requests get their turn: about 2 ms."""
+RENDERED_AT_ONCE = 32
+"""Rows that are rendered before other requests get their turn: 1 to 2 ms."""
 
 
 async def rendered_items(plane: Plane, keys: Sequence[store.Key]) -> list[str]:
@@ -108,7 +109,7 @@ async def workload_count(
     plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "", deleted: Deleted = False
 ) -> Count:
     listing = _listing(caller, filter_by, search, "createdAt", False, deleted=deleted)
-    return Count(count=await plane.read(lambda connection: store.count(connection, listing)))
+    return Count(count=await plane.read_apart(lambda connection: store.count(connection, listing)))
 
 
 def _listing(caller: Caller, filter_by: str, search: str, sort_by: str, descending: bool, **rest: Any) -> store.Listing:

@@ -3,7 +3,8 @@
 A unit is an ordinary function of a connection. Units that arrive while a commit is on its way to the disk form the
 next one, so that the price of a durable commit is paid once for all of them; each runs in a savepoint of its own and
 fails alone. Statements run on the event loop's thread, where no other thread's turn is waited for, and only the
-commit, which waits for the disk, is given to another; so is waiting for a lock that another process holds.
+commit, which waits for the disk, is given to another; so is waiting for a lock that another process holds. Reads that
+go through whole tables are done in a third thread (`read_apart`), since all others would wait for them.
 
 What differs between database systems is behind `DatabaseDriver`; `store/sqlite.py` is the one there is. Errors of the
 database and its disk are raised as `Unavailable`.
@@ -61,6 +62,9 @@ class DatabaseDriver(Protocol):
         """From here on, all statements see the same state."""
 
     def end_read(self) -> None: ...
+
+    def read_apart(self, unit: Callable[[Connection], T]) -> T:
+        """Read in the calling thread, which is always the same, on a connection of its own."""
 
     def begin_write(self) -> bool:
         """Take the right to write, so that nothing read from here on is changed by others before the commit. False:
@@ -130,6 +134,7 @@ class Database:
         self._at_rest = asyncio.Event()
         self._at_rest.set()
         self._disk: Executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit")
+        self._apart = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read")
         self._writing: Connection | None = None
         self._reading: Connection | None = None
         self.after_commit: Callable[[], None] = lambda: None
@@ -161,6 +166,7 @@ class Database:
     def close_now(self) -> None:
         """Let go of the file; nothing may be under way."""
         self._is_closed = True
+        self._apart.shutdown()
         self._driver.close()
         self._disk.shutdown()
 
@@ -177,6 +183,20 @@ class Database:
                 return unit(self._reading)
             finally:
                 self._driver.end_read()
+        except Exception as error:
+            problem = self._driver.unavailable(error)
+            if problem is None:
+                raise
+            self._note(problem)
+            raise problem from error
+
+    async def read_apart(self, unit: Unit[T]) -> T:
+        """The same in another thread: for what goes through whole tables, or takes long to compute from them."""
+        assert self._reading is not None, "the database is not open"
+        if self._is_closed:
+            raise Closed("the database is closed; nothing can be read")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._apart, self._driver.read_apart, unit)
         except Exception as error:
             problem = self._driver.unavailable(error)
             if problem is None:

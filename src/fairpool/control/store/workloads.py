@@ -96,6 +96,8 @@ COLUMNS: dict[str, ColumnElement[Any]] = {
 }
 """What lists can be filtered and sorted by, in the words of the wire."""
 
+_INDEXED = frozenset({"phase", "projectName", "projectId"})
+
 LABEL = "labels."
 
 
@@ -121,6 +123,16 @@ class Listing:
     descending: bool = False
     offset: int = 0
     limit: int = 50
+
+    @property
+    def is_indexed(self) -> bool:
+        """Whether an index leads to its rows in their order, so that a page costs the same however many there are."""
+        return (
+            self.projects is None
+            and not self.search
+            and self.sort_by in ("createdAt", "name")
+            and all(each.field in _INDEXED and each.operator is Operator.EQUALS for each in self.filters)
+        )
 
 
 class Key(NamedTuple):
