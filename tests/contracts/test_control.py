@@ -19,7 +19,7 @@ from fairpool.control.app import StartupFailed, create_app
 from fairpool.control.filters import Filter, Operator
 from fairpool.control.moments import iso
 from fairpool.control.settings import Settings
-from fairpool.control.store import workloads as workload_store
+from fairpool.control.store import workload_lists
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome
@@ -670,8 +670,8 @@ def test_a_large_batch_is_done_in_parts_and_other_requests_are_answered_between_
 
     def count_deleting() -> None:
         usual()
-        listing = workload_store.Listing(filters=(Filter("phase", Operator.EQUALS, "Deleting"),))
-        seen.append(database.read_now(lambda connection: workload_store.count(connection, listing)))
+        listing = workload_lists.Listing(filters=(Filter("phase", Operator.EQUALS, "Deleting"),))
+        seen.append(database.read_now(lambda connection: workload_lists.count(connection, listing)))
 
     database.after_commit = count_deleting
     headers = {"Idempotency-Key": "all"}

@@ -17,6 +17,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateIndex
 
 from fairpool.control.store import changes
 from fairpool.control.store import database as database_module
@@ -429,3 +430,12 @@ def test_pages_are_chosen_in_an_index(order: tuple[str, ...], tmp_path: Path) ->
         assert "TEMP B-TREE" not in steps
 
     with_database(tmp_path, scenario)
+
+
+def test_partial_indexes_are_partial_in_postgresql_too() -> None:
+    partial = [each for each in workloads.indexes if each.dialect_options["sqlite"]["where"] is not None]
+    postgres: Any = postgresql.dialect
+    assert len(partial) == 7
+    for index in partial:
+        where = str(index.dialect_options["sqlite"]["where"])
+        assert str(CreateIndex(index).compile(dialect=postgres())).endswith(f"WHERE {where}")

@@ -35,7 +35,9 @@ class Since:
 class Wire(BaseModel):
     """A value in a message. Unknown fields are refused: one that is silently dropped is a promise broken."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, from_attributes=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, from_attributes=True, allow_inf_nan=False, defer_build=True
+    )
 
     mirrors: ClassVar[Any] = None
     """The dataclass of the model that it carries, if it carries one."""

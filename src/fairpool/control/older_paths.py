@@ -27,7 +27,7 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.routes import Parameter, Route, Routes
 from fairpool.control.store import audit as audit_store
-from fairpool.control.store import workloads as workload_store
+from fairpool.control.store import workload_lists
 from fairpool.control.store.database import Connection
 from fairpool.control.workloads import rendered_items
 
@@ -85,13 +85,13 @@ async def create_cluster_project(request: Request, plane: Plane, caller: Caller,
 )
 async def cluster_jobs(request: Request, plane: Plane, caller: Caller) -> list[classic.ClassicJob]:
     places = caller.places(Action.WORKLOAD_READ)
-    listing = workload_store.Listing(
+    listing = workload_lists.Listing(
         filters=(Filter("clusterId", Operator.EQUALS, request.state.cluster),),
         projects=None if places is None else places.projects,
         departments=() if places is None else places.departments,
         limit=JOBS_MAX,
     )
-    keys = await plane.read(lambda connection: workload_store.page(connection, listing))
+    keys = await plane.read(lambda connection: workload_lists.page(connection, listing))
     found = await rendered_items(plane, keys)
     return [job(json.loads(each)) for each in found]
 
