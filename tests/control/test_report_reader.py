@@ -9,7 +9,7 @@ import pytest
 
 from fairpool.api import report_reader
 from fairpool.api.clusters import EventReport, GoneReport, NodeReport, PodReport, PushReport, WorkloadReport
-from fairpool.api.message import PREVIOUS, read
+from fairpool.api.message import PREVIOUS, read_message
 from fairpool.api.report_reader import read_report
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
@@ -67,7 +67,7 @@ def read_all(text: str | bytes) -> tuple[PushReport | list[Problem], int]:
 def test_a_report_read_in_slices_is_the_same_report(version: int, indent: int | None) -> None:
     text = json.dumps(json.loads(report().to_json(version)), indent=indent)
     found, pauses = read_all(text)
-    assert found == read(PushReport, text)
+    assert found == read_message(PushReport, text)
     assert found == report().model_copy(update={"version": version})
     assert pauses == 4 + 1 + 1 + 1 + 1 + 1
 
@@ -75,7 +75,7 @@ def test_a_report_read_in_slices_is_the_same_report(version: int, indent: int | 
 @pytest.mark.parametrize("lists", [{}, {"workloads": [], "nodes": []}])
 def test_a_report_without_rows_is_read(lists: dict[str, Any]) -> None:
     text = json.dumps({"version": 3, "cluster": "c", "token": 1, "number": 1, "at": 7} | lists)
-    assert read_all(text) == (read(PushReport, text), 0)
+    assert read_all(text) == (read_message(PushReport, text), 0)
 
 
 def test_a_row_that_is_wrong_is_named_by_its_place_in_the_whole_list() -> None:
@@ -83,13 +83,13 @@ def test_a_row_that_is_wrong_is_named_by_its_place_in_the_whole_list() -> None:
     document["workloads"][7]["phase"] = "Floating"
     found, _ = read_all(json.dumps(document))
     assert isinstance(found, list)
-    assert found == read(PushReport, json.dumps(document))
+    assert found == read_message(PushReport, json.dumps(document))
     assert "PushReport.workloads.7.phase" in found[0].what
 
 
 def test_a_field_that_is_wrong_is_named() -> None:
     document = json.loads(report().to_json()) | {"surprise": [1, 2], "number": 0}
-    assert read_all(json.dumps(document))[0] == read(PushReport, json.dumps(document))
+    assert read_all(json.dumps(document))[0] == read_message(PushReport, json.dumps(document))
 
 
 @pytest.mark.parametrize(

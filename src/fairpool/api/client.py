@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairpool.api.access_calls import AccessCalls
-from fairpool.api.calls import TIMEOUT_S, events, refusal
+from fairpool.api.calls import TIMEOUT_S, event_data, refused_answer
 from fairpool.api.calls import Refused as Refused
 from fairpool.api.calls import new_key as new_key
 from fairpool.api.loopback import Unreachable as Unreachable
@@ -227,7 +227,7 @@ class Client(AccessCalls, OrganizationCalls):
             with self._http.websocket(path, params=params, headers=self._headers(), message_max=MESSAGE_MAX) as socket:
                 yield Shell(socket)
         except UpgradeRefused as error:
-            raise refusal(error.reply) from error
+            raise refused_answer(error.reply) from error
 
     def claims(self, project: str) -> list[work.ClaimItem]:
         """Volume claims of a project."""
@@ -245,7 +245,7 @@ class Client(AccessCalls, OrganizationCalls):
             headers = {} if after is None else {"Last-Event-ID": str(after)}
             try:
                 with self._stream("GET", "/api/v1/changes", headers=headers, silence_s=CHANGES_SILENCE_S) as pieces:
-                    for data in events(pieces):
+                    for data in event_data(pieces):
                         change = _change(json.loads(data))
                         after = change.revision
                         yield change

@@ -17,7 +17,7 @@ from typing import Any, get_origin
 from pydantic import TypeAdapter, ValidationError
 
 from fairpool.api.clusters import PushReport
-from fairpool.api.message import read, wire_problems
+from fairpool.api.message import read_message, wire_problems
 from fairpool.model.problem import Problem
 
 SMALL_BYTES = 128 * 1024
@@ -36,7 +36,7 @@ class Malformed(ValueError):
 def read_report(body: bytes) -> Generator[None, None, PushReport | list[Problem]]:
     """A report, or what is wrong with it; it pauses after every slice."""
     if len(body) <= SMALL_BYTES:
-        return read(PushReport, body)
+        return read_message(PushReport, body)
     rest: list[str] = []
     lists: dict[str, tuple[Any, ...]] = {}
     try:
@@ -52,7 +52,7 @@ def read_report(body: bytes) -> Generator[None, None, PushReport | list[Problem]
             yield
     except (ValueError, RecursionError) as error:
         return [Problem("wire.not_json", f"this report is not valid JSON: {error}", "correct it at the sender")]
-    report = read(PushReport, f"{{{','.join(rest)}}}")
+    report = read_message(PushReport, f"{{{','.join(rest)}}}")
     return report if isinstance(report, list) else report.model_copy(update=lists)
 
 

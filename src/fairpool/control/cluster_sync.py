@@ -20,7 +20,7 @@ from starlette.responses import Response, StreamingResponse
 from fairpool.api import clusters as link
 from fairpool.api.declarations import OrganizationWire
 from fairpool.api.message import PREVIOUS, VERSION
-from fairpool.api.problems import item as problem_item
+from fairpool.api.problems import problem_item
 from fairpool.api.report_reader import read_report
 from fairpool.control import declarations
 from fairpool.control.clusters import known_cluster
@@ -44,7 +44,7 @@ routes = Routes("clusters")
 PULL_ROWS = 32
 """Workloads of an answer that are read or written at a time."""
 NOTED_WITH_NEWS, NOTED_WITHOUT = 1 / 2, 1 / 6
-"""A pull is noted if the cluster was last heard so long ago, as a part of the time after which it counts as away."""
+"""A pull is noted if the cluster was last seen so long ago, as a part of the time after which it counts as away."""
 
 
 # --- pull ----------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float, ver
         await asyncio.sleep(0)  # users are answered in between
         workloads += await plane.read(partial(_desired, cluster=cluster, ids=ids))
     if news.is_noted:
-        await plane.write(lambda connection: store.heard_at(connection, cluster, plane.now()))
+        await plane.write(lambda connection: store.set_last_seen(connection, cluster, plane.now()))
     not_sent = withheld(workloads, version)
     if not_sent:
         await plane.write(lambda connection: _show_withheld(plane, connection, not_sent, version))
@@ -119,7 +119,7 @@ def pull_now(plane: Plane, cluster: str, after: Revision) -> link.PullAnswer:
 
     news, workloads = plane.database.read_now(read_all)
     if news.is_noted:
-        plane.database.write_now(lambda connection: store.heard_at(connection, cluster, plane.now()))
+        plane.database.write_now(lambda connection: store.set_last_seen(connection, cluster, plane.now()))
     return news.answer(workloads)
 
 
@@ -136,8 +136,8 @@ class News:
     whole: bool
     ids: list[str]
     organization: OrganizationWire | None
-    heard_token: Token | None
-    heard_events: int
+    reported_token: Token | None
+    reported_events: int
     is_noted: bool
     """Whether the call is to be noted: an answer with news is followed by a report, which is."""
 
@@ -153,8 +153,8 @@ class News:
             workloads=tuple(each for each in workloads if each.id not in not_sent),
             removed=() if self.whole else tuple(WorkloadId(each) for each in self.ids if each not in found),
             organization=self.organization,
-            heard_token=self.heard_token,
-            heard_events=self.heard_events,
+            reported_token=self.reported_token,
+            reported_events=self.reported_events,
         )
 
 
@@ -179,9 +179,9 @@ def _news(plane: Plane, connection: Connection, cluster: str, after: Revision) -
         whole=whole,
         ids=ids,
         organization=organization_wire(plane, connection, cluster) if organization_is_news else None,
-        heard_token=None if known.report_token is None else Token(known.report_token),
-        heard_events=known.events_through,
-        is_noted=known.heard_at is None or plane.now() - known.heard_at > away_ms * patience,
+        reported_token=None if known.report_token is None else Token(known.report_token),
+        reported_events=known.events_through,
+        is_noted=known.last_seen_at is None or plane.now() - known.last_seen_at > away_ms * patience,
     )
 
 
@@ -198,7 +198,7 @@ def _desired(connection: Connection, cluster: str, ids: list[str]) -> list[link.
         report = report_of(row)
         over = link.Over.of_report(report) if report is not None and report.run == row.run else None
         done = report.done if report is not None else ()
-        desired.append(_desired_in(row.declaration).heard(over, incarnations.get(row.id, {}), done))
+        desired.append(_desired_in(row.declaration).with_reported(over, incarnations.get(row.id, {}), done))
     return desired
 
 

@@ -185,7 +185,7 @@ async def _parsed(body: bytes) -> Any:
     if is_large:
         await asyncio.sleep(0)
     try:
-        value = wire.plain(body.removeprefix(BYTE_ORDER_MARK))
+        value = wire.parse_json(body.removeprefix(BYTE_ORDER_MARK))
     except ValueError as error:
         raise refused(400, "request.not_json", "the request body is not valid JSON", "send a JSON object") from error
     if is_large:

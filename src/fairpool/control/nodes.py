@@ -22,13 +22,13 @@ from fairpool.control.paging import (
     FilterBy,
     ListQuery,
     Search,
-    chosen,
     counting,
-    gpus,
-    moment,
-    number,
+    filtered,
+    gpus_field,
+    number_field,
     page,
-    text,
+    text_field,
+    time_field,
 )
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
@@ -54,26 +54,26 @@ ClusterId = Annotated[
 ]
 
 NODE_FIELDS: Mapping[str, Field[wire.NodeAnswer]] = {
-    "name": text(lambda each: each.name),
-    "id": text(lambda each: each.id),
-    "status": text(lambda each: each.status),
-    "nodePool": text(lambda each: each.node_pool),
-    "clusterUuid": text(lambda each: each.cluster_uuid),
-    "clusterId": text(lambda each: each.cluster_uuid),
-    "gpuType": text(lambda each: each.gpu_info.gpu_type),
-    "gpuCount": number(lambda each: each.gpu_info.gpu_count),
-    "allocatedGPU": gpus(lambda each: each.gpu_info.allocated),
-    "pods": number(lambda each: each.pods),
+    "name": text_field(lambda each: each.name),
+    "id": text_field(lambda each: each.id),
+    "status": text_field(lambda each: each.status),
+    "nodePool": text_field(lambda each: each.node_pool),
+    "clusterUuid": text_field(lambda each: each.cluster_uuid),
+    "clusterId": text_field(lambda each: each.cluster_uuid),
+    "gpuType": text_field(lambda each: each.gpu_info.gpu_type),
+    "gpuCount": number_field(lambda each: each.gpu_info.gpu_count),
+    "allocatedGPU": gpus_field(lambda each: each.gpu_info.allocated),
+    "pods": number_field(lambda each: each.pods),
 }
 POOL_FIELDS: Mapping[str, Field[wire.NodePoolAnswer]] = {
-    "name": text(lambda each: each.name),
-    "id": text(lambda each: each.id),
-    "phase": text(lambda each: each.phase),
-    "labelKey": text(lambda each: each.label_key),
-    "labelValue": text(lambda each: each.label_value),
-    "clusterId": text(lambda each: each.cluster_id),
-    "createdAt": moment(lambda each: each.created_at),
-    "updatedAt": moment(lambda each: each.updated_at),
+    "name": text_field(lambda each: each.name),
+    "id": text_field(lambda each: each.id),
+    "phase": text_field(lambda each: each.phase),
+    "labelKey": text_field(lambda each: each.label_key),
+    "labelValue": text_field(lambda each: each.label_value),
+    "clusterId": text_field(lambda each: each.cluster_id),
+    "createdAt": time_field(lambda each: each.created_at),
+    "updatedAt": time_field(lambda each: each.updated_at),
 }
 
 
@@ -85,7 +85,7 @@ POOL_FIELDS: Mapping[str, Field[wire.NodePoolAnswer]] = {
 )
 async def nodes(plane: Plane, caller: Caller, query: ListQuery) -> Response:
     def unit(connection: Connection) -> wire.NodePage:
-        listed, following = page(chosen(all_nodes(connection), NODE_FIELDS, query), query)
+        listed, following = page(filtered(all_nodes(connection), NODE_FIELDS, query), query)
         return wire.NodePage(nodes=listed, next=following)
 
     return await plane.answer_apart(unit)
@@ -95,7 +95,7 @@ async def nodes(plane: Plane, caller: Caller, query: ListQuery) -> Response:
 async def node_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Response:
     query = counting(filter_by, search)
     return await plane.answer_apart(
-        lambda connection: Count(count=len(chosen(all_nodes(connection), NODE_FIELDS, query)))
+        lambda connection: Count(count=len(filtered(all_nodes(connection), NODE_FIELDS, query)))
     )
 
 
@@ -146,7 +146,7 @@ async def override_node(
 @routes.get("/api/v1/node-pools", action=Action.NODE_READ, answer=wire.NodePoolPage, summary="List node pools")
 async def pools(plane: Plane, caller: Caller, query: ListQuery) -> Response:
     def unit(connection: Connection) -> wire.NodePoolPage:
-        listed, following = page(chosen(_pools(connection), POOL_FIELDS, query), query)
+        listed, following = page(filtered(_pools(connection), POOL_FIELDS, query), query)
         return wire.NodePoolPage(nodepools=listed, next=following)
 
     return await plane.answer_apart(unit)
@@ -155,7 +155,9 @@ async def pools(plane: Plane, caller: Caller, query: ListQuery) -> Response:
 @routes.get("/api/v1/node-pools/count", action=Action.NODE_READ, answer=Count, summary="Count node pools")
 async def pool_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Response:
     query = counting(filter_by, search)
-    return await plane.answer_apart(lambda connection: Count(count=len(chosen(_pools(connection), POOL_FIELDS, query))))
+    return await plane.answer_apart(
+        lambda connection: Count(count=len(filtered(_pools(connection), POOL_FIELDS, query)))
+    )
 
 
 @routes.get(
@@ -375,7 +377,7 @@ def _node(row: Any, overrides_row: Any, use: holdings.Use) -> wire.NodeAnswer:
             gpu_count=report.gpus,
             gpu_memory_mib=report.gpu_memory_mib,
             withheld=list(report.gpus_withheld),
-            withheld_because=report.words,
+            withheld_because=report.message,
             allocated=use.gpus_milli / 1000,
             allocated_by_device=[use.devices_milli.get(device, 0) / 1000 for device in range(report.gpus)],
             simulated=report.labels.get(SIMULATED_LABEL) == "true",

@@ -26,7 +26,7 @@ from fairpool.control.filters import Filter, Operator
 from fairpool.control.store.compiled import Compiled
 from fairpool.control.store.tables import workload_labels, workloads
 from fairpool.control.store.workloads import KEY, Key
-from fairpool.control.workload_documents import BURIED
+from fairpool.control.workload_documents import RELEASED
 
 COLUMNS: dict[str, ColumnElement[Any]] = {
     "id": workloads.c.id,
@@ -129,7 +129,7 @@ def _values(listing: Listing) -> dict[str, Any]:
     }
     if listing.deleted:
         values |= {
-            f"buried_{number}": _escaped(f"{each.value}{BURIED}")
+            f"released_{number}": _escaped(f"{each.value}{RELEASED}")
             for number, each in enumerate(listing.filters)
             if _is_place(each.field, each.operator)
         }
@@ -161,7 +161,7 @@ def _conditions(shape: _Shape) -> list[ColumnElement[bool]]:
     ]
     if shape.deleted:
         conditions = [
-            or_(each, COLUMNS[field].startswith(bindparam(f"buried_{number}"), escape=_ESCAPE))
+            or_(each, COLUMNS[field].startswith(bindparam(f"released_{number}"), escape=_ESCAPE))
             if _is_place(field, operator)
             else each
             for number, (each, (field, operator)) in enumerate(zip(conditions, shape.filters, strict=True))
