@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
-from fairpool.control import audit
+from fairpool.control import audit, endpoint
 from fairpool.control import plane as plane_module
 from fairpool.control import projects as projects_module
 from fairpool.control.app import StartupFailed, create_app
@@ -533,6 +533,30 @@ def test_a_body_with_very_many_values_is_refused_in_few_words(control: ControlPl
     answer = control.call("POST", TRAININGS, {f"field-{number}": number for number in range(values)})
     assert codes(answer) == [code]
     assert len(answer.content) < 1000
+
+
+def test_a_large_answer_arrives_whole(control: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is sent in pieces, between which others are answered."""
+    for number in range(3):
+        control.train(f"t{number}")
+    whole = control.call("GET", WORKLOADS)
+    monkeypatch.setattr(endpoint, "PIECE_BYTES", 100)
+    pieces = control.call("GET", WORKLOADS)
+    assert len(whole.content) > 300
+    assert (pieces.status_code, pieces.content) == (200, whole.content)
+    assert pieces.headers["content-length"] == str(len(whole.content))
+    with control.http.stream("GET", WORKLOADS, headers={"Authorization": "Bearer wrong"}) as refused:
+        assert refused.status_code == 401
+
+
+def test_a_mark_is_found_also_where_two_pieces_of_a_body_meet(
+    control: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "PIECE_BYTES", 7)
+    for filler in range(7):
+        name = "x" * filler + "\ue000"
+        answer = control.call("POST", TRAININGS, {"name": name, "projectId": "team-a", "spec": {"image": "i"}})
+        assert codes(answer) == ["request.reserved_characters"]
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -439,3 +440,54 @@ def test_partial_indexes_are_partial_in_postgresql_too() -> None:
     for index in partial:
         where = str(index.dialect_options["sqlite"]["where"])
         assert str(CreateIndex(index).compile(dialect=postgres())).endswith(f"WHERE {where}")
+
+
+# --- reads in another thread ---
+
+
+def test_a_read_apart_keeps_no_other_read_waiting_and_sees_what_was_written(tmp_path: Path) -> None:
+    async def scenario(database: Database) -> None:
+        begun, go_on = threading.Event(), threading.Event()
+
+        def long(connection: Connection) -> tuple[int, int, int]:
+            before = changes.current(connection)
+            begun.set()
+            assert go_on.wait(60)
+            return before, changes.current(connection), threading.get_ident()
+
+        assert await database.write(bump) == 2
+        reading = asyncio.ensure_future(database.read_apart(long))
+        await asyncio.to_thread(begun.wait, 60)
+        assert await database.write(bump) == 3
+        assert await database.read(changes.current) == 3
+        go_on.set()
+        before, after, thread = await reading
+        assert (before, after) == (2, 2)  # one moment, whatever is written meanwhile
+        assert thread != threading.get_ident()
+        assert await database.read_apart(changes.current) == 3
+
+    with_database(tmp_path, scenario)
+
+
+def test_what_a_read_apart_raises_reaches_its_caller_and_the_next_one_works(tmp_path: Path) -> None:
+    def wrong(connection: Connection) -> int:
+        changes.current(connection)
+        raise LookupError("not there")
+
+    async def scenario(database: Database) -> None:
+        with pytest.raises(LookupError, match="not there"):
+            await database.read_apart(wrong)
+        assert await database.read_apart(changes.current) == 1
+
+    with_database(tmp_path, scenario)
+
+
+def test_a_closed_database_reads_nothing_apart(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        database = Database(Sqlite(tmp_path / "control.sqlite"))
+        await database.open(upgrade)
+        await database.close()
+        with pytest.raises(Closed):
+            await database.read_apart(changes.current)
+
+    asyncio.run(scenario())
