@@ -229,6 +229,6 @@ def respects_runtimes(solver: Solver, solution: Solution, by: Pass) -> bool:
     for pod in sorted(counted):
         by_group.setdefault(columns.group_of[pod], []).append(pod)
     return all(
-        protected_until(columns, by, solution.group, group) is None or keeps_minimum(columns, group, pods)
+        protected_until(columns, by, solution.group, group) is None or keeps_minimum(columns, pods)
         for group, pods in by_group.items()
     )
