@@ -271,8 +271,9 @@ class Trial:
                 held[2] += memory
 
     def _use_claims(self, pod: int) -> None:
-        """A pod that is evicted is leaving with its claims, or if this plan gave it its place gives them back at once. It
-        has them again if it gets another place.
+        """A pod that is evicted is leaving with its claims; if this plan gave it its place, it gives them back at once.
+
+        It has them again if it gets another place.
         """
         is_active = self.is_active(pod)
         leaving: bool | None = not is_active
