@@ -271,8 +271,14 @@ class Trial:
                 held[2] += memory
 
     def _use_claims(self, pod: int) -> None:
-        """A pod that is evicted is leaving with its claims; it has them again if it gets another place."""
-        leaving = None if self.is_waiting(pod) else not self.is_active(pod)
+        """A pod that is evicted is leaving with its claims; if this plan gave it its place, it gives them back at once.
+
+        It has them again if it gets another place.
+        """
+        is_active = self.is_active(pod)
+        leaving: bool | None = not is_active
+        if self.is_waiting(pod) or (not is_active and self.started_as[pod] is WAITS):
+            leaving = None
         self.claims.use(pod, self.columns.pods[pod].claims, self.place(pod)[0], leaving)
 
 
