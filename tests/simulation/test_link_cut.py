@@ -12,7 +12,7 @@ from fairpool.model.ids import SECOND_MS, WorkloadId
 from fairpool.model.problem import Problem
 from fairpool.model.spec import WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING
-from fairpool.simulation.catalogue import named
+from fairpool.simulation.catalogue import find_scenario
 from fairpool.simulation.checkpoint import Checkpoint
 from fairpool.simulation.runner import Pacer, run_scenario
 from fairpool.simulation.scenario import START, Action, Await, Expect, Pause, Scenario
@@ -86,7 +86,7 @@ def with_patience(action: Action) -> tuple[Action, ...]:
 def test_sixteen_gpus_and_four_teams_reach_the_same_states_with_the_link_cut_for_hours(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scenario = named("netapp", None, ())
+    scenario = find_scenario("netapp", None, ())
     assert isinstance(scenario, Scenario)
     patient = [
         replace(phase, actions=tuple(each for action in phase.actions for each in with_patience(action)))

@@ -29,6 +29,7 @@ class Request(BaseModel):
         extra="forbid",
         alias_generator=to_camel,
         populate_by_name=True,
+        defer_build=True,
         allow_inf_nan=False,
         frozen=True,
         hide_input_in_errors=True,  # it may be a password, and errors are printed
@@ -46,6 +47,7 @@ class Answer(BaseModel):
         extra="ignore",
         alias_generator=to_camel,
         populate_by_name=True,
+        defer_build=True,
         frozen=True,
         hide_input_in_errors=True,
     )

@@ -79,11 +79,7 @@ def _candidates(solver: Solver, taker: int) -> Candidates:
     columns = solver.columns
 
     def may_give(group: int) -> bool:
-        return (
-            solver.may_be_taken(group)
-            and not is_moving(solver.trial, group)
-            and may_be_victim(columns, Pass.RECLAIM, taker, group)
-        )
+        return not is_moving(solver.trial, group) and may_be_victim(columns, Pass.RECLAIM, taker, group)
 
     return Candidates(
         may_give,
