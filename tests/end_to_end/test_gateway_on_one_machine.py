@@ -18,7 +18,10 @@ from typing import Any
 
 import pytest
 
+from fairpool.api.workload_spec import SubmitTraining
+from tests.end_to_end.test_two_programs import make_project
 from tests.running_platform import PATIENCE_S, Running
+from tests.two_programs import ClusterProcess, control_at
 
 WEB = Path(__file__).parent / "web_tool.py"
 
@@ -62,7 +65,7 @@ class Person:
         jar = self.cookies.get(urllib.parse.urlsplit(url).hostname or "", {})
         return "; ".join(f"{name}={value}" for name, value in jar.items())
 
-    def websocket(self, url: str) -> socket.socket:
+    def websocket(self, url: str, **headers: str) -> socket.socket:
         """An open one that echoes."""
         parts = urllib.parse.urlsplit(url)
         connection = socket.create_connection(("127.0.0.1", parts.port or 80), PATIENCE_S)
@@ -72,6 +75,7 @@ class Person:
             f"Cookie: {self.cookie(url)}",
             "Connection: Upgrade",
             "Upgrade: websocket",
+            *(f"{name}: {value}" for name, value in headers.items()),
             "Sec-WebSocket-Version: 13",
             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
         ]
@@ -206,6 +210,39 @@ def test_the_url_in_the_list_opens_after_signing_in_and_survives_a_restart(tools
             assert websocket.recv(10) == b"", "withdrawn before the pod stops"
     assert person.request("GET", at)[0] == 503
     assert tools.runai("list", "-p", "demo").count("http://") == 0
+
+
+def test_a_tool_of_a_cluster_elsewhere_is_reached_through_its_tunnel(tmp_path: Path) -> None:
+    gateway, port = free_port(), free_port()
+    with control_at(tmp_path, "--gateway-listen", f"127.0.0.1:{gateway}") as control:
+        place = (tmp_path / "east", control.address, control.token_file("east"), tmp_path / "config")
+        cluster = ClusterProcess(*place)
+        cluster.up()
+        try:
+            client = control.administrator()
+            make_project(client, "team-a", "east")
+            ports = [{"container": port, "serviceType": "Ingress"}]
+            program = {"command": "python -u", "args": ["-c", WEB.read_text(encoding="utf-8"), str(port)]}
+            spec = {"image": "python", "compute": {"gpu": "0.5"}, "ports": ports, **program}
+            body = {"name": "far", "projectId": "team-a", "spec": spec}
+            workload = client.submit(SubmitTraining.model_validate(body)).id
+            control.until(lambda: client.workload(workload).urls, "it has an address")
+            assert client.workload(workload).urls == [f"http://localhost:{gateway}/far-{port}"]
+            person, at = Person(), f"http://{workload}-{port}.localhost:{gateway}/"
+            token = {"Authorization": f"Bearer {control.owner_token()}", "Accept": "*/*"}
+            control.until(lambda: person.request("GET", at, **token)[0] == 200, "the program listens")
+            assert person.request("GET", at, **token)[2] == "served by the pod"
+            with person.websocket(at, **token) as websocket:
+                assert echoed(websocket, b"ping") == b"ping"
+                cluster.kill()
+                with suppress(ConnectionResetError):
+                    assert websocket.recv(10) == b""
+            status, _, answer = person.request("GET", at, **token)
+            assert (status, "cluster" in answer) == (503, True), answer
+            cluster.up()
+            control.until(lambda: person.request("GET", at, **token)[0] == 200, "the same pod answers again")
+        finally:
+            cluster.clean_up()
 
 
 def test_another_user_is_refused_and_a_removed_member_loses_the_open_socket(tools: Tools) -> None:

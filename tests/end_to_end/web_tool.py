@@ -4,9 +4,12 @@ import base64
 import hashlib
 import socketserver
 import sys
+from typing import ClassVar
 
 
 class Tool(socketserver.BaseRequestHandler):
+    requests: ClassVar[list[bytes]] = []
+
     def handle(self) -> None:
         data = b""
         while b"\r\n\r\n" not in data:
@@ -14,6 +17,8 @@ class Tool(socketserver.BaseRequestHandler):
             if not piece:
                 return
             data += piece
+        if not data.startswith(b"GET /seen"):
+            self.requests.append(data.partition(b"\r\n")[0])
         if b"upgrade: websocket" in data.lower():
             key = next(
                 line.split(b": ")[1] for line in data.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key")
@@ -25,7 +30,11 @@ class Tool(socketserver.BaseRequestHandler):
                 self.request.sendall(piece)
             return
         body = data if data.startswith(b"GET /headers") else b"served by the pod"
-        self.request.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        body = b"\n".join(self.requests) if data.startswith(b"GET /seen") else body
+        self.request.sendall(
+            b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % len(body)
+            + body
+        )
 
 
 class Server(socketserver.ThreadingTCPServer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from fairpool.model.problem import Problem
@@ -38,13 +39,18 @@ class GatewayAddress:
 
     def label_in(self, host: str) -> str | None:
         """The label below the gateway's name; empty: the gateway itself; None: another name."""
-        name = host.strip().lower()
-        name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
-        name = name.removesuffix(".")
-        if name == self.host or (self.host == "localhost" and _is_loopback(name)):
-            return ""
-        label, _, rest = name.partition(".")
-        return label if rest == self.host and 0 < len(label) <= LABEL_MAX else None
+        return _label_in(host, self.host)
+
+
+@lru_cache(maxsize=1024)
+def _label_in(host: str, own: str) -> str | None:
+    name = host.strip().lower()
+    name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+    name = name.removesuffix(".")
+    if name == own or (own == "localhost" and _is_loopback(name)):
+        return ""
+    label, _, rest = name.partition(".")
+    return label if rest == own and 0 < len(label) <= LABEL_MAX else None
 
 
 def read_gateway_url(text: str) -> GatewayAddress | Problem:
