@@ -129,7 +129,6 @@ def test_a_claim_is_made_by_who_asks_for_one_and_a_mistyped_one_is_told(server: 
 
 
 UNSUPPORTED = {
-    "--template": "--template t",
     "--image-pull-policy": "--image-pull-policy Always",
     "--add-capability": "--add-capability NET_ADMIN",
     "--nfs-server": "--nfs-server host -v /a:/b",
@@ -1374,7 +1373,6 @@ def test_version_needs_no_server(server: Server) -> None:
 def test_what_is_documented_and_not_there_yet_says_so(server: Server) -> None:
     for line in (
         "runai submit-dist mpi x -i y",
-        "runai list templates",
         "runai update",
     ):
         assert "is not supported yet" in server.refused(line), line

@@ -37,11 +37,18 @@ DESIRED = {
 """The desired state as the API spells it, by the word of the column."""
 ON_NODE = frozenset({pod_spec.ServiceType.NODE_PORT, pod_spec.ServiceType.LOAD_BALANCER})
 """Types of service whose ports are those of the node."""
+NO_ORIGINS: Mapping[str, str] = {}
 REPORTS_MAX, REPORT_LENGTH_MAX = 64, 200
 """Reported values that are shown, and characters of each; a job may report anything."""
 
 
-def declaration(submit: workload_spec.SubmitAny, spec: WorkloadSpec, *, pod_host: str = "") -> WorkloadDeclaration:
+def declaration(
+    submit: workload_spec.SubmitAny,
+    spec: WorkloadSpec,
+    *,
+    pod_host: str = "",
+    origins: Mapping[str, str] = NO_ORIGINS,
+) -> WorkloadDeclaration:
     """What is stored of a request and the workload that was admitted for it."""
     framework = submit.spec.distributed_framework if isinstance(submit, workload_spec.SubmitDistributed) else None
     return WorkloadDeclaration(
@@ -52,6 +59,7 @@ def declaration(submit: workload_spec.SubmitAny, spec: WorkloadSpec, *, pod_host
         labels=dict(submit.spec.labels),
         framework=framework,
         addresses=addresses(submit, pod_host),
+        origins=tuple(origins.items()),
     )
 
 
@@ -73,7 +81,7 @@ def shown_urls(row: Any, gateway: GatewayAddress | None) -> list[str]:
     return [f"{base}{each}" if each.isdigit() else each for each in found if base or not each.isdigit()]
 
 
-def item(
+def workload_item(
     row: Any, declared: WorkloadDeclaration, last: WorkloadReport | None, gateway: GatewayAddress | None = None
 ) -> dict[str, Any]:
     """A workload in a list, from its row and its documents."""
@@ -172,7 +180,7 @@ def _held(report: WorkloadReport) -> dict[str, float]:
 
 def item_text(row: Any, gateway: GatewayAddress | None = None) -> str:
     """A workload in a list, as JSON."""
-    return compact(item(row, declaration_of(row), report_of(row), gateway))
+    return compact(workload_item(row, declaration_of(row), report_of(row), gateway))
 
 
 def detail_text(row: Any, gateway: GatewayAddress | None = None) -> str:
@@ -185,7 +193,9 @@ def detail_text(row: Any, gateway: GatewayAddress | None = None) -> str:
         "commandLine": declared.command_line,
         "spec": declared.request,
     }
-    return compact(item(row, declared, report_of(row), gateway) | details)
+    if declared.origins:
+        details["valueOrigins"] = dict(declared.origins)
+    return compact(workload_item(row, declared, report_of(row), gateway) | details)
 
 
 def event_item(workload_name: str, line: EventReport, declared: WorkloadDeclaration | None = None) -> wire.EventItem:
@@ -236,7 +246,7 @@ def pod_item(
         detail=report.detail or _who(declared, report.cause or "", since),
         outcome=report.outcome.value if report.outcome else None,
         exit_code=report.exit_code,
-        problem=report.trouble,
+        problem=report.start_failure,
         created_at=iso(created_at),
         started_at=iso_or_none(report.started_at),
         since=iso(since),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from http import HTTPStatus
 
-from fairpool.api.problems import MEDIA_TYPE, document, item
+from fairpool.api.problems import MEDIA_TYPE, problem_document, problem_item
 from fairpool.gateway.aio import Request, Response, web
 from fairpool.model.problem import Problem
 
@@ -34,7 +34,7 @@ def refused(request: Request, status: int, problem: Problem) -> Response:
             f"<body><h1>{escape(_sentence(problem.what))}</h1><p>{escape(_sentence(problem.fix))}</p></body></html>\n"
         )
         return web.Response(status=status, text=text, content_type="text/html", headers=headers)
-    answer = document(status, HTTPStatus(status).phrase, [item(problem)])
+    answer = problem_document(status, HTTPStatus(status).phrase, [problem_item(problem)])
     text = answer.model_dump_json(by_alias=True, exclude_none=True)
     return web.Response(status=status, text=text, content_type=MEDIA_TYPE, headers=headers)
 

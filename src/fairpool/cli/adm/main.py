@@ -110,10 +110,20 @@ MEMBERS = {
             "user", "fairpool.cli.adm.users", "list_users get_user create_user update_user delete_user reset_password"
         ),
     ),
+    "template": _noun(
+        "template",
+        "Manage workload templates.",
+        "runai-adm template create batch_ops -i python -g 0.5",
+        _verbs(
+            "template",
+            "fairpool.cli.adm.templates",
+            "list_templates get_template create_template update_template delete_template",
+        ),
+    ),
     "set": _verb("set", "Set the role of a node."),
     "remove": _verb("remove", "Remove a role from a node."),
     "completion": lazy("Print the completion script for bash, zsh or fish.", COMPLETION, "runai-adm"),
-    "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_of", "runai-adm"),
+    "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_command", "runai-adm"),
     **{name: _unsupported(name) for name in ("generate-values", "collect-logs", "update")},
 }
 

@@ -11,7 +11,7 @@ from fairpool.api.pod_choice import pod_to_read
 from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
-from fairpool.cli.runai.jobs import gpus, gpus_asked, node, running_seconds, type_word
+from fairpool.cli.runai.jobs import gpus_asked, gpus_cell, node_cell, running_seconds, type_word
 from fairpool.cli.runai.listing import FORMATS, PROSE, screen_here, show_document
 from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
@@ -48,6 +48,7 @@ def _describe(options: GlobalOptions, name: str, output: str | None) -> None:
         screen = screen_here()
         screen.facts(summary(found, pods), aligned=False)
         draw_mounts(screen, mounts(found.spec))
+        _draw_origins(screen, found.value_origins or {})
         _draw_pods(screen, found, [pod for pod in pods if pod.current])
         _draw_events(screen, events[-EVENTS_SHOWN:])
         screen.show()
@@ -89,7 +90,7 @@ def summary(found: Workload, pods: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("TRAINING DURATION", ages.clock(running_seconds(found))),
         ("GPUS", gpus_asked(found, max(found.requested_pods, 1))),
         ("TOTAL REQUESTED GPUS", gpus_asked(found)),
-        ("ALLOCATED GPUS", gpus(found).split(" ", maxsplit=1)[0]),
+        ("ALLOCATED GPUS", gpus_cell(found).split(" ", maxsplit=1)[0]),
         ("ALLOCATED GPUS MEMORY", "-" if memory is None else f"{memory} MiB"),
         *tries(found),
         ("RUNNING PODS", str(found.running_pods)),
@@ -104,7 +105,7 @@ def summary(found: Workload, pods: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("COMMAND LINE", found.command_line),
         ("USER", found.submitted_by),
         ("IMAGE", ", ".join(found.images)),
-        ("NODE", node(found)),
+        ("NODE", node_cell(found)),
         ("PRIORITY", f"{found.priority_class_name or '-'} ({found.priority})"),
         ("CREATED", ages.local(found.created_at)),
         *asked_of_time(found.spec),
@@ -205,6 +206,15 @@ def draw_mounts(screen: Screen, found: list[tuple[str, str, str]]) -> None:
     headings = ("SOURCE", "PATH", "MODE")
     columns = [Column[tuple[str, str, str]](name, _cell(index)) for index, name in enumerate(headings)]
     screen.draw(columns, found)
+
+
+def _draw_origins(screen: Screen, origins: dict[str, str]) -> None:
+    """Values that templates gave, if there are any."""
+    if not origins:
+        return
+    screen.title("Values from templates:")
+    columns = [Column[tuple[str, str]](name, _cell(index)) for index, name in enumerate(("FIELD", "FROM"))]
+    screen.draw(columns, sorted(origins.items()))
 
 
 def _cell(index: int) -> Any:
