@@ -42,10 +42,12 @@ class PodPorts:
     def connect(self, pod: str, port: int, pids: Callable[[], Collection[int]]) -> socket.socket | Problem:
         """A connection to the port, if one of the pod's processes listens on it."""
         known = self._known.get((pod, port))
-        listener = _listener(port, [known.pid]) if known is not None else None
-        if listener is None or listener != known:
+        # One that is known was the pod's, and is looked at again after the connection is made.
+        connection = _connected(port, known) if known is not None else None
+        listener = known
+        if not isinstance(connection, socket.socket):
             listener = _listener(port, pids())
-        connection = _connected(port, listener)
+            connection = _connected(port, listener)
         if listener is not None and isinstance(connection, socket.socket):
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
@@ -78,18 +80,15 @@ def _listener(port: int, pids: Collection[int]) -> Listener | None:
 
 
 def _listeners(port: int) -> Iterator[Listener]:
-    wanted = f":{port:04X} "
     for table, family in TABLES:
-        try:
-            with open(table, encoding="ascii") as file:
-                lines = file.readlines()[1:]
-        except OSError:
-            continue
-        for line in lines:
-            if wanted in line:
+        with suppress(OSError), open(table, encoding="ascii") as file:
+            next(file, "")
+            for line in file:
                 fields = line.split()
+                if fields[3] != LISTENING:
+                    break  # they come first, and the others may be many thousands
                 address, _, number = fields[1].partition(":")
-                if fields[3] == LISTENING and int(number, 16) == port:
+                if int(number, 16) == port:
                     yield Listener(_address(address, family), int(fields[9]))
 
 

@@ -20,8 +20,11 @@ HOP_BY_HOP = frozenset(
 """About one connection only (RFC 9110, 7.6.1)."""
 NOT_FROM_CLIENTS = frozenset({"expect", "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"})
 """Answered by the gateway, or set by it: a client could claim another address."""
+NEVER_NOMINATED = frozenset({"host", "content-length", "content-type", ""})
 NOT_FROM_PODS = frozenset({"alt-svc"})
 """Would lead the browser past the gateway."""
+DROPPED_ON_THE_WAY = HOP_BY_HOP | NOT_FROM_CLIENTS | {"cookie"}
+DROPPED_ON_THE_WAY_BACK = HOP_BY_HOP | NOT_FROM_PODS
 PLATFORM_COOKIES = ("fairpool_", "__Host-fairpool_", "__Secure-fairpool_")
 SESSION, BROWSER = "fairpool_tool", "fairpool_browser"
 """Cookies of the gateway, on the origin of a tool."""
@@ -57,29 +60,31 @@ def platform_token(authorization: str) -> str:
 def to_pod(fields: Iterable[tuple[str, str]], cookies: Fields, set_here: Mapping[str, str]) -> Fields:
     """The fields of a request as the pod receives them: without tokens and cookies of the platform.
 
-    `set_here` are added, whatever the client sent.
+    `set_here` are added; what the client sent of these does not pass in any case.
     """
     pairs = list(fields)
-    dropped = HOP_BY_HOP | NOT_FROM_CLIENTS | {"cookie"} | _nominated(pairs) | {name.lower() for name in set_here}
-    kept = [
-        (name, value)
-        for name, value in pairs
-        if (low := name.lower()) not in dropped and not (low == "authorization" and platform_token(value))
-    ]
+    nominated = _nominated(pairs)
+    kept: Fields = []
+    for name, value in pairs:
+        low = name.lower()
+        if low in DROPPED_ON_THE_WAY or low in nominated or (low == "authorization" and platform_token(value)):
+            continue
+        kept.append((name, value))
     own = [(name, value) for name, value in cookies if not name.startswith(PLATFORM_COOKIES)]
     if own:
         kept.append(("Cookie", "; ".join(f"{name}={value}" if value else name for name, value in own)))
-    return [*kept, *set_here.items()]
+    kept.extend(set_here.items())
+    return kept
 
 
 def to_client(fields: Iterable[tuple[str, str]]) -> Fields:
     """The fields of a response as the client receives them."""
     pairs = list(fields)
-    dropped = HOP_BY_HOP | NOT_FROM_PODS | _nominated(pairs)
+    nominated = _nominated(pairs)
     kept: Fields = []
     for name, value in pairs:
         low = name.lower()
-        if low in dropped:
+        if low in DROPPED_ON_THE_WAY_BACK or low in nominated:
             continue
         if low == "set-cookie":
             value = _host_only(value)
@@ -89,10 +94,12 @@ def to_client(fields: Iterable[tuple[str, str]]) -> Fields:
     return kept
 
 
-def _nominated(pairs: Fields) -> set[str]:
+def _nominated(pairs: Fields) -> set[str] | frozenset[str]:
     """Fields that `Connection` declares to be about this connection. `Host` and lengths are never."""
-    named = {each.strip().lower() for name, value in pairs if name.lower() == "connection" for each in value.split(",")}
-    return named - {"host", "content-length", "content-type", ""}
+    said = [value for name, value in pairs if name.lower() == "connection"]
+    if not said:
+        return frozenset()
+    return {each.strip().lower() for value in said for each in value.split(",")} - NEVER_NOMINATED
 
 
 def _host_only(cookie: str) -> str:
