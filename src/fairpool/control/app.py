@@ -114,8 +114,7 @@ def create_app(
     app.state.tickets = Tickets()
     app.state.is_ready = lambda: True
     app.state.routes = ROUTES
-    app.state.openapi = None
-    app.state.reference = None
+    app.state.description = None
     return app
 
 
