@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fairpool.api.clusters import PodReport, WorkloadReport
+from fairpool.api.gateway_address import GatewayAddress
 from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import downgrade
 from fairpool.control.store.sqlite import Sqlite
@@ -176,7 +177,7 @@ def test_work_that_mounts_claims_does_not_move_away_from_them(control: ControlPl
 
 
 def test_one_address_is_shown_of_one_workload_only() -> None:
-    with control_plane(pod_host="127.0.0.1") as control:
+    with control_plane(gateway=GatewayAddress("http", "localhost", 8088)) as control:
         control.project("team-a")
         ports = [{"container": 8888, "serviceType": "Ingress"}]
         first, second = (control.train(name, ports=ports)["id"] for name in ("first", "second"))
@@ -186,7 +187,7 @@ def test_one_address_is_shown_of_one_workload_only() -> None:
             found = expect(control.call("GET", f"/api/v1/workloads/{workload}"), 200)
             return found["urls"], found["phaseMessage"]
 
-        assert shown(first) == (["http://127.0.0.1:8888"], "")
+        assert shown(first) == (["http://localhost:8088/first-8888"], "")
         words = "port 8888 is used by another job; `runai logs second` shows where this one listens"
         assert shown(second) == ([], words)
         expect(control.call("POST", f"/api/v1/workloads/{first}/suspend"), 202)
@@ -198,7 +199,7 @@ def test_one_address_is_shown_of_one_workload_only() -> None:
         control.clock.turn(1)
         third = control.train("third", ports=ports)["id"]
         control.push(control.report(workloads=(control.runs(third),)))
-        assert shown(third)[0] == ["http://127.0.0.1:8888"]
+        assert shown(third)[0] == ["http://localhost:8088/third-8888"]
 
 
 def test_the_phases_of_a_workload_are_those_that_lists_count() -> None:

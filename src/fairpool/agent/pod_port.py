@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairpool.model.problem import Problem
 
 CONNECT_S = 5.0
+KNOWN_MAX = 4096
 LISTENING = "0A"
 TABLES = (("/proc/net/tcp", socket.AF_INET), ("/proc/net/tcp6", socket.AF_INET6))
 LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -28,11 +29,33 @@ class Listener:
 
     address: str
     inode: int
+    pid: int = 0
+    """A process that has it open."""
 
 
-def connect(port: int, pids: Collection[int]) -> socket.socket | Problem:
-    """A connection to the port, if one of these processes listens on it."""
-    listener = _listener(port, pids)
+class PodPorts:
+    """Connections to ports of pods. Which socket belongs to a pod is remembered: to find out takes all processes."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], Listener] = {}
+
+    def connect(self, pod: str, port: int, pids: Callable[[], Collection[int]]) -> socket.socket | Problem:
+        """A connection to the port, if one of the pod's processes listens on it."""
+        known = self._known.get((pod, port))
+        # One that is known was the pod's, and is looked at again after the connection is made.
+        connection = _connected(port, known) if known is not None else None
+        listener = known
+        if not isinstance(connection, socket.socket):
+            listener = _listener(port, pids())
+            connection = _connected(port, listener)
+        if listener is not None and isinstance(connection, socket.socket):
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known[pod, port] = listener
+        return connection
+
+
+def _connected(port: int, listener: Listener | None) -> socket.socket | Problem:
     if listener is None:
         what = f"no process of the pod listens on port {port}"
         return Problem("pod.port_closed", what, "start the program first, or name the port that it uses")
@@ -41,7 +64,7 @@ def connect(port: int, pids: Collection[int]) -> socket.socket | Problem:
     except OSError as error:
         what = f"port {port} of the pod takes no connection ({error.strerror or error})"
         return Problem("pod.port_closed", what, "try again")
-    if _listener(port, pids) != listener:  # the program ended meanwhile, and another may have answered
+    if _listener(port, [listener.pid]) != listener:  # the program ended meanwhile, and another may have answered
         connection.close()
         return Problem("pod.port_closed", f"the program on port {port} has ended", "try again")
     return connection
@@ -51,21 +74,22 @@ def _listener(port: int, pids: Collection[int]) -> Listener | None:
     listeners = {each.inode: each for each in _listeners(port)}
     if not listeners:
         return None
-    return next((listeners[inode] for pid in pids for inode in _sockets(pid) if inode in listeners), None)
+    found = ((pid, inode) for pid in pids for inode in _sockets(pid) if inode in listeners)
+    pid, inode = next(found, (0, 0))
+    return replace(listeners[inode], pid=pid) if pid else None
 
 
 def _listeners(port: int) -> Iterator[Listener]:
     for table, family in TABLES:
-        try:
-            with open(table, encoding="ascii") as file:
-                lines = file.readlines()[1:]
-        except OSError:
-            continue
-        for line in lines:
-            fields = line.split()
-            address, _, number = fields[1].partition(":")
-            if fields[3] == LISTENING and int(number, 16) == port:
-                yield Listener(_address(address, family), int(fields[9]))
+        with suppress(OSError), open(table, encoding="ascii") as file:
+            next(file, "")
+            for line in file:
+                fields = line.split()
+                if fields[3] != LISTENING:
+                    break  # they come first, and the others may be many thousands
+                address, _, number = fields[1].partition(":")
+                if int(number, 16) == port:
+                    yield Listener(_address(address, family), int(fields[9]))
 
 
 def _address(text: str, family: socket.AddressFamily) -> str:

@@ -28,7 +28,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fairpool.agent import exec_client, exit_record, pod_directory, pod_port, process_table
+from fairpool.agent import exec_client, exit_record, pod_directory, process_table
 from fairpool.agent.cgroup import find_limiter, remove_if_empty
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.disk_reserve import Writer
@@ -44,6 +44,7 @@ from fairpool.agent.leftover_processes import find_leftovers
 from fairpool.agent.pod_adoption import PodAdopter
 from fairpool.agent.pod_log import LogChunk, read_log
 from fairpool.agent.pod_observer import PodObserver, living_shim
+from fairpool.agent.pod_port import PodPorts
 from fairpool.agent.pod_registry import ObservedPods, PodRegistry, WatchedPod
 from fairpool.agent.pod_removal import PodRemover
 from fairpool.agent.pod_start import PodStarter
@@ -106,6 +107,7 @@ class Supervisor:
         self._tombstones = Tombstones(self.state.root / "ended", self.boot_id)
         self._watch = ShimWatch()
         self._hints = Hints(self.state.root)
+        self._ports = PodPorts()
         self._registry = PodRegistry()
         self._observer = PodObserver(self._registry, self._watch, self._hints, self._reaper, self._launcher)
         self._collector = GarbageCollector(self.state)
@@ -334,7 +336,7 @@ class Supervisor:
             selector = watched.selector() if watched is not None and not watched.is_over else None
         if selector is None:
             return Problem("pod.not_running", f"{pod} is not running on this machine", "try another pod")
-        return pod_port.connect(port, find_leftovers([selector])[0])
+        return self._ports.connect(pod, port, lambda: find_leftovers([selector])[0])
 
     def reports(self, pod: PodId) -> Mapping[str, Any]:
         """What the job has reported about itself: `metrics`, `parameters`, `at`; also after the pod was forgotten."""

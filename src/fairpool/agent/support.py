@@ -17,7 +17,9 @@ SOURCES = Path(__file__).with_name("pod")
 NOTEBOOK = """#!/bin/sh
 # Jupyter where the machine has it, else a page that says so.
 if command -v jupyter >/dev/null 2>&1; then
-  exec jupyter notebook --no-browser --allow-root --ip=127.0.0.1 --port="${{NOTEBOOK_PORT:-8888}}" "$@"
+  # Host names are checked by the gateway.
+  exec jupyter notebook --no-browser --allow-root --ip=127.0.0.1 --port="${{NOTEBOOK_PORT:-8888}}" \\
+    --ServerApp.allow_remote_access=True "$@"
 fi
 exec {python} "$(dirname "$0")/../notebook.py" "$@"
 """

@@ -17,6 +17,7 @@ from fairpool.platform.data_directory import CONTROL, DataDirectory
 
 if TYPE_CHECKING:
     from fairpool.platform.control_server import ControlOptions, TlsFiles
+    from fairpool.platform.gateway_server import GatewayOptions
 
 
 @click.command(epilog="Example: fairpool control --listen 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem")
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     server_flags.DATA,
     server_flags.LISTEN,
     server_flags.HOST_NAMES,
+    server_flags.GATEWAY_LISTEN,
+    server_flags.GATEWAY_URL,
+    server_flags.PUBLIC_URL,
     server_flags.TLS_CERT,
     server_flags.TLS_KEY,
     server_flags.KEEP_HISTORY,
@@ -40,6 +44,9 @@ def control(
     data: Path | None,
     listen: str,
     host_names: tuple[str, ...],
+    gateway_listen: str | None,
+    gateway_url: str | None,
+    public_url: str | None,
     tls_cert: Path | None,
     tls_key: Path | None,
     keep_history: str,
@@ -66,7 +73,13 @@ def control(
         first_password=server_flags.first_password_in(first_password_file),
         tls=tls,
     )
-    start = StartControl(server_flags.data_directory_at(data), options, log_level, with_welcome=not in_background)
+    start = StartControl(
+        server_flags.data_directory_at(data),
+        options,
+        server_flags.gateway_options(gateway_listen, gateway_url, public_url),
+        log_level,
+        with_welcome=not in_background,
+    )
     server_start.start(context, start, _in_background if detach else _here)
 
 
@@ -76,6 +89,7 @@ class StartControl:
 
     data_directory: DataDirectory
     options: ControlOptions
+    gateway: GatewayOptions
     log_level: str
     with_welcome: bool
 
@@ -98,15 +112,17 @@ def _tls_files(certificate: Path | None, key: Path | None) -> TlsFiles | None:
 def _here(start: StartControl, _: list[str]) -> None:
     from fairpool.cli.welcome import LocalUser, shown_addresses
     from fairpool.platform.control_program import ControlProgram
+    from fairpool.platform.gateway_server import bind_gateway
     from fairpool.platform.server_log import open_log
 
     data_directory = start.data_directory
     with server_start.starting(data_directory, CONTROL) as reachable_at:
         listener, address = listening_socket(start.options.address)
+        gateway = bind_gateway(data_directory, start.gateway, address, start.options.host_names)
         reachable_at(address.url)
         server_start.check_database(data_directory, may_be_new=True)
         open_log(data_directory.log, level=start.log_level)
-        for line in shown_addresses(address, data_directory):
+        for line in shown_addresses(address, gateway.address.url, data_directory):
             click.echo(line)
         user = LocalUser(data_directory, address.url)
 
@@ -115,7 +131,8 @@ def _here(start: StartControl, _: list[str]) -> None:
                 server_start.welcome_here(user, answer)
             click.echo("Ready. Press Ctrl-C to stop the control plane; clusters keep running their pods.")
 
-        program = ControlProgram(data_directory, replace(start.options, address=address), listener)
+        options = replace(start.options, address=address, gateway=gateway)
+        program = ControlProgram(data_directory, options, listener)
         program.run(ready, user.question() if start.with_welcome else {})
         click.echo("Stopped. Clusters keep running their pods.")
 

@@ -23,6 +23,7 @@ from fairpool.platform.data_directory import DataDirectory, PlatformError, defau
 
 if TYPE_CHECKING:
     from fairpool.control.settings import Retention
+    from fairpool.platform.gateway_server import GatewayOptions
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -124,6 +125,27 @@ HOST_NAMES = click.option(
     metavar="NAME",
     help="Additional host name to answer to, besides this machine's own names. Requests for other host names are "
     "refused, to protect against DNS rebinding. Repeatable. Also: FAIRPOOL_HOST_NAME, separated by spaces.",
+)
+GATEWAY_LISTEN = click.option(
+    "--gateway-listen",
+    envvar="FAIRPOOL_GATEWAY_LISTEN",
+    metavar="HOST:PORT",
+    help="Address of the gateway to web tools in pods; port 0 picks a free port. Default: port 8088 of this machine "
+    "only, or another if it is taken. Also: FAIRPOOL_GATEWAY_LISTEN.",
+)
+GATEWAY_URL = click.option(
+    "--gateway-url",
+    envvar="FAIRPOOL_GATEWAY_URL",
+    metavar="URL",
+    help="URL under which users reach the gateway: https://tools.example.com. Each tool has a host name below it, so "
+    "*.tools.example.com must lead here too. Default: names below localhost. Also: FAIRPOOL_GATEWAY_URL.",
+)
+PUBLIC_URL = click.option(
+    "--public-url",
+    envvar="FAIRPOOL_PUBLIC_URL",
+    metavar="URL",
+    help="URL under which browsers reach this server; the gateway sends them there to sign in. Default: from --listen "
+    "and --host-name. Also: FAIRPOOL_PUBLIC_URL.",
 )
 TLS_CERT = click.option(
     "--tls-cert",
@@ -273,6 +295,28 @@ def address_of(text: str, default: str = DEFAULT) -> Address:
     if isinstance(address, Problem):
         fail([address], UNUSABLE)
     return address
+
+
+def gateway_options(listen: str | None, url: str | None, public_url: str | None) -> GatewayOptions:
+    """Ends the command if they cannot be used."""
+    from fairpool.api.gateway_address import read_gateway_url
+    from fairpool.platform.gateway_server import DEFAULT_PORT, GatewayOptions
+
+    address = read_gateway_url(url) if url else None
+    if isinstance(address, Problem):
+        fail([Problem(address.code, f"--gateway-url: {address.what}", address.fix)], UNUSABLE)
+    if public_url and re.fullmatch(r"https?://[^/?#@\s]+/?", public_url) is None:
+        fix = "expected e.g. https://fairpool.example.com"
+        fail([Problem("up.public_url", f"--public-url: {public_url!r} is not the URL of a host", fix)], UNUSABLE)
+    options = GatewayOptions(
+        listen=address_of(listen, f"127.0.0.1:{DEFAULT_PORT}") if listen else None,
+        url=address,
+        control_url=(public_url or "").rstrip("/"),
+    )
+    problem = options.problem()
+    if problem is not None:
+        fail([problem], UNUSABLE)
+    return options
 
 
 def check_host_names(names: Sequence[str]) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PRIVATE = 0o077
 """The umask: files of the platform are for its user alone. Pods get the usual one, from their fork server."""
-SHOWN = ("Address", "Control", "Cluster", "Health", "Data", "Config", "Nodes", "warning:")
+SHOWN = ("Address", "Gateway", "Control", "Cluster", "Health", "Data", "Config", "Nodes", "warning:")
 """Lines of a server in the background that are repeated where it was started."""
 
 

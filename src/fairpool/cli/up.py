@@ -16,6 +16,7 @@ from fairpool.platform.data_directory import UP, DataDirectory
 
 if TYPE_CHECKING:
     from fairpool.control.settings import Retention
+    from fairpool.platform.gateway_server import GatewayOptions
 
 
 @click.command(epilog="Example: fairpool up --nodes 4x8:A100-80GB")
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     server_flags.DATA,
     server_flags.LISTEN,
     server_flags.HOST_NAMES,
+    server_flags.GATEWAY_LISTEN,
+    server_flags.GATEWAY_URL,
+    server_flags.PUBLIC_URL,
     server_flags.NODES,
     server_flags.NODE,
     server_flags.KEEP_HISTORY,
@@ -40,6 +44,9 @@ def up(
     data: Path | None,
     listen: str,
     host_names: tuple[str, ...],
+    gateway_listen: str | None,
+    gateway_url: str | None,
+    public_url: str | None,
     nodes: tuple[str, ...],
     node: tuple[str, ...],
     keep_history: str,
@@ -61,6 +68,7 @@ def up(
         server_flags.data_directory_at(data),
         server_flags.address_of(listen),
         host_names=host_names,
+        gateway=server_flags.gateway_options(gateway_listen, gateway_url, public_url),
         nodes=nodes,
         singles=node,
         retention=server_flags.retention_of({"--keep-history": keep_history, "--keep-audit": keep_audit}),
@@ -79,6 +87,7 @@ class StartPlatform:
     data_directory: DataDirectory
     address: Address
     host_names: tuple[str, ...]
+    gateway: GatewayOptions
     nodes: tuple[str, ...]
     singles: tuple[str, ...]
     retention: Retention
@@ -92,16 +101,18 @@ def _here(start: StartPlatform, _: list[str]) -> None:
     from fairpool.cli.welcome import LocalUser, shown_addresses
     from fairpool.platform.assembly import Platform
     from fairpool.platform.control_server import ControlOptions
+    from fairpool.platform.gateway_server import bind_gateway
     from fairpool.platform.server_log import open_log
 
     data_directory = start.data_directory
     with server_start.starting(data_directory, UP) as reachable_at:
         listener, address = listening_socket(start.address)
+        gateway = bind_gateway(data_directory, start.gateway, address, start.host_names)
         reachable_at(address.url)
         server_start.check_database(data_directory, may_be_new=not data_directory.ledger.exists())
         node_set = server_start.node_set_of(data_directory, start.nodes, start.singles)
         open_log(data_directory.log, level=start.log_level)
-        for line in shown_addresses(address, data_directory):
+        for line in shown_addresses(address, gateway.address.url, data_directory):
             click.echo(line)
         server_start.show_nodes(node_set)
         options = ControlOptions(
@@ -109,6 +120,7 @@ def _here(start: StartPlatform, _: list[str]) -> None:
             retention=start.retention,
             host_names=start.host_names,
             first_password=start.first_password,
+            gateway=gateway,
         )
         platform = Platform(data_directory, options, listener, node_set, start.disk_reserve_bytes)
         user = LocalUser(data_directory, address.url)

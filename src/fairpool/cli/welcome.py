@@ -112,8 +112,9 @@ def here(program: str) -> str:
     return str(own) if near.startswith("..") else near
 
 
-def shown_addresses(address: Address, data_directory: DataDirectory) -> Iterator[str]:
+def shown_addresses(address: Address, gateway: str, data_directory: DataDirectory) -> Iterator[str]:
     """Where everything is."""
     yield f"Address  {address.url}"
+    yield f"Gateway  {gateway}  (web tools in jobs)"
     yield f"Data     {data_directory.root}"
     yield f"Config   {config_directory()}  (runai)"

@@ -46,6 +46,7 @@ from fairpool.control import (
     sign_in,
     submit,
     templates,
+    tool_pages,
     tunnel_route,
     uploads,
     users,
@@ -69,6 +70,7 @@ from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.migrations import upgrade
 from fairpool.control.store.sqlite import Sqlite
 from fairpool.control.store.unavailable import Unavailable
+from fairpool.control.tool_access import Tickets
 from fairpool.model.problem import Problem
 
 log = logging.getLogger("fairpool.control")
@@ -76,7 +78,7 @@ log = logging.getLogger("fairpool.control")
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
     *(departments, nodes, overview, claims, sign_in, users, applications, access_rules, audit, preferences),
-    *(templates, workloads, submit, pods, classic, older_paths, description, pages),
+    *(templates, workloads, submit, pods, classic, older_paths, description, pages, tool_pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 
@@ -109,6 +111,7 @@ def create_app(
     app.state.passwords = Passwords(hasher)
     app.state.attempts = Attempts()
     app.state.links = SignInLinks()
+    app.state.tickets = Tickets()
     app.state.is_ready = lambda: True
     app.state.routes = ROUTES
     app.state.description = None

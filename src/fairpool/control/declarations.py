@@ -15,7 +15,7 @@ from fairpool.control.store import changes, holdings
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.control.workload_columns import column_values, urls
-from fairpool.control.workload_documents import WorkloadDeclaration, declaration_of, report_of, urls_in
+from fairpool.control.workload_documents import WorkloadDeclaration, declaration_of, port_of, report_of, urls_in
 from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 
@@ -147,7 +147,7 @@ def _state(
     state = column_values(declaration, last)
 
     def taken() -> set[str]:
-        return {url for text in store.urls_of_others(connection, row) for url in urls_in(text)}
+        return {port_of(url) for text in store.urls_of_others(connection, row) for url in urls_in(text)}
 
     return {**state, "urls": urls(declaration, row, state, taken)}
 

@@ -18,6 +18,8 @@ from fairpool.control.store.database import Connection
 
 PEER_UID = "fairpool.peer_uid"
 """Where the server leaves the user id of a process that connects over the Unix socket in the data directory."""
+API_TOKENS = frozenset({"access", "cluster"})
+"""Kinds of tokens that the API accepts."""
 TOKEN_HASH = "fairpool.token_hash"
 """Where the host check leaves the hash of the token. The guard looks it up again, because the token may be revoked
 while the body is on its way."""
@@ -52,16 +54,17 @@ async def identify(plane: Plane, authorization: str | None) -> Caller:
     return await known(plane, digest_of(token.strip()))
 
 
-async def known(plane: Plane, digest: str) -> Caller:
-    """The caller whose token has this hash."""
-    caller = plane.callers.get(digest)
+async def known(plane: Plane, digest: str, kinds: frozenset[str] = API_TOKENS) -> Caller:
+    """The caller whose token has this hash, and is of one of these kinds."""
+    key = digest if kinds is API_TOKENS else f"{min(kinds)} {digest}"
+    caller = plane.callers.get(key)
     if caller is None:
-        caller = await plane.read(lambda connection: _caller(connection, digest))
+        caller = await plane.read(lambda connection: _caller(connection, digest, kinds))
         if caller is None:
             raise unauthenticated("this token is invalid or was revoked")
-        plane.callers[digest] = caller
+        plane.callers[key] = caller
     if caller.expires_at is not None and caller.expires_at <= plane.now():
-        plane.callers.pop(digest, None)
+        plane.callers.pop(key, None)
         raise unauthenticated("this token has expired")
     return caller
 
@@ -77,9 +80,9 @@ def unauthenticated(what: str) -> Refused:
     return refusal
 
 
-def _caller(connection: Connection, digest: str) -> Caller | None:
+def _caller(connection: Connection, digest: str, kinds: frozenset[str]) -> Caller | None:
     row = store.token(connection, digest)
-    if row is None or row.kind in ("refresh", store.SPENT):
+    if row is None or row.kind not in kinds:
         return None
     if row.subject_type is None:
         cluster = cluster_store.cluster(connection, row.subject_id)

@@ -9,10 +9,18 @@ from fairpool.api import pod_spec, workload_spec
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
 from fairpool.api.declarations import WorkloadWire
+from fairpool.api.gateway_address import GatewayAddress
 from fairpool.api.wire import compact
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.workload_columns import has_addresses, of_run
-from fairpool.control.workload_documents import WorkloadDeclaration, declaration_of, former_name, report_of, urls_in
+from fairpool.control.workload_documents import (
+    WorkloadDeclaration,
+    declaration_of,
+    former_name,
+    port_of,
+    report_of,
+    urls_in,
+)
 from fairpool.model.ids import place_of
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.pod_record import Cause
@@ -27,6 +35,8 @@ DESIRED = {
     DesiredState.DELETE.value: wire.DesiredPhase.DELETED.value,
 }
 """The desired state as the API spells it, by the word of the column."""
+ON_NODE = frozenset({pod_spec.ServiceType.NODE_PORT, pod_spec.ServiceType.LOAD_BALANCER})
+"""Types of service whose ports are those of the node."""
 NO_ORIGINS: Mapping[str, str] = {}
 REPORTS_MAX, REPORT_LENGTH_MAX = 64, 200
 """Reported values that are shown, and characters of each; a job may report anything."""
@@ -48,21 +58,32 @@ def declaration(
         source=submit.source,
         labels=dict(submit.spec.labels),
         framework=framework,
-        addresses=tuple(f"http://{pod_host}:{port}" for port in asked_ports(submit)) if pod_host else (),
+        addresses=addresses(submit, pod_host),
         origins=tuple(origins.items()),
     )
 
 
-def asked_ports(submit: workload_spec.SubmitAny) -> list[int]:
-    """Ports of its pods that need an address, each once."""
-    asked = [each.container for each in submit.spec.ports if each.service_type is not pod_spec.ServiceType.CLUSTER_IP]
-    asked += [each.container for each in submit.spec.exposed_urls]
+def addresses(submit: workload_spec.SubmitAny, pod_host: str) -> tuple[str, ...]:
+    """Ports of its pods that need an address, each once: served by the gateway, or reached on their node."""
+    served = [each.container for each in submit.spec.ports if each.service_type is pod_spec.ServiceType.INGRESS]
+    served += [each.container for each in submit.spec.exposed_urls]
     if isinstance(submit, workload_spec.SubmitInference) and submit.spec.serving_port is not None:
-        asked.append(submit.spec.serving_port.container)
-    return list(dict.fromkeys(asked))
+        served.append(submit.spec.serving_port.container)
+    on_node = [each.container for each in submit.spec.ports if each.service_type in ON_NODE and pod_host]
+    found = [*map(str, served), *(f"http://{pod_host}:{port}" for port in on_node if port not in served)]
+    return tuple(dict.fromkeys(found))
 
 
-def workload_item(row: Any, declared: WorkloadDeclaration, last: WorkloadReport | None) -> dict[str, Any]:
+def shown_urls(row: Any, gateway: GatewayAddress | None) -> list[str]:
+    """The addresses that its pods have now, as users reach them."""
+    found = urls_in(row.urls)
+    base = f"{gateway.url}/{row.name}-" if gateway is not None else ""
+    return [f"{base}{each}" if each.isdigit() else each for each in found if base or not each.isdigit()]
+
+
+def workload_item(
+    row: Any, declared: WorkloadDeclaration, last: WorkloadReport | None, gateway: GatewayAddress | None = None
+) -> dict[str, Any]:
     """A workload in a list, from its row and its documents."""
     report = of_run(last, row.run)
     is_deleted = row.deleted_at is not None
@@ -70,12 +91,11 @@ def workload_item(row: Any, declared: WorkloadDeclaration, last: WorkloadReport 
     live = [pod for pod in pods if pod.phase is not PodPhase.ENDED]
     reason = report.reason if report is not None else None
     by = declared.suspended_by() if row.desired_state == DesiredState.STOP else None
-    urls = urls_in(row.urls)
     shown = {
         **_declared_fields(row, declared),
         "phase": row.phase,
         "reason": reason.value if reason is not None else "",
-        "phaseMessage": _message(by, report) or _ports_taken(row, declared, urls),
+        "phaseMessage": _message(by, report) or _ports_taken(row, declared),
         "classicStatus": row.status,
         "desiredPhase": DESIRED[row.desired_state],
         "phaseSince": iso_or_none(report.since if report is not None else None),
@@ -90,7 +110,7 @@ def workload_item(row: Any, declared: WorkloadDeclaration, last: WorkloadReport 
         "allocatedResources": _held(last) if last is not None and not is_deleted else {"gpu": 0.0},
         "currentNodes": sorted({pod.node for pod in live if pod.node and pod.phase in HOLDS_DEVICES}),
         "currentNodePools": [report.pool] if report is not None and report.pool else [],
-        "urls": urls,
+        "urls": shown_urls(row, gateway),
         "revision": row.revision,
     }
     return {name: value for name, value in shown.items() if value is not None}
@@ -137,10 +157,11 @@ def _message(suspended_by: str | None, report: WorkloadReport | None) -> str:
     return report.detail if report is not None else ""
 
 
-def _ports_taken(row: Any, declared: WorkloadDeclaration, urls: list[str]) -> str:
+def _ports_taken(row: Any, declared: WorkloadDeclaration) -> str:
     if not has_addresses(declared, row.running_pods):
         return ""
-    ports = ", ".join(url.rpartition(":")[2] for url in declared.addresses if url not in urls)
+    urls = urls_in(row.urls)
+    ports = ", ".join(port_of(url) for url in declared.addresses if url not in urls)
     return f"port {ports} is used by another job; `runai logs {row.name}` shows where this one listens" * bool(ports)
 
 
@@ -157,22 +178,24 @@ def _held(report: WorkloadReport) -> dict[str, float]:
     }
 
 
-def item_text(row: Any) -> str:
+def item_text(row: Any, gateway: GatewayAddress | None = None) -> str:
     """A workload in a list, as JSON."""
-    return compact(workload_item(row, declaration_of(row), report_of(row)))
+    return compact(workload_item(row, declaration_of(row), report_of(row), gateway))
 
 
-def detail_text(row: Any) -> str:
+def detail_text(row: Any, gateway: GatewayAddress | None = None) -> str:
     """A workload with all its details, as JSON."""
-    return _detail_text(row, declaration_of(row), report_of(row))
+    return _detail_text(row, declaration_of(row), report_of(row), gateway)
 
 
 def new_detail_text(row: Any, declared: WorkloadDeclaration) -> str:
     """The same of one that was just declared: there is no need to read what was written a moment ago."""
-    return _detail_text(row, declared, None)
+    return _detail_text(row, declared, None, None)
 
 
-def _detail_text(row: Any, declared: WorkloadDeclaration, last: WorkloadReport | None) -> str:
+def _detail_text(
+    row: Any, declared: WorkloadDeclaration, last: WorkloadReport | None, gateway: GatewayAddress | None
+) -> str:
     details = {
         "actualPhase": row.phase,
         "workloadId": row.id,
@@ -182,7 +205,7 @@ def _detail_text(row: Any, declared: WorkloadDeclaration, last: WorkloadReport |
     }
     if declared.origins:
         details["valueOrigins"] = dict(declared.origins)
-    return compact(workload_item(row, declared, last) | details)
+    return compact(workload_item(row, declared, last, gateway) | details)
 
 
 def event_item(workload_name: str, line: EventReport, declared: WorkloadDeclaration | None = None) -> wire.EventItem:

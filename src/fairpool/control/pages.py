@@ -14,13 +14,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 import fairpool
+from fairpool.api.access import TokenRequest
+from fairpool.api.gateway_address import PATH_MAX, local_path
+from fairpool.api.wire import ValidationError
 from fairpool.control.guard import digest_of, known
+from fairpool.control.host_check import check_origin
 from fairpool.control.owner import SignInLinks, signed_in_here
 from fairpool.control.plane import Caller, Plane, plane_of
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.routes import Parameter, Routes
-from fairpool.control.sign_in import new_tokens
+from fairpool.control.sign_in import granted, new_tokens
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection
@@ -29,9 +33,9 @@ routes = Routes(in_document=False)
 
 COOKIE = "fairpool_session"
 """Session of the HTML pages. The API does not accept it, so no foreign page can act with it."""
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
 HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": POLICY,
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -54,19 +58,21 @@ details > div { padding: 0 0 1rem 1rem; } .verb { display: inline-block; min-wid
   font-family: ui-monospace, monospace; font-size: .82em; }
 table { border-collapse: collapse; width: 100%; } td, th { text-align: left; vertical-align: top;
   padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--line); font-size: .93em; }
-button { font: inherit; }
+button, input { font: inherit; } label { display: block; margin: .6rem 0; } input { display: block; width: 20rem; }
+.wrong { color: #c62a2f; }
 nav a { margin-right: 1rem; }
 """
 
 
-def layout(title: str, body: str, status: int = 200) -> HTMLResponse:
-    """A whole page."""
+def layout(title: str, body: str, status: int = 200, *, forms_lead_to: str = "") -> HTMLResponse:
+    """A whole page. `forms_lead_to`: where else its forms may lead, by redirects."""
     text = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>{body}</body></html>\n"
     )
-    return HTMLResponse(text, status, HEADERS)
+    policy = f"{POLICY} {forms_lead_to}" if forms_lead_to else POLICY
+    return HTMLResponse(text, status, {**HEADERS, "Content-Security-Policy": policy})
 
 
 # --- health ------------------------------------------------------------------------------------------------------
@@ -108,7 +114,7 @@ runai logs hello"""
     action=Action.OPEN,
 )
 async def front(request: Request) -> Response:
-    caller = await _signed_in(request)
+    caller = await signed_in(request)
     if caller is not None:
         who = (
             f"<p>You are signed in as <strong>{escape(caller.name)}</strong>.</p>"
@@ -116,8 +122,9 @@ async def front(request: Request) -> Response:
         )
     else:
         who = (
-            "<p>You are not signed in. The administrator of this server can create a one-time sign-in link with "
-            "<code>fairpool up --detach</code>; this also works while the server is running.</p>"
+            '<p>You are not signed in. <a href="/sign-in">Sign in with your password</a>. The administrator of this '
+            "server can create a one-time sign-in link with <code>fairpool up --detach</code>; this also works while "
+            "the server is running.</p>"
         )
     return layout(
         "Fairpool",
@@ -128,7 +135,8 @@ async def front(request: Request) -> Response:
     )
 
 
-async def _signed_in(request: Request) -> Caller | None:
+async def signed_in(request: Request) -> Caller | None:
+    """The caller of the browser's session."""
     token = request.cookies.get(COOKIE, "")
     try:
         return await known(plane_of(request), digest_of(token)) if token else None
@@ -136,15 +144,21 @@ async def _signed_in(request: Request) -> Caller | None:
         return None
 
 
-# --- sign-in by a link -------------------------------------------------------------------------------------------
+# --- sign-in -----------------------------------------------------------------------------------------------------
 
 
 @routes.get(
     "/sign-in",
     action=Action.OPEN,
 )
-async def sign_in_by_link(request: Request, code: Annotated[str, Parameter(max_length=128)] = "") -> Response:
-    """Open a one-time link; redirects to the front page, so that the code does not stay in the address bar."""
+async def sign_in_by_link(
+    request: Request,
+    code: Annotated[str, Parameter(max_length=128)] = "",
+    following: Annotated[str, Parameter(alias="next", max_length=PATH_MAX)] = "/",
+) -> Response:
+    """Open a one-time link; redirects, so that the code does not stay in the address bar. Without a code: a form."""
+    if not code:
+        return _form(request, following)
     plane = plane_of(request)
     links: SignInLinks = request.app.state.links
     user_id = links.take(code, plane.now())
@@ -155,7 +169,50 @@ async def sign_in_by_link(request: Request, code: Annotated[str, Parameter(max_l
             "server's machine with <code>fairpool up --detach</code>.</p><nav><a href='/'>Back</a></nav>"
         )
         return layout("Sign-in link not valid", body, 403)
-    answer = RedirectResponse("/", 303, HEADERS)
+    return _with_session(request, token, "/")
+
+
+@routes.post(
+    "/sign-in",
+    action=Action.OPEN,
+)
+async def sign_in_by_password(request: Request) -> Response:
+    """The form. A foreign page cannot send it: it would sign the reader in as another user."""
+    check_origin(request.headers.get("origin"), request.headers.get("host", ""))
+    form = await request.form()
+    following, user = str(form.get("next", "/")), str(form.get("username", ""))
+    said = {"grantType": "password", "username": user, "password": str(form.get("password", ""))}
+    try:
+        answer = await granted(request, plane_of(request), TokenRequest.model_validate(said))
+    except ValidationError:
+        return _form(request, following, user, "a field is missing or too long", 422)
+    except Refused as refusal:
+        shown = _form(request, following, user, refusal.message, refusal.status)
+        shown.headers.update({name: value for name, value in refusal.headers.items() if name == "Retry-After"})
+        return shown
+    return _with_session(request, answer.access_token, local_path(following))
+
+
+def _form(request: Request, following: str, user: str = "", wrong: str = "", status: int = 200) -> HTMLResponse:
+    said = f'<p class="wrong" role="alert">{escape(wrong[:1].upper() + wrong[1:])}.</p>' if wrong else ""
+    gateway = plane_of(request).settings.gateway
+    body = (
+        f'<h1>Sign in to Fairpool</h1>{said}<form method="post" action="/sign-in">'
+        f'<input type="hidden" name="next" value="{escape(local_path(following))}">'
+        '<label>User name <input name="username" autocomplete="username" required '
+        f'value="{escape(user[:256])}"></label>'
+        '<label>Password <input name="password" type="password" autocomplete="current-password" required></label>'
+        "<button>Sign in</button></form>"
+        '<p class="soft">The administrator of this server can sign in without a password: <code>fairpool up '
+        "--detach</code> prints a one-time link. Open it in this browser, then reload the page that led here.</p>"
+    )
+    page = layout("Sign in", body, status, forms_lead_to=gateway.origin_url("*") if gateway is not None else "")
+    page.headers["Referrer-Policy"] = "same-origin"  # otherwise the browser would hide the origin of the form
+    return page
+
+
+def _with_session(request: Request, token: str, following: str) -> Response:
+    answer = RedirectResponse(following, 303, HEADERS)
     answer.set_cookie(COOKIE, token, httponly=True, samesite="lax", path="/", secure=request.url.scheme == "https")
     return answer
 
@@ -179,7 +236,7 @@ async def _browser_token(plane: Plane, user_id: str) -> str | None:
 )
 async def sign_out(request: Request) -> Response:
     """End the browser's session. The cookie is same-site, so that foreign pages cannot call this."""
-    plane, caller = plane_of(request), await _signed_in(request)
+    plane, caller = plane_of(request), await signed_in(request)
     if caller is not None:
         await plane.write(lambda connection: store.revoke_family(connection, caller.family))
         plane.forget_callers()

@@ -149,7 +149,7 @@ class Plane:
     settings: Settings
     database: Database
     notifier: Notifier = field(default_factory=Notifier)
-    rendered: RenderedCache = field(default_factory=RenderedCache)
+    rendered: RenderedCache = field(init=False)
     change_feed: ChangeFeedCache = field(init=False)
     pod_access: ClusterPods = field(default_factory=ClusterPods)
     callers: Callers = field(default_factory=Callers)
@@ -162,6 +162,7 @@ class Plane:
     """By cluster: held while one of its reports is taken in."""
 
     def __post_init__(self) -> None:
+        self.rendered = RenderedCache(gateway=self.settings.gateway)
         self.change_feed = ChangeFeedCache(self.rendered)
 
     def now(self) -> Instant:

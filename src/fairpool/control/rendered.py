@@ -7,8 +7,10 @@ before they change: lists are refreshed every few seconds. What was rendered fir
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from fairpool.api.gateway_address import GatewayAddress
 from fairpool.control import items
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
@@ -21,9 +23,9 @@ CHARACTERS_MAX = 8 * 1024 * 1024
 class RenderedCache:
     """Workloads as JSON texts. For one event loop."""
 
-    def __init__(self, most: int = CHARACTERS_MAX) -> None:
-        self._items = _Texts(items.item_text, most)
-        self._details = _Texts(items.detail_text, most)
+    def __init__(self, most: int = CHARACTERS_MAX, gateway: GatewayAddress | None = None) -> None:
+        self._items = _Texts(partial(items.item_text, gateway=gateway), most)
+        self._details = _Texts(partial(items.detail_text, gateway=gateway), most)
 
     def items(self, connection: Connection, keys: Sequence[Key]) -> list[str]:
         """Workloads as lists show them. One that was purged meanwhile is left out."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fairpool.api.gateway_address import GatewayAddress
 from fairpool.model.ids import Instant
 
 FIRST_USER = "test@run.ai"
@@ -39,7 +40,9 @@ class Settings:
     """Its directory; created if missing."""
     host: str = "127.0.0.1"
     pod_host: str = ""
-    """Host name under which ports of pods are reached from outside; empty: not known, no address is shown."""
+    """Host name under which ports of pods are reached without the gateway; empty: not known, no address is shown."""
+    gateway: GatewayAddress | None = None
+    """Where web tools in pods are reached; None: nowhere, no address is shown."""
     host_names: tuple[str, ...] = ()
     """Names of this server besides the machine's own; requests with another Host header are refused."""
     first_user: str = FIRST_USER

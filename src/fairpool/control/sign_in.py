@@ -63,7 +63,7 @@ OAUTH_ERRORS = {status: {"model": wire.OAuthError} for status in (400, 401)}
     summary="Get a token for a password, secret or refresh token",
 )
 async def make_token(request: Request, plane: Plane, body: wire.TokenRequest) -> wire.TokenAnswer:
-    return await _granted(request, plane, body)
+    return await granted(request, plane, body)
 
 
 @routes.post(
@@ -90,7 +90,7 @@ async def make_oauth_token(request: Request, plane: Plane) -> Response | wire.OA
     said = {name: form[name] for name in OAUTH_FIELDS if form.get(name)}
     try:
         asked = wire.TokenRequest.model_validate(said)
-        token = await _granted(request, plane, asked)
+        token = await granted(request, plane, asked)
     except ValidationError:
         return _oauth_error(400, "invalid_request", "a field is missing or too long")
     except Refused as refusal:
@@ -106,7 +106,8 @@ def _oauth_error(status: int, error: str, words: str, headers: dict[str, str] | 
     return JSONResponse(body.model_dump(), 400 if status == 422 else status, headers)
 
 
-async def _granted(request: Request, plane: Plane, body: wire.TokenRequest) -> wire.TokenAnswer:
+async def granted(request: Request, plane: Plane, body: wire.TokenRequest) -> wire.TokenAnswer:
+    """Tokens for valid credentials; raises `Refused`."""
     try:
         match body.grant_type:
             case wire.GrantType.PASSWORD:

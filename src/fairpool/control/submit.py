@@ -413,7 +413,7 @@ def _redeclared(plane: Plane, connection: Connection, found: AdmittedChange) -> 
     now_is = store.one(connection, row.id)
     assert now_is is not None
     return ActionResult(
-        body=items.detail_text(now_is),
+        body=items.detail_text(now_is, plane.settings.gateway),
         status=202,
         action="update",
         entity_type="workload",

@@ -13,7 +13,7 @@ from fairpool.api import workload_spec as wire
 from fairpool.api.problems import ProblemItem
 
 LEAVE_OUT = "remove it"
-NO_GATEWAY = "remove it: there is no gateway yet, pods are reached on the ports of their node"
+NO_OWN_URL = "remove it: the gateway chooses the URL, over HTTP, for the members of the project"
 MASTER = "spec.masterSpec"
 
 
@@ -106,9 +106,9 @@ def _of_ports(spec: wire.CommonSpec) -> Asked:
     if any(each.external not in (None, each.container) for each in spec.ports):
         yield "spec.ports.external", "use the same number for both: pods listen on the ports of their node"
     if any(each.url is not None for each in spec.exposed_urls):
-        yield "spec.exposedUrls.url", NO_GATEWAY
+        yield "spec.exposedUrls.url", NO_OWN_URL
     if any(each.authorization_type is not None for each in spec.exposed_urls):
-        yield "spec.exposedUrls.authorizationType", NO_GATEWAY
+        yield "spec.exposedUrls.authorizationType", NO_OWN_URL
 
 
 def _of_gang(gang: wire.DistributedSpec) -> Asked:
@@ -130,15 +130,15 @@ def _of_model(model: wire.InferenceSpec) -> Asked:
     port, scaling = model.serving_port, model.autoscaling
     if port is not None:
         if port.protocol != "http":
-            yield "spec.servingPort.protocol", NO_GATEWAY
+            yield "spec.servingPort.protocol", NO_OWN_URL
         if port.authorization_type != "public":
-            yield "spec.servingPort.authorizationType", NO_GATEWAY
+            yield "spec.servingPort.authorizationType", NO_OWN_URL
         if port.authorized_users:
-            yield "spec.servingPort.authorizedUsers", NO_GATEWAY
+            yield "spec.servingPort.authorizedUsers", NO_OWN_URL
         if port.authorized_groups:
-            yield "spec.servingPort.authorizedGroups", NO_GATEWAY
+            yield "spec.servingPort.authorizedGroups", NO_OWN_URL
         if port.cluster_local_access_only:
-            yield "spec.servingPort.clusterLocalAccessOnly", NO_GATEWAY
+            yield "spec.servingPort.clusterLocalAccessOnly", NO_OWN_URL
     fixed = "set only minReplicas: the number of replicas is fixed, autoscaling is not supported yet"
     if scaling.min_replicas == 0:
         yield "spec.autoscaling.minReplicas", "use 1 or more: scaling to zero is not supported yet"

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import WorkloadReport
-from fairpool.control.workload_documents import WorkloadDeclaration, text_of_urls, urls_in
+from fairpool.control.workload_documents import WorkloadDeclaration, port_of, text_of_urls, urls_in
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.spec import DesiredState
 from fairpool.model.status import WorkloadPhase, classic_word
@@ -57,7 +57,7 @@ def has_addresses(declaration: WorkloadDeclaration, running: int) -> bool:
 
 
 def urls(
-    declaration: WorkloadDeclaration, row: Any, now: dict[str, Any], taken_by_others: Callable[[], set[str]]
+    declaration: WorkloadDeclaration, row: Any, now: dict[str, Any], ports_taken: Callable[[], set[str]]
 ) -> str | None:
     """The addresses that its running pods have, as the column holds them; `now` are its columns from now on.
 
@@ -69,5 +69,5 @@ def urls(
     if row.running_pods > 0 and row.started_at == now["started_at"]:
         before = urls_in(row.urls)
         return text_of_urls(url for url in declaration.addresses if url in before)
-    taken = taken_by_others()
-    return text_of_urls(url for url in declaration.addresses if url not in taken)
+    taken = ports_taken()
+    return text_of_urls(url for url in declaration.addresses if port_of(url) not in taken)

@@ -208,7 +208,9 @@ async def _operate(
         check_match(request, row.revision)
         done = operated(plane, connection, row, action, caller.name, force=force)
         now_is = store.one(connection, row.id)
-        return replace(done, body=items.detail_text(now_is), status=202, revision=now_is.revision)
+        return replace(
+            done, body=items.detail_text(now_is, plane.settings.gateway), status=202, revision=now_is.revision
+        )
 
     return await plane.perform(request, caller, unit)
 

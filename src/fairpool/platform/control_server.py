@@ -30,6 +30,7 @@ from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
 from fairpool.platform.admin_socket import Handler, open_admin_socket, private_socket
 from fairpool.platform.data_directory import DataDirectory, PlatformError
+from fairpool.platform.gateway_server import GatewayPlace, serving_gateway
 from fairpool.platform.http_server import Server
 from fairpool.platform.server_process import on_signals
 
@@ -51,11 +52,16 @@ class TlsFiles:
     certificate: Path
     key: Path
 
+    def context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate, self.key, password="")
+        return context
+
     def problem(self) -> Problem | None:
         """Why they cannot be used."""
         fix = "pass a certificate with its chain and its unencrypted key, as PEM files"
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key, password="")
+            self.context()
         except ssl.SSLError as error:
             what = f"{self.certificate} and {self.key} are no certificate with its key: {error.reason or error}"
             return Problem("tls.unusable", what, fix)
@@ -75,6 +81,8 @@ class ControlOptions:
     host_names: Sequence[str] = ()
     first_password: str = field(default="", repr=False)
     tls: TlsFiles | None = None
+    gateway: GatewayPlace | None = None
+    """None: none."""
 
 
 class ControlServer:
@@ -103,6 +111,7 @@ class ControlServer:
             host_names=tuple(options.host_names),
             retention=options.retention,
             first_password=options.first_password,
+            gateway=options.gateway.address if options.gateway is not None else None,
             **settings,
         )
         app = create_app(made, pod_access=pod_access)
@@ -114,7 +123,7 @@ class ControlServer:
         self, app: Starlette, handlers: Mapping[str, Handler], when_ready: Callable[[], Awaitable[None]]
     ) -> None:
         """Answer requests until `shut_down`; `handlers` are those of the admin socket."""
-        async with self._sockets(app, handlers) as server:
+        async with self._gateway(app), self._sockets(app, handlers) as server:
             with on_signals(self.shut_down):
                 serving = asyncio.create_task(server.serve([self._listener]), name="server")
                 sweeping = asyncio.create_task(server.sweep(), name="sweep")
@@ -127,6 +136,15 @@ class ControlServer:
                     await serving
                 finally:
                     sweeping.cancel()
+
+    @asynccontextmanager
+    async def _gateway(self, app: Starlette) -> AsyncIterator[None]:
+        if self._options.gateway is None:
+            yield
+            return
+        tls = self._options.tls.context() if self._options.tls is not None else None
+        async with serving_gateway(self._options.gateway, app.state, tls):
+            yield
 
     @asynccontextmanager
     async def _sockets(self, app: Starlette, handlers: Mapping[str, Handler]) -> AsyncIterator[Server]:
@@ -166,6 +184,7 @@ class ControlServer:
             "pid": os.getpid(),
             "version": __version__,
             "address": self._options.address.url,
+            "gateway": self._options.gateway.address.url if self._options.gateway is not None else "",
             "since_ms": self._since_ms,
             "is_ready": self._server is not None and self._server.started and bool(app.state.is_ready()),
         }

@@ -87,6 +87,11 @@ class DataDirectory:
         return self.root / "cluster.json"
 
     @property
+    def gateway_port(self) -> Path:
+        """The port that the gateway had last."""
+        return self.root / "gateway-port"
+
+    @property
     def lock(self) -> Path:
         return self.root / "lock"
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from fairpool.agent.exec_client import AttachSession, ExecSession
 from fairpool.agent.pod_log import LogChunk
@@ -267,6 +267,13 @@ class LocalPort:
 
     async def close(self) -> None:
         self._writer.close()
+
+    def hand_over(self, protocol: asyncio.Protocol) -> asyncio.Transport:
+        """Leave the connection to a protocol, before anything was sent. This object must be kept as long."""
+        transport = cast(asyncio.Transport, self._writer.transport)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        return transport
 
 
 def _gap(missing: int) -> bytes:

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from fairpool.api.workloads import Workload
     from fairpool.cli.runai.job_file import Job
 
-NO_INGRESS = (
-    "Note: ports are not routed yet. The job listens on the ports of its node. While it runs, `runai list -o wide` "
-    "shows its address under SERVICE URL(S), unless another job uses the port."
+SERVICE_URLS = "Note: while the job runs, `runai list -o wide` shows its address under SERVICE URL(S)."
+PORTS_OF_NODE = (
+    "Note: the job listens on the ports of its node. While it runs, `runai list -o wide` shows its address under "
+    "SERVICE URL(S), unless another job uses the port."
 )
 PREEMPTIBLE = "Warning: Using the preemptible flag may lead to your resources being preempted without notice"
 
@@ -233,7 +234,8 @@ def _submit_all(options: GlobalOptions, session: Session, asked: Mapping[str, An
         if asked["output"] in ("json", "yaml"):
             _print(document(made), asked["output"])
         if asked["service_type"]:
-            options.warn(NO_INGRESS)
+            kinds = {text.partition(",")[0].lower() for text in asked["service_type"]}
+            options.warn(SERVICE_URLS if kinds <= {"ingress", submission.EXTERNAL_URL} else PORTS_OF_NODE)
         if asked["attach"]:
             return attach_to(client, made[0].project_name, made[0].name)
     return 0

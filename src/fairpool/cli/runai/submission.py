@@ -34,8 +34,8 @@ NOT_YET = {
     ),
     "elastic": ("--elastic", ""),
     "mps": ("--mps", ""),
-    "address": ("--address", "ports are not forwarded yet; use --service-type=ingress"),
-    "custom_url": ("--custom-url", "there is no ingress yet"),
+    "address": ("--address", "use `runai port-forward --address`, or --service-type=ingress"),
+    "custom_url": ("--custom-url", "the gateway chooses the URL"),
     "user": ("--user", "a job belongs to the user who is signed in"),
     "seccomp_profile": ("--seccomp-profile", ""),
 }
@@ -309,9 +309,9 @@ def _port_problems(asked: Mapping[str, Any]) -> list[Problem]:
     for text in asked["service_type"]:
         kind = text.partition(",")[0].lower()
         if "custom-url=" in text:
-            found.append(not_yet("custom-url", "there is no ingress yet; leave it out"))
+            found.append(not_yet("custom-url", "the gateway chooses the URL; leave it out"))
         if kind == "portforward":
-            found.append(not_yet("--service-type=portforward", "use --service-type=ingress"))
+            found.append(not_yet("--service-type=portforward", "use `runai port-forward`, or --service-type=ingress"))
         elif kind not in SERVICE_TYPES and kind != EXTERNAL_URL:
             choices = ", ".join([*SERVICE_TYPES, EXTERNAL_URL])
             found.append(Problem("flag.service_type", f"unknown service type {kind!r}", f"use one of {choices}"))

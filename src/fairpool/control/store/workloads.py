@@ -186,6 +186,11 @@ def _in(cluster: str | None) -> ColumnElement[bool]:
     return true() if cluster is None else workloads.c.cluster == cluster
 
 
+def with_urls(connection: Connection) -> list[Any]:
+    """Workloads whose ports can be reached now."""
+    return list(connection.execute(select(workloads).where(workloads.c.urls.is_not(None))))
+
+
 def urls_of_others(connection: Connection, row: Any) -> list[str]:
     """The addresses of all other workloads in the same cluster, as their columns hold them."""
     query = select(workloads.c.urls).where(workloads.c.cluster == row.cluster, workloads.c.urls.is_not(None))

@@ -1,0 +1,306 @@
+"""Access to the tools behind the gateway: tickets, sessions, and who may use which route now.
+
+Answers the questions of `api/gateway.py`. A session of the gateway is a token whose hash includes the origin, so that
+it is valid there alone; it ends with the sign-in of the browser that it came from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from fairpool.api.gateway import Admission, Credential, NotAdmitted, PodStream, StreamRefused
+from fairpool.api.gateway_address import GatewayAddress
+from fairpool.control.guard import digest_of, known
+from fairpool.control.plane import Caller, Plane
+from fairpool.control.pod_access import PodAccessError, PodAddress
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import Refused
+from fairpool.control.store import access as access_store
+from fairpool.control.store import workloads as store
+from fairpool.control.store.database import Connection
+from fairpool.control.tool_routes import Tool, meant, read_origin, tool_of
+from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.problem import Problem
+
+TICKET_MS = 60 * SECOND_MS
+TICKETS_MAX = 10_000
+REMEMBERED_MAX = 10_000
+FRESH_S = 0.05
+"""How long a route may be used without looking at its row again, while other things are committed."""
+SESSION = "gateway"
+SESSIONS = frozenset({SESSION})
+
+NOT_SIGNED_IN = NotAdmitted(
+    401, Problem("access.not_signed_in", "you are not signed in", "open the URL in a browser, or send a bearer token")
+)
+MUST_CHANGE = NotAdmitted(
+    403, Problem("access.password_must_change", "your password must be changed first", "run `runai password`")
+)
+UNKNOWN = NotAdmitted(
+    404, Problem("gateway.unknown", "there is no such tool, or you have no access to it", "see `runai list`")
+)
+NOT_RUNNING = NotAdmitted(
+    503, Problem("gateway.not_running", "the job is not running", "see what it is waiting for: `runai why JOB`")
+)
+PORT_TAKEN = NotAdmitted(
+    503,
+    Problem("gateway.port_taken", "the port is used by another job", "`runai logs JOB` shows where this one listens"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """Permission to begin a session, for one origin and one browser."""
+
+    origin: str
+    browser: str
+    caller: Caller
+    until: Instant
+
+
+class Tickets:
+    """Tickets that were given and not yet used. In memory, as hashes: after a restart the browser gets another."""
+
+    def __init__(self) -> None:
+        self._tickets: dict[str, Ticket] = {}
+
+    def new(self, origin: str, browser: str, caller: Caller, now: Instant) -> str:
+        code = "fpt_" + secrets.token_urlsafe(32)
+        self._tickets[digest_of(code)] = Ticket(origin, browser, caller, Instant(now + TICKET_MS))
+        while len(self._tickets) > TICKETS_MAX:
+            self._tickets.pop(next(iter(self._tickets)))
+        return code
+
+    def take(self, code: str, origin: str, browser: str, now: Instant) -> Ticket | None:
+        """Use a ticket. One that is shown at the wrong place is used up as well: it was stolen."""
+        ticket = self._tickets.pop(digest_of(code), None)
+        if ticket is None or now >= ticket.until or (ticket.origin, ticket.browser) != (origin, browser):
+            return None
+        return ticket
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ToolAdmission(Admission):
+    """An admission, and what it rests on."""
+
+    caller: Caller
+    caller_key: str
+    tool: Tool
+    pod: PodAddress
+    port: int
+
+
+@dataclass(slots=True)
+class CachedRow:
+    """A workload's row, as it was when it was last looked at."""
+
+    tool: Tool | None
+    notifications: int
+    at: float
+
+
+class Tools:
+    """The tools of all workloads. For one event loop."""
+
+    def __init__(self, plane: Plane, tickets: Tickets, address: GatewayAddress, control_url: str) -> None:
+        """`control_url`: where browsers reach the control plane."""
+        self._plane, self._tickets, self._control_url = plane, tickets, control_url
+        self._address = address
+        self._seen: dict[str, CachedRow] = {}
+        self._admissions: dict[tuple[str, Credential], ToolAdmission] = {}
+
+    # --- who may use what ---
+
+    def known(self, origin: str, credential: Credential) -> Admission | None:
+        admission = self._admissions.get((origin, credential))
+        if admission is None:
+            return None
+        caller, seen = admission.caller, self._seen.get(admission.tool.key.id)
+        is_valid = (
+            seen is not None
+            and seen.tool is admission.tool
+            and self._is_fresh(seen)
+            and self._plane.callers.get(admission.caller_key) is caller
+            and (caller.expires_at is None or caller.expires_at > self._plane.now())
+        )
+        return admission if is_valid else None
+
+    async def admit(self, origin: str, credential: Credential) -> Admission | NotAdmitted:
+        found = await self._caller(origin, credential)
+        if isinstance(found, NotAdmitted):
+            return found
+        caller, caller_key = found
+        place = read_origin(origin)
+        tool = await self._tool(place[0]) if place is not None else None
+        if place is None or tool is None or not _may(caller, tool) or place[1] not in tool.asked:
+            return UNKNOWN
+        if tool.pod is None:
+            return NOT_RUNNING
+        if place[1] not in tool.open:
+            return PORT_TAKEN
+        admission = ToolAdmission(
+            origin=origin,
+            credential=credential,
+            upstream=_upstream(tool.pod, place[1]),
+            caller=caller,
+            caller_key=caller_key,
+            tool=tool,
+            pod=tool.pod,
+            port=place[1],
+        )
+        if len(self._admissions) >= REMEMBERED_MAX:
+            self._admissions.clear()
+        self._admissions[origin, credential] = admission
+        return admission
+
+    async def ended(self, admissions: Collection[Admission]) -> Sequence[Admission]:
+        await self._look_again({place[0] for each in admissions if (place := read_origin(each.origin)) is not None})
+        ended = []
+        for each in admissions:
+            now = self.known(each.origin, each.credential) or await self.admit(each.origin, each.credential)
+            if isinstance(now, NotAdmitted) or now.upstream != each.upstream:
+                ended.append(each)
+        return ended
+
+    async def changed(self, timeout_s: float) -> None:
+        await self._plane.notifier.wait(self._plane.notifier.listen(), timeout_s)
+
+    async def connect(self, admission: Admission) -> PodStream:
+        assert isinstance(admission, ToolAdmission)
+        try:
+            return await self._plane.pod_access.of(admission.pod.cluster).open_port(admission.pod, admission.port)
+        except PodAccessError as error:
+            raise StreamRefused(error.problem) from error
+
+    # --- sessions ---
+
+    async def enter(self, origin: str, ticket: str, browser: str) -> str | None:
+        given = self._tickets.take(ticket, origin, browser, self._plane.now())
+        if given is None:
+            return None
+        session, caller = "fpg_" + secrets.token_urlsafe(32), given.caller
+
+        def unit(connection: Connection) -> str | None:
+            if access_store.token(connection, caller.token_hash) is None:
+                return None  # signed out meanwhile
+            access_store.add_token(
+                connection,
+                _session_digest(origin, session),
+                family=caller.family,
+                kind=SESSION,
+                subject_id=caller.id,
+                subject_type=caller.kind,
+                now=self._plane.now(),
+                expires_at=caller.expires_at,
+            )
+            return session
+
+        return await self._plane.write(unit)
+
+    def sign_in_url(self, origin: str, browser: str, path: str) -> str:
+        return f"{self._control_url}/open?{urlencode({'origin': origin, 'browser': browser, 'path': path})}"
+
+    def path_url(self, path: str) -> str:
+        return f"{self._control_url}/open?{urlencode({'tool': path})}"
+
+    async def origin_of(self, path: str, credential: Credential) -> str | NotAdmitted:
+        found = await self._caller("", credential)
+        if isinstance(found, NotAdmitted):
+            return found
+        urls = await tool_urls(self._plane, self._address, found[0], path)
+        return urls[0][1] if len(urls) == 1 else UNKNOWN
+
+    async def _caller(self, origin: str, credential: Credential) -> tuple[Caller, str] | NotAdmitted:
+        """The caller, and the key under which the control plane's cache knows them."""
+        for session in credential.sessions:
+            digest = _session_digest(origin, session)
+            try:
+                caller, key = await known(self._plane, digest, SESSIONS), f"{SESSION} {digest}"
+            except Refused:
+                continue
+            return MUST_CHANGE if caller.must_change_password else (caller, key)
+        if not credential.token:
+            return NOT_SIGNED_IN
+        digest = digest_of(credential.token)
+        try:
+            caller = await known(self._plane, digest)
+        except Refused:
+            return NOT_SIGNED_IN
+        if caller.kind == "cluster":
+            return UNKNOWN
+        return MUST_CHANGE if caller.must_change_password else (caller, digest)
+
+    # --- rows ---
+
+    async def _tool(self, workload_id: str) -> Tool | None:
+        seen = self._seen.get(workload_id)
+        if seen is None or not self._is_fresh(seen):
+            await self._look_again({workload_id})
+            seen = self._seen.get(workload_id)
+        return seen.tool if seen is not None else None
+
+    async def _look_again(self, ids: set[str]) -> None:
+        """Read the rows of these that may have changed. A tool that has not is the same object as before."""
+        notifications, before = self._plane.notifier.notifications, self._seen
+        stale = [each for each in ids if each not in before or before[each].notifications != notifications]
+        if not stale:
+            return
+
+        def unit(connection: Connection) -> dict[str, Tool | None]:
+            keys = store.keys_of(connection, stale)
+            unchanged = {
+                each: tool
+                for each in stale
+                if each in keys and each in before and (tool := before[each].tool) and tool.key == keys[each][0]
+            }
+            rows = store.some(connection, [each for each in stale if each in keys and each not in unchanged])
+            return {**unchanged, **{each: tool_of(row) for each, row in rows.items()}}
+
+        found = await self._plane.read(unit)
+        if len(self._seen) >= REMEMBERED_MAX:
+            self._seen.clear()
+        for each in stale:
+            self._seen.pop(each, None)
+            if each in found:  # of ids that do not exist, none is remembered
+                self._seen[each] = CachedRow(found[each], notifications, time.monotonic())
+
+    def _is_fresh(self, seen: CachedRow) -> bool:
+        return seen.notifications == self._plane.notifier.notifications or time.monotonic() - seen.at < FRESH_S
+
+
+async def tool_urls(plane: Plane, address: GatewayAddress, caller: Caller, path: str) -> list[tuple[str, str]]:
+    """The tools that a documented path means to this caller: name and URL of each."""
+    rows = await plane.read(store.with_urls)
+    tools = [tool for row in rows if (tool := tool_of(row)) is not None and _may(caller, tool)]
+    return [
+        (f"{tool.project}/{tool.name}", address.origin_url(tool.origin(port)) + rest)
+        for tool, port, rest in meant(path, tools)
+    ]
+
+
+async def may_open(plane: Plane, caller: Caller, origin: str) -> Tool | None:
+    """The tool at this origin, if the caller may use it."""
+    place = read_origin(origin)
+    if place is None:
+        return None
+    row = await plane.read(lambda connection: store.one(connection, place[0]))
+    tool = tool_of(row) if row is not None else None
+    return tool if tool is not None and place[1] in tool.asked and _may(caller, tool) else None
+
+
+def _may(caller: Caller, tool: Tool) -> bool:
+    return caller.may(Action.WORKLOAD_OPERATE, tool.project, tool.department)
+
+
+def _session_digest(origin: str, session: str) -> str:
+    return digest_of(f"{origin}\n{session}")
+
+
+def _upstream(pod: PodAddress, port: int) -> str:
+    name = hashlib.sha256(f"{pod.cluster}\n{pod.pod}".encode()).hexdigest()[:32]
+    return f"pod-{name}:{port}"

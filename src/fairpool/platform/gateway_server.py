@@ -1,0 +1,117 @@
+"""The gateway as a server: its port, its address for users, and its requests until the platform stops."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from fairpool.agent.durable import write_durably
+from fairpool.api.gateway_address import GatewayAddress
+from fairpool.control.settings import is_loopback
+from fairpool.control.tool_access import Tools
+from fairpool.gateway import aio
+from fairpool.gateway.proxy import Gateway
+from fairpool.model.problem import Problem
+from fairpool.platform.address import Address, listening_socket
+from fairpool.platform.data_directory import DataDirectory, PlatformError
+
+log = logging.getLogger("fairpool.gateway")
+
+DEFAULT_PORT = 8088
+LOCAL = "127.0.0.1"
+ANY_ADDRESS = ("0.0.0.0", "::")
+SHUTDOWN_S = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayOptions:
+    """What an administrator chooses for the gateway."""
+
+    listen: Address | None = None
+    """None: on this machine only, at the port of the last start if it is free."""
+    url: GatewayAddress | None = None
+    """None: names below `localhost`."""
+    control_url: str = ""
+    """Where browsers reach the control plane; empty: derived from its address."""
+
+    def problem(self) -> Problem | None:
+        """Why they cannot be used."""
+        if self.url is None and self.listen is not None and not is_loopback(self.listen.host):
+            what = f"--gateway-listen {self.listen.place} is reached from other machines, but by no host name"
+            fix = "add --gateway-url https://tools.example.com, with a DNS record for *.tools.example.com"
+            return Problem("gateway.no_url", what, fix)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayPlace:
+    """A gateway that can begin: its socket is bound."""
+
+    listener: socket.socket
+    address: GatewayAddress
+    control_url: str
+
+
+def bind_gateway(
+    data_directory: DataDirectory, options: GatewayOptions, control: Address, host_names: Sequence[str]
+) -> GatewayPlace:
+    """Bind the port. Raises `PlatformError`. `control`: where the control plane listens."""
+    if options.listen is not None:
+        listener, bound = listening_socket(options.listen, "--gateway-listen")
+    else:
+        listener, bound = _default_socket(data_directory)
+    address = options.url or GatewayAddress("http", "localhost", bound.port)
+    return GatewayPlace(listener, address, options.control_url or _control_url(control, host_names))
+
+
+def _default_socket(data_directory: DataDirectory) -> tuple[socket.socket, Address]:
+    """At the same port as last time, so that addresses remain; where it is taken, at another."""
+    file = data_directory.gateway_port
+    try:
+        port = int(file.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        port = DEFAULT_PORT
+    try:
+        listener, bound = listening_socket(Address(LOCAL, port), "--gateway-listen")
+    except (PlatformError, OverflowError):
+        listener, bound = listening_socket(Address(LOCAL, 0), "--gateway-listen")
+    with suppress(OSError):  # a full disk; the port is then another one next time
+        write_durably(file, str(bound.port).encode())
+    return listener, bound
+
+
+def _control_url(control: Address, host_names: Sequence[str]) -> str:
+    if control.host not in ANY_ADDRESS:
+        return control.url
+    return f"{control.scheme}://{host_names[0] if host_names else LOCAL}:{control.port}"
+
+
+@asynccontextmanager
+async def serving_gateway(place: GatewayPlace, state: Any, tls: ssl.SSLContext | None) -> AsyncIterator[None]:
+    """Pass requests on to pods. `state` is that of the control plane's application."""
+    tools = Tools(state.plane, state.tickets, place.address, place.control_url)
+    gateway = Gateway(tools, place.address)
+    server = aio.make_server(gateway.handle)
+    listening = await aio.listen(server, place.listener, tls if place.address.is_secure else None)
+    watching = asyncio.create_task(gateway.watch(), name="gateway")
+    watching.add_done_callback(_log_failure)
+    log.info("gateway at %s", place.address.url)
+    try:
+        yield
+    finally:
+        listening.close()
+        watching.cancel()
+        server.pre_shutdown()
+        await server.shutdown(SHUTDOWN_S)
+        await gateway.close()
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        log.error("the gateway no longer ends revoked connections", exc_info=task.exception())
