@@ -99,8 +99,16 @@ def _commands() -> dict[str, click.Command]:
     return {"fairpool": fairpool, "runai": runai, "runai-adm": runai_adm}
 
 
-def help_pages(name: str, command: click.Command, parent: click.Context | None = None) -> Iterator[str]:
-    """The page of a command, then those of its subcommands, hidden ones left out."""
+def help_pages(
+    name: str, command: click.Command, parent: click.Context | None = None, seen: set[object] | None = None
+) -> Iterator[str]:
+    """The page of a command, then those of its subcommands; hidden ones are left out, and those that are another name
+    of a command above."""
+    seen = set() if seen is None else seen
+    same = (command.callback, tuple(name for each in command.params for name in each.opts))
+    if same in seen and command.callback is not None:
+        return
+    seen.add(same)
     context = click.Context(command, info_name=name, parent=parent, max_content_width=80, terminal_width=80)
     yield f"== {context.command_path}\n{command.get_help(context)}\n"
     if not isinstance(command, click.Group):
@@ -111,7 +119,7 @@ def help_pages(name: str, command: click.Command, parent: click.Context | None =
             continue
         found = command.get_command(context, below)
         if found is not None and not found.hidden:
-            yield from help_pages(below, found, context)
+            yield from help_pages(below, found, context, seen)
 
 
 def main(arguments: list[str]) -> int:

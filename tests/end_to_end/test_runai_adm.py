@@ -227,7 +227,8 @@ def test_the_life_of_a_user(server: Server) -> None:
 
 def test_what_is_not_there_yet_says_so_and_version_does_not_ask(server: Server) -> None:
     line = "runai-adm generate-values --external-ips 10.0.0.1 --domain example.com --airgapped"
-    assert "runai-adm generate-values is not supported yet" in server.refused(line)
+    assert "`runai-adm generate-values` writes the Helm values of a Kubernetes installation" in server.refused(line)
+    assert "part of the Python package fairpool" in server.refused("runai-adm update")
     assert "is not supported yet" in server.refused("runai-adm set secret x --cluster-wide")
     assert "is not supported yet" in server.refused("runai-adm set node-role --dynamic-mig-enabled dgx1-1")
     assert server.typed("runai-adm version --short", person="offline") == f"{__version__}\n"

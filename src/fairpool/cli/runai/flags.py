@@ -34,6 +34,24 @@ COMPLETE_SENTENCES = frozenset(
 """Problems whose words are those of the product's older command, which scripts look for: printed without their fix."""
 
 
+@dataclass(frozen=True, slots=True)
+class KindFilter:
+    """The kind of workload that a group of commands is about, as in `runai training`."""
+
+    noun: str
+    types: tuple[str, ...]
+    """As the API names them; empty: all."""
+    framework: str | None = None
+    """Only distributed training with this framework."""
+
+    def includes(self, type_: str, framework: str | None) -> bool:
+        is_of_type = not self.types or type_ in self.types
+        return is_of_type and (self.framework is None or self.framework == framework)
+
+
+EVERY_KIND = KindFilter("job", ())
+
+
 @dataclass
 class GlobalOptions:
     """Flags that every command takes, and messages at the level that they set."""
@@ -42,6 +60,8 @@ class GlobalOptions:
     project: str | None = None
     config: str | None = None
     loglevel: str = "info"
+    kind: KindFilter = EVERY_KIND
+    """Jobs of other kinds are not listed, and refused where they are named."""
 
     def notice(self, text: str) -> None:
         """A message at level info."""

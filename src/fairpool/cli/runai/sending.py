@@ -138,6 +138,10 @@ def _jobs_in(file: str) -> list[Job]:
 def _from_file(job: Job, asked: Mapping[str, Any], session: Session, line: str) -> Planned | list[Problem]:
     from fairpool.cli.runai import job_file  # loads YAML and the models of the API
 
+    wanted = session.options.kind
+    if ("kind",) in job.lines and not wanted.includes(job.kind, wanted.framework):
+        what = f"{job.where(('kind',))}: {job.kind} is not a {wanted.noun}"
+        return [Problem("file.kind", what, "submit it with `runai submit -f`")]
     project = session.options.project or job.body.get("projectId") or session.project()
     said = submission.document(asked, project=project, cluster=None, command_line=line)
     kind = submission.kind_of(asked, job.kind)

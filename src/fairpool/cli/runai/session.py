@@ -14,7 +14,7 @@ from fairpool.api.limits import NAME_PATTERN
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai.configuration import Configuration, Login
 from fairpool.cli.runai.field_flags import refused_flag
-from fairpool.cli.runai.flags import GlobalOptions
+from fairpool.cli.runai.flags import EVERY_KIND, GlobalOptions, KindFilter
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 RENEW_BEFORE_S = 60
 NAME = re.compile(NAME_PATTERN)
+KIND_NOUNS = {
+    "Workspace": "workspace",
+    "Training": "training",
+    "Distributed": "distributed training",
+    "Inference": "inference",
+}
 NOT_SIGNED_IN = "User not authenticated, run the 'runai login' command."
 
 
@@ -144,12 +150,23 @@ class Session:
         )
 
 
-def job(client: Client, project: str, name: str) -> WorkloadItem:
-    """The job of this name, also one that is being deleted; a failure with a hint if there is none."""
+def job(client: Client, project: str, name: str, kind: KindFilter = EVERY_KIND) -> WorkloadItem:
+    """The job of this name, also one that is being deleted; a failure with a hint if there is none of this kind."""
     found = find_job(client, project, name)
     if found is None:
         raise unknown_job(client, project, name)
+    if not kind.includes(found.type, found.distributed_framework):
+        raise Failure([other_kind(found, kind)])
     return found
+
+
+def other_kind(found: WorkloadItem, kind: KindFilter) -> Problem:
+    """What is wrong with `runai training describe NAME` where NAME is a workspace."""
+    noun = KIND_NOUNS.get(found.type, "workload")
+    group = "training" if found.type == "Distributed" else noun
+    article = "an" if noun.startswith("i") else "a"
+    what = f"{found.name} is not a {kind.noun} but {article} {noun}"
+    return Problem("job.other_kind", what, f"use `runai {group}` or `runai workload` instead")
 
 
 def find_job(client: Client, project: str, name: str) -> WorkloadItem | None:

@@ -9,12 +9,13 @@ import json
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
 
 from fairpool.api.client import Client
-from fairpool.cli.runai.flags import GlobalOptions
+from fairpool.cli.runai.flags import GlobalOptions, KindFilter
 from fairpool.cli.runai.session import Session
 
 FRESH_S = 10.0
@@ -26,17 +27,17 @@ def projects(ctx: click.Context, incomplete: str) -> list[str]:
 
 
 def job_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    return _beginning(ctx, "jobs", incomplete, _jobs)
+    return _beginning(ctx, "jobs", incomplete, partial(_jobs, kind=ctx.ensure_object(GlobalOptions).kind))
 
 
 def node_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     return _beginning(ctx, "nodes", incomplete, lambda client, _: [each.name for each in client.nodes()])
 
 
-def _jobs(client: Client, project: str) -> list[str]:
+def _jobs(client: Client, project: str, kind: KindFilter) -> list[str]:
     filters = [f"projectName=={project}", "desiredPhase!=Deleted"]
     page = client.workloads(filters=filters, sort_by="createdAt", descending=True, limit=MOST)
-    return [each.name for each in page.workloads]
+    return [each.name for each in page.workloads if kind.includes(each.type, each.distributed_framework)]
 
 
 def _beginning(ctx: click.Context, noun: str, incomplete: str, ask: Callable[[Client, str], list[str]]) -> list[str]:
@@ -50,7 +51,8 @@ def _names(options: GlobalOptions, noun: str, ask: Callable[[Client, str], list[
     session = Session(options)
     project = session.project() if noun == "jobs" else ""
     login = session.configuration.login(session.server)
-    key = f"{session.server} {login.user if login else ''} {noun} {project}"
+    kind = f"{options.kind.noun} {options.kind.framework or ''}"
+    key = f"{session.server} {login.user if login else ''} {noun} {project} {kind}"
     path = _cache()
     kept = _kept(path)
     known = kept.get(key)
