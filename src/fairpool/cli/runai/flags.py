@@ -59,6 +59,7 @@ class GlobalOptions:
     server: str | None = None
     project: str | None = None
     config: str | None = None
+    context: str | None = None
     loglevel: str = "info"
     kind: KindFilter = EVERY_KIND
     """Jobs of other kinds are not listed, and refused where they are named."""
@@ -110,6 +111,13 @@ def project_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> li
     return projects(ctx, incomplete)
 
 
+def context_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """For completion; imported only then."""
+    from fairpool.cli.runai.suggestions import contexts
+
+    return contexts(ctx, incomplete)
+
+
 def everywhere(*, with_project: bool = True) -> list[click.Parameter]:
     """The flags that every command takes, before or after its name."""
     section = EVERYWHERE
@@ -120,8 +128,17 @@ def everywhere(*, with_project: bool = True) -> list[click.Parameter]:
             expose_value=False,
             callback=_remembered("server"),
             section=section,
-            help="Address of the control plane. Default: FAIRPOOL_SERVER, FAIRPOOL_LISTEN, the server of the last "
-            "login, or http://127.0.0.1:8080.",
+            help="Address of the control plane. Default: FAIRPOOL_SERVER, FAIRPOOL_LISTEN, the context in use, the "
+            "server of the last login, or http://127.0.0.1:8080.",
+        ),
+        Flag(
+            ["--context"],
+            metavar="NAME",
+            expose_value=False,
+            callback=_remembered("context"),
+            shell_complete=context_names,
+            section=section,
+            help="Context, see `runai context` (default: FAIRPOOL_CONTEXT, or the one in use).",
         ),
         Flag(
             ["--config-path", "config"],

@@ -57,8 +57,10 @@ def login(
     with session.unsigned() as client:
         answer = client.sign_in_application(name, password) if application else client.sign_in(name, password)
         session.keep(name, client, answer.refresh_token, answer.expires_in)
-        session.configuration.set_server(session.server)
+        left = session.configuration.set_server(session.server)
         click.echo("Logged in successfully")
+        if left:
+            options.notice(f"Context {left} is no longer in use. To return to it: runai context use {left}")
         if answer.must_change_password:
             options.warn(f"The password of {name} is temporary. Change it before you run other commands.")
             if password_stdin or not sys.stdin.isatty():

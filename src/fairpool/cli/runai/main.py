@@ -85,6 +85,21 @@ def _config() -> click.Command:
     )
 
 
+def _context() -> click.Command:
+    return Group(
+        "context",
+        help="Name the control planes that you use, and switch between them.",
+        example="runai context set east --server https://east.example.com --use",
+        members={
+            "list": lazy("List contexts; the default.", "fairpool.cli.runai.contexts:list_contexts"),
+            "use": lazy("Switch to a context.", "fairpool.cli.runai.contexts:use_context"),
+            "set": lazy("Add or change a context.", "fairpool.cli.runai.contexts:set_context"),
+            "delete": lazy("Delete contexts.", "fairpool.cli.runai.contexts:delete_contexts"),
+        },
+        default="list",
+    )
+
+
 def _project() -> click.Command:
     return Group(
         "project",
@@ -152,6 +167,7 @@ MEMBERS = {
     "workload": _kind("workload", "Manage jobs of every kind."),
     "top": LazyCommand("Show current GPU usage; --watch refreshes it.", _top),
     "config": LazyCommand("Set the default project or cluster.", _config),
+    "context": LazyCommand("Switch between several control planes.", _context),
     "login": lazy("Sign in.", "fairpool.cli.runai.login:login"),
     "logout": lazy("Sign out.", "fairpool.cli.runai.login:logout"),
     "whoami": lazy("Show who is signed in.", "fairpool.cli.runai.login:whoami"),

@@ -97,7 +97,7 @@ def planned(asked: Mapping[str, Any], session: Session, line: str) -> Iterator[P
     if asked["exclude"] and asked["workdir"] is None and not asked["file"]:
         raise failure("flag.exclude", "--exclude needs --workdir", "add --workdir ., or leave out --exclude")
     if not asked["file"]:
-        cluster = session.configuration.default("cluster", session.server)
+        cluster = session.default("cluster")
         body = submission.document(asked, project=session.project(), cluster=cluster, command_line=line)
         plain = Planned(body, submission.kind_of(asked))
         yield _with_folder(plain, asked["workdir"], asked["exclude"], os.getcwd())

@@ -6,13 +6,14 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.config_directory import config_directory
 from fairpool.api.limits import NAME_PATTERN
 from fairpool.cli.failure import Failure, failure, meant
-from fairpool.cli.runai.configuration import Configuration, Login
+from fairpool.cli.runai.configuration import Configuration, Login, address
 from fairpool.cli.runai.field_flags import refused_flag
 from fairpool.cli.runai.flags import EVERY_KIND, GlobalOptions, KindFilter
 from fairpool.model.problem import Problem
@@ -37,11 +38,25 @@ class Session:
     def __init__(self, options: GlobalOptions) -> None:
         self.options = options
         self.configuration = Configuration(config_directory(options.config))
-        self.server = self.configuration.server(options.server)
+        self.context = self.configuration.context(options.context, options.server)
+        self.server = address(self.context.server) if self.context else self.configuration.server(options.server)
 
     @property
     def default_project(self) -> str | None:
-        return self.configuration.default("project", self.server)
+        return self.default("project")
+
+    def default(self, noun: str) -> str | None:
+        """The default `project` or `cluster`: that of the context in use, else of the server."""
+        own: str = getattr(self.context, noun) if self.context else ""
+        return own or self.configuration.default(noun, self.server)
+
+    def set_default(self, noun: str, name: str) -> None:
+        """For the context in use, else for the server."""
+        if self.context:
+            self.context = replace(self.context, **{noun: name})
+            self.configuration.set_context(self.context)
+        else:
+            self.configuration.set_default(noun, self.server, name)
 
     def project(self) -> str:
         """By flag or by default; raises a failure if there is neither."""

@@ -15,6 +15,9 @@ from pathlib import Path
 import click
 
 from fairpool.api.client import Client
+from fairpool.api.config_directory import config_directory
+from fairpool.cli.failure import Failure
+from fairpool.cli.runai.configuration import Configuration
 from fairpool.cli.runai.flags import GlobalOptions, KindFilter
 from fairpool.cli.runai.session import Session
 
@@ -24,6 +27,14 @@ MOST = 500
 
 def projects(ctx: click.Context, incomplete: str) -> list[str]:
     return _beginning(ctx, "projects", incomplete, lambda client, _: [each.name for each in client.projects()])
+
+
+def contexts(ctx: click.Context, incomplete: str) -> list[str]:
+    try:
+        known = Configuration(config_directory(ctx.ensure_object(GlobalOptions).config)).contexts()
+    except Failure:
+        return []
+    return [name for name in sorted(known) if name.startswith(incomplete)]
 
 
 def job_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
