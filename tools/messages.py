@@ -94,9 +94,10 @@ def _text(node: ast.expr) -> str:
 def _commands() -> dict[str, click.Command]:
     from fairpool.cli.adm.main import main as runai_adm
     from fairpool.cli.main import main as fairpool
+    from fairpool.cli.rntop.main import main as rntop
     from fairpool.cli.runai.main import main as runai
 
-    return {"fairpool": fairpool, "runai": runai, "runai-adm": runai_adm}
+    return {"fairpool": fairpool, "runai": runai, "runai-adm": runai_adm, "rntop": rntop}
 
 
 def help_pages(
