@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fairpool.api import access, organization, overview, questions, uploads, workload_spec
     from fairpool.api import audit as audit_wire
     from fairpool.api import nodes as nodes_wire
+    from fairpool.api import settings as settings_wire
     from fairpool.api import workloads as work
     from fairpool.api.shell_client import Shell
     from fairpool.api.wire import Request
@@ -126,6 +127,10 @@ class Client(Calls):
 
     def create_application(self, request: access.ApplicationRequest | Json) -> access.NewApplication:
         return self._post("/api/v1/apps", request)
+
+    def new_application_secret(self, application_id: str) -> access.NewApplication:
+        """Its earlier secret is revoked."""
+        return self._post(f"/api/v1/apps/{application_id}/secret")
 
     def delete_application(self, application_id: str) -> None:
         self._call("DELETE", f"/api/v1/apps/{application_id}")
@@ -405,8 +410,21 @@ class Client(Calls):
         """Its earlier tokens are revoked."""
         return self._post(f"/api/v1/clusters/{cluster_id}/token")
 
+    def replace_cluster(
+        self, cluster_id: str, request: nodes_wire.ClusterRequest | Json, revision: int | None = None
+    ) -> nodes_wire.ClusterAnswer:
+        return self._change("PUT", f"/api/v1/clusters/{cluster_id}", request, revision)
+
     def delete_cluster(self, cluster_id: str) -> None:
         self._call("DELETE", f"/api/v1/clusters/{cluster_id}")
+
+    def settings(self) -> list[settings_wire.Setting]:
+        return self._get("/v1/k8s/setting").settings
+
+    def change_setting(
+        self, key: str, request: settings_wire.SettingRequest | Json, revision: int | None = None
+    ) -> settings_wire.Setting:
+        return self._change("PUT", f"/v1/k8s/setting/{key}", request, revision)
 
     def audit(self, *, limit: int = 50, offset: int = 0) -> list[audit_wire.AuditEntry]:
         params = {"limit": limit, "offset": offset}

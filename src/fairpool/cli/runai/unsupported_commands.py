@@ -17,7 +17,6 @@ INSTEAD = {
     "template": "use flags, or a job file with `runai submit -f`",
     "templates": "use flags, or a job file with `runai submit -f`",
     "secret": "set the value with -e, or mount a file",
-    "collect-logs": "read the logs in the data folder",
     "report": "utilization is not measured yet; `runai top` shows what is allocated",
 }
 """What is not supported yet."""
