@@ -60,11 +60,13 @@ test-fast: env ## Run the tests that are not marked slow
 
 SEEDS ?= 1000
 FIRST ?= 0
+APART ?= 200
 ROUNDS ?= 20
 SUBMITS ?= 6000
 CHAOS_S ?= 180
-soak: env ## Fault injection, a real server killed, a long run: make soak SEEDS=10000 FIRST=0 ROUNDS=20 SUBMITS=6000
+soak: env ## Fault injection, a real server killed, a long run: make soak SEEDS=10000 FIRST=0 APART=200 ROUNDS=20 SUBMITS=6000
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
+	$(BIN)/python -m tests.simulation --two-processes --seeds $(APART) --first $(FIRST)
 	FAIRPOOL_KILL_ROUNDS=$(ROUNDS) $(PYTEST) tests/end_to_end/test_netapp_commands.py
 	FAIRPOOL_KILL_ROUNDS=$(ROUNDS) $(PYTEST) tests/end_to_end/test_netapp_two_programs.py
 	FAIRPOOL_CHAOS_S=$(CHAOS_S) $(PYTEST) tests/end_to_end/test_chaos.py

@@ -152,6 +152,27 @@ def _reclaim_many(size: int) -> Snapshot:
     return world.snapshot()
 
 
+def _reclaim_queues(size: int) -> Snapshot:
+    """As many projects as nodes, in departments, in divisions: every second one holds twice its quota."""
+    departments = max(2, round(size**0.5))
+    divisions = max(2, round(departments**0.5))
+    quotas: Counter[QueueId] = Counter()
+    parents: dict[QueueId, QueueId | None] = {}
+    projects = [QueueId(f"project-{number:04d}") for number in range(size)]
+    for number, project in enumerate(projects):
+        department = QueueId(f"department-{number * departments // size:03d}")
+        division = QueueId(f"division-{number * departments // size * divisions // departments:02d}")
+        parents |= {project: department, department: division, division: None}
+        quotas.update(dict.fromkeys((project, department, division), GPUS_PER_NODE))
+    world = World(worlds.nodes(size), worlds.queue_tree(parents, quotas))
+    for number, node in enumerate(world.nodes):
+        for device in range(node.gpus):
+            world.add(projects[(GPUS_PER_NODE * number + device) * 2 % size], ONE_GPU, [(node.name, (device,))])
+    for number in range(GPUS_PER_NODE // 2 * size):
+        world.add(projects[(2 * number + 1) % size], ONE_GPU)
+    return world.snapshot()
+
+
 def _reclaim_impossible(size: int) -> Snapshot:
     """Both are owed what they ask for, which is more than there is: who runs is within quota and stays."""
     pods = min(10, size)
@@ -305,6 +326,13 @@ CASES = (
         _reclaim_many,
         _taken_exactly,
         sizes=(100, 500, 1000),
+    ),
+    Case(
+        "reclaim-queues",
+        "N projects in three levels, every second one borrows; the others ask 4N one-GPU jobs",
+        _reclaim_queues,
+        _taken_exactly,
+        sizes=(100, 500),
     ),
     Case(
         "reclaim-impossible",

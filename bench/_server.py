@@ -64,6 +64,12 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
+def ended_children_cpu_s(pid: int) -> float:
+    """CPU time of a process and of all below it that have ended and were waited for."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / TICKS
+
+
 def main_thread_cpu_s(pid: int) -> float:
     """CPU time of the thread that a process began with; of the platform that is the control plane."""
     return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9

@@ -198,7 +198,7 @@ class ThroughLoop:
             self.turns += 1
             self._laps.start()
             went_on = self.loop.run_cycle()
-            assert not self.loop.trouble, self.loop.trouble
+            assert not self.loop.error, self.loop.error
             if not went_on:
                 return
         raise AssertionError(f"the loop is not quiet after {TURNS_MAX} turns at {self.now_s} s")

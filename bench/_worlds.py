@@ -136,6 +136,11 @@ def organization(quotas: Mapping[QueueId, int]) -> tuple[Queue, ...]:
     return (*above, *below)
 
 
+def queue_tree(parents: Mapping[QueueId, QueueId | None], quotas: Mapping[QueueId, int]) -> tuple[Queue, ...]:
+    """Queues of any depth with their GPU quotas."""
+    return tuple(Queue(id=name, parent=parent, gpu=_owed(quotas[name])) for name, parent in sorted(parents.items()))
+
+
 def _owed(quota: int) -> Entitlement:
     return Entitlement(quota=quota * WHOLE_GPU_MILLI, weight=1.0)
 

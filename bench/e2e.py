@@ -24,8 +24,9 @@ from urllib.parse import urlsplit
 
 from bench._load import Address, Ask, Load, Stream
 from bench._report import Column, Line, Setting, Table, progress
-from bench._server import Server, cpu_s, end_in_good_order, main_thread_cpu_s
+from bench._server import Server, cpu_s, end_in_good_order, ended_children_cpu_s, main_thread_cpu_s
 from bench._stopwatch import p99
+from fairpool.agent import process_table
 from fairpool.api import organization as org
 from fairpool.api.client import Client
 from fairpool.model.problem import Problem
@@ -51,6 +52,7 @@ COLUMNS = (
     Column("drain", 9, "drain_s", is_time=True),
     Column("control", 9, "control_cpu_s_each", is_time=True),
     Column("loop", 9, "loop_cpu_s_each", is_time=True),
+    Column("pods", 9, "pods_cpu_s_each", is_time=True),
     Column("load", 6, "load_average"),
 )
 
@@ -151,6 +153,7 @@ def measured(engine: str, nodes: int, rate: float, seconds: float, burst: int) -
         heard = load.by_timetable(submits(address, due), lambda: len(watch.ran_at) >= len(due), PATIENCE_S)
         control, whole = main_thread_cpu_s(platform.pid) - control, cpu_s(platform.pid) - whole
         load.listen(PATIENCE_S, lambda: len(watch.ended_as) >= len(due))
+        pods = _pods_cpu_s(platform.pid)
         load.close()
         stream.socket.close()
     line.faults = [*heard.faults[:3], *_wrong(watch, len(due))]
@@ -160,9 +163,16 @@ def measured(engine: str, nodes: int, rate: float, seconds: float, burst: int) -
         line.metrics |= {
             "control_cpu_s_each": control / len(due),
             "loop_cpu_s_each": (whole - control) / len(due),
+            "pods_cpu_s_each": pods / len(due),
             "load_average": round(os.getloadavg()[0], 1),
         }
     return line
+
+
+def _pods_cpu_s(server: int) -> float:
+    """CPU time of the fork server, of shims and of what they ran; 0 where pods are simulated."""
+    below = [pid for pid in process_table.descendants(server) if process_table.name(pid) == "fp:fork server"]
+    return sum(ended_children_cpu_s(pid) for pid in below)
 
 
 def _signed_in(platform: Platform, nodes: int) -> Address:

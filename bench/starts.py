@@ -119,7 +119,7 @@ def _order(number: int, boot_id: str) -> StartOrder:
         devices=(number % 8,),
         shape=PodShape(gpu=gpu_portion(100)),
         program=Program(image="ubuntu", command=("sleep", "1000")),
-        born_at=Instant(0),
+        created_at=Instant(0),
     )
 
 

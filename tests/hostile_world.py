@@ -163,7 +163,7 @@ class World:
         while left := list(trash.iterdir()):
             if time.monotonic() > end:
                 return f"left: {left}"
-            self.machine.engine.supervisor._collector.empty_trash()
+            self.machine.engine.supervisor._collector.collect()
             time.sleep(0.05)
         return None
 

@@ -87,7 +87,7 @@ class Machine:
             project=QueueId(project),
             kind=WorkloadKind.TRAIN,
             program=Program(image=image, command=command, **own),
-            born_at=Instant(0),
+            created_at=Instant(0),
             **settings,
         )
 
@@ -153,7 +153,7 @@ class Machine:
         return found
 
     def mark(self, pod: PodId) -> str:
-        launch = json.loads((self.folder(pod) / "order.json").read_bytes())["launch"]
+        launch = json.loads((self.folder(pod) / "order.json").read_bytes().splitlines()[0])["launch"]
         return str(launch["pod_uuid"])
 
     def leftovers(self) -> list[str]:

@@ -61,7 +61,7 @@ def record(name: str = "a-0-0", phase: PodPhase = WAITING, *, on: str | None = N
         "group": GroupId(workload),
         "shape": ONE_GPU,
         "since": at(0),
-        "born_at": at(0),
+        "created_at": at(0),
         "node": NodeName(on) if on is not None else None,
         "devices": (0,) if on is not None else (),
         "boot_id": first_boot(on) if on is not None else "",
@@ -191,11 +191,11 @@ class StepRunner:
         assert self.spec is not None
         match verb:
             case "suspend":
-                self.spec = replace(self.spec, want=DesiredState.STOP)
+                self.spec = replace(self.spec, desired_state=DesiredState.STOP)
             case "resume":
-                self.spec = replace(self.spec, want=DesiredState.RUN, run=self.spec.run + 1)
+                self.spec = replace(self.spec, desired_state=DesiredState.RUN, run=self.spec.run + 1)
             case "delete":
-                self.spec = replace(self.spec, want=DesiredState.DELETE)
+                self.spec = replace(self.spec, desired_state=DesiredState.DELETE)
             case _:
                 self.spec = None
 

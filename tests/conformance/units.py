@@ -22,12 +22,13 @@ from fairpool.scheduler.order import compare_precedence, queue_precedence
 from fairpool.scheduler.plan import share
 from fairpool.scheduler.policy import Pass, Policy, RuntimeScope
 from fairpool.scheduler.prepared import prepare
-from fairpool.scheduler.queues import UNIT, QueueTable, Vector
-from fairpool.scheduler.reclaim import Holdings, is_justified, may_reclaim
+from fairpool.scheduler.queues import UNIT, Holdings, QueueTable, Vector
+from fairpool.scheduler.reclaim import is_justified, may_reclaim
 from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, min_runtime_s, protected_until
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.trial import Trial
-from fairpool.scheduler.victims import Candidates, VictimWalk, victim_key
+from fairpool.scheduler.victim_line import VictimLines
+from fairpool.scheduler.victims import Candidates, victim_key
 from fairpool.scheduler.walk import Walk
 from tests.conformance.case import Case, Json
 from tests.conformance.state import ACTIVE
@@ -186,7 +187,13 @@ def _reclaim_eligibility(data: Json) -> Iterator[str]:
         ]
         multiplier = data["saturation_multiplier"]
         allowed = is_justified(
-            table, queue, need, units, before=Holdings.of(table), non_preemptible=non_preemptible, multiplier=multiplier
+            table,
+            queue,
+            need,
+            units,
+            before=Holdings.above(table, range(len(table.ids))),
+            non_preemptible=non_preemptible,
+            multiplier=multiplier,
         )
     yield from _verdict("allowed", allowed, data["expected"]["allowed"])
 
@@ -214,7 +221,7 @@ def _job_order(data: Json) -> Iterator[str]:
         every_group = GroupIndex(
             trial, range(len(columns.groups)), lambda _: True, lambda group: victim_key(trial, group)
         )
-        taken = _victims_in_order(VictimWalk(trial, every_group, Candidates(lambda _: True)))
+        taken = _victims_in_order(VictimLines(trial, every_group, Candidates(lambda _: True)))
     else:
         walk = Walk(trial, range(len(columns.groups)))
         taken = list(iter(walk.pop, None))
@@ -222,13 +229,14 @@ def _job_order(data: Json) -> Iterator[str]:
     yield from _verdict("the order", names, data["expected"]["order"])
 
 
-def _victims_in_order(walk: VictimWalk) -> list[int]:
+def _victims_in_order(lines: VictimLines) -> list[int]:
     """Whole groups, one after the other."""
-    columns, taken = walk.columns, []
-    while (given := walk.pop()) is not None:
-        group, _ = given
-        taken.append(group)
-        walk.take(group, [pod for number in columns.sets_of[group] for pod in columns.sets.pods[number]])
+    columns = lines.columns
+    taken: list[int] = []
+    while (unit := lines.unit(len(taken))) is not None:
+        pods = [pod for number in columns.sets_of[unit.group] for pod in columns.sets.pods[number]]
+        lines.take_too(len(taken), unit.group, pods)
+        taken.append(unit.group)
     return taken
 
 

@@ -183,5 +183,5 @@ def start_order(
         devices=devices,
         shape=shape if shape is not None else PodShape(gpu=whole_gpus(len(devices)), cpu_milli=1000),
         program=Program(image="example/program:1"),
-        born_at=START,
+        created_at=START,
     )

@@ -84,8 +84,8 @@ def test_marks_on_a_node_reach_the_cluster(control: ControlPlane) -> None:
     assert shown["taints"][0]["key"] == "runai"
     organization = control.pull().organization
     assert organization is not None
-    marks = organization.to_organization().marks["n1"]  # type: ignore[index]
-    assert (str(marks.taints[0]), marks.labels) == ("runai=drain:NoExecute", (("run.ai/type", "a"),))
+    overrides = organization.to_organization().node_overrides["n1"]  # type: ignore[index]
+    assert (str(overrides.taints[0]), overrides.labels) == ("runai=drain:NoExecute", (("run.ai/type", "a"),))
     assert control.call("PUT", "/api/v1/nodes/n2/overrides", drain).status_code == 404
 
 
@@ -145,7 +145,7 @@ def test_a_report_that_stops_half_way_is_taken_in_when_it_comes_again(control: C
     levels = tuple(map(control.runs, ids))
     Slices(control, control.report(whole=True, workloads=levels)).go_on(3)
     answer = control.push(control.report(whole=True, workloads=levels, events=(event(1, ids[0]),)))
-    assert (answer.taken, answer.number, answer.want_whole) == (True, 2, False)
+    assert (answer.taken, answer.number, answer.resync) == (True, 2, False)
     assert [each["phase"] for each in expect(control.call("GET", WORKLOADS), 200)["workloads"]] == ["Running"] * 4
 
 

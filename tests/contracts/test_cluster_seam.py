@@ -56,7 +56,7 @@ def report(
 def shown(answer: PullAnswer, *names: WorkloadId) -> str:
     """The answer in short, with the first workload called a, the second b and so on."""
     called = dict(zip(names, "abcdef", strict=False))
-    words = [f"{called[each.id]}:{each.want}" for each in answer.workloads]
+    words = [f"{called[each.id]}:{each.desired_state}" for each in answer.workloads]
     words += [f"-{called[each]}" for each in answer.removed]
     words += ["organization"] * (answer.organization is not None)
     return ("all " if answer.whole else "") + " ".join(words)
@@ -99,7 +99,10 @@ def test_a_cluster_that_has_read_nothing_known_here_is_told_everything(seam: Sea
     seam.suspend(a)
     answer = seam.pull(after)
     assert answer.whole
-    assert {(each.id, each.want) for each in answer.workloads} == {(a, DesiredState.STOP), (b, DesiredState.RUN)}
+    assert {(each.id, each.desired_state) for each in answer.workloads} == {
+        (a, DesiredState.STOP),
+        (b, DesiredState.RUN),
+    }
     assert answer.organization is not None
 
 
@@ -123,7 +126,7 @@ def test_a_cluster_without_a_ledger_is_told_how_far_things_had_come(seam: Seam) 
     assert a.over is not None
     assert (a.over.phase, a.over.run, a.over.at, a.over.cause) == (WorkloadPhase.FAILED, 0, 7, Cause.EXITED)
     assert (a.incarnations, b.over, b.incarnations, b.done) == ({0: 4}, None, {0: 0}, ())
-    assert (answer.heard_token, answer.heard_events) == (6, 2)
+    assert (answer.reported_token, answer.reported_events) == (6, 2)
 
 
 def test_an_end_in_an_earlier_run_is_not_told(seam: Seam) -> None:
@@ -200,16 +203,16 @@ DOUBTS = {
 @pytest.mark.parametrize(("next_report", "doubt"), DOUBTS.values(), ids=DOUBTS)
 def test_everything_is_wanted_when_something_may_be_missing(seam: Seam, next_report: PushReport, doubt: bool) -> None:
     seam.push(report(3, whole=True))
-    assert seam.push(next_report).want_whole is doubt
+    assert seam.push(next_report).resync is doubt
 
 
 def test_everything_is_asked_for_until_it_is_told(seam: Seam) -> None:
     """The answer that asks for it may be lost as well."""
-    assert seam.push(report(6, after=5)).want_whole
-    assert seam.push(report(7, after=5)).want_whole
-    assert seam.push(report(8, after=7)).want_whole
-    assert not seam.push(report(9, whole=True, after=7)).want_whole
-    assert not seam.push(report(10, after=9)).want_whole
+    assert seam.push(report(6, after=5)).resync
+    assert seam.push(report(7, after=5)).resync
+    assert seam.push(report(8, after=7)).resync
+    assert not seam.push(report(9, whole=True, after=7)).resync
+    assert not seam.push(report(10, after=9)).resync
 
 
 def test_a_whole_report_replaces_all_that_was_known(seam: Seam) -> None:
@@ -243,14 +246,14 @@ def test_a_report_in_pieces_replaces_all_that_was_known_range_by_range(seam: Sea
     a, b = two(seam)
     seam.push(report(1, workload_report(a), workload_report(b), whole=True, nodes=(node("n1"), node("n2"))))
     first = seam.push(piece(2, NameRange(through=(a,)), first=True, after=1))
-    assert (first.taken, first.want_whole) == (True, False)
+    assert (first.taken, first.resync) == (True, False)
     assert (seam.phase(a), seam.phase(b), len(seam.nodes())) == ("Creating", "Running", 2), "only what was in the range"
     last = seam.push(
         piece(3, NameRange(after=(a,)), workload_report(b, FAILED), last=True, after=2, nodes=(node("n2"),))
     )
-    assert (last.taken, last.want_whole) == (True, False)
+    assert (last.taken, last.resync) == (True, False)
     assert (seam.phase(a), seam.phase(b), seam.nodes()) == ("Creating", "Failed", {"n2": True})
-    assert not seam.push(report(4, workload_report(a), after=3)).want_whole
+    assert not seam.push(report(4, workload_report(a), after=3)).resync
 
 
 def test_a_piece_may_come_twice_and_a_report_that_was_cut_off_goes_on(seam: Seam) -> None:
@@ -260,7 +263,7 @@ def test_a_piece_may_come_twice_and_a_report_that_was_cut_off_goes_on(seam: Seam
     lost = piece(2, NameRange(after=(a,)), workload_report(b), last=True, after=1, events=(event(1, b),))
     seam.push(lost)
     again = seam.push(piece(3, NameRange(after=(a,)), workload_report(b), last=True, after=1, events=(event(1, b),)))
-    assert (again.taken, again.want_whole, again.events_through) == (True, False, 1)
+    assert (again.taken, again.resync, again.events_through) == (True, False, 1)
     assert not seam.push(lost).taken, "it comes late"
     assert (seam.phase(a), seam.phase(b), seam.events(b)) == ("Running", "Running", [(1, "bound")])
 
@@ -278,14 +281,14 @@ def test_a_piece_without_those_before_it_is_not_taken_in_and_everything_is_wante
     a = seam.submit("a")
     seam.push(report(3, workload_report(a), whole=True))
     answer = seam.push(orphan)
-    assert (answer.taken, answer.want_whole, answer.number) == (False, True, 3)
+    assert (answer.taken, answer.resync, answer.number) == (False, True, 3)
     assert seam.phase(a) == "Running", "what it does not name is not gone"
 
 
 def test_before_the_last_piece_a_change_is_taken_in_but_everything_is_still_wanted(seam: Seam) -> None:
     a, b = two(seam)
     seam.push(piece(1, NameRange(through=(a,)), workload_report(a), first=True))
-    assert seam.push(report(2, workload_report(b), after=1)).want_whole
+    assert seam.push(report(2, workload_report(b), after=1)).resync
     assert seam.phase(b) == "Running"
 
 
@@ -363,6 +366,6 @@ def test_a_forced_delete_is_a_declaration_without_grace_also_of_what_is_being_de
     assert seam.pull().workloads[0].grace_s > 0
     assert seam.delete(a, force=True) == ""
     (reported,) = seam.pull().workloads
-    assert (reported.want, reported.grace_s) == (DesiredState.DELETE, 0)
+    assert (reported.desired_state, reported.grace_s) == (DesiredState.DELETE, 0)
     before = seam.pull().revision
     assert (seam.delete(a, force=True), seam.pull().revision) == ("", before)

@@ -705,10 +705,10 @@ def test_a_forced_delete_is_declared_without_grace_also_when_it_is_being_deleted
     path = f"{WORKLOADS}/{control.train('t1')['id']}"
     expect(control.call("DELETE", path), 202)
     (slow,) = control.pull().workloads
-    assert (slow.want, slow.grace_s) == (DesiredState.DELETE, 30)
+    assert (slow.desired_state, slow.grace_s) == (DesiredState.DELETE, 30)
     assert expect(control.call("DELETE", f"{path}?force=true"), 202)["phase"] == "Deleting"
     (forced,) = control.pull().workloads
-    assert (forced.want, forced.grace_s) == (DesiredState.DELETE, 0)
+    assert (forced.desired_state, forced.grace_s) == (DesiredState.DELETE, 0)
     before = control.pull().revision
     expect(control.call("DELETE", f"{path}?force=true"), 202)
     expect(control.call("DELETE", path), 202)
@@ -723,7 +723,7 @@ def test_a_batch_may_be_forced_only_to_delete(control: ControlPlane) -> None:
     ids = [control.train(f"t{number}")["id"] for number in range(2)]
     batch = {"ids": ids, "action": "delete", "force": True}
     assert expect(control.call("POST", f"{WORKLOADS}/batch", batch), 200)["succeeded"] == ids
-    assert {(each.want, each.grace_s) for each in control.pull().workloads} == {(DesiredState.DELETE, 0)}
+    assert {(each.desired_state, each.grace_s) for each in control.pull().workloads} == {(DesiredState.DELETE, 0)}
     wrong = control.call("POST", f"{WORKLOADS}/batch", {**batch, "action": "suspend"})
     assert wrong.status_code == 422
     assert "force can only be used with the action delete" in wrong.text
@@ -734,7 +734,7 @@ def test_who_may_not_delete_may_not_force_it_either(control: ControlPlane) -> No
     control.project("team-b")
     control.researcher("ann", "team-b")
     assert control.call("DELETE", f"{path}?force=true", by="ann").status_code == 404
-    assert control.pull().workloads[0].want is DesiredState.RUN
+    assert control.pull().workloads[0].desired_state is DesiredState.RUN
 
 
 def test_a_batch_goes_on_beside_one_that_is_being_deleted(control: ControlPlane) -> None:

@@ -214,15 +214,15 @@ def database_file(tmp_path: Path) -> Path:
 
 
 def code_of(path: Path) -> str:
-    problem = condition.problem_with(path)
+    problem = condition.problem_with_database(path)
     assert problem is not None
     assert problem.fix
     return problem.code
 
 
 def test_a_sound_database_is_let_through(database_file: Path, tmp_path: Path) -> None:
-    assert condition.problem_with(database_file) is None
-    assert condition.problem_with(tmp_path / "none") is None
+    assert condition.problem_with_database(database_file) is None
+    assert condition.problem_with_database(tmp_path / "none") is None
 
 
 def test_every_zeroed_page_is_found(database_file: Path) -> None:
@@ -249,8 +249,8 @@ def test_a_file_that_was_cut_is_found(database_file: Path, left: int) -> None:
 
 def test_a_file_that_was_emptied_is_new_only_where_nothing_was_before(database_file: Path) -> None:
     database_file.write_bytes(b"")
-    assert condition.problem_with(database_file) is None
-    problem = condition.problem_with(database_file, may_be_new=False)
+    assert condition.problem_with_database(database_file) is None
+    problem = condition.problem_with_database(database_file, may_be_new=False)
     assert problem is not None
     assert problem.code == "database.damaged"
 
@@ -268,7 +268,7 @@ def test_what_others_made_is_left_alone(database_file: Path, tmp_path: Path) -> 
 def test_triggers_and_views_are_refused_by_name(database_file: Path) -> None:
     with closing(sqlite3.connect(database_file)) as database, database:
         database.execute("CREATE TRIGGER evil AFTER INSERT ON users BEGIN DELETE FROM tokens; END")
-    problem = condition.problem_with(database_file)
+    problem = condition.problem_with_database(database_file)
     assert problem is not None
     assert (problem.code, "trigger 'evil'" in problem.what) == ("database.foreign", True)
 

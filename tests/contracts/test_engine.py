@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,28 @@ def test_a_pod_that_did_not_change_keeps_its_sight(harness: Harness) -> None:
     after = look(harness).pods[order.pod]
     assert after == before
     assert after is before or not harness.keeps_objects
+
+
+def test_the_changed_pods_of_an_observation_are_those_that_differ_from_the_one_before(harness: Harness) -> None:
+    first, second = harness.order("a", run_s=2), harness.order("b", device=1, run_s=LONG_S)
+    observations = [look(harness)]
+    for act in (
+        lambda: start(harness, first),
+        lambda: start(harness, second),
+        lambda: harness.pass_time(5),
+        lambda: send(harness, ForgetOrder(pod=first.pod, node=first.node)),
+    ):
+        act()
+        observations.append(look(harness))
+    for before, after in pairwise(observations):
+        pods = before.pods.keys() | after.pods.keys()
+        different = {pod for pod in pods if before.pods.get(pod) != after.pods.get(pod)}
+        is_next = after.number == before.number + 1
+        assert not is_next or (after.changed_pods is not None and different <= after.changed_pods)
+    if harness.keeps_objects:
+        assert all(each.changed_pods is not None for each in observations[1:])
+        assert observations[4].changed_pods == frozenset({first.pod})
+        assert first.pod not in observations[4].pods
 
 
 def test_a_pod_is_seen_running_and_then_exited_with_its_code(harness: Harness) -> None:

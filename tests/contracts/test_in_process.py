@@ -42,7 +42,7 @@ def test_the_same_is_heard_and_said_as_over_the_wire(control: ControlPlane, insi
     assert heard == control.pull()
     assert [each.id for each in heard.workloads] == [workload["id"]]
     answer = inside.push(control.report(whole=True, nodes=(node("n1"),)))
-    assert (answer.taken, answer.want_whole) == (True, False)
+    assert (answer.taken, answer.resync) == (True, False)
     assert [each["name"] for each in expect(control.call("GET", "/api/v1/nodes"), 200)["nodes"]] == ["n1"]
 
 

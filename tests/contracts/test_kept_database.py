@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +44,23 @@ def test_answers_are_those_of_the_version_that_wrote_it(control: ControlPlane, p
 
 
 def test_the_cluster_pulls_the_same_declarations(control: ControlPlane) -> None:
-    assert json.loads(control.pull().to_json()) | {"version": 2} == ANSWERS["pull"]
+    assert json.loads(control.pull().to_json(2)) == ANSWERS["pull"]
+
+
+def test_documents_have_the_names_of_this_version(control: ControlPlane, tmp_path: Path) -> None:
+    def documents(table: str, column: str) -> list[Any]:
+        with closing(sqlite3.connect(tmp_path / "control.sqlite")) as database:
+            found = database.execute(f"SELECT {column} FROM {table} WHERE {column} IS NOT NULL").fetchall()
+        assert found
+        return [json.loads(text) for (text,) in found]
+
+    for document in documents("workloads", "declaration"):
+        assert ("desired_state" in document["workload"], "want" in document["workload"]) == (True, False)
+    pods = [pod for report in documents("workloads", "report") for pod in report["pods"]] + documents(
+        "pods", "document"
+    )
+    assert all("start_failure" in pod and "trouble" not in pod for pod in pods)
+    assert all("message" in node and "words" not in node for node in documents("nodes", "document"))
 
 
 def test_work_goes_on_from_where_it_was(control: ControlPlane) -> None:

@@ -47,8 +47,8 @@ def test_the_older_api_refuses_it_too_and_takes_the_same_answer(control: Control
 
 def test_drained_nodes_count_as_there(control: ControlPlane) -> None:
     for name in ("n1", "n2"):
-        marks = {"cordoned": True, "taints": [{"key": "runai", "value": "drain", "effect": "NoExecute"}]}
-        expect(control.call("PUT", f"/api/v1/nodes/{name}/overrides", marks), 200)
+        overrides = {"cordoned": True, "taints": [{"key": "runai", "value": "drain", "effect": "NoExecute"}]}
+        expect(control.call("PUT", f"/api/v1/nodes/{name}/overrides", overrides), 200)
     expect(submit(control, "8"), 202)
 
 

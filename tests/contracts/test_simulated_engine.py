@@ -71,11 +71,11 @@ def test_a_pod_takes_the_time_of_its_behaviour() -> None:
 
 
 def test_an_image_that_cannot_be_pulled_keeps_a_pod_from_starting_until_it_can() -> None:
-    trouble = "ErrImagePull: no such image"
-    world = World(Behaviour(pull_s=3, pull_error=trouble, pull_error_s=60, start_s=1, run_s=5))
+    message = "ErrImagePull: no such image"
+    world = World(Behaviour(pull_s=3, pull_error=message, pull_error_s=60, start_s=1, run_s=5))
     order = world.start("a")
     words = [world.at(seconds).pods[order.pod].message for seconds in (2, 3, 62, 63)]
-    assert words == ["", trouble, trouble, ""]
+    assert words == ["", message, message, ""]
     assert world.states(order, at_s=(63.9, 64, 69)) == ["starting", "running", "exited"]
 
 
@@ -625,7 +625,7 @@ def test_refused_is_for_good_even_if_an_earlier_copy_is_still_on_its_way() -> No
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_same_seed_makes_the_same_trouble_and_calm_ends_it(seed: int) -> None:
+def test_the_same_seed_makes_the_same_faults_and_calm_ends_it(seed: int) -> None:
     histories = [history(seed) for _ in range(2)]
     assert histories[0] == histories[1]
 

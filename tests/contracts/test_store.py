@@ -334,12 +334,12 @@ def test_a_compiled_statement_does_as_the_usual_one(tmp_path: Path) -> None:
 
 def test_a_compiled_statement_knows_booleans(tmp_path: Path) -> None:
     row = {"id": "c", "name": "c", "domain": "", "version": "", "created_at": 1, "revision": 1}
-    row |= {"report_number": 0, "events_through": 0, "unsure": True}
+    row |= {"report_number": 0, "events_through": 0, "needs_resync": True}
 
     async def scenario(database: Database) -> None:
         def unit(connection: Connection) -> None:
             Compiled(insert(clusters)).run(connection, row)
-            assert Compiled(select(clusters)).one(connection).unsure is True
+            assert Compiled(select(clusters)).one(connection).needs_resync is True
 
         await database.write(unit)
 

@@ -422,7 +422,7 @@ def test_the_tunnel_of_a_cluster_ends_within_a_second_of_its_token(control: Tunn
     until(lambda: not control.is_connected(control.identity.id), "the tunnel is closed")
     until(lambda: pods.readers == 0, "its streams are ended")
     assert time.monotonic() - began < 5, "a second, on a machine that is not busy"
-    until(lambda: "401" in client.trouble, "the old token does not open another")
+    until(lambda: "401" in client.error, "the old token does not open another")
     control.call(pieces.aclose())
 
 

@@ -12,7 +12,7 @@ import pytest
 from fairpool.api import message
 from fairpool.api.clusters import DesiredWorkload, PullAnswer, PushAnswer, PushReport
 from fairpool.api.declarations import WorkloadWire
-from fairpool.api.message import PREVIOUS, VERSION, Since, read
+from fairpool.api.message import PREVIOUS, VERSION, Since, read_message
 from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.loop import Loop
@@ -149,7 +149,7 @@ def test_a_pull_of_a_newer_cluster_is_answered_in_the_version_that_is_known(home
     [("pull-answer-all", PullAnswer), ("pull-answer-change", PullAnswer), ("push-answer", PushAnswer)],
 )
 def test_an_answer_of_the_previous_version_is_understood(name: str, kind: type[PullAnswer | PushAnswer]) -> None:
-    answer = read(kind, recorded(name))
+    answer = read_message(kind, recorded(name))
     assert isinstance(answer, kind), answer
     assert answer.version == PREVIOUS
 

@@ -132,7 +132,7 @@ class TunnelControl:
         client = TunnelClient(address, identity.token, pod_access, first_pause_s=0.05, **more)
         self.clients.append(client)
         client.start()
-        until(lambda: self.is_connected(identity.id), f"the tunnel is open: {client.trouble}")
+        until(lambda: self.is_connected(identity.id), f"the tunnel is open: {client.error}")
         return client
 
     def is_connected(self, cluster: str) -> bool:

@@ -18,7 +18,7 @@ from tests.local_machine import Machine, a_machine
 pytestmark = pytest.mark.slow
 
 
-def trouble_with(machine: Machine) -> str:
+def error_of(machine: Machine) -> str:
     """Why it does not start; empty: it does."""
     try:
         engine = LocalEngine(machine.root, nodes=machine.nodes)
@@ -41,7 +41,7 @@ def test_a_machine_starts_whichever_of_its_files_was_cut_or_says_which_it_was(tm
             whole = path.read_bytes()
             for damage in (b"", whole[: len(whole) // 2], b"\0" * 64, b"\xff" * 64):
                 path.write_bytes(damage)
-                words = trouble_with(machine)
+                words = error_of(machine)
                 assert words == "" or str(path) in words
                 named.update([path.name] if words else [])
                 path.write_bytes(whole)

@@ -24,7 +24,7 @@ from fairpool.api.client import Client
 from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import downgrade
 from fairpool.control.store.sqlite import Sqlite
-from tests.end_to_end.office import SLEEP, Office
+from tests.end_to_end.shared_platform import SLEEP, SharedPlatform
 from tests.end_to_end.typist import Typist
 from tests.running_platform import PATIENCE_S, Running
 
@@ -50,23 +50,23 @@ def _outside_tmp() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def opened() -> Iterator[Office]:
+def opened() -> Iterator[SharedPlatform]:
     """Two nodes of four GPUs; those with one GPU are cordoned until a test wants them."""
     for folder in _outside_tmp():
         platform = Running(folder / "data", config=folder / "admin" / "config")
         try:
             nodes = ("2x4:V100-32GB", "1x1:A10", "1x1:A100-80GB", "1x1:A6000", "1x1:X9000-20GB")
             platform.up(*(word for each in nodes for word in ("--nodes", each)))
-            office = Office(platform, Typist(str(platform.status["address"]), folder))
+            shared = SharedPlatform(platform, Typist(str(platform.status["address"]), folder))
             for name in SINGLES:
-                office.typed(f"runai-adm node cordon {name}")
-            yield office
+                shared.typed(f"runai-adm node cordon {name}")
+            yield shared
         finally:
             platform.clean_up()
 
 
 @pytest.fixture
-def office(opened: Office) -> Iterator[Office]:
+def shared(opened: SharedPlatform) -> Iterator[SharedPlatform]:
     yield opened
     opened.tidy()
 
@@ -82,23 +82,23 @@ def others(place: Path) -> Iterator[Running]:
         platform.clean_up()
 
 
-def node_of(office: Office, project: str, name: str) -> str:
-    return str(office.jobs(project)[name]["currentNodes"][0])
+def node_of(shared: SharedPlatform, project: str, name: str) -> str:
+    return str(shared.jobs(project)[name]["currentNodes"][0])
 
 
-def why_it_waits(office: Office, project: str, name: str) -> str:
-    office.until(lambda: office.jobs(project)[name]["phaseMessage"], "it is said why it waits")
-    assert office.status(project, name) == "Pending"
-    return " ".join(office.typed(f"runai why {name} -p {project}").split())
+def why_it_waits(shared: SharedPlatform, project: str, name: str) -> str:
+    shared.until(lambda: shared.jobs(project)[name]["phaseMessage"], "it is said why it waits")
+    assert shared.status(project, name) == "Pending"
+    return " ".join(shared.typed(f"runai why {name} -p {project}").split())
 
 
-def counts(office: Office, *projects: str) -> tuple[int, ...]:
-    return tuple(len(office.running(each)) for each in projects)
+def counts(shared: SharedPlatform, *projects: str) -> tuple[int, ...]:
+    return tuple(len(shared.running(each)) for each in projects)
 
 
-def log_when_done(office: Office, project: str, name: str) -> str:
-    office.becomes(project, name, "Succeeded")
-    return office.typed(f"runai logs {name} -p {project}")
+def log_when_done(shared: SharedPlatform, project: str, name: str) -> str:
+    shared.becomes(project, name, "Succeeded")
+    return shared.typed(f"runai logs {name} -p {project}")
 
 
 def free_port() -> int:
@@ -109,68 +109,68 @@ def free_port() -> int:
 # --- GPUs ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_job_sees_the_memory_of_its_part_of_each_model_of_gpu(office: Office) -> None:
+def test_a_job_sees_the_memory_of_its_part_of_each_model_of_gpu(shared: SharedPlatform) -> None:
     """F-09, F-74, F-75, F-76: `nvidia-smi` in the job, on models that are known and on one that is not."""
-    office.project("parts", "-g 4")
+    shared.project("parts", "-g 4")
 
     def shown_mib(name: str) -> int:
-        (found,) = re.findall(r"/ (\d+)MiB", office.says("parts", name, "nvidia-smi"))
+        (found,) = re.findall(r"/ (\d+)MiB", shared.says("parts", name, "nvidia-smi"))
         return int(found)
 
     for name, part, mib in (("half", 0.5, 16255), ("tenth", 0.1, 3251)):
-        office.submit("parts", name, f"-g {part}")
-        office.becomes("parts", name, "Running")
+        shared.submit("parts", name, f"-g {part}")
+        shared.becomes("parts", name, "Running")
         assert shown_mib(name) == mib
     for node, whole_mib in SINGLES.items():
         model = node.removesuffix("-1")
-        office.typed(f"runai-adm node update {node} --label run.ai/type={model}")
-        office.typed(f"runai-adm node uncordon {node}")
-        office.submit("parts", model, f"-g 0.3 --node-type {model}")
-        office.becomes("parts", model, "Running")
-        assert node_of(office, "parts", model) == node
+        shared.typed(f"runai-adm node update {node} --label run.ai/type={model}")
+        shared.typed(f"runai-adm node uncordon {node}")
+        shared.submit("parts", model, f"-g 0.3 --node-type {model}")
+        shared.becomes("parts", model, "Running")
+        assert node_of(shared, "parts", model) == node
         assert shown_mib(model) == whole_mib * 3 // 10
-        shown = office.typed(f"runai describe node {node}")
+        shown = shared.typed(f"runai describe node {node}")
         assert f"GPU MEMORY: {whole_mib} MiB each" in shown
         assert f"GPU TYPE: simulated {model.upper()}-" in shown
     assert shown_mib("a10") == 6908
     for node in SINGLES:
-        office.typed(f"runai-adm node cordon {node}")
-        office.typed(f"runai-adm node update {node} --label run.ai/type-")
+        shared.typed(f"runai-adm node cordon {node}")
+        shared.typed(f"runai-adm node update {node} --label run.ai/type-")
 
 
-def test_more_jobs_run_than_there_are_gpus(office: Office) -> None:
+def test_more_jobs_run_than_there_are_gpus(shared: SharedPlatform) -> None:
     """F-38."""
-    gpus = sum(each.gpu_info.gpu_count for each in office.platform.client.overview().nodes)
-    office.project("many", "-g 8")
+    gpus = sum(each.gpu_info.gpu_count for each in shared.platform.client.overview().nodes)
+    shared.project("many", "-g 8")
     for number in range(gpus + 1):
-        office.submit("many", f"job-{number}", "-g 0.5")
-    office.until(lambda: counts(office, "many") == (gpus + 1,), "all of them run")
+        shared.submit("many", f"job-{number}", "-g 0.5")
+    shared.until(lambda: counts(shared, "many") == (gpus + 1,), "all of them run")
 
 
-def test_work_is_packed_on_few_gpus_and_few_nodes(office: Office) -> None:
+def test_work_is_packed_on_few_gpus_and_few_nodes(shared: SharedPlatform) -> None:
     """F-45."""
-    office.project("packed", "-g 4")
+    shared.project("packed", "-g 4")
     for name, flags in {"half-1": "-g 0.5", "half-2": "-g 0.5", "one-1": "-g 1", "one-2": "-g 1"}.items():
-        office.submit("packed", name, flags)
-        office.becomes("packed", name, "Running")
-    device = [office.says("packed", f"half-{each}", "printenv NVIDIA_VISIBLE_DEVICES") for each in (1, 2)]
+        shared.submit("packed", name, flags)
+        shared.becomes("packed", name, "Running")
+    device = [shared.says("packed", f"half-{each}", "printenv NVIDIA_VISIBLE_DEVICES") for each in (1, 2)]
     assert device[0] == device[1]
-    assert len({node_of(office, "packed", name) for name in office.running("packed")}) == 1
+    assert len({node_of(shared, "packed", name) for name in shared.running("packed")}) == 1
 
 
 # --- projects and departments --------------------------------------------------------------------------------------
 
 
-def test_a_deleted_project_is_gone_and_takes_no_work(office: Office) -> None:
+def test_a_deleted_project_is_gone_and_takes_no_work(shared: SharedPlatform) -> None:
     """F-15."""
-    office.typed("runai-adm project create passing -g 1")
-    office.submit("passing", "job", "-g 1")
-    office.becomes("passing", "job", "Running")
-    assert "passing" in office.typed("runai list projects")
-    office.typed("runai-adm project delete passing --delete-jobs")
-    office.until(lambda: "passing" not in office.typed("runai list projects"), "it is gone from the list")
-    assert "passing" in office.typist.refused(f"runai submit late -p passing -g 1 {SLEEP}")
-    assert "passing" not in office.typed("runai list -A")
+    shared.typed("runai-adm project create passing -g 1")
+    shared.submit("passing", "job", "-g 1")
+    shared.becomes("passing", "job", "Running")
+    assert "passing" in shared.typed("runai list projects")
+    shared.typed("runai-adm project delete passing --delete-jobs")
+    shared.until(lambda: "passing" not in shared.typed("runai list projects"), "it is gone from the list")
+    assert "passing" in shared.typist.refused(f"runai submit late -p passing -g 1 {SLEEP}")
+    assert "passing" not in shared.typed("runai list -A")
 
 
 @pytest.mark.parametrize(
@@ -181,160 +181,162 @@ def test_a_deleted_project_is_gone_and_takes_no_work(office: Office) -> None:
     ],
 )
 def test_work_without_gpus_waits_beyond_the_quota_of_cpus_and_memory(
-    office: Office, first: str, second: str, words: str
+    shared: SharedPlatform, first: str, second: str, words: str
 ) -> None:
     """F-17."""
-    office.project("cores", "-g 0 --cpu-quota 2 --memory-quota 1200 --over-quota off")
-    office.submit("cores", "first", first)
-    office.becomes("cores", "first", "Running")
-    office.submit("cores", "second", second)
-    assert words in why_it_waits(office, "cores", "second")
-    office.typed("runai delete first -p cores")
-    office.becomes("cores", "second", "Running")
+    shared.project("cores", "-g 0 --cpu-quota 2 --memory-quota 1200 --over-quota off")
+    shared.submit("cores", "first", first)
+    shared.becomes("cores", "first", "Running")
+    shared.submit("cores", "second", second)
+    assert words in why_it_waits(shared, "cores", "second")
+    shared.typed("runai delete first -p cores")
+    shared.becomes("cores", "second", "Running")
 
 
-def test_a_project_has_a_namespace_that_holds_its_jobs(office: Office) -> None:
+def test_a_project_has_a_namespace_that_holds_its_jobs(shared: SharedPlatform) -> None:
     """F-20: two projects have jobs and claims of the same name, and neither sees the other's."""
     for name in ("here", "there"):
-        office.project(name, "-g 1")
-        assert f"NAMESPACE: runai-{name}\n" in office.typed(f"runai-adm project get {name}")
+        shared.project(name, "-g 1")
+        assert f"NAMESPACE: runai-{name}\n" in shared.typed(f"runai-adm project get {name}")
         claim = "--new-pvc claimname=home,size=1Gi,path=/claim"
-        office.submit(name, "same", claim, f"-i ubuntu -- bash -c 'echo {name} >> /claim/note; cat /claim/note'")
-        assert log_when_done(office, name, "same") == f"{name}\n"
-        assert f"NAMESPACE: runai-{name}\n" in office.typed(f"runai describe job same -p {name}")
+        shared.submit(name, "same", claim, f"-i ubuntu -- bash -c 'echo {name} >> /claim/note; cat /claim/note'")
+        assert log_when_done(shared, name, "same") == f"{name}\n"
+        assert f"NAMESPACE: runai-{name}\n" in shared.typed(f"runai describe job same -p {name}")
 
 
 def test_what_a_department_has_too_much_is_given_back_although_each_project_is_within_its_quota(
-    office: Office,
+    shared: SharedPlatform,
 ) -> None:
     """F-26: 4 and 4 in a department of 6; the seventh GPU is over quota."""
-    office.typed("runai-adm department create research -g 6")
-    office.project("lab-1", "-g 4 --department research")
-    office.project("lab-2", "-g 4 --department research")
+    shared.typed("runai-adm department create research -g 6")
+    shared.project("lab-1", "-g 4 --department research")
+    shared.project("lab-2", "-g 4 --department research")
     for number in range(4):
-        office.submit("lab-1", f"job-{number}", "-g 1")
-    office.until(lambda: counts(office, "lab-1") == (4,), "four run")
+        shared.submit("lab-1", f"job-{number}", "-g 1")
+    shared.until(lambda: counts(shared, "lab-1") == (4,), "four run")
     for number in range(3):
-        office.submit("lab-2", f"job-{number}", "-g 1")
-    office.until(lambda: counts(office, "lab-2") == (3,), "seven run")
-    office.project("owed", "-g 2")
+        shared.submit("lab-2", f"job-{number}", "-g 1")
+    shared.until(lambda: counts(shared, "lab-2") == (3,), "seven run")
+    shared.project("owed", "-g 2")
     for number in range(2):
-        office.submit("owed", f"job-{number}", "-g 1")
-    office.until(lambda: counts(office, "owed") == (2,), "it has what it is owed")
-    assert sum(counts(office, "lab-1", "lab-2")) == 6
-    office.tidy()
-    office.typed("runai-adm department delete research")
+        shared.submit("owed", f"job-{number}", "-g 1")
+    shared.until(lambda: counts(shared, "owed") == (2,), "it has what it is owed")
+    assert sum(counts(shared, "lab-1", "lab-2")) == 6
+    shared.tidy()
+    shared.typed("runai-adm department delete research")
 
 
-def test_projects_with_different_rules_behave_differently(office: Office) -> None:
+def test_projects_with_different_rules_behave_differently(shared: SharedPlatform) -> None:
     """F-43."""
-    office.project("strict", "-g 1 --over-quota off --interactive-time-limit 2s")
-    office.project("loose", "-g 1")
+    shared.project("strict", "-g 1 --over-quota off --interactive-time-limit 2s")
+    shared.project("loose", "-g 1")
     for project in ("strict", "loose"):
         for name in ("train-1", "train-2"):
-            office.submit(project, name, "-g 1")
-        office.submit(project, "notebook", "--interactive -g 0")
-    office.becomes("strict", "notebook", "TimedOut")
-    office.until(lambda: office.running("loose") == ["notebook", "train-1", "train-2"], "nothing holds it")
-    assert "limit" in why_it_waits(office, "strict", "train-2")
-    assert office.running("strict") == ["train-1"]
+            shared.submit(project, name, "-g 1")
+        shared.submit(project, "notebook", "--interactive -g 0")
+    shared.becomes("strict", "notebook", "TimedOut")
+    shared.until(lambda: shared.running("loose") == ["notebook", "train-1", "train-2"], "nothing holds it")
+    assert "limit" in why_it_waits(shared, "strict", "train-2")
+    assert shared.running("strict") == ["train-1"]
 
 
-def test_an_administrator_changes_the_weights_and_shares_follow(office: Office) -> None:
+def test_an_administrator_changes_the_weights_and_shares_follow(shared: SharedPlatform) -> None:
     """F-44: what is idle goes three to one, and then one to three."""
-    office.project("first", "-g 0 --over-quota high")
-    office.project("second", "-g 0 --over-quota low")
+    shared.project("first", "-g 0 --over-quota high")
+    shared.project("second", "-g 0 --over-quota low")
     for project in ("first", "second"):
         for number in range(8):
-            office.submit(project, f"job-{number}", "-g 1")
-    office.until(lambda: counts(office, "first", "second") == (6, 2), "they share 6 and 2")
-    office.typed("runai-adm project update first --over-quota low")
-    office.typed("runai-adm project update second --over-quota high")
-    office.until(lambda: counts(office, "first", "second") == (2, 6), "they share 2 and 6")
+            shared.submit(project, f"job-{number}", "-g 1")
+    shared.until(lambda: counts(shared, "first", "second") == (6, 2), "they share 6 and 2")
+    shared.typed("runai-adm project update first --over-quota low")
+    shared.typed("runai-adm project update second --over-quota high")
+    shared.until(lambda: counts(shared, "first", "second") == (2, 6), "they share 2 and 6")
 
 
-def test_a_changed_quota_moves_gpus_between_teams(office: Office) -> None:
+def test_a_changed_quota_moves_gpus_between_teams(shared: SharedPlatform) -> None:
     """F-275."""
-    office.project("team-x", "-g 6")
-    office.project("team-y", "-g 2")
+    shared.project("team-x", "-g 6")
+    shared.project("team-y", "-g 2")
     for project in ("team-x", "team-y"):
         for number in range(8):
-            office.submit(project, f"job-{number}", "-g 1")
-    office.until(lambda: counts(office, "team-x", "team-y") == (6, 2), "each has its quota")
-    office.typed("runai-adm project update team-x -g 2")
-    office.typed("runai-adm project update team-y -g 6")
-    office.until(lambda: counts(office, "team-x", "team-y") == (2, 6), "each has its new quota")
+            shared.submit(project, f"job-{number}", "-g 1")
+    shared.until(lambda: counts(shared, "team-x", "team-y") == (6, 2), "each has its quota")
+    shared.typed("runai-adm project update team-x -g 2")
+    shared.typed("runai-adm project update team-y -g 6")
+    shared.until(lambda: counts(shared, "team-x", "team-y") == (2, 6), "each has its new quota")
 
 
 # --- kinds of work -------------------------------------------------------------------------------------------------
 
 
-def test_interactive_work_runs_until_it_is_deleted(office: Office) -> None:
+def test_interactive_work_runs_until_it_is_deleted(shared: SharedPlatform) -> None:
     """F-55, F-136: other work comes and goes beside it."""
-    office.project("desk", "-g 1")
-    office.typed("runai submit shell -p desk -i ubuntu -g 1 --interactive --command sleep --args infinity")
-    office.becomes("desk", "shell", "Running")
-    processes = office.says("desk", "shell", 'sh -c \'cat /proc/[0-9]*/cmdline | tr "\\0" " "\'')
+    shared.project("desk", "-g 1")
+    shared.typed("runai submit shell -p desk -i ubuntu -g 1 --interactive --command sleep --args infinity")
+    shared.becomes("desk", "shell", "Running")
+    processes = shared.says("desk", "shell", 'sh -c \'cat /proc/[0-9]*/cmdline | tr "\\0" " "\'')
     assert "sleep infinity " in processes
-    office.submit("desk", "training", "", "-i ubuntu -- true")
-    office.becomes("desk", "training", "Succeeded")
-    assert office.status("desk", "shell") == "Running"
-    office.typed("runai delete shell -p desk")
-    office.until(lambda: "shell" not in office.jobs("desk"), "it is gone")
+    shared.submit("desk", "training", "", "-i ubuntu -- true")
+    shared.becomes("desk", "training", "Succeeded")
+    assert shared.status("desk", "shell") == "Running"
+    shared.typed("runai delete shell -p desk")
+    shared.until(lambda: "shell" not in shared.jobs("desk"), "it is gone")
 
 
 @pytest.mark.parametrize(("name", "kind"), [("notebook", "--interactive"), ("model", "--inference --port 8000")])
-def test_neither_reclaim_nor_priority_evicts_work_that_is_not_preemptible(office: Office, name: str, kind: str) -> None:
+def test_neither_reclaim_nor_priority_evicts_work_that_is_not_preemptible(
+    shared: SharedPlatform, name: str, kind: str
+) -> None:
     """F-56, F-64: not even when the quota it started in is taken away."""
-    office.project("holder", "-g 4")
-    office.project("owed", "-g 4")
-    office.submit("holder", name, f"{kind} -g 2")
-    office.submit("holder", "training", "-g 4")
+    shared.project("holder", "-g 4")
+    shared.project("owed", "-g 4")
+    shared.submit("holder", name, f"{kind} -g 2")
+    shared.submit("holder", "training", "-g 4")
     for each in (name, "training"):
-        office.becomes("holder", each, "Running")
-    office.submit("owed", "first", "--interactive -g 4")  # or it would give way to the second
-    office.becomes("owed", "first", "Running")
-    office.until(lambda: office.running("holder") == [name], "the training gives way")
-    office.typed("runai-adm project update holder -g 0")
-    office.typed("runai-adm project update owed -g 8")
-    office.submit("owed", "second", "--inference -g 4 --port 8001")
-    assert "owed" in why_it_waits(office, "owed", "second")
-    assert office.running("holder") == [name]
-    assert "Evicted" not in office.typed(f"runai history {name} -p holder")
+        shared.becomes("holder", each, "Running")
+    shared.submit("owed", "first", "--interactive -g 4")  # or it would give way to the second
+    shared.becomes("owed", "first", "Running")
+    shared.until(lambda: shared.running("holder") == [name], "the training gives way")
+    shared.typed("runai-adm project update holder -g 0")
+    shared.typed("runai-adm project update owed -g 8")
+    shared.submit("owed", "second", "--inference -g 4 --port 8001")
+    assert "owed" in why_it_waits(shared, "owed", "second")
+    assert shared.running("holder") == [name]
+    assert "Evicted" not in shared.typed(f"runai history {name} -p holder")
 
 
-def test_an_elastic_job_grows_and_shrinks_while_it_runs(office: Office) -> None:
+def test_an_elastic_job_grows_and_shrinks_while_it_runs(shared: SharedPlatform) -> None:
     """F-50, F-51: what runs already is not started again for it."""
-    office.project("elastic", "-g 2")
-    office.project("owner", "-g 6")
-    office.submit("owner", "large", "-g 4")
-    office.submit("owner", "small", "-g 2")
-    office.until(lambda: counts(office, "owner") == (2,), "six GPUs are taken")
+    shared.project("elastic", "-g 2")
+    shared.project("owner", "-g 6")
+    shared.submit("owner", "large", "-g 4")
+    shared.submit("owner", "small", "-g 2")
+    shared.until(lambda: counts(shared, "owner") == (2,), "six GPUs are taken")
     spec = {"image": "ubuntu", "command": "sleep", "args": "1000", "compute": {"gpu": "1"}}
     body = {"name": "job", "projectId": "elastic", "spec": {**spec, "numWorkers": 8, "minReplicas": 1}}
-    workload = office.platform.client.submit(work.SubmitDistributed.model_validate(body))
+    workload = shared.platform.client.submit(work.SubmitDistributed.model_validate(body))
 
     def has(gpus: int) -> None:
-        office.until(lambda: office.jobs("elastic")["job"]["allocatedResources"]["gpu"] == gpus, f"it has {gpus} GPUs")
+        shared.until(lambda: shared.jobs("elastic")["job"]["allocatedResources"]["gpu"] == gpus, f"it has {gpus} GPUs")
 
     has(2)
-    office.becomes("elastic", "job", "Running")
-    before = {each.id for each in office.platform.client.pods(workload.id) if each.phase == "running"}
-    office.typed("runai delete small -p owner")
+    shared.becomes("elastic", "job", "Running")
+    before = {each.id for each in shared.platform.client.pods(workload.id) if each.phase == "running"}
+    shared.typed("runai delete small -p owner")
     has(4)
-    office.typed("runai delete large -p owner")
+    shared.typed("runai delete large -p owner")
     has(8)
-    office.submit("owner", "again", "-g 4")
-    office.becomes("owner", "again", "Running")
+    shared.submit("owner", "again", "-g 4")
+    shared.becomes("owner", "again", "Running")
     has(4)
-    assert office.status("elastic", "job") == "Running"
-    after = {each.id for each in office.platform.client.pods(workload.id) if each.phase == "running"}
+    assert shared.status("elastic", "job") == "Running"
+    after = {each.id for each in shared.platform.client.pods(workload.id) if each.phase == "running"}
     assert before < after
 
 
-def test_the_workers_of_a_distributed_job_on_two_nodes_talk_to_each_other(office: Office) -> None:
+def test_the_workers_of_a_distributed_job_on_two_nodes_talk_to_each_other(shared: SharedPlatform) -> None:
     """F-68: the worker sends its node's name to the master, which answers with its own."""
-    office.project("dist", "-g 8")
+    shared.project("dist", "-g 8")
     program = """
 import os, socket, time
 there = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
@@ -354,29 +356,29 @@ else:
 print(os.environ["NODE_NAME"], "hears", peer.recv(100).decode(), flush=True)
 time.sleep(1000)
 """
-    office.typed(f"runai submit-dist pytorch job -p dist -i python -g 4 --workers 1 -- python -c '{program}'")
+    shared.typed(f"runai submit-dist pytorch job -p dist -i python -g 4 --workers 1 -- python -c '{program}'")
 
     def said(pod: int) -> list[str]:
-        return office.typist.type(f"runai logs job -p dist --pod job-{pod}-0").out.split()
+        return shared.typist.type(f"runai logs job -p dist --pod job-{pod}-0").out.split()
 
-    office.until(lambda: len(said(0)) == len(said(1)) == 3, "both have heard")
+    shared.until(lambda: len(said(0)) == len(said(1)) == 3, "both have heard")
     assert said(0) == said(1)[::-1]
     assert {said(0)[0], said(1)[0]} == set(PAIR)
 
 
-def test_a_workspace_is_an_interactive_job(office: Office) -> None:
+def test_a_workspace_is_an_interactive_job(shared: SharedPlatform) -> None:
     """F-158."""
-    office.project("desk", "-g 1")
+    shared.project("desk", "-g 1")
     spec = {"image": "ubuntu", "command": "sleep", "args": "1000", "compute": {"gpu": "0.5"}}
     body = {"name": "space", "projectId": "desk", "spec": spec}
-    office.platform.client.submit(work.SubmitWorkspace.model_validate(body))
-    office.becomes("desk", "space", "Running")
-    assert re.search(r"^space +Running .* Interactive +desk ", office.typed("runai list jobs -p desk"), re.MULTILINE)
+    shared.platform.client.submit(work.SubmitWorkspace.model_validate(body))
+    shared.becomes("desk", "space", "Running")
+    assert re.search(r"^space +Running .* Interactive +desk ", shared.typed("runai list jobs -p desk"), re.MULTILINE)
 
 
-def test_two_models_answer_from_one_server_on_a_quarter_of_a_gpu(office: Office) -> None:
+def test_two_models_answer_from_one_server_on_a_quarter_of_a_gpu(shared: SharedPlatform) -> None:
     """F-177."""
-    office.project("models", "-g 1")
+    shared.project("models", "-g 1")
     port = free_port()
     program = f"""
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -389,9 +391,9 @@ class Answer(BaseHTTPRequestHandler):
         self.wfile.write(models[self.path](said).encode())
 HTTPServer(("127.0.0.1", {port}), Answer).serve_forever()
 """
-    office.typed(f"runai submit both -p models -i python --inference -g 0.25 --port {port} -- python -c '{program}'")
-    office.becomes("models", "both", "Running")
-    listed = office.typed("runai list -p models")
+    shared.typed(f"runai submit both -p models -i python --inference -g 0.25 --port {port} -- python -c '{program}'")
+    shared.becomes("models", "both", "Running")
+    listed = shared.typed("runai list -p models")
     assert re.search(r"^both +Running .* 0\.25 \(0\.25\) ", listed, re.MULTILINE)
     (url,) = re.findall(r"http://\S+", listed)
 
@@ -401,101 +403,101 @@ HTTPServer(("127.0.0.1", {port}), Answer).serve_forever()
         except OSError:
             return ""
 
-    office.until(lambda: answered("/upper"), "it answers")
+    shared.until(lambda: answered("/upper"), "it answers")
     assert (answered("/upper"), answered("/reversed")) == ("MODEL", "ledom")
 
 
 # --- nodes ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_node_has_one_type_and_several_have_the_same(office: Office) -> None:
+def test_a_node_has_one_type_and_several_have_the_same(shared: SharedPlatform) -> None:
     """F-93."""
     for kind in ("dgx-1", "dgx-2"):
-        office.typed(f"runai-adm node update v100-1 --label run.ai/type={kind}")
-    office.typed("runai-adm node update v100-2 --label run.ai/type=dgx-2")
+        shared.typed(f"runai-adm node update v100-1 --label run.ai/type={kind}")
+    shared.typed("runai-adm node update v100-2 --label run.ai/type=dgx-2")
     for node in PAIR:
-        assert re.findall(r"run\.ai/type=([\w-]+)", office.typed(f"runai describe node {node}")) == ["dgx-2"]
-    office.project("typed", "-g 8")
+        assert re.findall(r"run\.ai/type=([\w-]+)", shared.typed(f"runai describe node {node}")) == ["dgx-2"]
+    shared.project("typed", "-g 8")
     for name in ("one", "two"):
-        office.submit("typed", name, "-g 4 --node-type dgx-2")
-        office.becomes("typed", name, "Running")
-    assert {node_of(office, "typed", name) for name in ("one", "two")} == set(PAIR)
+        shared.submit("typed", name, "-g 4 --node-type dgx-2")
+        shared.becomes("typed", name, "Running")
+    assert {node_of(shared, "typed", name) for name in ("one", "two")} == set(PAIR)
     for node in PAIR:
-        office.typed(f"runai-adm node update {node} --label run.ai/type-")
+        shared.typed(f"runai-adm node update {node} --label run.ai/type-")
 
 
-def test_a_team_has_its_own_hardware_to_itself(office: Office) -> None:
+def test_a_team_has_its_own_hardware_to_itself(shared: SharedPlatform) -> None:
     """F-96: each project is limited to its nodes, and a full node does not spill over to the idle one."""
     owned = dict(zip(("owner", "guest"), PAIR, strict=True))
     for project, node in owned.items():
-        office.typed(f"runai-adm node update {node} --label run.ai/type={project}")
-        office.project(project, f"-g 4 --node-types-train {project} --node-types-interactive {project}")
+        shared.typed(f"runai-adm node update {node} --label run.ai/type={project}")
+        shared.project(project, f"-g 4 --node-types-train {project} --node-types-interactive {project}")
     for number in range(6):
-        office.submit("guest", f"job-{number}", "-g 1")
-    office.until(lambda: counts(office, "guest") == (4,), "its own node is full")
-    waits = next(name for name, job in office.jobs("guest").items() if job["classicStatus"] != "Running")
-    why_it_waits(office, "guest", waits)
-    office.submit("owner", "job", "-g 4")
-    office.becomes("owner", "job", "Running")
-    assert {node_of(office, "guest", name) for name in office.running("guest")} == {owned["guest"]}
-    assert node_of(office, "owner", "job") == owned["owner"]
+        shared.submit("guest", f"job-{number}", "-g 1")
+    shared.until(lambda: counts(shared, "guest") == (4,), "its own node is full")
+    waits = next(name for name, job in shared.jobs("guest").items() if job["classicStatus"] != "Running")
+    why_it_waits(shared, "guest", waits)
+    shared.submit("owner", "job", "-g 4")
+    shared.becomes("owner", "job", "Running")
+    assert {node_of(shared, "guest", name) for name in shared.running("guest")} == {owned["guest"]}
+    assert node_of(shared, "owner", "job") == owned["owner"]
     for node in PAIR:
-        office.typed(f"runai-adm node update {node} --label run.ai/type-")
+        shared.typed(f"runai-adm node update {node} --label run.ai/type-")
 
 
-def test_the_label_of_a_system_node_does_what_the_command_does(office: Office) -> None:
+def test_the_label_of_a_system_node_does_what_the_command_does(shared: SharedPlatform) -> None:
     """F-97, F-98, F-104."""
 
     def listed() -> str:
-        line = re.search(r"^v100-1 .*$", office.typed("runai list nodes"), re.MULTILINE)
+        line = re.search(r"^v100-1 .*$", shared.typed("runai list nodes"), re.MULTILINE)
         assert line is not None
         return line[0]
 
     plain = listed()
-    office.typed("runai-adm set node-role --runai-system-worker v100-1")
+    shared.typed("runai-adm set node-role --runai-system-worker v100-1")
     marked = listed()
     assert " runai-system " in marked
-    office.typed("runai-adm remove node-role --runai-system-worker v100-1")
+    shared.typed("runai-adm remove node-role --runai-system-worker v100-1")
     assert listed() == plain
-    office.typed("runai-adm node update v100-1 --label node-role.kubernetes.io/runai-system=true")
+    shared.typed("runai-adm node update v100-1 --label node-role.kubernetes.io/runai-system=true")
     assert listed() == marked
-    office.typed("runai-adm remove node-role --runai-system-worker v100-1")
+    shared.typed("runai-adm remove node-role --runai-system-worker v100-1")
     assert listed() == plain
 
 
 # --- what a job is told --------------------------------------------------------------------------------------------
 
 
-def test_arguments_and_variables_reach_the_program_in_their_order(office: Office) -> None:
+def test_arguments_and_variables_reach_the_program_in_their_order(shared: SharedPlatform) -> None:
     """F-136, F-137, F-139, F-261."""
-    office.project("words", "-g 1")
+    shared.project("words", "-g 1")
     uri = "http://mlflow.example.com:5000"
     reported = 'import os, sys; print(sys.argv[1:], os.environ.get("MLFLOW_TRACKING_URI"), os.environ.get("TWO"))'
     arguments = " ".join(f"--args {each}" for each in ("-c", f"'{reported}'", "c", "a", "b", "a"))
     flags = f"-e MLFLOW_TRACKING_URI={uri} -e TWO='two words' --command python {arguments}"
-    office.typed(f"runai submit job -p words -i python {flags}")
-    assert log_when_done(office, "words", "job") == f"['c', 'a', 'b', 'a'] {uri} two words\n"
+    shared.typed(f"runai submit job -p words -i python {flags}")
+    assert log_when_done(shared, "words", "job") == f"['c', 'a', 'b', 'a'] {uri} two words\n"
 
 
-def test_a_job_without_a_command_ends_at_once(office: Office) -> None:
+def test_a_job_without_a_command_ends_at_once(shared: SharedPlatform) -> None:
     """F-138."""
-    office.project("words", "-g 1")
-    office.typed("runai submit job -p words -i python -g 1")
-    assert log_when_done(office, "words", "job") == ""
+    shared.project("words", "-g 1")
+    shared.typed("runai submit job -p words -i python -g 1")
+    assert log_when_done(shared, "words", "job") == ""
 
 
-def test_folders_of_the_machine_are_mounted(office: Office) -> None:
+def test_folders_of_the_machine_are_mounted(shared: SharedPlatform) -> None:
     """F-140, F-154."""
-    office.project("mounts", "-g 1")
+    shared.project("mounts", "-g 1")
     folders = [Path(tempfile.mkdtemp(prefix="fairpool-mount-")) for _ in range(2)]
     try:
         for number, folder in enumerate(folders):
             folder.chmod(0o755)
             (folder / "note").write_text(f"note {number}\n")
         flags = f"-v {folders[0]}:/one -v {folders[1]}:/two:ro"
-        office.submit("mounts", "job", flags, "-i ubuntu -- cat /one/note /two/note")
-        assert log_when_done(office, "mounts", "job") == "note 0\nnote 1\n"
-        shown = office.typed("runai get job -p mounts")
+        shared.submit("mounts", "job", flags, "-i ubuntu -- cat /one/note /two/note")
+        assert log_when_done(shared, "mounts", "job") == "note 0\nnote 1\n"
+        shown = shared.typed("runai get job -p mounts")
         assert re.search(rf"^{folders[0]} +/one +rw$", shown, re.MULTILINE)
         assert re.search(rf"^{folders[1]} +/two +ro$", shown, re.MULTILINE)
     finally:
@@ -503,43 +505,43 @@ def test_folders_of_the_machine_are_mounted(office: Office) -> None:
             shutil.rmtree(folder)
 
 
-def test_two_jobs_read_the_same_claim_at_the_same_time(office: Office) -> None:
+def test_two_jobs_read_the_same_claim_at_the_same_time(shared: SharedPlatform) -> None:
     """F-153, F-154."""
-    office.project("claims", "-g 2")
-    office.submit("claims", "writer", "--new-pvc claimname=test,size=1Gi,path=/data", "-i ubuntu -- touch /data/note")
-    office.becomes("claims", "writer", "Succeeded")
+    shared.project("claims", "-g 2")
+    shared.submit("claims", "writer", "--new-pvc claimname=test,size=1Gi,path=/data", "-i ubuntu -- touch /data/note")
+    shared.becomes("claims", "writer", "Succeeded")
     readers = ("pvc-test", "pvc-too")
     for name in readers:
-        office.submit("claims", name, "-g 1 --pvc test:/tmp/pvc1mount")
-    office.until(lambda: office.running("claims") == list(readers), "both run")
+        shared.submit("claims", name, "-g 1 --pvc test:/tmp/pvc1mount")
+    shared.until(lambda: shared.running("claims") == list(readers), "both run")
     for name in readers:
-        assert office.says("claims", name, "ls /tmp/pvc1mount") == "note\n"
-        assert re.search(r"^pvc test +/tmp/pvc1mount +rw$", office.typed(f"runai get {name} -p claims"), re.MULTILINE)
+        assert shared.says("claims", name, "ls /tmp/pvc1mount") == "note\n"
+        assert re.search(r"^pvc test +/tmp/pvc1mount +rw$", shared.typed(f"runai get {name} -p claims"), re.MULTILINE)
 
 
-def test_the_documented_benchmark_runs_as_it_is_typed(office: Office) -> None:
+def test_the_documented_benchmark_runs_as_it_is_typed(shared: SharedPlatform) -> None:
     """F-276: word for word; the image stands for a script that trains."""
-    office.project("bench", "-g 1")
-    office.typed(
+    shared.project("bench", "-g 1")
+    shared.typed(
         "runai submit netapp1 -p bench -i netapp/tensorflow-tfl-py3:20.01.0 --local-image --large-shm -v /mnt:/mnt "
         '-v /tmp:/tmp --command python --args "/netapp/scripts/run.py" '
         '--args "--dataset_dir=/mnt/mount_0/dataset/imagenet/imagenet_original/" --args "--num_mounts=2" '
         '--args "--dgx_version=dgx1" --args "--num_devices=1" -g 1'
     )
-    office.becomes("bench", "netapp1", "Running")
-    office.until(lambda: "Epoch 1/" in office.typist.type("runai logs netapp1 -p bench").out, "it trains")
-    assert "--num_mounts=2 --dgx_version=dgx1 --num_devices=1" in office.typed("runai logs netapp1 -p bench")
+    shared.becomes("bench", "netapp1", "Running")
+    shared.until(lambda: "Epoch 1/" in shared.typist.type("runai logs netapp1 -p bench").out, "it trains")
+    assert "--num_mounts=2 --dgx_version=dgx1 --num_devices=1" in shared.typed("runai logs netapp1 -p bench")
 
 
 # --- people and the platform ---------------------------------------------------------------------------------------
 
 
-def test_one_installation_serves_several_people(office: Office, tmp_path: Path) -> None:
+def test_one_installation_serves_several_people(shared: SharedPlatform, tmp_path: Path) -> None:
     """F-132: the same command, each with a home, a login and a default project of their own."""
 
     def types(person: str, *arguments: str, stdin: str = "") -> str:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "XDG_"))}
-        reported = {"HOME": str(tmp_path / person), "FAIRPOOL_SERVER": str(office.platform.status["address"])}
+        reported = {"HOME": str(tmp_path / person), "FAIRPOOL_SERVER": str(shared.platform.status["address"])}
         command = [sys.executable, "-m", "fairpool.cli.runai.main", *arguments]
         done = subprocess.run(
             command, env=kept | reported, input=stdin, capture_output=True, text=True, timeout=PATIENCE_S, check=False
@@ -550,8 +552,8 @@ def test_one_installation_serves_several_people(office: Office, tmp_path: Path) 
     people = {"ann": "paint", "bob": "print"}
     for person, project in people.items():
         (tmp_path / person).mkdir()
-        office.project(project, "-g 1")
-        said = office.typed(f"runai-adm user create {person}@example.com --project {project}")
+        shared.project(project, "-g 1")
+        said = shared.typed(f"runai-adm user create {person}@example.com --project {project}")
         given = re.search(r"once: (\S+)", said)
         assert given is not None
         types(person, "login", "-u", f"{person}@example.com", "--password-stdin", stdin=f"{given[1]}\n")
@@ -559,16 +561,16 @@ def test_one_installation_serves_several_people(office: Office, tmp_path: Path) 
         types(person, "config", "project", project)
     for person, project in people.items():
         types(person, "submit", "mine", "-i", "ubuntu", "-g", "0.5", "--", "sleep", "1000")
-        office.becomes(project, "mine", "Running")
-        assert office.jobs(project)["mine"]["submittedBy"] == f"{person}@example.com"
+        shared.becomes(project, "mine", "Running")
+        assert shared.jobs(project)["mine"]["submittedBy"] == f"{person}@example.com"
         assert f"Showing jobs for project {project}" in types(person, "list")
         assert f"{person}@example.com" in types(person, "whoami")
-        office.typed(f"runai-adm user delete {person}@example.com")
+        shared.typed(f"runai-adm user delete {person}@example.com")
 
 
-def test_without_a_token_neither_people_nor_clusters_are_answered(office: Office) -> None:
+def test_without_a_token_neither_people_nor_clusters_are_answered(shared: SharedPlatform) -> None:
     """F-211: every documented call that is not open, and the socket of the owner."""
-    platform = office.platform
+    platform = shared.platform
     address = str(platform.status["address"])
     described = json.loads(urllib.request.urlopen(f"{address}/api/openapi.json", timeout=60).read())
     asked = set()

@@ -16,8 +16,8 @@ from fairpool.agent.devices import machine_nodes
 from fairpool.agent.nvml import NvmlGpus
 from fairpool.model.ids import PodId
 from fairpool.model.observation import ObservedNode, PodState
+from tests.fake_nvml import Device, FakeNvml
 from tests.local_machine import NODE, TOKEN, Machine, a_machine
-from tests.nvml_stand_in import Device, NvmlStandIn
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ def device() -> Device:
 
 @pytest.fixture
 def machine(tmp_path: Path, device: Device) -> Iterator[Machine]:
-    gpus = NvmlGpus(NvmlStandIn(device))
+    gpus = NvmlGpus(FakeNvml(device))
     (node,) = machine_nodes(gpus)
     nodes = (replace(node, node=replace(node.node, name=NODE)),)
     with a_machine(tmp_path / "machine", nodes=nodes, gpus=gpus) as machine:

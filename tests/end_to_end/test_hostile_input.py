@@ -39,7 +39,7 @@ def http(platform: Running) -> Iterator[httpx2.Client]:
         assert http.get("/api/v1/workloads").status_code == 200
     assert platform.pid == pid
     assert platform.status["loop"]["is_alive"]
-    assert not platform.status["loop"]["trouble"]
+    assert not platform.status["loop"]["error"]
     assert "Traceback" not in platform.data_directory.log.read_text(encoding="utf-8")
 
 

@@ -184,7 +184,7 @@ class Typist(Running):
 
     def mark(self, pod: PodItem) -> str:
         order = StateDirectory(self.data_directory.machine).pod_directory(PodId(pod.id)) / "order.json"
-        return str(json.loads(order.read_bytes())["launch"]["pod_uuid"])
+        return str(json.loads(order.read_bytes().splitlines()[0])["launch"]["pod_uuid"])
 
     def marks(self) -> set[str]:
         """Of the pods that have a process here."""
@@ -237,7 +237,7 @@ def namespace_of(pid: int) -> int:
 
 @dataclass
 class Watchman:
-    """Looks at the process table all the time: no life has two programs, and no job two lives, at one moment."""
+    """Looks at the process table all the time: no pod has two programs, and no job two pods, at one moment."""
 
     machine: Path
     twice: list[str] = field(default_factory=list)

@@ -109,9 +109,9 @@ def test_a_stopped_fork_server_is_said_and_replaced(platform: Running) -> None:
     ]
     os.kill(fork_server, signal.SIGSTOP)
     workload = submit(platform, "late", "import time; time.sleep(600)")
-    platform.until(lambda: f"process {fork_server}" in platform.status["loop"]["trouble"], "it is said what is wrong")
+    platform.until(lambda: f"process {fork_server}" in platform.status["loop"]["error"], "it is said what is wrong")
     platform.until_phase(workload, "Running")
-    platform.until(lambda: platform.status["loop"]["trouble"] == "", "all is well")
+    platform.until(lambda: platform.status["loop"]["error"] == "", "all is well")
 
 
 def marked(workload: str) -> list[int]:

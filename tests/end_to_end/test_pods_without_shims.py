@@ -295,10 +295,10 @@ def test_a_stopped_fork_server_is_replaced_and_said_meanwhile(
     assert fork_server is not None
     os.kill(fork_server, signal.SIGSTOP)
     pod = machine.start(machine.order("a", "sleep", "1000"))
-    machine.until(lambda: machine.engine.supervisor.trouble, "it is said what is wrong")
-    assert f"process {fork_server}" in machine.engine.supervisor.trouble
+    machine.until(lambda: machine.engine.supervisor.error, "it is said what is wrong")
+    assert f"process {fork_server}" in machine.engine.supervisor.error
     machine.until(lambda: machine.see(pod).state is PodState.RUNNING, "another one starts it")
-    assert machine.engine.supervisor.trouble == ""
+    assert machine.engine.supervisor.error == ""
     assert machine.engine.supervisor.fork_server_pid != fork_server
     assert process_table.start_time(fork_server) is None
 

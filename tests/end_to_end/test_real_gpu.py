@@ -26,7 +26,7 @@ from tests.local_machine import NODE, TOKEN, Machine, a_machine
 from tests.running_platform import PATIENCE_S, Running
 
 GPUS = find_gpus()
-DEVICES = [gpu for gpu in GPUS.devices() if not gpu.trouble]
+DEVICES = [gpu for gpu in GPUS.devices() if not gpu.error]
 if not DEVICES:
     pytest.skip("there is no real GPU on this machine", allow_module_level=True)
 

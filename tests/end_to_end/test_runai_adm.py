@@ -168,7 +168,7 @@ def test_the_life_of_a_node_pool(server: Server) -> None:
     assert "is not KEY=VALUE" in server.refused("runai-adm node-pool create b --label x")
 
 
-def marks(server: Server, node: str) -> dict[str, object]:
+def overrides(server: Server, node: str) -> dict[str, object]:
     found: dict[str, object] = json.loads(server.typed(f"runai-adm node get {node} -o json"))["overrides"]
     return found
 
@@ -177,7 +177,7 @@ def test_a_node_is_drained_cordoned_and_used_again(server: Server) -> None:
     server.typed("runai-adm node update dgx1-1 --label run.ai/type=dgx-1 --taint mine=yes:NoSchedule")
     assert server.typed("runai-adm node drain dgx1-1") == "Node dgx1-1 is being drained.\n"
     server.typed("runai-adm node cordon dgx1-1")
-    assert marks(server, "dgx1-1") == {
+    assert overrides(server, "dgx1-1") == {
         "cordoned": True,
         "labels": {"run.ai/type": "dgx-1"},
         "taints": [
@@ -191,7 +191,7 @@ def test_a_node_is_drained_cordoned_and_used_again(server: Server) -> None:
     assert "Ready,Drained" in server.typed("runai describe node dgx1-1")
     for line in ("undrain dgx1-1", "uncordon dgx1-1", "update dgx1-1 --taint mine- --label run.ai/type-"):
         server.typed(f"runai-adm node {line}")
-    assert marks(server, "dgx1-1") == {"cordoned": False, "labels": {}, "taints": []}
+    assert overrides(server, "dgx1-1") == {"cordoned": False, "labels": {}, "taints": []}
     assert "Available node names:" in server.refused("runai-adm node drain dgx1-9")
     assert "their cluster adds and removes them" in server.refused("runai-adm node delete dgx1-1")
 

@@ -36,7 +36,7 @@ from fairpool.simulation import scenario_file
 from fairpool.simulation.catalogue import examples
 from fairpool.simulation.checkpoint import Checkpoint, Folder, opened
 from fairpool.simulation.control_driver import ControlDriver
-from fairpool.simulation.result import SimulationResult, text
+from fairpool.simulation.result import SimulationResult, result_text
 from fairpool.simulation.runner import Pacer, run_scenario
 from fairpool.simulation.scenario import START, Scenario
 from fairpool.simulation.simulated_cluster import SimulatedCluster
@@ -506,7 +506,7 @@ def outcome_in(folder: Path, scenario: Scenario) -> str:
     try:
         cluster = SimulatedCluster(scenario, shim.position.now, shim.files)
         run_scenario(cluster, shim, Pacer(), lambda cluster, part: None)
-        outcome = text(SimulationResult.of(cluster, shim.position))
+        outcome = result_text(SimulationResult.of(cluster, shim.position))
         cluster.close()
     finally:
         shim.close()

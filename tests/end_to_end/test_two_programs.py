@@ -110,7 +110,7 @@ def test_either_may_be_killed_or_stopped_and_nothing_is_lost_or_run_twice(
     cluster.kill()
     cluster.up()  # without its control plane it starts with what was declared
     cluster.until(lambda: cluster.status["pods"]["running"] == 1, "the pod is found again")
-    assert "no connection to the control plane" in cluster.status["loop"]["trouble"]
+    assert "no connection to the control plane" in cluster.status["loop"]["error"]
     assert get(f"{cluster.status['health']}/readyz")[0] == 200, "it schedules by what was declared last"
     control.up()
     second = submit(client, "second")

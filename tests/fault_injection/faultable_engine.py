@@ -58,8 +58,8 @@ class FaultableEngine(SimulatedEngine):
         self._set_timeline(shim_stopped(self._timelines[pod], self._now, until))
         self._save()
 
-    def hold_up(self, pod: PodId, trouble: str, until: Instant | None = None) -> None:
+    def hold_up(self, pod: PodId, message: str, until: Instant | None = None) -> None:
         """The image of a pod that is not running yet cannot be pulled until then."""
         self._pass_time()
-        self._set_timeline(pull_delayed(self._timelines[pod], self._now, trouble, until))
+        self._set_timeline(pull_delayed(self._timelines[pod], self._now, message, until))
         self._save()

@@ -16,7 +16,7 @@ from tests.oracle.read import read
 from tests.oracle.world import GPU, NO_QUEUE, PLACED, Place, PodState, Status, World
 
 
-class Fate(StrEnum):
+class PodChange(StrEnum):
     """What a cycle does to a pod."""
 
     WAITING = "waiting"
@@ -30,21 +30,21 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class PodResult:
     """What became of a pod."""
 
-    fate: Fate
+    change: PodChange
     node: NodeName | None = None
 
     def __str__(self) -> str:
-        return f"{self.fate} {self.node}" if self.node else f"{self.fate}"
+        return f"{self.change} {self.node}" if self.node else f"{self.change}"
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What a cycle decides, by pod and in figures."""
 
-    pods: Mapping[PodId, End]
+    pods: Mapping[PodId, PodResult]
     held_milli: Mapping[QueueId, int]
     """GPUs per leaf queue after the cycle: held, bound or promised."""
     evictions: Mapping[QueueId, int]
@@ -62,14 +62,14 @@ def decide(snapshot: Snapshot) -> Outcome:
 def outcome_of(world: World) -> Outcome:
     groups = [name for name, group in world.groups.items() if group.queue != NO_QUEUE]
     leaves = [queue for queue in world.queues if not world.children(queue)]
-    ends = {name: End(fate(pod), pod.place.node if pod.place else None) for name, pod in world.pods.items()}
+    results = {name: PodResult(change(pod), pod.place.node if pod.place else None) for name, pod in world.pods.items()}
     evicted = [
         world.groups[world.group_of(name)].row.queue
-        for name, end in ends.items()
-        if end.fate in (Fate.EVICTED, Fate.MOVED)
+        for name, result in results.items()
+        if result.change in (PodChange.EVICTED, PodChange.MOVED)
     ]
     return Outcome(
-        pods=ends,
+        pods=results,
         held_milli={queue: int(world.held(queue)[GPU]) for queue in leaves},
         evictions={queue: evicted.count(queue) for queue in leaves},
         whole=frozenset(name for name in groups if not world.lacks_pods(name, PLACED)),
@@ -77,18 +77,18 @@ def outcome_of(world: World) -> Outcome:
     )
 
 
-def fate(pod: PodState) -> Fate:
+def change(pod: PodState) -> PodChange:
     match pod.status:
         case Status.WAITING | Status.GATED:
-            return Fate.WAITING
+            return PodChange.WAITING
         case Status.RUNNING:
-            return Fate.HELD
+            return PodChange.HELD
         case Status.BOUND:
-            return Fate.BOUND
+            return PodChange.BOUND
         case Status.PROMISED:
-            return Fate.PROMISED if pod.before is None else Fate.MOVED
+            return PodChange.PROMISED if pod.before is None else PodChange.MOVED
         case Status.LEAVING:
-            return Fate.HELD if pod.before is None else Fate.EVICTED
+            return PodChange.HELD if pod.before is None else PodChange.EVICTED
 
 
 # Plans
@@ -103,18 +103,18 @@ def plan(snapshot: Snapshot) -> Plan:
     world = run_cycle(snapshot)
     binds, evictions, promises, withdrawals = [], [], [], []
     for name, pod in world.pods.items():
-        row, became, first = pod.row, fate(pod), pod
+        row, became, first = pod.row, change(pod), pod
         while first.before is not None:
             first = first.before
         if first.status is Status.BOUND and first.place is not None:
             # The reference can bind a pod and evict it again in the same cycle.
             claims = tuple((claim, ()) for claim in row.claims if world.claims[claim].node is None)
             binds.append(Bind(name, row.group, first.place.node, first.place.devices, claims))
-        if became in (Fate.EVICTED, Fate.MOVED) and first.place is not None:
+        if became in (PodChange.EVICTED, PodChange.MOVED) and first.place is not None:
             evictions.append(Evict(name, row.group, first.place.node, EvictionReason(Pass.RECLAIM)))
-        if became in (Fate.PROMISED, Fate.MOVED) and pod.place is not None:
+        if became in (PodChange.PROMISED, PodChange.MOVED) and pod.place is not None:
             promises.append(Promise(name, row.group, pod.place.node, pod.place.devices, snapshot.now))
-        if became is Fate.WAITING and row.phase is PodPhase.PROMISED and row.node is not None:
+        if became is PodChange.WAITING and row.phase is PodPhase.PROMISED and row.node is not None:
             withdrawals.append(Withdraw(name, row.group, row.node, WithdrawReason.NO_LONGER_FITS))
     started = {bind.group for bind in binds} - {
         pod.row.group for pod in world.pods.values() if pod.row.phase in (PodPhase.BOUND, PodPhase.RUNNING)

@@ -190,9 +190,23 @@ def is_fair(solution: Solution) -> bool:
 
 
 def lost_units(solution: Solution) -> list[tuple[QueueId, list[PodId]]]:
-    """What is lost for good, with its queue: first pods beyond a minimum one by one, then the rest of each group."""
+    """What is lost for good, with its queue: first pods beyond a minimum one by one, then the rest of each group.
+
+    What this cycle gave and takes back comes before all that, if taking it back is no eviction: with it gone, the rest
+    must be justified by what its queue held without it.
+    """
     world, moves_are_free = solution.before, solution.before.policy.moves_in_reclaim_are_free
     lost = [pod for pod in solution.victims if solution.is_lost(pod) or not (moves_are_free or solution.is_back(pod))]
+    given = [pod for pod in lost if world.policy.withdraw_unstarted and _is_given(world.pods[pod])]
+    return _units(world, given) + _units(world, [pod for pod in lost if pod not in given])
+
+
+def _is_given(pod: PodState) -> bool:
+    """Whether a pod that waited has got its place in this cycle."""
+    return pod.status in (Status.BOUND, Status.PROMISED) and pod.before is None
+
+
+def _units(world: World, lost: list[PodId]) -> list[tuple[QueueId, list[PodId]]]:
     single: list[tuple[QueueId, list[PodId]]] = []
     cores: list[tuple[QueueId, list[PodId]]] = []
     for group in dict.fromkeys(world.group_of(pod) for pod in lost):

@@ -1,4 +1,4 @@
-"""The real scheduler and the oracle on the same random worlds: every pod has the same fate on the same node."""
+"""The real scheduler and the oracle on the same random worlds: the same happens to every pod on the same node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
-from tests.oracle.outcome import End, Fate, Outcome, applied, decide, outcome_of
+from tests.oracle.outcome import Outcome, PodChange, PodResult, applied, decide, outcome_of
 from tests.oracle.read import priority_and_preemptibility
 from tests.oracle.world import SOON, World
 from tests.oracle.worlds import FEATURES, PROFILES, world
@@ -115,9 +115,12 @@ def _shape(shape: object) -> str:
 
 def _ends(snapshot: Snapshot, real: Outcome, oracle: Outcome) -> Iterator[str]:
     for pod in sorted(snapshot.pods, key=lambda each: each.id):
-        mine, theirs = real.pods.get(pod.id, End(Fate.WAITING)), oracle.pods.get(pod.id, End(Fate.WAITING))
+        mine, theirs = (
+            real.pods.get(pod.id, PodResult(PodChange.WAITING)),
+            oracle.pods.get(pod.id, PodResult(PodChange.WAITING)),
+        )
         where = f" {pod.node} {pod.devices}" if pod.phase is not PodPhase.WAITING else ""
-        sign = "  " if mine == theirs else "* " if mine.fate != theirs.fate else ". "
+        sign = "  " if mine == theirs else "* " if mine.change != theirs.change else ". "
         yield f"  {sign}{pod.id}: {pod.phase}{where} -> {mine} | {theirs}"
 
 
@@ -133,8 +136,8 @@ def _sums(real: Outcome, oracle: Outcome) -> Iterator[str]:
 
 def test_every_fate_occurs_in_the_worlds() -> None:
     """Worlds in which nothing happens would prove nothing."""
-    fates: Counter[Fate] = Counter()
+    changes: Counter[PodChange] = Counter()
     for profile, feature in KINDS:
-        ends: dict[PodId, End] = dict(decide(world(1, profile, feature, Policy.product())).pods)
-        fates.update(end.fate for end in ends.values())
-    assert all(fates[fate] > 0 for fate in Fate), fates
+        ends: dict[PodId, PodResult] = dict(decide(world(1, profile, feature, Policy.product())).pods)
+        changes.update(end.change for end in ends.values())
+    assert all(changes[change] > 0 for change in PodChange), changes

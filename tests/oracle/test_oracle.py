@@ -23,7 +23,7 @@ from fairpool.scheduler.snapshot import Snapshot
 from tests.conformance.case import Case, read_folder
 from tests.conformance.judge import judge
 from tests.oracle.order import comes_first, group_key, next_victim, unit
-from tests.oracle.outcome import Fate, applied, decide, outcome_of, plan
+from tests.oracle.outcome import PodChange, applied, decide, outcome_of, plan
 from tests.oracle.read import read
 from tests.oracle.shares import Share, divide, with_fair_shares
 from tests.oracle.take import is_fair_reclaim, may_reclaim
@@ -141,8 +141,8 @@ def test_reclaim_stops_at_the_fair_share_r2() -> None:
     queues = [Queue(id=QueueId(name), gpu=Entitlement(2 * GPU)) for name in "ab"]
     held = [running(f"b{index}", "b", 1, 1) for index in range(8)]
     wanted = [waiting(f"a{index}", "a", 1) for index in range(6)]
-    fates = [end.fate for end in decide(snapshot(queues, held + wanted, [node("a", 8)])).pods.values()]
-    assert (fates.count(Fate.EVICTED), fates.count(Fate.PROMISED)) == (4, 4)
+    changes = [end.change for end in decide(snapshot(queues, held + wanted, [node("a", 8)])).pods.values()]
+    assert (changes.count(PodChange.EVICTED), changes.count(PodChange.PROMISED)) == (4, 4)
 
 
 @pytest.mark.parametrize("preemptible", [True, False])
@@ -257,7 +257,7 @@ def test_a_gang_starts_whole_s1() -> None:
     ends = decide(
         snapshot([free_queue("q")], [waiting("gang", "q", 2, least=2, gpus=4)], [node("a", 4), node("b", 4)])
     ).pods
-    assert [end.fate for end in ends.values()] == [Fate.BOUND, Fate.BOUND]
+    assert [end.change for end in ends.values()] == [PodChange.BOUND, PodChange.BOUND]
 
 
 def test_a_gang_is_not_split_between_idle_and_leaving_s2() -> None:
@@ -266,19 +266,19 @@ def test_a_gang_is_not_split_between_idle_and_leaving_s2() -> None:
     ends = decide(
         snapshot([free_queue("q")], [leaving, waiting("gang", "q", 2, least=2, gpus=4)], [node("a", 4), node("b", 4)])
     ).pods
-    assert [ends[PodId(f"gang-{index}")].fate for index in range(2)] == [Fate.PROMISED, Fate.PROMISED]
+    assert [ends[PodId(f"gang-{index}")].change for index in range(2)] == [PodChange.PROMISED, PodChange.PROMISED]
 
 
 def test_an_elastic_group_gives_one_pod_s3() -> None:
     groups = [running("elastic", "q", 4, 1, least=2), waiting("urgent", "q", 1, gpus=1, priority=75)]
     ends = decide(snapshot([free_queue("q")], groups, [node("a", 4)])).pods
-    assert [ends[PodId(f"elastic-{index}")].fate for index in range(4)] == [Fate.HELD] * 3 + [Fate.EVICTED]
+    assert [ends[PodId(f"elastic-{index}")].change for index in range(4)] == [PodChange.HELD] * 3 + [PodChange.EVICTED]
 
 
 def test_an_elastic_group_goes_as_a_whole_when_its_surplus_is_not_enough_s4() -> None:
     groups = [running("elastic", "q", 4, 1, least=2), waiting("urgent", "q", 1, gpus=3, priority=75)]
     ends = decide(snapshot([free_queue("q")], groups, [node("a", 4)])).pods
-    assert [ends[PodId(f"elastic-{index}")].fate for index in range(4)] == [Fate.EVICTED] * 4
+    assert [ends[PodId(f"elastic-{index}")].change for index in range(4)] == [PodChange.EVICTED] * 4
 
 
 @pytest.mark.parametrize("preemptible", [True, False], ids=["S5", "S6"])
@@ -288,23 +288,25 @@ def test_pods_are_moved_together_for_a_preemptible_group(preemptible: bool) -> N
     policy = replace(Policy.reference(), passes=(Pass.ALLOCATE, Pass.CONSOLIDATE))
     queue = replace(free_queue("q"), gpu=Entitlement())
     rows = [*groups, (replace(big, preemptible=preemptible), pods)]
-    fates = [end.fate for end in decide(snapshot([queue], rows, [node("a", 4), node("b", 4)], policy)).pods.values()]
-    assert fates.count(Fate.MOVED) == (2 if preemptible else 0)
-    assert fates.count(Fate.PROMISED) == (1 if preemptible else 0)
+    changes = [
+        end.change for end in decide(snapshot([queue], rows, [node("a", 4), node("b", 4)], policy)).pods.values()
+    ]
+    assert changes.count(PodChange.MOVED) == (2 if preemptible else 0)
+    assert changes.count(PodChange.PROMISED) == (1 if preemptible else 0)
 
 
 def test_a_broken_gang_is_evicted_s7() -> None:
     group, pods = running("gang", "q", 1, 1, least=2)
-    for age_s, fate in ((59, Fate.HELD), (60, Fate.EVICTED)):
+    for age_s, change in ((59, PodChange.HELD), (60, PodChange.EVICTED)):
         stale = replace(group, stale_since=Instant(NOW - age_s * 1000))
         ends = decide(snapshot([free_queue("q")], [(stale, pods)], [node("a", 4)])).pods
-        assert ends[PodId("gang-0")].fate is fate
+        assert ends[PodId("gang-0")].change is change
 
 
 def test_equal_priority_is_no_victim_s8() -> None:
     groups = [running("a", "q", 1, 1), waiting("b", "q", 1, gpus=1)]
     ends = decide(snapshot([free_queue("q")], groups, [node("a", 1)])).pods
-    assert ends[PodId("a-0")].fate is Fate.HELD
+    assert ends[PodId("a-0")].change is PodChange.HELD
 
 
 @pytest.mark.parametrize(("mine", "theirs", "evicted"), [(3, 5, 0), (2, 6, 1)])
@@ -318,19 +320,19 @@ def test_nothing_is_reclaimed_if_both_sides_end_up_equally_saturated(mine: int, 
     rows += [running(f"b{index}", "p3", 1, 1) for index in range(theirs)]
     made = snapshot(queues, [*rows, waiting("job", "p1", 1)], [node("a", 8)])
     ends = decide(made).pods
-    assert sum(end.fate is Fate.EVICTED for end in ends.values()) == evicted
+    assert sum(end.change is PodChange.EVICTED for end in ends.values()) == evicted
     assert outcome_of(applied(made, real_plan(made))).pods == ends
 
 
-@pytest.mark.parametrize(("queue", "fate"), [("q", Fate.BOUND), ("other", Fate.WAITING)])
-def test_a_claim_serves_only_its_own_queue(queue: str, fate: Fate) -> None:
+@pytest.mark.parametrize(("queue", "change"), [("q", PodChange.BOUND), ("other", PodChange.WAITING)])
+def test_a_claim_serves_only_its_own_queue(queue: str, change: PodChange) -> None:
     group, (pod,) = waiting("job", "q", 1)
     claim = Claim(id=ClaimId("claim"), queue=QueueId(queue))
     pods = (replace(pod, shape=PodShape(), claims=(claim.id,)),)
     nodes = [replace(node("a", 0), claim_devices=("card",))]
     made = replace(snapshot([free_queue("q"), free_queue("other")], [(group, pods)], nodes), claims=(claim,))
     ends = decide(made).pods
-    assert [end.fate for end in ends.values()] == [fate]
+    assert [end.change for end in ends.values()] == [change]
     assert outcome_of(applied(made, real_plan(made))).pods == ends
 
 

@@ -250,9 +250,7 @@ def every_reclaim_takes_from_who_has_too_much(snapshot: Snapshot, plan: Plan) ->
     """Where the queues part, who gives is above its fair share, or above its quota if who takes is within its own.
 
     Passes before reclaim may have added to the giving side, so what it holds counts with what the plan adds; and all
-    but the largest unit taken must leave it above its due. Allocate may also have added waiting pods of an elastic
-    group that reclaim took back with the others, of which the plan shows nothing: they may have counted too
-    (docs/critiques.md, "Reclaim can take surplus pods from a queue within its quota").
+    but the largest unit taken must leave it above its due. What allocate added and reclaim took back does not count.
     """
     reading = Reading(snapshot, plan)
     accounting = reading.before
@@ -274,7 +272,7 @@ def every_reclaim_takes_from_who_has_too_much(snapshot: Snapshot, plan: Plan) ->
         taken.setdefault(giving, []).append(each)
     for giving, evictions in taken.items():
         units = _units(reading, evictions)
-        most = accounting.held(giving).gpu_milli + _added_milli(reading, giving) + _taken_back_milli(reading, evictions)
+        most = accounting.held(giving).gpu_milli + _added_milli(reading, giving)
         before_last = most - sum(units) + max(units)
         assert before_last > due[giving], f"{giving}: {before_last} before the last of {units}, due {due[giving]}"
 
@@ -313,14 +311,6 @@ def _added_milli(reading: Reading, queue: QueueId) -> int:
     return sum(
         reading.before.charge(pod).gpu_milli for pod in reading.added() if queue in _path_of(reading.before, pod)
     )
-
-
-def _taken_back_milli(reading: Reading, evictions: list[Evict]) -> int:
-    """Of the groups that lost pods: what waits before and after."""
-    losing = {each.group for each in evictions}
-    added = {pod.id for pod in reading.added()}
-    waiting = [pod for pod in reading.pods.values() if pod.phase is PodPhase.WAITING and pod.id not in added]
-    return sum(reading.before.charge(pod).gpu_milli for pod in waiting if pod.group in losing)
 
 
 def who_reclaims_stays_within_its_fair_share(snapshot: Snapshot, plan: Plan) -> None:

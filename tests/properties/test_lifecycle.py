@@ -58,17 +58,17 @@ def test_many_pods_keep_the_laws(seeds: range) -> None:
 
 
 @pytest.mark.parametrize(
-    "want", [DesiredState.STOP, DesiredState.DELETE, None], ids=["stopped", "deleted", "undeclared"]
+    "desired_state", [DesiredState.STOP, DesiredState.DELETE, None], ids=["stopped", "deleted", "undeclared"]
 )
 @pytest.mark.parametrize("seeds", FEW, ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}")
-def test_whatever_is_not_wanted_ends_with_nothing_held(seeds: range, want: DesiredState | None) -> None:
+def test_whatever_is_not_wanted_ends_with_nothing_held(seeds: range, desired_state: DesiredState | None) -> None:
     for seed in seeds:
         world = lived(seed, steps=STEPS // 2)
-        world.decree(want)
+        world.decree(desired_state)
         assert holding(world.pods) == [], f"seed {seed}"
         assert not world.running(), f"seed {seed}"
         assert all(each.is_over for each in world.pods), f"seed {seed}"
-        assert world.gone or want is not DesiredState.DELETE, f"seed {seed}"
+        assert world.gone or desired_state is not DesiredState.DELETE, f"seed {seed}"
 
 
 @pytest.mark.parametrize("seeds", FEW, ids=lambda seeds: f"seeds {seeds[0]} to {seeds[-1]}")
@@ -132,7 +132,7 @@ def keeps_to_itself(pods: list[PodRecord]) -> None:
 def keeps_to_the_declaration(ours: WorkloadSpec | None, expansion: Expansion, now: Instant) -> None:
     """What holds whenever a workload was brought up to date."""
     staying = [each for each in expansion.pods if not each.is_over and each.phase is not RELEASING]
-    if ours is None or ours.want is not DesiredState.RUN or expansion.state.halt is not None:
+    if ours is None or ours.desired_state is not DesiredState.RUN or expansion.state.halt is not None:
         assert not staying, f"{staying[0].id} stays although it is not declared"
         return
     assert len({each.index for each in staying}) <= ours.pods, "more pods than are wanted"
@@ -206,13 +206,13 @@ class World:
         twice = {pod: count for pod, count in Counter(self.running()).items() if count > 1}
         assert not twice, f"{twice} run twice"
 
-    def decree(self, want: DesiredState | None) -> None:
+    def decree(self, desired_state: DesiredState | None) -> None:
         """From now on this is wanted (in a new run, without limits), and the world is calm."""
-        if want is None:
+        if desired_state is None:
             self.spec = None
         elif self.spec is not None:
-            run = self.spec.run + 1 if want is DesiredState.RUN else self.spec.run
-            self.spec = replace(self.spec, want=want, run=run, deadline_s=None)
+            run = self.spec.run + 1 if desired_state is DesiredState.RUN else self.spec.run
+            self.spec = replace(self.spec, desired_state=desired_state, run=run, deadline_s=None)
         self.rules = ProjectRules()
         self.calm_down()
 
@@ -279,9 +279,11 @@ class World:
             return
         match self.dice.randrange(6):
             case 0:
-                self.spec = replace(ours, want=DesiredState.STOP) if ours.want is DesiredState.RUN else ours
-            case 1 | 2 if ours.want is DesiredState.STOP or self.state.halt is not None:
-                self.spec = replace(ours, want=DesiredState.RUN, run=ours.run + 1)
+                self.spec = (
+                    replace(ours, desired_state=DesiredState.STOP) if ours.desired_state is DesiredState.RUN else ours
+                )
+            case 1 | 2 if ours.desired_state is DesiredState.STOP or self.state.halt is not None:
+                self.spec = replace(ours, desired_state=DesiredState.RUN, run=ours.run + 1)
             case 3 | 4 if ours.arrangement is not Arrangement.TOGETHER or ours.is_elastic:
                 self.spec = replace(ours, pods=self.dice.randint(1, 4))
             case 5 if is_sweep(ours):
@@ -378,7 +380,7 @@ class World:
             run=one.run,
             phase=PROMISED,
             since=self.now,
-            born_at=self.now,
+            created_at=self.now,
             node=node,
         )
 

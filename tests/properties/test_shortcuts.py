@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from fairpool.scheduler import allocate, batch, equivalence, reclaim, solver, turns, walk
+from fairpool.scheduler import allocate, batch, equivalence, eviction_simulation, losses, reclaim, solver, turns, walk
 from fairpool.scheduler.decision import Plan
 from fairpool.scheduler.gang_proposal import Proposal
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
-from fairpool.scheduler.solver import Search, Solution
+from fairpool.scheduler.victim_line import VictimLines
+from fairpool.scheduler.victim_search import Solution, VictimSearch
+from fairpool.scheduler.victims import Candidates
 from tests.oracle.worlds import FEATURES, PROFILES, world
 
 POLICIES = {"product": Policy.product, "reference": Policy.reference}
@@ -29,11 +31,13 @@ def plan_the_long_way(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Pl
     with monkeypatch.context() as patch:
         patch.setattr(allocate, "serve_batches", lambda *_: False)
         patch.setattr(equivalence, "countable_shape", lambda *_: None)
-        patch.setattr(solver.Search, "go_on_from", lambda *_: None)
-        patch.setattr(solver.Search, "_is_full_for", lambda *_: False)
+        patch.setattr(VictimSearch, "go_on_from", lambda *_: None)
+        patch.setattr(eviction_simulation.EvictionSimulation, "is_full_for", lambda *_: False)
         patch.setattr(equivalence, "equivalence_class", lambda *_: None)
         patch.setattr(reclaim, "could_be_enough", lambda *_: True)
-        patch.setattr(reclaim.Losses, "could_do", lambda *_: True)
+        patch.setattr(losses.Losses, "could_do", lambda *_: True)
+        patch.setattr(losses.Losses, "shield", lambda *_: None)
+        patch.setattr(solver.Solver, "victim_lines", made_anew)
         patch.setattr(walk.Walk, "pass_over", lambda *_: None)
         patch.setattr(walk, "SIBLINGS_MIN", 1000)
         patch.setattr(allocate, "none_gains", lambda *_: False)
@@ -41,6 +45,11 @@ def plan_the_long_way(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Pl
         patch.setattr(turns, "none_gains", lambda *_: False)
         patch.setattr(walk, "turns_that_matter", lambda *_: None)
         return plan(snapshot)
+
+
+def made_anew(searching: solver.Solver, candidates: Candidates) -> VictimLines:
+    """Lines that share nothing with those of the search before."""
+    return VictimLines(searching.trial, searching.possible_victims, candidates)
 
 
 def compare(seeds: range, profile: str, feature: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,13 +89,13 @@ def test_the_shortcuts_are_really_taken(monkeypatch: pytest.MonkeyPatch) -> None
     accepted: list[Solution | None] = []
     taken_over: list[bool] = []
     bound: list[int] = []
-    attempt_proposal, go_on_from, bind = Search.attempt_proposal, Search.go_on_from, batch._bind
+    attempt_proposal, go_on_from, bind = VictimSearch.attempt_proposal, VictimSearch.go_on_from, batch._bind
 
-    def count_proposals(search: Search, proposal: Proposal) -> Solution | None:
+    def count_proposals(search: VictimSearch, proposal: Proposal) -> Solution | None:
         accepted.append(attempt_proposal(search, proposal))
         return accepted[-1]
 
-    def count_lines(search: Search, before: Search) -> None:
+    def count_lines(search: VictimSearch, before: VictimSearch) -> None:
         go_on_from(search, before)
         taken_over.append(search.at > 0)
 
@@ -95,8 +104,8 @@ def test_the_shortcuts_are_really_taken(monkeypatch: pytest.MonkeyPatch) -> None
         bind(*given)
 
     monkeypatch.setattr(batch, "GROUPS_MIN", 1)
-    monkeypatch.setattr(Search, "attempt_proposal", count_proposals)
-    monkeypatch.setattr(Search, "go_on_from", count_lines)
+    monkeypatch.setattr(VictimSearch, "attempt_proposal", count_proposals)
+    monkeypatch.setattr(VictimSearch, "go_on_from", count_lines)
     monkeypatch.setattr(batch, "_bind", count_runs)
     for profile, feature in KINDS:
         for seed in range(20):

@@ -89,7 +89,7 @@ def gangs_are_whole(cache: LedgerCache, rigid_since: Mapping[WorkloadId, Instant
             continue
         staying = [pod for pod in current if pod.phase in STAYING]
         since = rigid_since.get(workload, Instant(0))
-        missing = [pod for pod in current if pod.phase in UNPLACED and pod.born_at > since]
+        missing = [pod for pod in current if pod.phase in UNPLACED and pod.created_at > since]
         if staying and missing and not _was_resized(current, cache.states[workload].first_incarnation):
             yield f"half a gang: {[(pod.id, pod.phase.value) for pod in current]}", workload
 

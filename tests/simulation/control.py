@@ -5,15 +5,15 @@ from __future__ import annotations
 from random import Random
 
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
+from fairpool.cluster.control_link import ControlPlane
 from fairpool.model.ids import Revision
-from fairpool.simulation.control_driver import ControlDriver
 from tests.fault_injection.faults import Faults
 
 
 class FaultyControl:
     """The control plane behind a bad network."""
 
-    def __init__(self, control: ControlDriver, faults: Faults, rng: Random) -> None:
+    def __init__(self, control: ControlPlane, faults: Faults, rng: Random) -> None:
         self.control = control
         self.faults = faults
         self._rng = rng
@@ -27,7 +27,7 @@ class FaultyControl:
             raise ControlPlaneUnreachable("the control plane does not answer")
         if self._last_answer is not None and self._happens(self.faults.control_twice):
             return self._last_answer  # an answer to an earlier question comes again
-        self._last_answer = self.control.pull(after)
+        self._last_answer = self.control.pull(after, wait_s)
         if self._happens(self.faults.control_late):
             raise ControlPlaneUnreachable("the answer did not come in time")
         return self._last_answer

@@ -69,8 +69,8 @@ def _fits_in(
 ) -> bool:
     organization = cache.organization
     nodes = [engine.host(name).node for name in engine.nodes]
-    marks = organization.marks
-    nodes = [marks[node.name].applied_to(node) if node.name in marks else node for node in nodes]
+    overrides = organization.node_overrides
+    nodes = [overrides[node.name].applied_to(node) if node.name in overrides else node for node in nodes]
     members = nodes_by_pool(nodes, organization.pools).get(pool, ())
     capacities = [FreeCapacity(node) for node in members if node.is_healthy]
     if not all(any(capacity.take(shape) for capacity in capacities) for shape in shapes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from fairpool.api.clusters import EventReport
@@ -43,29 +44,31 @@ class WatchedLedger(Ledger):
         written: Callable[[LedgerEntry, Token, Instant], None],
         started_over: Callable[[], None],
     ) -> None:
-        self._step = ""
         self._may_die = between
         self._written, self._started_over = written, started_over
+        self._then: Callable[[], None] | None = None
+        """What to report when the present transaction is committed."""
         super().__init__(path, on_step=self._note_step, lease_s=lease_s)
 
     def record(self, entry: LedgerEntry, token: Token, now: Instant) -> None:
-        self._step = ""
-        try:
+        with self._reporting(lambda: self._written(entry, token, now)):
             super().record(entry, token, now)
-        finally:
-            if self._step == AFTER_COMMIT:
-                self._written(entry, token, now)
 
     def start_over(self, token: Token, now: Instant) -> None:
-        self._step = ""
-        try:
+        with self._reporting(self._started_over):
             super().start_over(token, now)
+
+    @contextmanager
+    def _reporting(self, then: Callable[[], None]) -> Iterator[None]:
+        self._then = then
+        try:
+            yield
         finally:
-            if self._step == AFTER_COMMIT:
-                self._started_over()
+            self._then = None
 
     def _note_step(self, step: str) -> None:
-        self._step = step
+        if step == AFTER_COMMIT and self._then is not None:
+            self._then()
         self._may_die(step)
 
 
@@ -225,7 +228,7 @@ def _was_free(cache: LedgerCache, pod: PodRecord, states: Mapping[WorkloadId, Wo
 
 def _is_plain(spec: WorkloadSpec) -> bool:
     together = spec.arrangement is Arrangement.TOGETHER and spec.pods == 1 and spec.leader is None
-    return together and len(spec.pools) < 2 and spec.want is DesiredState.RUN
+    return together and len(spec.pools) < 2 and spec.desired_state is DesiredState.RUN
 
 
 def _asks_for(spec: WorkloadSpec) -> tuple[object, ...]:

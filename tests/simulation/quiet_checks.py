@@ -124,8 +124,8 @@ def _too_long(world: World, course: PodTimeline) -> Iterator[Wrong]:
 def marked(world: World, name: NodeName) -> Node:
     """A node with its overrides."""
     node = world.engine.host(name).node
-    marks = world.desired.organization.marks.get(name)
-    return marks.applied_to(node) if marks is not None else node
+    overrides = world.desired.organization.node_overrides.get(name)
+    return overrides.applied_to(node) if overrides is not None else node
 
 
 def failures_have_an_end(world: World) -> Iterator[Wrong]:
@@ -133,7 +133,7 @@ def failures_have_an_end(world: World) -> Iterator[Wrong]:
     for spec in world.desired.specs.values():
         most = failures_forgiven(spec)
         failures = world.record.failures[spec.id, spec.run]
-        if most is None or failures <= most or spec.want is not DesiredState.RUN:
+        if most is None or failures <= most or spec.desired_state is not DesiredState.RUN:
             continue
         report = world.control.workload(spec.id)
         # Of several pods, others may have done the work while the last one failed.

@@ -35,7 +35,7 @@ class RandomUsers:
         if self._rng.random() < 0.4:
             self._mark()
         for spec in self.control.specs().values():
-            if spec.want is DesiredState.STOP:
+            if spec.desired_state is DesiredState.STOP:
                 self.control.resume(spec.id)
 
     def _some(self) -> WorkloadSpec | None:
@@ -44,14 +44,14 @@ class RandomUsers:
 
     def _suspend(self) -> None:
         spec = self._some()
-        if spec is not None and spec.want is DesiredState.RUN:
+        if spec is not None and spec.desired_state is DesiredState.RUN:
             self.control.suspend(spec.id)
 
     def _resume(self) -> None:
         for workload in sorted(self.control.specs()):
             spec, report = self.control.spec(workload), self.control.workload(workload)
             halted = report is not None and report.phase in HOLDS_NOTHING
-            if spec is not None and (spec.want is DesiredState.STOP or halted) and self._rng.random() < 0.5:
+            if spec is not None and (spec.desired_state is DesiredState.STOP or halted) and self._rng.random() < 0.5:
                 self.control.resume(workload)
                 return
 
@@ -59,7 +59,7 @@ class RandomUsers:
         spec = self._some()
         if spec is not None and self._rng.random() < 0.4:
             # A generator of its own: the other actions of a seed stay what they were.
-            self.control.delete(spec.id, force=Random(f"{spec.id} {spec.want}").random() < 0.3)
+            self.control.delete(spec.id, force=Random(f"{spec.id} {spec.desired_state}").random() < 0.3)
 
     def _resize(self) -> None:
         spec = self._some()
@@ -99,9 +99,9 @@ class RandomUsers:
 
     def _mark(self) -> None:
         name = self._rng.choice(self._nodes)
-        marks = NodeOverrides(taints=(DRAIN,)) if self._rng.random() < 0.5 else NodeOverrides(cordoned=True)
-        self.control.override_node(name, marks)
+        overrides = NodeOverrides(taints=(DRAIN,)) if self._rng.random() < 0.5 else NodeOverrides(cordoned=True)
+        self.control.override_node(name, overrides)
 
     def _unmark(self) -> None:
-        for node in self.control.organization().marks:
+        for node in self.control.organization().node_overrides:
             self.control.override_node(node, NodeOverrides())

@@ -5,6 +5,7 @@ First anything may fail and nothing wrong may happen. Then faults stop, and ever
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import tempfile
 from collections import Counter
@@ -12,11 +13,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from random import Random
+from typing import Protocol
 
 from fairpool.api.clusters import WorkloadReport
 from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.cycle import CycleInput, cycle
-from fairpool.cluster.ledger import BEFORE_BEGIN, BEFORE_COMMIT, DiskTrouble, LeaseHeld, LedgerEntry
+from fairpool.cluster.ledger import BEFORE_BEGIN, BEFORE_COMMIT, LeaseHeld, LedgerEntry, LedgerUnavailable
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.loop import LeadershipLost, Loop
 from fairpool.cluster.planning import NEXT_POOL_S
@@ -76,6 +78,18 @@ class Wrong(AssertionError):
     """Something happened that must never happen."""
 
 
+class AnyLoop(Protocol):
+    """The loop of a world, in this process or another."""
+
+    error: str
+    token: Token
+    cache: LedgerCache
+
+    def run_cycle(self) -> bool: ...
+
+    def next_wake(self) -> Instant | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Desired:
     """What was declared by a revision: read once, looked at often."""
@@ -88,12 +102,15 @@ class Desired:
 class World:
     """A cluster, its users and its faults."""
 
+    always_on_disk = False
+
     def __init__(self, seed: int, faults: Faults | None = None, workloads: int | None = None) -> None:
         self.seed = seed
         self.rng = Random(f"world {seed}")
         self.faults = Faults.swarm(seed) if faults is None else faults
         self.counts: Counter[str] = Counter()
-        self.clock = SkewedClock(START)
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self.clock = self._new_clock()
         self.event_log = EventLog(START)
         self.record = EngineRecord()
         self.ledger_audit = LedgerAudit()
@@ -101,9 +118,8 @@ class World:
         self.waits: dict[tuple[PodId, PodId], Instant] = {}
         """Since when a pod has been waiting for another to stop."""
         self._desired: Desired | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._loses_ledger = self.rng.random() < 0.1
-        self._on_disk = self.rng.random() < 0.1
+        self._on_disk = self.rng.random() < 0.1 or self.always_on_disk
         # Small pieces are many more messages, each with its crashes: they cost eight times as much.
         self._piece_rows = Random(f"pieces {seed}").choice((1, 2, 5, *[PIECE_ROWS] * 9))
         self._calm = False
@@ -113,8 +129,8 @@ class World:
         """What was wrong in an entry, until the cycle that wrote it is over."""
         self._build_cluster(workloads)
         self.ledger = self._new_ledger()
-        self.loop: Loop | None = None
-        self._former: tuple[Loop, WatchedLedger] | None = None
+        self.loop: AnyLoop | None = None
+        self._former: tuple[AnyLoop, WatchedLedger] | None = None
         """A loop that was overtaken and does not know it yet, with its own way to the ledger."""
 
     def _build_cluster(self, workloads: int | None) -> None:
@@ -222,7 +238,7 @@ class World:
             report = self.control.workload(workload)
             if report is None or report != cache.reports.get(workload):
                 self.fail(f"the control plane does not know the state of {workload}", workload)
-            elif spec.want is DesiredState.DELETE:
+            elif spec.desired_state is DesiredState.DELETE:
                 self.fail(f"{workload} was deleted long ago and is still there", workload)
             elif report.phase is WorkloadPhase.PENDING and not _verdicts(cache, workload):
                 self.fail(f"{workload} waits without a reason", workload)
@@ -290,13 +306,13 @@ class World:
         for _ in range(CYCLES_MAX):
             now = self.clock.now()
             if not self._run_cycle():
-                if self.loop is not None and not self.loop.trouble and self.clock.now() == now:
+                if self.loop is not None and not self.loop.error and self.clock.now() == now:
                     self._look_around(self.loop)
                 return
         if self._calm:
             self.fail("the loop does not come to rest")
 
-    def _look_around(self, loop: Loop) -> None:
+    def _look_around(self, loop: AnyLoop) -> None:
         """The loop has nothing to do at this moment."""
         if self.rng.random() < 0.02:
             self.counts["recomputed"] += 1
@@ -320,12 +336,12 @@ class World:
         except LeadershipLost:
             self._ended(running, ledger, "stepped down")
             return True
-        except (LeaseHeld, DiskTrouble):
+        except (LeaseHeld, LedgerUnavailable):
             return False
         self.counts["cycles"] += worked
         if worked:
             self._require(checks.all_violations(self))
-        return worked and not running.trouble
+        return worked and not running.error
 
     def _run_former_cycle(self) -> None:
         """A loop that was overtaken wakes up: it may look and find nothing to do, but never gets anything done."""
@@ -340,15 +356,15 @@ class World:
             return
         finally:
             self._interrupted = False
-        if worked and not loop.trouble:
+        if worked and not loop.error:
             self.fail("a loop that was overtaken goes on as if nothing had happened")
 
-    def _new_loop(self) -> Loop:
+    def _new_loop(self) -> AnyLoop:
         link = ControlLink(self.wire, CLUSTER, piece_rows=self._piece_rows, on_step=self._between)
         holder = f"loop-{self._holder}"
         return Loop(self.ledger, self.network, link, self.clock.wall.now, holder=holder, on_step=self._between)
 
-    def _ended(self, loop: Loop | None, ledger: WatchedLedger, how: str) -> None:
+    def _ended(self, loop: AnyLoop | None, ledger: WatchedLedger, how: str) -> None:
         """A loop is no more. If another one had taken over, that one goes on."""
         self.counts[how] += 1
         self.event_log.note(self.clock.now(), f"the loop {how}")
@@ -388,7 +404,7 @@ class World:
             self._former = held_up
             self.loop.run_cycle()
             self.loop.run_cycle()
-        except (LeaseHeld, DiskTrouble):  # it could not take over
+        except (LeaseHeld, LedgerUnavailable):  # it could not take over
             if self._on_disk:
                 self.ledger.close()
             self.loop, self.ledger = held_up
@@ -422,15 +438,21 @@ class World:
             started_over=self._note_started_over,
         )
 
+    def _new_clock(self) -> SkewedClock:
+        return SkewedClock(START)
+
     def _new_control(self) -> ControlDriver:
         return ControlDriver(self.clock.now, self._path("control.db"), cluster=CLUSTER)
 
     def _path(self, name: str) -> Path | None:
-        if not self._on_disk:
-            return None
+        return self.folder / name if self._on_disk else None
+
+    @property
+    def folder(self) -> Path:
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory()
-        return Path(self._folder.name) / name
+            in_memory = "/dev/shm"  # a process that is killed loses nothing in it, and none waits for a disk
+            self._folder = tempfile.TemporaryDirectory(dir=in_memory if os.access(in_memory, os.W_OK) else None)
+        return Path(self._folder.name)
 
     def _note_written(self, entry: LedgerEntry, token: Token, now: Instant) -> None:
         """An entry is in the ledger: this is what the loop knew, and what it made of it."""

@@ -43,7 +43,7 @@ from fairpool.model.workload import (
     whole_gpus,
 )
 from tests.contracts.harness import start_order
-from tests.nvml_stand_in import H200_MIB, Device, NvmlStandIn
+from tests.fake_nvml import H200_MIB, Device, FakeNvml
 
 # --- images
 
@@ -148,7 +148,7 @@ def test_without_gpus_there_is_the_simulated_pair_of_the_documents() -> None:
 
 
 def test_real_gpus_are_found() -> None:
-    (node,) = machine_nodes(NvmlGpus(NvmlStandIn(Device(), Device())))
+    (node,) = machine_nodes(NvmlGpus(FakeNvml(Device(), Device())))
     assert (node.node.gpus, node.node.gpu_memory_mib, node.is_simulated) == (2, H200_MIB, False)
     assert node.node.labels == {"nvidia.com/gpu.product": "H200"}
     assert [gpu.uuid for gpu in node.gpus] == ["GPU-0", "GPU-1"]
@@ -156,7 +156,7 @@ def test_real_gpus_are_found() -> None:
 
 def test_unlike_gpus_are_nodes_of_their_own() -> None:
     t4, other = (Device(name="Tesla T4", total=15_360 << 20) for _ in range(2))
-    nodes = machine_nodes(NvmlGpus(NvmlStandIn(Device(), t4, other)))
+    nodes = machine_nodes(NvmlGpus(FakeNvml(Device(), t4, other)))
     assert [(node.node.gpus, node.node.gpu_memory_mib) for node in nodes] == [(1, H200_MIB), (2, 15_360)]
     assert [gpu.uuid for gpu in nodes[1].gpus] == ["GPU-1", "GPU-2"]
     assert len({node.node.name for node in nodes}) == 2
@@ -189,6 +189,13 @@ def test_an_order_is_read_back_as_it_was_given(tmp_path: Path) -> None:
     kept = read_order(str(tmp_path))
     assert kept is not None
     assert (kept.order, kept.launch) == (order, {"argv": ["a"]})
+
+
+def test_an_order_that_an_earlier_version_wrote_is_read(tmp_path: Path) -> None:
+    kept = Path(__file__).parents[1] / "data" / "order-with-born-at.json"
+    (tmp_path / "order.json").write_bytes(kept.read_bytes())
+    failure = "ErrImagePull: no such image"
+    assert read_order(str(tmp_path)) == StoredOrder(order=start_order(), launch={"argv": ["a"]}, start_failure=failure)
 
 
 def test_an_order_that_cannot_be_read_is_none(tmp_path: Path) -> None:
@@ -233,6 +240,40 @@ def test_the_latest_pods_have_tombstones_and_the_rest_of_a_long_boot_does_not(tm
     assert len(list((tmp_path / "ended").iterdir())) == 2
 
 
+def collected(data: StateDirectory, *pods: str) -> None:
+    """Forget these pods, and wait until all that is not kept of them is removed."""
+    collector = GarbageCollector(data)
+    assert all(collector.forget(PodId(pod)) for pod in pods)
+    collector.collect()
+    collector.close()
+
+
+def test_what_is_not_kept_of_a_forgotten_pod_is_removed_after_a_crash(tmp_path: Path) -> None:
+    data = StateDirectory(tmp_path)
+    data.prepare()
+    data.pod_directory(PodId("a")).mkdir()
+    (data.scratch / "a").mkdir()
+    for name in ("order.json", "log.0"):
+        (data.pod_directory(PodId("a")) / name).write_text(name)
+    assert GarbageCollector(data).forget(PodId("a"))
+    assert list(data.scratch.iterdir()) == []
+    assert list(data.trash.iterdir()) != []
+    collected(data)  # by the next server
+    assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["log.0", "shim.0"]
+    assert list(data.trash.iterdir()) == []
+
+
+def test_what_is_thrown_away_while_the_trash_is_emptied_is_removed_too(tmp_path: Path) -> None:
+    data = StateDirectory(tmp_path)
+    data.prepare()
+    collector = GarbageCollector(data)
+    for number in range(50):
+        (data.trash / f"{number}").mkdir()
+        collector.collect()
+    collector.close()
+    assert list(data.trash.iterdir()) == []
+
+
 def test_output_of_those_forgotten_longest_ago_goes_first(tmp_path: Path) -> None:
     data = StateDirectory(tmp_path)
     data.prepare()
@@ -255,10 +296,10 @@ def test_of_a_forgotten_pod_its_output_is_kept(tmp_path: Path) -> None:
     (folder / "odd").mkdir()
     (folder / "odd" / "file").touch()
     (data.scratch / "a" / "deep").mkdir(parents=True)
-    assert (GarbageCollector(data).forget(PodId("a")) or 0) > 0
+    collected(data, "a")
     assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["log.0", "reports.json", "shim.0", "times.0"]
     assert list(data.pods.iterdir()) == list(data.scratch.iterdir()) == []
-    assert GarbageCollector(data).forget(PodId("a")) == 0, "and again: nothing is left to do"
+    assert GarbageCollector(data).forget(PodId("a")), "and again: nothing is left to do"
 
 
 def test_a_shim_that_comes_late_finds_the_pod_claimed(tmp_path: Path) -> None:
@@ -268,7 +309,7 @@ def test_a_shim_that_comes_late_finds_the_pod_claimed(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "stop.json").write_text("{}")
     inside = os.open(folder, os.O_RDONLY)  # as one that has been forked and has not claimed it yet
-    assert GarbageCollector(data).forget(PodId("a")) == 0
+    collected(data, "a")
     with pytest.raises(FileExistsError):
         os.symlink("1.2.3", "shim.0", dir_fd=inside)
     os.close(inside)
@@ -287,7 +328,7 @@ def test_a_pod_is_not_forgotten_under_a_shim_that_has_just_come(
         raise FileExistsError(link)
 
     monkeypatch.setattr(os, "symlink", too_late)
-    assert GarbageCollector(data).forget(PodId("a")) is None
+    assert not GarbageCollector(data).forget(PodId("a"))
     assert (folder / "stop.json").exists(), "so that it finds its notice"
 
 
@@ -296,7 +337,7 @@ def test_what_a_pod_hides_in_a_folder_is_not_kept(tmp_path: Path) -> None:
     data.prepare()
     (data.pod_directory(PodId("a")) / "log.d").mkdir(parents=True)
     (data.pod_directory(PodId("a")) / "log.d" / "large").write_bytes(b"x" * 10_000)
-    GarbageCollector(data).forget(PodId("a"))
+    collected(data, "a")
     assert not (data.logs / "a" / "log.d").exists()
 
 
@@ -354,7 +395,7 @@ def test_rendezvous_files_do_not_pile_up(tmp_path: Path) -> None:
     for name in ("gone.0", "here.0"):
         os.utime(meeting / name, (0, 0))
     data.pod_directory(PodId("here-0-0")).mkdir()
-    GarbageCollector(data).prune_logs()
+    GarbageCollector(data).prune_checkpoints_if_due()
     assert sorted(path.name for path in meeting.iterdir()) == ["a", "a.b.0", "here.0", "new.0"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairpool.model.array import Array, parse_numbers, problems_of
+from fairpool.model.array import Array, array_problems, parse_numbers
 from fairpool.model.ids import Instant, QueueId, WorkloadId
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Arrangement, PodTemplate, Program, WorkloadSpec
@@ -69,7 +69,7 @@ def test_every_combination_of_parameters_is_a_run_and_the_last_varies_fastest() 
     ],
 )
 def test_what_is_wrong_with_an_array(array: Array, code: str) -> None:
-    assert [problem.code for problem in problems_of(array)] == [code]
+    assert [problem.code for problem in array_problems(array)] == [code]
 
 
 def sweep(array: Array | None, completions: int, **program: object) -> WorkloadSpec:

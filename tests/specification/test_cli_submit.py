@@ -222,7 +222,6 @@ def test_a_secret_is_refused_and_not_sent_as_text() -> None:
         ("j -i img --interactive --parallelism 2", ["flag.sweep"]),
         ("j -i img -g 0.5 --mig 1g.5gb", ["gpu.several_ways"]),
         ("j -i img -g 2.5", ["gpu.fraction_of_many"]),
-        ("j", ["spec.no_image"]),
     ],
 )
 def test_what_is_wrong_is_known_before_the_server_is_asked(line: str, codes: list[str]) -> None:

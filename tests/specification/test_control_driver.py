@@ -48,7 +48,9 @@ ORGANIZATION = Organization(
     },
     rules={VISION: ProjectRules(interactive_limit_s=60)},
     pools=(NodePool(name=BIG, label_key="pool", label_value="big", gpu_placement=Placement.SPREAD), NodePool()),
-    marks={NodeName("n1"): NodeOverrides(cordoned=True, taints=(Taint("runai", "drain", TaintEffect.NO_EXECUTE),))},
+    node_overrides={
+        NodeName("n1"): NodeOverrides(cordoned=True, taints=(Taint("runai", "drain", TaintEffect.NO_EXECUTE),))
+    },
     graces=GraceRules(most_s=100, eviction_s=10),
 )
 
@@ -107,7 +109,7 @@ def test_the_same_declared_again_is_no_change() -> None:
     assert control.declare(ORGANIZATION) is None
     assert control.submit(spec(A, pods=2)) is None
     assert control.set_quota(VISION, 3000) is None
-    assert control.override_node(NodeName("n1"), ORGANIZATION.marks[NodeName("n1")]) is None
+    assert control.override_node(NodeName("n1"), ORGANIZATION.node_overrides[NodeName("n1")]) is None
     assert control.resize(A, pods=2) is None
     assert control.revision == before
 
@@ -122,7 +124,7 @@ def test_what_is_asked_of_a_workload_or_a_queue_is_declared() -> None:
     control.set_quota(LAB, 5000)
     now = control.spec(A)
     assert now is not None
-    assert (now.want, now.run, now.pods, now.minimum) == (DesiredState.RUN, 1, 4, 2)
+    assert (now.desired_state, now.run, now.pods, now.minimum) == (DesiredState.RUN, 1, 4, 2)
     quotas = {queue.id: queue.gpu.quota for queue in control.organization().queues[DEFAULT_POOL]}
     assert quotas == {OTHERS: 0, LAB: 5000, VISION: 2500, SPEECH: 1500}
 
@@ -168,11 +170,11 @@ def test_a_deleted_project_takes_its_work_along_or_leaves_it_to_another() -> Non
     assert control.delete_project(VISION, move_to=SPEECH) is None
     moved = control.spec(A)
     assert moved is not None
-    assert (moved.project, moved.want, control.projects()) == (SPEECH, DesiredState.RUN, [SPEECH])
+    assert (moved.project, moved.desired_state, control.projects()) == (SPEECH, DesiredState.RUN, [SPEECH])
     assert control.delete_project(SPEECH) is None
     left = control.spec(A)
     assert left is not None
-    assert (left.want, control.projects()) == (DesiredState.DELETE, [])
+    assert (left.desired_state, control.projects()) == (DesiredState.DELETE, [])
     assert code(control.submit(replace(spec(B), project=SPEECH))) == "project.deleting"
 
 
@@ -285,8 +287,8 @@ def test_a_control_plane_that_was_put_back_to_a_copy_is_healed_by_its_cluster(tm
     control = driver(copy)
     answer = control.pull(cursor)
     assert (answer.whole, [each.id for each in answer.workloads]) == (True, [A])
-    assert control.push(report(3, after=2)).want_whole
-    assert not control.push(report(4, workload_report(A), whole=True, after=3)).want_whole
+    assert control.push(report(3, after=2)).resync
+    assert not control.push(report(4, workload_report(A), whole=True, after=3)).resync
     last = control.workload(A)
     assert last is not None
     assert last.phase is WorkloadPhase.RUNNING

@@ -22,8 +22,8 @@ from fairpool.model.problem import Problem
 from fairpool.platform.address import Address, read_address
 from fairpool.platform.data_directory import DataDirectory, PlatformError
 from fairpool.platform.directory_lock import lock_holder, locked
-from fairpool.platform.node_set import choose_nodes, described_nodes, remember, summary
-from tests.nvml_stand_in import Device, NvmlStandIn
+from fairpool.platform.node_set import choose_nodes, described_nodes, nodes_summary, remember
+from tests.fake_nvml import Device, FakeNvml
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -134,7 +134,7 @@ def test_a_folder_that_cannot_be_held_is_said(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_clock_that_was_set_forward_makes_no_loop_stuck() -> None:
-    loop = {"is_alive": True, "trouble": "", "cycles": 3, "last_cycle_at_ms": 0}
+    loop = {"is_alive": True, "error": "", "cycles": 3, "last_cycle_at_ms": 0}
     assert _loop_health({**loop, "last_cycle_ago_s": 4.0}) == "healthy"
     assert _loop_health({**loop, "last_cycle_ago_s": 40.0}) == "stuck: no cycle for 40 s"
 
@@ -180,19 +180,19 @@ def at_version(path: Path, version: str) -> Path:
 
 
 def test_a_database_that_must_not_be_opened(tmp_path: Path) -> None:
-    newer = condition.problem_with(at_version(tmp_path / "newer", "9999"))
-    other = condition.problem_with(database(tmp_path / "other", "CREATE TABLE x (y)"))
+    newer = condition.problem_with_database(at_version(tmp_path / "newer", "9999"))
+    other = condition.problem_with_database(database(tmp_path / "other", "CREATE TABLE x (y)"))
     (tmp_path / "text").write_text("hello " * 1000)
-    damaged = condition.problem_with(tmp_path / "text")
+    damaged = condition.problem_with_database(tmp_path / "text")
     codes = [each.code for each in (newer, other, damaged) if each is not None]
     assert codes == ["database.newer", "database.foreign", "database.damaged"]
-    assert condition.problem_with(tmp_path / "none") is None
+    assert condition.problem_with_database(tmp_path / "none") is None
 
 
 def test_an_older_database_is_kept_before_it_is_changed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(condition, "known_versions", lambda: ["0001", "0002"])
     older, current = at_version(tmp_path / "older", "0001"), at_version(tmp_path / "current", "0002")
-    assert condition.problem_with(older) is None
+    assert condition.problem_with_database(older) is None
     copy = condition.keep_if_older(older)
     assert copy == tmp_path / "older.0001-backup"
     assert condition.version_of(copy) == "0001"
@@ -232,7 +232,7 @@ def test_machines_are_numbered_by_model() -> None:
         ("a100-3", 2, 81920),
         ("big", 1, 144384),
     ]
-    assert "simulated" in summary(nodes)
+    assert "simulated" in nodes_summary(nodes)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_all_that_is_wrong_with_a_description_is_said_at_once() -> None:
     "gpus",
     [
         pytest.param(NoGpus("the driver does not answer (Driver/library version mismatch)"), id="driver"),
-        pytest.param(NvmlGpus(NvmlStandIn(Device(is_lost=True))), id="device"),
+        pytest.param(NvmlGpus(FakeNvml(Device(is_lost=True))), id="device"),
     ],
 )
 def test_a_machine_whose_gpus_cannot_be_used_says_why_its_nodes_are_simulated(tmp_path: Path, gpus: Gpus) -> None:

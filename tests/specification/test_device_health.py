@@ -12,7 +12,7 @@ import pytest
 from fairpool.agent.device_health import CheckedNode, DeviceHealth, Ownership
 from fairpool.agent.devices import LogicalNode, machine_nodes, simulated_pair
 from fairpool.agent.nvml import NvmlGpus
-from tests.nvml_stand_in import H200_MIB, MEMORY_V2, Device, NvmlStandIn
+from tests.fake_nvml import H200_MIB, MEMORY_V2, Device, FakeNvml
 
 OURS, OURS_TOO, THEIRS, ENDED = 4_200_005, 4_200_006, 4_200_077, 4_200_099
 """No process of this machine has such a number: the kernel counts to 4194304."""
@@ -23,7 +23,7 @@ class World:
     """Some GPUs, and who is who."""
 
     def __init__(self, *devices: Device, held: Collection[int] = ()) -> None:
-        gpus = NvmlGpus(NvmlStandIn(*devices))
+        gpus = NvmlGpus(FakeNvml(*devices))
         self.nodes: tuple[LogicalNode, ...] = machine_nodes(gpus)
         self.device_health = DeviceHealth(gpus)
         self.held = held
@@ -43,7 +43,7 @@ def test_the_stand_in_answers_as_the_driver_did() -> None:
     idle, one, from_a_container, *_ = transcript["moments"]
     worlds = (Device(), Device(processes={456: 2000}), Device(hidden={456: 2000}))
     for device, moment in zip(worlds, (idle, one, from_a_container), strict=True):
-        nvml = NvmlStandIn(device)
+        nvml = FakeNvml(device)
         assert [vars(each) for each in nvml.nvmlDeviceGetComputeRunningProcesses(device)] == moment["compute"]
         assert nvml.nvmlDeviceGetGraphicsRunningProcesses(device) == moment["graphics"]
         assert vars(nvml.nvmlDeviceGetMemoryInfo(device)) == moment["memory"]

@@ -298,6 +298,13 @@ while True:
     except OSError:
         time.sleep(0.01)
 """
+def can_write(file):
+    try:
+        file.write_bytes(os.urandom(1 << 20))
+    except OSError:
+        return False
+    return True
+
 with a_machine(folder / "machine") as machine:
     quiet = machine.up("quiet", "sleep", "1000")
     guard = DiskGuard(folder / "reserve", 32 << 20, machine.engine.supervisor)
@@ -308,7 +315,7 @@ with a_machine(folder / "machine") as machine:
         time.sleep(0.01)
     filler = machine.up("filler", "python3", "-c", filling)
     end = machine.until_exited(filler)
-    (folder / "proof").write_bytes(os.urandom(1 << 20))
+    machine.until(lambda: can_write(folder / "proof"), "the reserve is given back")
     print(json.dumps([end.message, machine.see(quiet).state.value]))
     guard.stop(10)
 '''

@@ -1410,9 +1410,11 @@ def test_at_its_time_limit_it_says_so() -> None:
         pytest.param(
             replace(SPEC, run=1), WorkloadPhase.FAILED, WorkloadOutcome.OPEN, id="resumed, and not reconciled yet"
         ),
-        pytest.param(replace(SPEC, want=DesiredState.DELETE), None, WorkloadOutcome.GONE, id="deleted before its end"),
         pytest.param(
-            replace(SPEC, want=DesiredState.DELETE),
+            replace(SPEC, desired_state=DesiredState.DELETE), None, WorkloadOutcome.GONE, id="deleted before its end"
+        ),
+        pytest.param(
+            replace(SPEC, desired_state=DesiredState.DELETE),
             WorkloadPhase.COMPLETED,
             WorkloadOutcome.COMPLETED,
             id="deleted after it completed",

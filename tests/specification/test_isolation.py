@@ -405,7 +405,7 @@ def test_the_first_process_asks_again_to_end_with_its_shim_once_it_is_another_us
     monkeypatch.setattr(os, "_exit", over)
     ours, theirs = socket.socketpair()
     with ours, theirs, pytest.raises(Over):
-        pod_init.run_init({"view": {}, "mounts": []}, None, ours, started)
+        pod_init.run_init({"view": {}, "mounts": []}, None, ours, -1, started)
     assert steps == ["end with parent", "take on", "end with parent", "start"]
 
 

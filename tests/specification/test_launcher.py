@@ -10,14 +10,14 @@ from fairpool.agent.launcher import Launcher
 
 
 def test_an_answer_that_was_not_read_yet_is_no_silence(tmp_path: Path) -> None:
-    """Between two turns answers are not read; `fairpool status` must not call that trouble."""
+    """Between two turns answers are not read; `fairpool status` must not call that an error."""
     launcher = Launcher(tmp_path / "log", tmp_path / "rehearsal")
     ours, fork_server = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     launcher._connection, launcher._unanswered, launcher._answered_at = ours, 1, time.monotonic() - 60
-    assert "has not answered for 60 s" in launcher.trouble
+    assert "has not answered for 60 s" in launcher.error
     fork_server.send(b"k")
     launcher.read_answers()
-    assert launcher.trouble == ""
+    assert launcher.error == ""
     launcher.close()
     fork_server.close()

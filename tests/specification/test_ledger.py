@@ -28,13 +28,13 @@ from fairpool.cluster.ledger import (
     AFTER_COMMIT,
     BEFORE_BEGIN,
     BEFORE_COMMIT,
-    DiskTrouble,
     LeaseHeld,
     LeaseLost,
     Ledger,
     LedgerContents,
     LedgerEntry,
     LedgerProblem,
+    LedgerUnavailable,
 )
 from fairpool.cluster.workload_state import AvoidedNode, GroupDates, Halt, WorkloadState
 from fairpool.model import plain
@@ -58,6 +58,7 @@ from fairpool.model.workload import (
     whole_gpus,
 )
 
+DATA = Path(__file__).parents[1] / "data"
 NOON = Instant(1_700_000_000_000)
 LEASE_MS = 15_000
 
@@ -94,7 +95,7 @@ def record(workload: str = "frac05", index: int = 0, incarnation: int = 0, **cha
         group=GroupId(workload),
         shape=PodShape(gpu=whole_gpus(1)),
         since=NOON,
-        born_at=NOON,
+        created_at=NOON,
     )
     return replace(plainest, **changes)
 
@@ -126,10 +127,10 @@ FULL_SPEC = spec(
     grace_s=3,
     pools=(PoolName("a100"), PoolName("default")),
     constraint=TopologyConstraint(topology="racks", required="rack"),
-    want=DesiredState.STOP,
+    desired_state=DesiredState.STOP,
     run=7,
 )
-FULL_LIFE = record(
+FULL_POD = record(
     "train",
     3,
     12,
@@ -151,9 +152,9 @@ FULL_LIFE = record(
     grace_s=0,
     attempts=2,
     retry_at=Instant(4),
-    trouble="ErrImagePull: no such image",
+    start_failure="ErrImagePull: no such image",
 )
-FULL_STANDING = WorkloadState(
+FULL_STATE = WorkloadState(
     workload=WorkloadId("train"),
     run=7,
     failures=1,
@@ -185,12 +186,12 @@ ORGANIZATION = Organization(
     rules={QueueId("p"): ProjectRules(interactive_limit_s=60), QueueId("q"): ProjectRules()},
     pools=(NodePool(), NodePool(name=PoolName("a"), label_key="k", label_value="v")),
     topologies=(Topology(name="racks", levels=("zone", "rack")),),
-    marks={NodeName("n1"): NodeOverrides(cordoned=True, taints=(Taint("x"),), labels=(("a", "b"),))},
+    node_overrides={NodeName("n1"): NodeOverrides(cordoned=True, taints=(Taint("x"),), labels=(("a", "b"),))},
 )
 FULL_ENTRY = LedgerEntry(
     specs=(spec(), FULL_SPEC),
-    pods=(record(), FULL_LIFE),
-    states=(WorkloadState(workload=WorkloadId("frac05")), FULL_STANDING),
+    pods=(record(), FULL_POD),
+    states=(WorkloadState(workload=WorkloadId("frac05")), FULL_STATE),
     events=(event(), FULL_EVENT),
     organization=ORGANIZATION,
     cursor=Revision(41),
@@ -322,7 +323,7 @@ def test_the_order_in_which_things_were_written_does_not_matter() -> None:
 def test_a_later_value_takes_the_place_of_an_earlier_one() -> None:
     later = record(phase=PodPhase.BOUND, node=NodeName("n1"))
     image = recorded(FULL_ENTRY, LedgerEntry(pods=(later,), specs=(spec(pods=9),), cursor=Revision(42)))
-    assert image.pods == (later, FULL_LIFE)
+    assert image.pods == (later, FULL_POD)
     assert [each.pods for each in image.specs] == [9, 4]
     assert image.cursor == 42
     assert image.organization == ORGANIZATION, "what an entry does not mention stays"
@@ -343,7 +344,7 @@ def test_a_dropped_workload_is_gone_with_all_its_pods() -> None:
 
 
 def test_a_forgotten_pod_is_gone_however_often_it_is_forgotten() -> None:
-    gone = (FULL_LIFE.id, PodId("never-0-0"))
+    gone = (FULL_POD.id, PodId("never-0-0"))
     image = recorded(FULL_ENTRY, LedgerEntry(forgotten=gone), LedgerEntry(forgotten=gone))
     assert image.pods == (record(),)
 
@@ -422,7 +423,7 @@ def test_a_crash_at_any_step_leaves_all_or_nothing(step: str, is_written: bool, 
         if path is not None:
             assert image_of(path) == after, "another process sees the same"
         ledger.record(FULL_ENTRY, token, NOON)
-        assert ledger.load().pods == (record(), record("old"), FULL_LIFE), "and it can be written to as before"
+        assert ledger.load().pods == (record(), record("old"), FULL_POD), "and it can be written to as before"
 
 
 def test_the_steps_have_names() -> None:
@@ -650,7 +651,7 @@ def test_the_file_is_for_its_owner_only(file: Path) -> None:
     assert modes == {"ledger.db": 0o600, "ledger.db-wal": 0o600, "ledger.db-shm": 0o600}
 
 
-# --- the disk's trouble --------------------------------------------------------------------------------------
+# --- the disk's errors ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path_kind", ["file", "memory"])
@@ -663,7 +664,7 @@ def test_a_full_disk_takes_nothing_and_the_ledger_works_when_there_is_space_agai
         (pages,) = ledger._connection.execute("PRAGMA page_count").fetchone()
         ledger._connection.execute(f"PRAGMA max_page_count = {pages + 3}")
         for _ in range(2):
-            with pytest.raises(DiskTrouble) as raised:
+            with pytest.raises(LedgerUnavailable) as raised:
                 ledger.record(large, token, NOON)
             assert raised.value.problem.code == "ledger.disk_full"
             assert ledger.load() == before
@@ -693,7 +694,7 @@ def test_an_error_of_the_disk_takes_the_entry_back(name: str, code: str, file: P
 
     with opened(file, on_step=fail) as (ledger, token):
         failing = True
-        with pytest.raises(DiskTrouble) as raised:
+        with pytest.raises(LedgerUnavailable) as raised:
             ledger.record(FULL_ENTRY, token, NOON)
         failing = False
         assert raised.value.problem.code == code
@@ -706,10 +707,10 @@ def test_a_file_that_another_process_holds_is_given_up_after_a_while(file: Path)
     with opened(file, busy_s=0.05) as (ledger, token):
         with closing(sqlite3.connect(file, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            with pytest.raises(DiskTrouble) as raised:
+            with pytest.raises(LedgerUnavailable) as raised:
                 ledger.record(FULL_ENTRY, token, NOON)
             assert raised.value.problem.code == "ledger.busy"
-            with pytest.raises(DiskTrouble):
+            with pytest.raises(LedgerUnavailable):
                 Ledger(file, busy_s=0.05)
         ledger.record(FULL_ENTRY, token, NOON)
 
@@ -750,6 +751,11 @@ def version_1(path: Path) -> None:
         "standings": {"refusals", "failure", "first_incarnation", "met"},
         "events": {"outcome", "exit_code"},
     }
+    names_then = {
+        "specs": {"desired_state": "want"},
+        "lives": {"created_at": "born_at", "start_failure": "trouble"},
+        "standings": {},
+    }
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN")
         for statement in ledger_schema.MIGRATIONS[0]:
@@ -763,10 +769,11 @@ def version_1(path: Path) -> None:
         for name_then, table, values in entries:
             for value in values:
                 cells = dict(zip(table.columns, table.row(value), strict=True))
+                cells = {names_then[name_then].get(name, name): cell for name, cell in cells.items()}
                 kept = {name: cell for name, cell in cells.items() if name not in missing[name_then]}
                 names = ", ".join(f'"{name}"' for name in kept)
-                marks = ", ".join("?" * len(kept))
-                connection.execute(f"INSERT INTO {name_then} ({names}) VALUES ({marks})", list(kept.values()))
+                blanks = ", ".join("?" * len(kept))
+                connection.execute(f"INSERT INTO {name_then} ({names}) VALUES ({blanks})", list(kept.values()))
         cells = dict(zip(ledger_rows.EVENTS.columns, ledger_rows.EVENTS.row(FULL_EVENT), strict=True))
         cells = {name: cell for name, cell in cells.items() if name not in missing["events"]}
         connection.execute(
@@ -783,7 +790,7 @@ def test_a_file_of_version_1_is_migrated_with_all_its_rows_and_a_copy_is_kept(fi
     with closing(Ledger(file)) as ledger:
         image = ledger.load()
         assert image.specs == FULL_ENTRY.specs
-        assert image.pods == tuple(replace(each, trouble="") for each in FULL_ENTRY.pods)
+        assert image.pods == tuple(replace(each, start_failure="") for each in FULL_ENTRY.pods)
         assert image.states == tuple(
             replace(each, refusals=0, failure="", first_incarnation=0) for each in FULL_ENTRY.states
         )
@@ -801,9 +808,22 @@ def test_a_file_of_version_1_is_migrated_with_all_its_rows_and_a_copy_is_kept(fi
     assert sorted(each.name for each in file.parent.iterdir()) == ["ledger.db", "ledger.db.v1-backup"]
 
 
+def test_a_file_of_version_6_is_read_under_the_names_of_this_version(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript((DATA / "ledger-6.sql").read_text())
+    with closing(Ledger(file)) as ledger:
+        image = ledger.load()
+        assert image.specs == FULL_ENTRY.specs
+        assert image.pods == tuple(replace(each, detail=each.detail.replace("\0", "")) for each in FULL_ENTRY.pods)
+        assert image.states == FULL_ENTRY.states
+        assert image.organization == ORGANIZATION
+        assert [each for _, each in ledger.events(0, 10)] == [*FULL_ENTRY.events]
+    assert file.with_name("ledger.db.v6-backup").exists()
+
+
 def test_a_migration_that_fails_changes_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     version_1(file)
-    broken = (*ledger_schema.TROUBLES, "ALTER TABLE nothing ADD COLUMN more TEXT")
+    broken = (*ledger_schema.START_FAILURES, "ALTER TABLE nothing ADD COLUMN more TEXT")
     with monkeypatch.context() as patch:
         patch.setattr(ledger_schema, "MIGRATIONS", (ledger_schema.FIRST, broken))
         with pytest.raises(sqlite3.OperationalError):

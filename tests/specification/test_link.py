@@ -338,7 +338,7 @@ def test_a_control_plane_that_is_away_for_hours_hears_how_it_is_now() -> None:
         cluster.now_s = minute * 60.0
         cluster.becomes(A, WorkloadPhase.PENDING if minute % 2 else WorkloadPhase.RUNNING)
         cluster.turn()
-    assert trouble_of(cluster.link) == (0, "the road is closed")
+    assert error_of(cluster.link) == (0, "the road is closed")
     road.closed = False
     submitted(control, C)
     cluster.now_s += 60
@@ -347,12 +347,12 @@ def test_a_control_plane_that_is_away_for_hours_hears_how_it_is_now() -> None:
     assert (ids(report.workloads), report.workloads[0].phase) == (["a"], WorkloadPhase.PENDING)
     assert [each.number for each in control.events()] == list(range(1, 303))
     assert cluster.cursor == control.revision
-    assert trouble_of(cluster.link) == (None, "")
+    assert error_of(cluster.link) == (None, "")
     assert cluster.link.retry_at is None
 
 
-def trouble_of(link: ControlLink) -> tuple[Instant | None, str]:
-    return link.state.away_since, link.trouble
+def error_of(link: ControlLink) -> tuple[Instant | None, str]:
+    return link.state.away_since, link.error
 
 
 def test_it_is_tried_again_after_one_second_and_then_twice_as_long_up_to_a_minute() -> None:

@@ -130,11 +130,11 @@ def test_an_answer_is_given_again_until_the_loop_has_moved_on(setting: Setting) 
     assert setting.pull(6) is None
 
 
-def test_an_unreachable_control_plane_is_a_trouble_until_it_answers(setting: Setting) -> None:
+def test_an_unreachable_control_plane_is_an_error_until_it_answers(setting: Setting) -> None:
     setting.pull(5)
     setting.plane.change(is_away=True)
     setting.wait_for_poke()
-    assert (setting.pull(5), setting.link.trouble) == (None, "away")
+    assert (setting.pull(5), setting.link.error) == (None, "away")
     setting.plane.change(is_away=False, revision=6)
     setting.now = Instant(FIRST_WAIT_MS)
     setting.pull(4)  # anything that lets the thread look at the clock
@@ -142,7 +142,7 @@ def test_an_unreachable_control_plane_is_a_trouble_until_it_answers(setting: Set
     setting.pull(5)
     while setting.pull(5) is None:
         setting.wait_for_poke()
-    assert setting.link.trouble == ""
+    assert setting.link.error == ""
 
 
 # --- push ---
@@ -168,7 +168,7 @@ def test_a_report_that_cannot_be_sent_is_tried_again_later(setting: Setting) -> 
     setting.plane.change(is_away=True)
     setting.report(WorkloadPhase.PENDING)
     setting.wait_for_poke()
-    assert setting.link.trouble == "away"
+    assert setting.link.error == "away"
     setting.plane.change(is_away=False)
     setting.now = Instant(FIRST_WAIT_MS)
     setting.report(WorkloadPhase.RUNNING)

@@ -19,7 +19,7 @@ from fairpool.model.observation import Order, OrderResult, StartOrder, StopOrder
 from fairpool.model.organization import Organization, Queue, gpu_entitlement
 from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
-from fairpool.model.workload import PodShape, WorkloadKind, whole_gpus
+from fairpool.model.workload import PodShape, WorkloadKind, gpu_portion, whole_gpus
 from fairpool.simulation.control_driver import ControlDriver
 from tests.fault_injection.faultable_engine import FaultableEngine
 from tests.fault_injection.skewed_clock import SkewedClock
@@ -217,16 +217,16 @@ def test_a_clock_that_is_set_back_delays_nothing() -> None:
     assert cluster.loop.cache.pods[WorkloadId("a")][-1].incarnation >= 2, "it was tried again, and has failed again"
 
 
-def test_reports_that_are_not_acknowledged_are_a_trouble_until_they_are() -> None:
+def test_reports_that_are_not_acknowledged_are_an_error_until_they_are() -> None:
     cluster = Cluster()
     cluster.wire.cut = True
     cluster.submit("a")
     cluster.run(2)
-    assert cluster.loop.link_trouble == "cut"
+    assert cluster.loop.link_error == "cut"
     assert cluster.alive() == ["a-0-0"], "scheduling goes on"
     cluster.wire.cut = False
     cluster.run(5)
-    assert cluster.loop.link_trouble == ""
+    assert cluster.loop.link_error == ""
 
 
 def test_what_nodes_have_in_use_follows_from_the_reported_pods() -> None:
@@ -313,3 +313,39 @@ def test_an_acknowledgement_of_an_earlier_report_does_not_count_for_one_that_was
         link.send(cluster.clock.now(), cluster.loop.token)
     assert cluster.phase("a") is WorkloadPhase.COMPLETED
     assert "a-0-0" not in pods_seen()
+
+
+def test_after_a_plan_that_is_final_it_is_not_planned_again() -> None:
+    """One job of two fits: it starts, and the other waits with a reason, all from one plan."""
+    cluster = Cluster()
+    cluster.run(1)
+    planned = _count_plans(cluster)
+    cluster.submit("a", gpus=5)
+    cluster.submit("b", gpus=5)
+    cluster.run(3)
+    assert [cluster.phase(name) for name in "ab"] == [WorkloadPhase.RUNNING, WorkloadPhase.PENDING]
+    assert len(planned) == 1
+    assert all(plan.is_final for plan in cluster.loop.cache.plans.values())
+
+
+def test_after_a_plan_that_may_make_another_decision_possible_it_is_planned_again() -> None:
+    """Two fractions of a GPU: where they are is known exactly only once they are placed."""
+    cluster = Cluster()
+    cluster.run(1)
+    planned = _count_plans(cluster)
+    half = PodTemplate(shape=PodShape(gpu=gpu_portion(500), cpu_milli=500, memory_bytes=4096))
+    cluster.submit("a", template=half)
+    cluster.run(3)
+    assert cluster.phase("a") is WorkloadPhase.RUNNING
+    assert len(planned) == 2
+
+
+def _count_plans(cluster: Cluster) -> list[PoolName]:
+    """The pools that are planned from now on, by another loop on the same ledger."""
+    planned: list[PoolName] = []
+    cluster.loop.release()
+    link, now = ControlLink(cluster.wire, "c"), cluster.clock.wall.now
+    cluster.loop = Loop(cluster.ledger, cluster.engine, link, now, on_snapshot=lambda pool, _: planned.append(pool))
+    cluster.run(1)
+    planned.clear()
+    return planned

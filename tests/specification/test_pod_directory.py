@@ -96,9 +96,53 @@ def test_an_order_is_on_the_disk_before_the_exit_record(
     monkeypatch.chdir(tmp_path)
     directory = "." if writer == "shim" else str(tmp_path)
     exit_record.write(directory, ExitRecord(0, "", False), 5)
-    assert flushed[0] == str(tmp_path / "order.json")
-    assert ".exit.json." in flushed[1]
-    assert flushed[2:] == [str(tmp_path)]
+    assert flushed == [str(tmp_path / "order.json"), str(tmp_path)]
+    assert (tmp_path / "exit.json").samefile(tmp_path / "order.json")
+    assert read_order(str(tmp_path)) == StoredOrder(order=start_order())
+
+
+@pytest.mark.parametrize("order", ["none", "long", "a pipe", "a link", "damaged"])
+def test_a_pod_ends_whatever_became_of_its_order(tmp_path: Path, order: str) -> None:
+    file = tmp_path / "order.json"
+    if order == "long":
+        file.write_bytes(b" " * exit_record.CONTENT_MAX)
+    elif order == "a pipe":
+        os.mkfifo(file)
+    elif order == "a link":
+        (tmp_path / "else").touch()
+        file.symlink_to(tmp_path / "else")
+    elif order == "damaged":
+        file.write_bytes(b"{\n{")
+    exit_record.write(str(tmp_path), ExitRecord(3, "it failed", False), 5)
+    found = exit_record.read(str(tmp_path))
+    assert found is not None
+    assert (found.code, found.words) == (3, "it failed")
+    assert order != "a link" or (tmp_path / "else").read_bytes() == b""
+
+
+def test_an_end_that_was_cut_off_is_written_again(tmp_path: Path) -> None:
+    write_order(str(tmp_path), StoredOrder(order=start_order()))
+    with (tmp_path / "order.json").open("ab") as file:
+        file.write(b'\n{"code": 1')  # and then the disk was full, or the shim was killed
+    assert exit_record.read(str(tmp_path)) is None
+    exit_record.write(str(tmp_path), ExitRecord(0, "", True), 5)
+    found = exit_record.read(str(tmp_path))
+    assert found is not None
+    assert (found.code, found.after_notice) == (0, True)
+    assert read_order(str(tmp_path)) == StoredOrder(order=start_order())
+
+
+def test_a_pod_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    """Its shim outlives an upgrade of the server: the namespace has a link, the exit record a file of its own."""
+    (tmp_path / "shim.0").symlink_to("1.2.3")
+    (tmp_path / "main.12.34.56").touch()
+    (tmp_path / "ns").symlink_to("4026532000")
+    files = pod_directory.read_files(str(tmp_path))
+    assert (files.main, files.running_since, files.namespace) == ((12, 34), 56, 4026532000)
+    (tmp_path / "exit.json").write_text('{"code": 7, "words": "", "at": 5, "after_notice": false}')
+    found = exit_record.read(str(tmp_path))
+    assert found is not None
+    assert found.code == 7
 
 
 @pytest.mark.parametrize(
@@ -124,7 +168,7 @@ def test_what_cannot_be_read_counts_as_not_written(tmp_path: Path, junk: bytes) 
     folder = str(tmp_path)
     for name in ("exit.json", "stop.json", "reports.json", "order.json", "log.x", "log.", "log.0"):
         (tmp_path / name).write_bytes(junk)
-    for name in ("main.", "main.x", "main.1.2", "main.1.2.x", "main.1.2.3.4", "main.-1.2.3"):
+    for name in ("main.", "main.x", "main.1.2", "main.1.2.x", "main.1.2.3.4.5", "main.-1.2.3"):
         (tmp_path / name).touch()
     for name in ("shim.0", "main"):
         (tmp_path / name).symlink_to(junk[:50].decode("ascii", "replace").replace("\0", "?") or "?")
@@ -159,12 +203,13 @@ def test_which_process_the_program_is_is_read_beside_anything_else(
     monkeypatch.chdir(tmp_path)
     if way == "a link":  # where nothing can have two names, and as earlier versions did
         monkeypatch.setattr(os, "link", no_room)
-    main_process.record("12.34.56", "shim.0")
-    assert main_process.recorded(str(tmp_path)) == (12, 34, 56)
-    assert pod_directory.read_files(str(tmp_path)).running_since == 56
+    main_process.record("12.34.56.78", "shim.0")
+    assert main_process.recorded(str(tmp_path)) == (12, 34, 56, 78)
+    files = pod_directory.read_files(str(tmp_path))
+    assert (files.running_since, files.namespace) == (56, 78)
     assert (tmp_path / "main").is_symlink() == (way == "a link")
     with pytest.raises(FileExistsError):
-        main_process.record("12.34.56", "shim.0")
+        main_process.record("12.34.56.78", "shim.0")
 
 
 def test_an_end_is_read_back_as_it_was_written(tmp_path: Path) -> None:

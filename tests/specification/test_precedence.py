@@ -123,7 +123,7 @@ def test_gpu_charge(request_: GpuRequest, milli: int) -> None:
 def _shown(body: wire.SubmitAny, spec: WorkloadSpec) -> dict[str, Any]:
     values = {"kind": "Training", "department": "default", "cluster": "c", "submitted_by": "ann", "revision": 1}
     row = SimpleNamespace(**declarations.new_row(spec, items.declaration(body, spec), **values))
-    return items.item(row, items.declaration(body, spec), None)
+    return items.workload_item(row, items.declaration(body, spec), None)
 
 
 def _admitted(kind: type[wire.SubmitAny], compute: dict[str, Any], **said: Any) -> tuple[Any, WorkloadSpec]:
@@ -149,7 +149,7 @@ def _pod(spec: WorkloadSpec, phase: PodPhase = PodPhase.WAITING) -> PodRecord:
         group=GroupId("w"),
         shape=spec.template.shape,
         since=Instant(0),
-        born_at=Instant(0),
+        created_at=Instant(0),
     )
     return record if phase is PodPhase.WAITING else record.move(PodPhase.BOUND, Instant(0), node=NodeName("n1"))
 

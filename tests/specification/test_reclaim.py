@@ -392,6 +392,20 @@ def test_a_protected_elastic_group_shrinks_to_its_minimum_and_no_further() -> No
     """)
 
 
+def test_what_the_same_plan_gave_justifies_no_loss_of_what_ran_before() -> None:
+    """Vision grows to 4 GPUs, above its quota of 3; without the pod that would be taken back it is within it."""
+    check("""
+        node    n1: 2 gpus
+        node    n2: 2 gpus
+        queue   vision: quota 3
+        queue   speech: quota 2
+        running e of vision: 2 to 4 pods, 3 placed, 1 gpu on n2 n2 n1
+        pending a of speech: 2 gpus
+        then    bind e on n1
+        then    wait a: not its turn
+    """)
+
+
 def test_protection_from_reclaim_is_no_protection_from_preemption() -> None:
     check("""
         node    n1: 2 gpus

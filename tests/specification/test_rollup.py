@@ -67,8 +67,8 @@ def runs(name: str, on: str = "n1", **more: Any) -> PodRecord:
     return record(name, RUNNING, on=on, **{"started_at": at(10), "since": at(10), **more})
 
 
-def starts(name: str, trouble: str = "") -> PodRecord:
-    return record(name, BOUND, on="n1", trouble=trouble)
+def starts(name: str, start_failure: str = "") -> PodRecord:
+    return record(name, BOUND, on="n1", start_failure=start_failure)
 
 
 def leaves(name: str, cause: Cause, detail: str = "") -> PodRecord:
@@ -168,7 +168,7 @@ STATUSES = {
         pods=(starts("a-0-0", "ImagePullBackOff"),),
         then="Initializing, image: ImagePullBackOff",
     ),
-    "one with other trouble says so": When(
+    "one that cannot start for another reason says so": When(
         pods=(starts("a-0-0", "the disk is full"),),
         then="Initializing, starting: the disk is full",
     ),
@@ -275,23 +275,23 @@ STATUSES = {
         then="Running, stopping: 60 s; it has at most 30 s to stop",
     ),
     "one that is to stop is running until it has left": When(
-        of=spec(want=DesiredState.STOP),
+        of=spec(desired_state=DesiredState.STOP),
         pods=(leaves("a-0-0", Cause.SUSPENDED),),
         then="Running, stopping: stopping: suspended; it has at most 30 s to stop",
     ),
     "one that is to stop and has left is stopped": When(
-        of=spec(want=DesiredState.STOP),
+        of=spec(desired_state=DesiredState.STOP),
         pods=(ended("a-0-0", Outcome.STOPPED),),
         then="Stopped, suspended",
     ),
     "one that has failed and is then suspended has failed": When(
-        of=spec(want=DesiredState.STOP),
+        of=spec(desired_state=DesiredState.STOP),
         pods=(ended("a-0-0", Outcome.ERROR),),
         stand=halted(WorkloadPhase.FAILED, Cause.EXITED),
         then="Failed, exited",
     ),
     "one that is to be deleted is deleting, whatever it was": When(
-        of=spec(want=DesiredState.DELETE),
+        of=spec(desired_state=DesiredState.DELETE),
         pods=(runs("a-0-0"),),
         stand=FINISHED,
         then="Deleting, deleted",
@@ -345,12 +345,12 @@ def test_since_when(pods: tuple[PodRecord, ...], stand: WorkloadState, since: In
     ("pods", "since"),
     [
         pytest.param((runs("a-0-0"),), None, id="none waits"),
-        pytest.param((record("a-0-0", born_at=at(5)),), at(0), id="a first pod: since the declaration"),
+        pytest.param((record("a-0-0", created_at=at(5)),), at(0), id="a first pod: since the declaration"),
         pytest.param(
-            (ended("a-0-0", Outcome.LOST), record("a-0-1", born_at=at(40))), at(40), id="a later one: its birth"
+            (ended("a-0-0", Outcome.LOST), record("a-0-1", created_at=at(40))), at(40), id="a later one: its birth"
         ),
         pytest.param(
-            (runs("a-0-0"), record("a-1-3", born_at=at(30)), record("a-2-1", born_at=at(20))), at(20), id="first"
+            (runs("a-0-0"), record("a-1-3", created_at=at(30)), record("a-2-1", created_at=at(20))), at(20), id="first"
         ),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairpool.cli.simulation_progress import length_text
+from fairpool.cli.simulation_progress import elapsed_text
 from fairpool.model.ids import NodeName, QueueId, WorkloadId
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.organization import department_queue
@@ -403,7 +403,7 @@ def test_a_cycle_that_makes_no_sense_is_refused(text: str) -> None:
     ],
 )
 def test_lengths_of_time_in_two_units(seconds: float, text: str) -> None:
-    assert length_text(seconds) == text
+    assert elapsed_text(seconds) == text
 
 
 def test_the_ninety_ninth_of_a_hundred_is_the_p99() -> None:

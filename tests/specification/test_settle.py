@@ -190,9 +190,9 @@ def in_words(before: PodRecord, after: PodRecord) -> str:
 
 
 def test_it_runs_since_the_engine_saw_it_run() -> None:
-    bound = record("a-0-0", BOUND, on="n1", trouble="ErrImagePull: no such image")
+    bound = record("a-0-0", BOUND, on="n1", start_failure="ErrImagePull: no such image")
     after = settle(bound, Evidence(observed_pod(bound, PodState.RUNNING, running_since=at(50)), observed_node()), NOW)
-    assert (after.started_at, after.trouble) == (at(50), "")
+    assert (after.started_at, after.start_failure) == (at(50), "")
 
 
 def test_it_runs_since_now_if_the_engine_does_not_say() -> None:
@@ -227,12 +227,12 @@ def test_a_stopped_pod_keeps_the_cause_of_its_stop() -> None:
     assert (after.cause, after.detail, after.exit_code) == (Cause.PREEMPTED, "for b", 143)
 
 
-def test_trouble_with_the_start_is_written_down_once() -> None:
+def test_a_start_failure_is_written_down_once() -> None:
     bound = record("a-0-0", BOUND, on="n1")
     evidence = Evidence(observed_pod(bound, PodState.STARTING, message="the disk is full"), observed_node())
-    troubled = settle(bound, evidence, NOW)
-    assert (troubled.phase, troubled.trouble) == (BOUND, "the disk is full")
-    assert settle(troubled, evidence, NOW) is troubled
+    delayed = settle(bound, evidence, NOW)
+    assert (delayed.phase, delayed.start_failure) == (BOUND, "the disk is full")
+    assert settle(delayed, evidence, NOW) is delayed
 
 
 @pytest.mark.parametrize("words", ["ErrImagePull: no such image", "ImagePullBackOff"])
@@ -246,10 +246,10 @@ def test_a_pod_whose_image_cannot_be_pulled_gives_its_devices_back(words: str) -
     assert (after.outcome, after.cause, after.detail) == (Outcome.ERROR, Cause.IMAGE, words)
 
 
-def test_trouble_is_forgotten_when_it_is_over() -> None:
-    troubled = record("a-0-0", BOUND, on="n1", trouble="ErrImagePull: no such image")
-    after = settle(troubled, Evidence(observed_pod(troubled, PodState.STARTING), observed_node()), NOW)
-    assert after.trouble == ""
+def test_a_start_failure_is_forgotten_when_it_is_over() -> None:
+    delayed = record("a-0-0", BOUND, on="n1", start_failure="ErrImagePull: no such image")
+    after = settle(delayed, Evidence(observed_pod(delayed, PodState.STARTING), observed_node()), NOW)
+    assert after.start_failure == ""
 
 
 def test_a_start_that_is_put_off_is_asked_for_again_after_1_2_4_8_16_and_then_always_30_seconds() -> None:
@@ -258,12 +258,12 @@ def test_a_start_that_is_put_off_is_asked_for_again_after_1_2_4_8_16_and_then_al
         bound = settle(bound, Evidence(None, observed_node(), answer(OrderStatus.LATER, "the disk is full")), NOW)
         waits.append((bound.retry_at - NOW) // SECOND_MS)
     assert waits == [1, 2, 4, 8, 16, *([LONGEST_RETRY_S] * 7)]
-    assert bound.trouble == "the disk is full"
+    assert bound.start_failure == "the disk is full"
 
 
-def test_no_answer_at_all_is_trouble_too() -> None:
+def test_no_answer_at_all_is_a_start_failure_too() -> None:
     after = settle(record("a-0-0", BOUND, on="n1"), Evidence(None, observed_node(), answer(OrderStatus.UNKNOWN)), NOW)
-    assert after.trouble == "the engine did not answer"
+    assert after.start_failure == "the engine did not answer"
 
 
 def test_a_refusal_says_who_refused_and_why() -> None:

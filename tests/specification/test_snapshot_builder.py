@@ -84,7 +84,7 @@ def test_a_pod_that_backs_off_may_not_be_placed(not_before: Instant, gated: bool
 
 
 def test_a_pod_keeps_its_place_its_devices_and_its_preferences() -> None:
-    waiting = record("a-0-0", nominated=N2, born_at=at(5))
+    waiting = record("a-0-0", nominated=N2, created_at=at(5))
     bound = record("a-1-0", BOUND, on="n1", devices=(3, 4))
     one, other = rows(spec(pods=2), waiting, bound).pods
     assert (one.node, one.nominated, one.created_at) == (None, N2, at(5))
@@ -203,7 +203,7 @@ def test_a_gang_one_of_whose_pods_has_ended_well_is_not_broken() -> None:
 
 
 def test_undeclared_pods_hold_their_place_and_are_charged_to_no_project() -> None:
-    reported = rows(None, record("a-0-0", RELEASING, on="n1", born_at=at(3)))
+    reported = rows(None, record("a-0-0", RELEASING, on="n1", created_at=at(3)))
     assert [(group.id, group.queue, group.movable, group.created_at) for group in reported.groups] == [
         ("a", NO_QUEUE, False, at(3))
     ]
@@ -226,7 +226,7 @@ def labelled(name: str) -> ObservedNode:
 
 
 @pytest.mark.parametrize(
-    ("observed", "marks", "ready", "cordoned"),
+    ("observed", "overrides", "ready", "cordoned"),
     [
         pytest.param(observed_node(), NodeOverrides(), True, False, id="one that answers takes pods"),
         pytest.param(
@@ -237,8 +237,8 @@ def labelled(name: str) -> ObservedNode:
         ),
     ],
 )
-def test_a_node(observed: ObservedNode, marks: NodeOverrides, ready: bool, cordoned: bool) -> None:
-    land = pooled_nodes({N1: observed}, Organization(marks={N1: marks}))
+def test_a_node(observed: ObservedNode, overrides: NodeOverrides, ready: bool, cordoned: bool) -> None:
+    land = pooled_nodes({N1: observed}, Organization(node_overrides={N1: overrides}))
     assert [(node.ready, node.cordoned) for node in land.nodes[PoolName("default")]] == [(ready, cordoned)]
 
 
@@ -246,10 +246,10 @@ def test_a_node_that_did_not_change_is_the_same_row_although_others_did() -> Non
     """So that what was prepared from it for the last plan is taken over."""
     overrides = {N1: NodeOverrides(cordoned=True), N2: NodeOverrides(cordoned=True)}
     seen = {N1: observed_node("n1"), N2: observed_node("n2")}
-    before = pooled_nodes(seen, Organization(marks=overrides))
+    before = pooled_nodes(seen, Organization(node_overrides=overrides))
     seen = {**seen, N2: replace(seen[N2], silent_since=NOW)}
     changed = overrides | {N2: NodeOverrides()}
-    after = pooled_nodes(seen, Organization(marks=changed), before)
+    after = pooled_nodes(seen, Organization(node_overrides=changed), before)
     first, second = ({node.name: node for node in each.nodes[PoolName("default")]} for each in (before, after))
     assert second[N1] is first[N1]
     assert (second[N2].cordoned, second[N2].ready) == (False, False)
@@ -262,8 +262,8 @@ def test_a_node_that_is_gone_is_not_there() -> None:
 
 def test_a_node_has_the_taints_and_labels_that_an_administrator_gave_it() -> None:
     taint = Taint("runai", "drain")
-    marks = NodeOverrides(taints=(taint,), labels=(("type", "a100"),))
-    land = pooled_nodes({N1: observed_node()}, Organization(marks={N1: marks}, pools=POOLS))
+    overrides = NodeOverrides(taints=(taint,), labels=(("type", "a100"),))
+    land = pooled_nodes({N1: observed_node()}, Organization(node_overrides={N1: overrides}, pools=POOLS))
     assert land.pool_of == {N1: "a100"}
     assert land.nodes[A100.name][0].taints == (taint,)
 
@@ -439,7 +439,7 @@ def test_the_replacement_of_a_moved_pod_keeps_its_shape() -> None:
     )
     old, new = applied(move, running).pods_of(spec().id)
     assert (new.id, new.run, new.pod_set, new.grace_s, new.shape) == ("a-0-5", 2, "worker", 7, old.shape)
-    assert (new.devices, new.promised_at, new.born_at, new.boot_id) == ((5,), at(60), NOW, "")
+    assert (new.devices, new.promised_at, new.created_at, new.boot_id) == ((5,), at(60), NOW, "")
 
 
 def test_after_a_lost_ledger_a_moved_pod_gets_an_unused_incarnation() -> None:

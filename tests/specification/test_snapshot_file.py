@@ -160,7 +160,7 @@ def test_a_file_of_version_1_still_gives_its_plan() -> None:
     assert result.notes == ()
     replayed = replay(result.snapshot)
     assert isinstance(replayed, Replay), replayed
-    document = without_sentences(plan_json.planned(replayed))
+    document = without_sentences(plan_json.plan_document(replayed))
     assert document == json.loads(SAMPLE_PLAN.read_text(encoding="utf-8"))
 
 

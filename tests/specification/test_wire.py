@@ -32,7 +32,7 @@ from fairpool.api.clusters import (
     WorkloadReport,
 )
 from fairpool.api.declarations import OrganizationWire, WorkloadWire
-from fairpool.api.message import PREVIOUS, VERSION, Message, Wire, read
+from fairpool.api.message import PREVIOUS, VERSION, Message, Wire, read_message
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import Organization
@@ -118,7 +118,7 @@ def test_a_wire_has_every_field_of_what_it_carries(wire: type[Wire]) -> None:
     assert set(wire.model_fields) == of_the_model | of_its_own
 
 
-def test_what_was_heard_travels_with_a_workload() -> None:
+def test_what_was_reported_travels_with_a_workload() -> None:
     over = Over(run=2, phase=WorkloadPhase.FAILED, cause=Cause.RETRIES, at=Instant(5), detail="six times")
     spec = WorkloadSpec(id=WorkloadId("w"), name="w", project=QueueId("p"), created_at=Instant(1))
     arrived = DesiredWorkload.from_json(DesiredWorkload.from_spec(spec, over, {0: 3, 11: 0}).to_json())
@@ -137,7 +137,7 @@ POD = PodReport(
     cause=Cause.EXITED,
     detail="out of memory",
     exit_code=137,
-    trouble="slow",
+    start_failure="slow",
     gpus_milli=500,
     cpu_milli=1500,
     memory_bytes=4096,
@@ -169,7 +169,7 @@ NODE = NodeReport(
     memory_bytes=512 * 10**9,
     gpu_memory_mib=32_510,
     gpus_withheld=(3,),
-    words="GPU 3 is not scheduled: the driver reports GPU is lost",
+    message="GPU 3 is not scheduled: the driver reports GPU is lost",
     labels={"fairpool/simulated": "true"},
     images=("python", "*/quickstart"),
 )
@@ -197,8 +197,8 @@ MESSAGES: list[Message] = [
         workloads=(DesiredWorkload.from_spec(SPEC),),
         removed=(WorkloadId("x"),),
         organization=OrganizationWire.from_organization(Organization()),
-        heard_token=Token(4),
-        heard_events=17,
+        reported_token=Token(4),
+        reported_events=17,
     ),
     PushReport(
         cluster="here",
@@ -222,7 +222,7 @@ MESSAGES: list[Message] = [
         queues_gone=((PoolName("a100"), QueueId("old")),),
         events=(EVENT,),
     ),
-    PushAnswer(token=Token(4), number=12, taken=False, events_through=7, want_whole=True),
+    PushAnswer(token=Token(4), number=12, taken=False, events_through=7, resync=True),
 ]
 
 
@@ -232,7 +232,40 @@ def test_a_message_is_the_same_after_the_journey_in_every_field(message: Message
         name for name, field in type(message).model_fields.items() if getattr(message, name) == field.get_default()
     }
     assert unset == {"version"}, "the example leaves fields as they are by default, and so does not show them arriving"
-    assert read(type(message), message.to_json()) == message
+    assert read_message(type(message), message.to_json()) == message
+
+
+RENAMED = {
+    "want": "desired_state",
+    "marks": "node_overrides",
+    "trouble": "start_failure",
+    "words": "message",
+    "heard_token": "reported_token",
+    "heard_events": "reported_events",
+    "want_whole": "resync",
+}
+
+
+def keys_in(value: Any) -> set[str]:
+    if isinstance(value, list):
+        return {key for each in value for key in keys_in(each)}
+    return set(value).union(*map(keys_in, value.values())) if isinstance(value, dict) else set()
+
+
+def test_renamed_fields_have_the_names_that_the_other_side_knows() -> None:
+    today, before = (
+        {key for each in MESSAGES for key in keys_in(json.loads(each.to_json(version)))}
+        for version in (VERSION, PREVIOUS)
+    )
+    assert (today & RENAMED.keys(), RENAMED.keys() - before) == (set(), set())
+    assert (before & set(RENAMED.values()), set(RENAMED.values()) - today) == (set(), set())
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_a_message_for_the_previous_version_is_the_same_but_for_fields_it_does_not_know(message: Message) -> None:
+    assert read_message(type(message), message.to_json(PREVIOUS)) == message.model_copy(
+        update={"version": PREVIOUS} | ({"piece": None} if isinstance(message, PushReport) else {})
+    )
 
 
 @pytest.mark.parametrize("part", [POD, WORKLOAD, NODE, QUEUE, EVENT], ids=lambda part: type(part).__name__)
@@ -247,8 +280,8 @@ def test_a_reason_arrives_as_what_it_was(reason: Cause | WaitReason) -> None:
     assert arrived.reason is reason, "two words for one thing: a cause and a pause must not share a spelling"
 
 
-def test_a_life_is_reported_as_the_ledger_holds_it() -> None:
-    life = PodRecord(
+def test_a_pod_is_reported_as_the_ledger_holds_it() -> None:
+    pod = PodRecord(
         id=PodId("w-0-1"),
         workload=WorkloadId("w"),
         index=0,
@@ -257,15 +290,15 @@ def test_a_life_is_reported_as_the_ledger_holds_it() -> None:
         shape=PodShape(),
         phase=PodPhase.RUNNING,
         since=Instant(3),
-        born_at=Instant(1),
+        created_at=Instant(1),
         node=NodeName("n1"),
         devices=(2,),
         started_at=Instant(3),
     )
-    report = PodReport.from_record(life, gpus_milli=500)
-    held = {"gpus_milli": 500, "cpu_milli": life.shape.cpu_milli, "memory_bytes": life.shape.memory_bytes}
-    assert all(getattr(report, name) == held.get(name, getattr(life, name, None)) for name in PodReport.model_fields)
-    left = PodReport.from_record(replace(life, phase=PodPhase.ENDED), gpus_milli=500)
+    report = PodReport.from_record(pod, gpus_milli=500)
+    held = {"gpus_milli": 500, "cpu_milli": pod.shape.cpu_milli, "memory_bytes": pod.shape.memory_bytes}
+    assert all(getattr(report, name) == held.get(name, getattr(pod, name, None)) for name in PodReport.model_fields)
+    left = PodReport.from_record(replace(pod, phase=PodPhase.ENDED), gpus_milli=500)
     assert (left.gpus_milli, left.cpu_milli, left.memory_bytes) == (0, 0, 0), "what is over holds nothing"
 
 
@@ -279,14 +312,14 @@ def test_an_end_is_remembered_with_a_cause_even_where_none_was_told(phase: Workl
         assert over is None
 
 
-FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "8d39e4528e8f3a5b"}
+FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "33e410b8c2bb6a32"}
 """Of the schema of all messages, by protocol version. A version that was released keeps its line."""
 
 
 def test_a_change_of_the_wire_raises_the_version() -> None:
     """Two sides of one version must agree on every field; what the schema says in words may change."""
     schemas = {
-        kind.__name__: _without_words(kind.model_json_schema())
+        kind.__name__: _without_words(kind.model_json_schema(by_alias=False))
         for kind in sorted({type(each) for each in MESSAGES}, key=str)
     }
     fingerprint = sha256(json.dumps(schemas, sort_keys=True).encode()).hexdigest()[:16]
@@ -309,7 +342,7 @@ def _without_words(schema: Any) -> Any:
 
 def test_a_message_of_another_version_is_refused_with_that_one_reason() -> None:
     later = json.dumps({"version": VERSION + 1, "after": 1, "revision": 2, "colour": "green"})
-    assert read(PullAnswer, later) == [
+    assert read_message(PullAnswer, later) == [
         Problem(
             "wire.version",
             f"this PullAnswer has protocol version {VERSION + 1}; this side speaks {PREVIOUS} and {VERSION}",
@@ -324,7 +357,7 @@ def test_everything_that_is_wrong_with_a_message_is_said_at_once() -> None:
     wrong["token"] = "4"
     wrong["workloads"][0]["phase"] = "Sleeping"
     del wrong["at"]
-    problems = read(PushReport, json.dumps(wrong))
+    problems = read_message(PushReport, json.dumps(wrong))
     assert isinstance(problems, list)
     assert sorted(problem.what.split(":")[0] for problem in problems) == [
         "PushReport.at",
@@ -340,7 +373,7 @@ NO_MESSAGES = ["", "{", "null", "[]", '"pull"', b"\xff\xfe", "{}"]
 
 @pytest.mark.parametrize("text", NO_MESSAGES, ids=repr)
 def test_what_is_no_message_is_a_problem_and_no_crash(text: str | bytes) -> None:
-    problems = read(PushAnswer, text)
+    problems = read_message(PushAnswer, text)
     assert isinstance(problems, list)
     assert {problem.code for problem in problems} == {"wire.wrong_value"}
 
@@ -351,7 +384,7 @@ BAD_AMOUNTS = [
     ("pods", True),
     ("grace_s", "30"),
     ("id", ""),
-    ("want", "Run"),
+    ("desired_state", "Run"),
     ("run", None),
 ]
 
@@ -360,7 +393,7 @@ BAD_AMOUNTS = [
 def test_a_workload_with_a_value_that_cannot_be_is_refused(field: str, value: object) -> None:
     answer = json.loads(MESSAGES[0].to_json())
     answer["workloads"][0][field] = value
-    problems = read(PullAnswer, json.dumps(answer))
+    problems = read_message(PullAnswer, json.dumps(answer))
     assert isinstance(problems, list)
     assert all(problem.what.startswith(f"PullAnswer.workloads.0.{field}") for problem in problems)
 

@@ -68,8 +68,8 @@ class DeviceHealth:
 
     def _why_withheld(self, node: NodeName, gpu: Gpu, ownership: Ownership, unexplained: set[str]) -> str:
         """Why a device is withheld; empty if it is not."""
-        if gpu.trouble:
-            return gpu.trouble
+        if gpu.error:
+            return gpu.error
         use = self._gpus.use(gpu.uuid)
         if use is None:
             return "the driver does not respond for it"

@@ -91,7 +91,7 @@ def _node_of_model(model: tuple[str, int], found: Sequence[Gpu], *, is_only: boo
         pods_max=PODS_MAX,
         gpus=len(devices),
         gpu_memory_mib=memory_mib,
-        gpus_withheld=tuple(gpu.index for gpu in devices if gpu.trouble),
+        gpus_withheld=tuple(gpu.index for gpu in devices if gpu.error),
         labels={PRODUCT_LABEL: label},
     )
     return LogicalNode(node=node, gpus=devices)

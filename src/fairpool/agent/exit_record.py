@@ -1,16 +1,20 @@
 """How a pod ended, `exit.json`: written last, by its shim or in its place.
 
-Used by shims, so it imports next to nothing.
+It is a second name of the file with the order, to which the record is added as a line of its own: one file less to
+create and to flush for each pod. The record is the last line. Used by shims, so it imports next to nothing.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from contextlib import suppress
 
-from fairpool.agent.durable import read_regular, sync_file, write_durably
+from fairpool.agent.durable import read_regular, sync_directory, sync_file, write_all, write_durably
 
 NAME = "exit.json"
+ORDER = "order.json"
 CONTENT_MAX = 1 << 17
 
 UNKNOWN_EXIT_CODE = 137
@@ -27,17 +31,35 @@ class ExitRecord:
 
 
 def write(directory: str, record: ExitRecord, at_ms: int) -> None:
-    """On the disk when this returns; after the order, which was not flushed at the start."""
-    with suppress(OSError):
-        sync_file(f"{directory}/order.json")
-    text = {"code": record.code, "words": record.words, "at": at_ms, "after_notice": record.after_notice}
-    write_durably(f"{directory}/{NAME}", json.dumps(text).encode())
+    """On the disk when this returns, with the order, which was not flushed at the start."""
+    values = {"code": record.code, "words": record.words, "at": at_ms, "after_notice": record.after_notice}
+    text = json.dumps(values).encode()
+    try:
+        _add_to_order(directory, text)
+    except OSError:  # no order any more, a very long one, another record, or a file system without hard links
+        with suppress(OSError):
+            sync_file(f"{directory}/{ORDER}")
+        write_durably(f"{directory}/{NAME}", text)
+
+
+def _add_to_order(directory: str, text: bytes) -> None:
+    order = os.open(f"{directory}/{ORDER}", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if os.fstat(order).st_size + len(text) >= CONTENT_MAX:
+            raise OSError(errno.EFBIG, f"{ORDER} is long")
+        # Begins with a line break, so that one that was cut off by a full disk damages only itself.
+        write_all(order, b"\n" + text)
+        os.fsync(order)
+    finally:
+        os.close(order)
+    os.link(f"{directory}/{ORDER}", f"{directory}/{NAME}")
+    sync_directory(directory)
 
 
 def read(directory: str) -> ExitRecord | None:
     """None: the pod has not ended, or the file is unreadable; then its shim, or a replacement, writes another."""
     try:
-        found = json.loads(read_regular(f"{directory}/{NAME}", CONTENT_MAX))
+        found = json.loads(read_regular(f"{directory}/{NAME}", CONTENT_MAX).rpartition(b"\n")[2])
         return ExitRecord(int(found["code"]), str(found["words"]), bool(found["after_notice"]))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -58,13 +58,6 @@ def rmdir_if_empty(directory: str) -> None:
         os.rmdir(directory)
 
 
-def size_of_files(directory: Path) -> int:
-    """Bytes on disk of the files in a directory, without subdirectories."""
-    with suppress(OSError), os.scandir(directory) as entries:
-        return sum(each.stat(follow_symlinks=False).st_blocks * BLOCK for each in entries)
-    return 0
-
-
 def size_of_tree(directory: Path) -> int:
     size = 0
     for each in _all_in(directory):

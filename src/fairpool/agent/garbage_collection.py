@@ -1,7 +1,8 @@
 """Garbage collection in the state directory: forgotten pods, old logs, old checkpoints, and the trash.
 
-A job may leave a million files, or directories a million deep. What pods leave is renamed into the trash at once and
-removed in a thread of its own.
+A job may leave a million files, or directories a million deep, and removing a single file may take milliseconds on a
+busy disk. So the loop's thread only renames: what pods leave into the trash, their directories with the output into the
+logs. All else is removed in a thread of its own, or after a crash by that of the next server.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import shutil
 import threading
 import time
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -19,7 +21,6 @@ from fairpool.agent.file_tree import (
     remove_files,
     remove_tree,
     rmdir_if_empty,
-    size_of_files,
     size_of_tree,
     unchanged_s,
     unlink_if_there,
@@ -39,6 +40,10 @@ CHECKPOINTS_KEPT_S = 30 * 24 * 3600
 """Checkpoints are safe for so long after the last was saved, also while the workload waits and has no pod here."""
 CHECKPOINTS_KEPT_BYTES = 20 << 30
 """What older checkpoints, of workloads without a pod here, may take up together; beyond it the oldest go."""
+PRUNE_EVERY = 500
+"""Pods forgotten between two prunings of old output: to look through all of it costs as much as forgetting dozens."""
+PRUNE_EVERY_BYTES = 256 << 20
+"""Or the output they had written."""
 CLAIM = "shim."
 """How the names of links begin by which shims claim a pod."""
 CLOSE_TIMEOUT_S = 5.0
@@ -50,36 +55,35 @@ class GarbageCollector:
 
     def __init__(self, state: StateDirectory) -> None:
         self._state = state
+        self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._is_asked = False
+        """There is something to do since the thread began its present round."""
+        self._untidied: deque[str] = deque()
+        """Directories in the logs that contain more than output."""
+        self._pods_since, self._bytes_since = PRUNE_EVERY, 0
+        """Forgotten since old logs were pruned, and their output; at first it is not known."""
 
     # --- forgotten pods
 
-    def forget(self, pod: PodId) -> int | None:
-        """Remove a pod's files except its output and its reports, which move to the logs; returns their size.
+    def forget(self, pod: PodId) -> bool:
+        """Move a pod's output and reports to the logs, and the rest to the trash; `collect` removes it.
 
-        None: it cannot be forgotten yet, because a shim has come for it after all. On a busy machine this is done a
-        hundred times a second, so the pod directory itself becomes that of its output. Claims stay in it: a shim that
-        was requested and comes late may be in there already, would find no stop notice any more, and start the program.
+        False: it cannot be forgotten yet, because a shim has come for it after all. The pod directory itself becomes
+        that of its output. Claims stay in it: a shim that was requested and comes late may be in there already, would
+        find no stop notice any more, and start the program.
         """
         state, name = self._state, directory_name(pod)
-        directory, bytes_kept = f"{state.pods}/{name}", 0
-        with suppress(FileNotFoundError), os.scandir(directory) as entries:
-            found = list(entries)
-            if not any(entry.name.startswith(CLAIM) for entry in found) and not _block_late_shims(directory):
-                return None
-            for entry in found:
-                is_output = entry.name.startswith((SEGMENT, INDEX)) or entry.name == STORED
-                if is_output and entry.is_file(follow_symlinks=False):
-                    bytes_kept += entry.stat(follow_symlinks=False).st_blocks * BLOCK
-                elif entry.is_dir(follow_symlinks=False):
-                    shutil.rmtree(entry.path, ignore_errors=True)
-                elif not entry.name.startswith(CLAIM):
-                    unlink_if_there(entry.path)
-            bytes_kept += store_reports(state, pod)
+        directory = f"{state.pods}/{name}"
+        with suppress(FileNotFoundError):
+            found = os.listdir(directory)
+            if not any(each.startswith(CLAIM) for each in found) and not _block_late_shims(directory):
+                return False
+            store_reports(state, pod)
             _move(directory, f"{state.logs}/{name}")
-        with suppress(OSError):  # it was never made
-            os.rename(f"{state.scratch}/{name}", state.trash / f"{name}.{time.time_ns()}")
-        return bytes_kept
+            self._untidied.append(f"{state.logs}/{name}")
+        self._throw_away(f"{state.scratch}/{name}")
+        return True
 
     def remove_shared(self, order: StartOrder) -> None:
         """Remove what the pods of a workload shared, now that none of them is here; checkpoints stay."""
@@ -88,7 +92,8 @@ class GarbageCollector:
             if not order.together and order.pods > 1:
                 for name in os.listdir(run):
                     rmdir_if_empty(f"{run}/{name}")
-            rmdir_if_empty(run)
+            if not os.listdir(run):
+                self._throw_away(run)
         if not order.together:
             return
         files, prefix = str(self._state.rendezvous_files), f"{workload_name(order.workload)}."
@@ -96,21 +101,69 @@ class GarbageCollector:
             if name.startswith(prefix) and name[len(prefix) :].isdecimal():
                 unlink_if_there(f"{files}/{name}")
 
+    def _throw_away(self, path: str) -> None:
+        with suppress(OSError):  # it was never made
+            os.rename(path, self._state.trash / f"{os.path.basename(path)}.{time.time_ns()}")
+
+    # --- in a thread
+
+    def collect(self) -> None:
+        """Begin to remove what can be removed, in a thread."""
+        with self._guard:
+            self._is_asked = True
+            if self._thread is None:
+                thread = threading.Thread(target=self._collect_all, name="garbage collection", daemon=True)
+                thread.start()
+                self._thread = thread
+
+    def _collect_all(self) -> None:
+        while True:
+            with self._guard:
+                if not self._is_asked:
+                    self._thread = None
+                    return
+                self._is_asked = False
+            with suppress(OSError):  # what could not be removed is tried again the next time
+                self._collect_once()
+
+    def _collect_once(self) -> None:
+        while self._untidied:
+            self._bytes_since += _tidy(self._untidied.popleft())
+            self._pods_since += 1
+        if self._pods_since >= PRUNE_EVERY or self._bytes_since >= PRUNE_EVERY_BYTES:
+            self._pods_since = self._bytes_since = 0
+            self.prune_logs()
+        for entry in list(os.scandir(self._state.trash)):
+            remove_tree(entry.path)
+
+    def close(self) -> None:
+        """Wait a little for what is being removed; the next start continues."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(CLOSE_TIMEOUT_S)
+
     # --- old output and checkpoints
 
     def prune_logs(self, kept: int = LOGS_KEPT, kept_bytes: int = LOGS_KEPT_BYTES) -> None:
-        """Remove the output of pods that were forgotten longest ago; once a day old checkpoints too."""
+        """Remove the output of pods that were forgotten longest ago."""
         with os.scandir(self._state.logs) as entries:
             found = sorted(((each.stat().st_mtime_ns, each.name) for each in entries), reverse=True)
         used_bytes = 0
         for number, (_, name) in enumerate(found):
-            directory = self._state.logs / name
-            if number < kept and (used_bytes := used_bytes + size_of_files(directory)) <= kept_bytes:
+            directory = f"{self._state.logs}/{name}"
+            if number < kept and (used_bytes := used_bytes + _tidy(directory)) <= kept_bytes:
                 continue
             if number > 0:  # the latest can always be read
-                remove_files(str(directory))
-        if self._is_due():
-            self.prune_checkpoints()
+                remove_files(directory)
+
+    def prune_checkpoints_if_due(self) -> None:
+        """Checkpoints may be hundreds of thousands of files: they are looked through once a day. Not in the thread: a
+        pod that uses them could start meanwhile."""
+        stamp = self._state.root / "pruned"
+        if stamp.exists() and unchanged_s(stamp, DAY_S) < DAY_S:
+            return
+        stamp.touch()
+        self.prune_checkpoints()
 
     def prune_checkpoints(self, kept_s: float = CHECKPOINTS_KEPT_S, kept_bytes: int = CHECKPOINTS_KEPT_BYTES) -> None:
         """Remove checkpoints that are old and beyond what may be kept, and rendezvous files that are not used.
@@ -130,30 +183,20 @@ class GarbageCollector:
             if unchanged_s(file, DAY_S) >= DAY_S and not _has_pod(file.name.rpartition(".")[0], pods):
                 file.unlink(missing_ok=True)
 
-    def _is_due(self) -> bool:
-        """Checkpoints may be hundreds of thousands of files: they are looked through once a day."""
-        stamp = self._state.root / "pruned"
-        if stamp.exists() and unchanged_s(stamp, DAY_S) < DAY_S:
-            return False
-        stamp.touch()
-        return True
 
-    # --- the trash
-
-    def empty_trash(self) -> None:
-        """Begin, unless it is being done; what is thrown away meanwhile is removed the next time."""
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._remove_trash, name="garbage collection", daemon=True)
-            self._thread.start()
-
-    def _remove_trash(self) -> None:
-        for entry in list(os.scandir(self._state.trash)):
-            remove_tree(entry.path)
-
-    def close(self) -> None:
-        """Wait a little for what is being removed; the next start continues."""
-        if self._thread is not None:
-            self._thread.join(CLOSE_TIMEOUT_S)
+def _tidy(directory: str) -> int:
+    """Remove from a forgotten pod's directory all but its output, its reports and the claims; returns their size."""
+    bytes_kept = 0
+    with suppress(OSError), os.scandir(directory) as entries:  # it was pruned meanwhile
+        for entry in list(entries):
+            is_output = entry.name.startswith((SEGMENT, INDEX)) or entry.name == STORED
+            if is_output and entry.is_file(follow_symlinks=False):
+                bytes_kept += entry.stat(follow_symlinks=False).st_blocks * BLOCK
+            elif entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            elif not entry.name.startswith(CLAIM):
+                unlink_if_there(entry.path)
+    return bytes_kept
 
 
 def _block_late_shims(directory: str) -> bool:

@@ -45,7 +45,7 @@ class ImageTable:
     support: Path
     _read_ns: int = 0
     _images: tuple[Image, ...] = ()
-    _trouble: str = ""
+    _error: str = ""
     _answers: dict[str, Image | Problem] = field(default_factory=dict)
 
     def install(self) -> None:
@@ -65,10 +65,10 @@ class ImageTable:
         self._answers.clear()
         try:
             self._images = read_images(self.path.read_text(encoding="utf-8"), self.support)
-            self._trouble = ""
+            self._error = ""
         except Exception as error:  # a mistake in the table must not stop the server
             # Images of the table as it was stay usable; only new ones wait until it is repaired.
-            self._trouble = f"{self.path} cannot be read: {error}"
+            self._error = f"{self.path} cannot be read: {error}"
         return True
 
     @property
@@ -86,7 +86,7 @@ class ImageTable:
         for image in self._images:
             if fits(name, image.name):
                 return image
-        what = self._trouble or f'no alias for the image "{name}" on a machine without containers'
+        what = self._error or f'no alias for the image "{name}" on a machine without containers'
         return Problem("image.unknown", what, f"add one to {self.path}, or use an image listed there")
 
 

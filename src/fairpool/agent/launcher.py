@@ -125,7 +125,7 @@ class Launcher:
         return time.monotonic() - self._answered_at if self._unanswered else 0.0
 
     @property
-    def trouble(self) -> str:
+    def error(self) -> str:
         """Why no pod can start just now; empty while they can."""
         if self.silent_s < SLOW_S:
             return ""

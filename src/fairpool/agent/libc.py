@@ -15,7 +15,7 @@ def libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def check(result: int, what: str) -> None:
+def check_result(result: int, what: str) -> None:
     """Raises OSError unless a call has returned 0."""
     if result != 0:
         number = ctypes.get_errno()

@@ -15,7 +15,7 @@ import stat
 import struct
 from collections.abc import Mapping, Sequence
 
-from fairpool.agent.libc import check, libc
+from fairpool.agent.libc import check_result, libc
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_BIND, MS_MOVE, MS_REC, MS_UNBINDABLE, MS_PRIVATE = 4096, 8192, 16384, 1 << 17, 1 << 18
@@ -95,7 +95,7 @@ def copy_mounts(source: int) -> int:
     flags = _OPEN_TREE_CLONE | _AT_EMPTY_PATH | _AT_RECURSIVE | os.O_CLOEXEC
     result = libc().syscall(ctypes.c_long(_SYS_OPEN_TREE), ctypes.c_long(source), b"", ctypes.c_ulong(flags))
     if result < 0:
-        check(-1, "open_tree")
+        check_result(-1, "open_tree")
     os.close(source)
     return int(result)
 
@@ -109,7 +109,7 @@ def _attach(copy: int, target: str) -> None:
         target.encode(),
         ctypes.c_ulong(_MOVE_FROM_EMPTY_PATH),
     )
-    check(result, f"move_mount {target}")
+    check_result(result, f"move_mount {target}")
 
 
 def restrict(target: str, attributes: int, inside_user_namespace: bool, *, is_recursive: bool = True) -> None:
@@ -132,7 +132,7 @@ def _set_attributes(target: str, attributes: int, is_recursive: bool) -> None:
         wanted,
         ctypes.c_ulong(len(wanted)),
     )
-    check(result, f"mount_setattr {target}")
+    check_result(result, f"mount_setattr {target}")
 
 
 def _mounts_below(target: str) -> list[str]:
@@ -202,8 +202,8 @@ def _pivot_root(staging: str) -> None:
     os.chdir(staging)
     number = _SYS_PIVOT_ROOT[os.uname().machine]
     # "." for both puts the old root under the new one at the same place, from where it is unmounted.
-    check(libc().syscall(number, b".", b"."), "pivot_root")
-    check(libc().umount2(b".", 2), "umount")
+    check_result(libc().syscall(number, b".", b"."), "pivot_root")
+    check_result(libc().umount2(b".", 2), "umount")
     os.chdir("/")
 
 
@@ -211,4 +211,4 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
     """The system call of that name; the OSError it raises names the target."""
     data = options.encode() or None
     result = libc().mount(source.encode(), target.encode(), kind.encode() or None, ctypes.c_ulong(flags), data)
-    check(result, f"mount {target}")
+    check_result(result, f"mount {target}")

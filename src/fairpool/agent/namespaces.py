@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from fairpool.agent.libc import check, libc, write_kernel_file
+from fairpool.agent.libc import check_result, libc, write_kernel_file
 from fairpool.agent.mounts import make_private
 
 CLONE_NEWNS = 0x00020000
@@ -27,7 +27,7 @@ def enter(flags: int) -> None:
 
 
 def unshare(flags: int) -> None:
-    check(libc().unshare(flags), "unshare")
+    check_result(libc().unshare(flags), "unshare")
 
 
 def own_user_namespace(flags: int = 0) -> None:
@@ -61,7 +61,7 @@ def isolate_children(host_name: str) -> None:
 
 def _set_host_name(name: str) -> None:
     encoded = name.encode()[:64]
-    check(libc().sethostname(encoded, len(encoded)), "sethostname")
+    check_result(libc().sethostname(encoded, len(encoded)), "sethostname")
 
 
 def join(pid: int) -> None:
@@ -81,7 +81,7 @@ def join(pid: int) -> None:
     if os.geteuid() == 0:
         os.setgroups([])  # not permitted inside its user namespace
     for handle in handles:
-        check(libc().setns(handle, 0), "setns")
+        check_result(libc().setns(handle, 0), "setns")
         os.close(handle)
 
 
@@ -90,7 +90,7 @@ def join_pid_namespace(pid: int) -> None:
     for kind in ("pid",) if os.geteuid() == 0 else ("user", "pid"):
         handle = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            check(libc().setns(handle, 0), "setns")
+            check_result(libc().setns(handle, 0), "setns")
         finally:
             os.close(handle)
 

@@ -24,7 +24,7 @@ class Gpu:
     memory_mib: int
     """0: it is broken and does not report it."""
     is_simulated: bool = False
-    trouble: str = ""
+    error: str = ""
     """Why it is never scheduled."""
 
 
@@ -44,7 +44,7 @@ class Gpus(Protocol):
     """Queries of a machine's GPUs; implemented by NVML, or a fake."""
 
     @property
-    def trouble(self) -> str:
+    def error(self) -> str:
         """Why the driver cannot be queried although it is installed."""
 
     def devices(self) -> Sequence[Gpu]:
@@ -58,7 +58,7 @@ class Gpus(Protocol):
 class NoGpus:
     """A machine without GPUs or without a driver that responds."""
 
-    trouble: str = ""
+    error: str = ""
 
     def devices(self) -> Sequence[Gpu]:
         return ()
@@ -70,7 +70,7 @@ class NoGpus:
 class NvmlGpus:
     """The machine's GPUs as the driver sees them."""
 
-    trouble = ""
+    error = ""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
@@ -119,13 +119,11 @@ class NvmlGpus:
                 uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
                 name=_text(nvml.nvmlDeviceGetName(handle)),
                 memory_mib=nvml.nvmlDeviceGetMemoryInfo(handle).total // MIB,
-                trouble=MIG_MODE if self._is_partitioned(handle) else "",
+                error=MIG_MODE if self._is_partitioned(handle) else "",
             )
         except nvml.NVMLError as error:
             # It keeps its index, or all devices after it would change theirs.
-            return Gpu(
-                index=index, uuid=f"broken-{index}", name="", memory_mib=0, trouble=f"the driver reports {error}"
-            )
+            return Gpu(index=index, uuid=f"broken-{index}", name="", memory_mib=0, error=f"the driver reports {error}")
 
     def _is_partitioned(self, handle: Any) -> bool:
         try:

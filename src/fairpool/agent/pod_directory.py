@@ -63,8 +63,7 @@ def read_files(directory: str) -> PodFiles:
     main = main_process.recorded(directory, names)
     if main is None:
         return PodFiles(has_stop_notice, shim, None)
-    namespace = main_process.namespace(directory) if main_process.NAMESPACE in names else None
-    return PodFiles(has_stop_notice, shim, Instant(main[2]), main[:2], namespace)
+    return PodFiles(has_stop_notice, shim, Instant(main[2]), main[:2], main[3] or None)
 
 
 def main_of(directory: str) -> tuple[int, int] | None:

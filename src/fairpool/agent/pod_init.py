@@ -1,4 +1,4 @@
-"""The init process of an isolated pod: sets up its file system, starts the program, and lives as long as the pod.
+"""The init process of an isolated pod: sets up its file system, starts the program, and runs as long as the pod.
 
 It is process 1 of the pod's PID namespace. When it ends, the kernel kills everything else in there, so one signal from
 outside ends a pod however fast it forks. It reaps orphans, passes SIGTERM on to the program and reports its exit status
@@ -25,16 +25,24 @@ if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every s
 
 CANNOT = 126
 """The exit code reported to the shim where nothing else is known."""
-RUNS, TROUBLE, ENDED, TERMINAL = b"r", b"t", b"e", b"m"
+RUNS, FAILED, ENDED, TERMINAL = b"r", b"t", b"e", b"m"
 """The first byte of its packets to the shim."""
 PACKET_MAX = 4096
 UNPRIVILEGED_ID = 65534
+KEPT_OUTPUT = 0
+"""The descriptor of the pipe for the program's output: it does not break when the shim dies, and is found here by the
+replacement."""
 
 
 def run_init(
-    launch: Mapping[str, Any], group: Cgroup | None, to_shim: socket.socket, start: Callable[[socket.socket], int]
+    launch: Mapping[str, Any],
+    group: Cgroup | None,
+    to_shim: socket.socket,
+    output: int,
+    start: Callable[[socket.socket], int],
 ) -> NoReturn:
-    """Be process 1; called in that child. `start` starts the program and returns its pid."""
+    """Be process 1; called in that child. `start` starts the program and returns its pid. `output` is kept open under
+    the number `KEPT_OUTPUT`; -1: there is none."""
     try:
         process_attributes.end_with_parent()
         if select.select([to_shim], [], [], 0)[0]:  # the shim was killed before we could ask for the signal
@@ -49,11 +57,11 @@ def run_init(
         if select.select([to_shim], [], [], 0)[0]:
             os._exit(1)
         program = start(to_shim)
-        _wait_for_program(program, to_shim)
+        _wait_for_program(program, to_shim, output)
     except BaseException as error:
         code = getattr(error, "code", None)
         words = f"{code if isinstance(code, int) else CANNOT} {getattr(error, 'words', None) or error}"
-        to_shim.send(TROUBLE + words.encode(errors="replace")[: PACKET_MAX - 1])
+        to_shim.send(FAILED + words.encode(errors="replace")[: PACKET_MAX - 1])
     os._exit(CANNOT)
 
 
@@ -90,13 +98,15 @@ def program_status(init_socket: socket.socket | None, status: int) -> int:
     return int(packet[1:]) if packet[:1] == ENDED else status
 
 
-def _wait_for_program(program: int, to_shim: socket.socket) -> NoReturn:
+def _wait_for_program(program: int, to_shim: socket.socket, output: int) -> NoReturn:
     """Reap processes until the program ends; the rest ends with this process."""
     os.chdir("/")  # out of the program's directory too, which may be a volume
     for number in (signal.SIGCHLD, signal.SIGUSR1):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, lambda *_: _pass_on(program))
-    os.closerange(0, to_shim.fileno())
+    if output >= 0:
+        os.dup2(output, KEPT_OUTPUT)
+    os.closerange(0 if output < 0 else KEPT_OUTPUT + 1, to_shim.fileno())
     os.closerange(to_shim.fileno() + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     to_shim.send(RUNS)
     process_attributes.outlive_parent()
@@ -132,9 +142,9 @@ def counting_permitted() -> str:
 
 def _try_isolation() -> None:
     namespaces.isolate_children("")
-    trouble = namespaces.tried_in_child(_try_root_filesystem)
-    if trouble:
-        raise OSError(0, trouble)
+    error = namespaces.tried_in_child(_try_root_filesystem)
+    if error:
+        raise OSError(0, error)
 
 
 def _try_root_filesystem() -> None:

@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairpool.agent.cgroup import Cgroup
 from fairpool.agent.leftover_processes import Process, ProcessSelector
@@ -48,6 +48,10 @@ class WatchedPod:
         return self.observed.state is PodState.EXITED
 
     @property
+    def is_isolated(self) -> bool:
+        return bool(self.stored.launch and self.stored.launch.get("view"))
+
+    @property
     def is_settled(self) -> bool:
         """Whether every change of it wakes the supervisor."""
         waits_for_image = self.stored.launch is None
@@ -74,6 +78,15 @@ def _group(limits: Any, pod_uuid: str) -> Cgroup | None:
         return None
 
 
+class ObservedPods(NamedTuple):
+    """All pods as they were observed, and which of them changed."""
+
+    pods: Mapping[PodId, ObservedPod]
+    """The same object as last time if nothing has changed."""
+    changed: frozenset[PodId]
+    """Those that are not as last time, or are gone."""
+
+
 class PodRegistry:
     """All watched pods."""
 
@@ -88,18 +101,19 @@ class PodRegistry:
         self._by_directory: dict[str, PodId] = {}
         self._of_workload: Counter[WorkloadId] = Counter()
         self._of_slot: dict[tuple[WorkloadId, int], set[PodId]] = {}
-        self._observed: Mapping[PodId, ObservedPod] = {}
-        self._has_changed = True
+        self._observed: dict[PodId, ObservedPod] = {}
+        self._changed: set[PodId] = set()
+        """Pods that are not as in `_observed`."""
 
     def add(self, pod: PodId, directory: str, stored: StoredOrder) -> WatchedPod:
         order = stored.order
-        observed = ObservedPod(order=order, state=PodState.STARTING, message=stored.trouble)
+        observed = ObservedPod(order=order, state=PodState.STARTING, message=stored.start_failure)
         watched = self.pods[pod] = WatchedPod(pod, directory, stored, observed)
         self._by_directory[os.path.basename(directory)] = pod
         self._of_workload[order.workload] += 1
         self._of_slot.setdefault((order.workload, order.index), set()).add(pod)
         self.unsettled.add(pod)
-        self._has_changed = True
+        self._changed.add(pod)
         return watched
 
     def remove(self, pod: PodId) -> WatchedPod:
@@ -114,20 +128,25 @@ class PodRegistry:
             _discard(self.removed_nodes, node, pod)
         self.unsettled.discard(pod)
         self.lost.discard(pod)
-        self._has_changed = True
+        self._changed.add(pod)
         return watched
 
     def set_observed(self, watched: WatchedPod, observed: ObservedPod) -> None:
         if observed != watched.observed:
             watched.observed = observed
-            self._has_changed = True
+            self._changed.add(watched.pod)
 
-    def observed(self) -> Mapping[PodId, ObservedPod]:
-        """What was last observed of each; the same object as last time if nothing has changed."""
-        if self._has_changed:
-            self._observed = {pod: self.pods[pod].observed for pod in sorted(self.pods)}
-            self._has_changed = False
-        return self._observed
+    def observed(self) -> ObservedPods:
+        """What was last observed of each, and what is new since the last call."""
+        changed, self._changed = frozenset(self._changed), set()
+        if changed:
+            self._observed = dict(self._observed)
+            for pod in sorted(changed):
+                if pod in self.pods:
+                    self._observed[pod] = self.pods[pod].observed
+                else:
+                    self._observed.pop(pod, None)
+        return ObservedPods(self._observed, changed)
 
     def alive(self) -> list[WatchedPod]:
         """Those that are not over."""

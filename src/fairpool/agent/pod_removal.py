@@ -16,11 +16,6 @@ from fairpool.agent.tombstones import Tombstones
 from fairpool.model.ids import PodId
 from fairpool.model.observation import ForgetOrder, OrderResult, OrderStatus
 
-PRUNE_EVERY = 500
-"""Pods forgotten between two prunings of old output: to look through all of it costs as much as forgetting dozens."""
-PRUNE_EVERY_BYTES = 256 << 20
-"""Or the output they had written."""
-
 
 class PodRemover:
     """Forget orders."""
@@ -35,7 +30,6 @@ class PodRemover:
     ) -> None:
         self._collector, self._registry, self._observer = collector, registry, observer
         self._reaper, self._tombstones = reaper, tombstones
-        self._forgotten = self._forgotten_bytes = 0
 
     def forget(self, orders: Sequence[ForgetOrder]) -> list[OrderResult]:
         """Forget those of these pods of which nothing runs any more."""
@@ -47,8 +41,8 @@ class PodRemover:
             words = f"its end cannot be recorded: {error.strerror}"
             return [OrderResult(order.pod, OrderStatus.LATER, words) for order in orders]
         forgotten = {pod for pod in over if self._forget(pod, known[pod])}
-        self._prune_if_due(len(forgotten))
-        self._collector.empty_trash()
+        self._collector.prune_checkpoints_if_due()
+        self._collector.collect()
         return [
             OrderResult(order.pod, OrderStatus.DONE)
             if order.pod in forgotten
@@ -59,24 +53,23 @@ class PodRemover:
     def _without_processes(self, known: Mapping[PodId, WatchedPod | None]) -> list[PodId]:
         """Pods of which nothing is alive. What is left of one that has an exit record is killed now."""
         over = [watched for watched in known.values() if watched is not None and self._is_over(watched)]
-        gone = self._reaper.without_processes(over)
-        if gone is None:
-            return [pod for pod, watched in known.items() if watched is None]
-        left = [watched for watched in over if watched.pod not in gone]
-        gone |= {watched.pod for watched in (self._reaper.kill(left) if left else ())}
+        gone = {watched.pod for watched in over if _has_ended_with_its_namespace(watched)}
+        unsure = [watched for watched in over if watched.pod not in gone]
+        found = self._reaper.without_processes(unsure)
+        if found is not None:
+            left = [watched for watched in unsure if watched.pod not in found]
+            gone |= found | {watched.pod for watched in (self._reaper.kill(left) if left else ())}
         return [pod for pod, watched in known.items() if watched is None or pod in gone]
 
     def _is_over(self, watched: WatchedPod) -> bool:
         """A pod stopped before its shim came is observed as ended, but the shim may come all the same."""
         if not self._observer.refresh(watched).is_over:
             return False
-        return living_shim(watched) is None or exit_record.read(watched.directory) is not None
+        return exit_record.read(watched.directory) is not None or living_shim(watched) is None
 
     def _forget(self, pod: PodId, watched: WatchedPod | None) -> bool:
-        kept_bytes = self._collector.forget(pod)
-        if kept_bytes is None:
+        if not self._collector.forget(pod):
             return False
-        self._forgotten_bytes += kept_bytes
         if watched is not None:
             if watched.shim is not None and process_table.is_stopped(watched.shim[0]):
                 kill_process(watched.shim)  # it has written everything, and would not exit by itself
@@ -86,8 +79,13 @@ class PodRemover:
                 self._collector.remove_shared(order)
         return True
 
-    def _prune_if_due(self, forgotten: int) -> None:
-        self._forgotten += forgotten
-        if self._forgotten >= PRUNE_EVERY or self._forgotten_bytes >= PRUNE_EVERY_BYTES:
-            self._collector.prune_logs()
-            self._forgotten = self._forgotten_bytes = 0
+
+def _has_ended_with_its_namespace(watched: WatchedPod) -> bool:
+    """Whether the first process of its PID namespace has ended, and with it, by the kernel, all others in there.
+
+    Its first shim wrote the exit record, and does so when it has no children left: there is nothing to be found among
+    the processes of the machine, which take milliseconds to read.
+    """
+    if not (watched.generation == 0 and watched.is_isolated and watched.namespace and watched.main):
+        return False
+    return not process_table.is_alive(*watched.main)

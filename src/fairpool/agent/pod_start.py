@@ -117,7 +117,7 @@ class PodStarter:
             return Problem("device.unknown", f"{order.node} has no such device: {order.devices}", "")
         image = self._images.find(order.program.image)
         if isinstance(image, Problem):
-            return StoredOrder(order=order, trouble=f"ErrImagePull: {image}")
+            return StoredOrder(order=order, start_failure=f"ErrImagePull: {image}")
         user = self._user_of(order)
         plan = partial(
             plan_launch,
@@ -173,12 +173,12 @@ class PodStarter:
         try:
             stored = self._plan(order, self._state.paths(order))
             if isinstance(stored, Problem):
-                stored = StoredOrder(order=order, trouble=f"CreateContainerConfigError: {stored}")
+                stored = StoredOrder(order=order, start_failure=f"CreateContainerConfigError: {stored}")
             make_pod_directories(stored, self._state.paths(order))
             write_order(watched.directory, stored)
         except OSError as error:
-            trouble = f"CreateContainerConfigError: it cannot be prepared: {error.strerror}"
-            stored = StoredOrder(order=order, trouble=trouble)
+            failure = f"CreateContainerConfigError: it cannot be prepared: {error.strerror}"
+            stored = StoredOrder(order=order, start_failure=failure)
             self._images_again_at = time.monotonic() + ASK_AGAIN_S
         return stored
 

@@ -42,19 +42,19 @@ class PodStopper:
 
     def stop(self, orders: Sequence[StopOrder]) -> list[OrderResult]:
         """Write stop notices. A pod without a grace period is gone when this returns."""
-        troubles = {order.pod: words for order in orders if (words := self.write_notice(order))}
+        failed = {order.pod: words for order in orders if (words := self.write_notice(order))}
         self._observer.request_shims()
         pods = self._registry.pods
         at_once = [pods[order.pod] for order in orders if order.grace_s <= 0 and order.pod in pods]
         self._observer.wait_until_over(at_once, WITHOUT_GRACE_S)
         self._kill(at_once)
         left = {watched.pod for watched in at_once if watched.pod in pods and not watched.is_over}
-        return [self._answer(order.pod, troubles.get(order.pod, ""), is_left=order.pod in left) for order in orders]
+        return [self._answer(order.pod, failed.get(order.pod, ""), is_left=order.pod in left) for order in orders]
 
-    def _answer(self, pod: PodId, trouble: str, *, is_left: bool) -> OrderResult:
+    def _answer(self, pod: PodId, error: str, *, is_left: bool) -> OrderResult:
         watched = self._registry.pods.get(pod)
-        if trouble and (watched is None or not watched.is_over):
-            return OrderResult(pod, OrderStatus.LATER, trouble)
+        if error and (watched is None or not watched.is_over):
+            return OrderResult(pod, OrderStatus.LATER, error)
         # DONE also while its shim gives it its grace period: it can only end.
         return (
             OrderResult(pod, OrderStatus.LATER, "it is being killed") if is_left else OrderResult(pod, OrderStatus.DONE)

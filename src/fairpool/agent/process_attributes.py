@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Sequence
 
-from fairpool.agent.libc import check, libc
+from fairpool.agent.libc import check_result, libc
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NAME, PR_CAPBSET_DROP = 1, 4, 15, 24
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
@@ -27,12 +27,12 @@ def set_process_name(name: str) -> None:
 
 def become_subreaper() -> None:
     """From now on a process orphaned below this one becomes its child, however often it daemonized."""
-    check(libc().prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+    check_result(libc().prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
 def end_with_parent() -> None:
     """Be killed when the parent dies from now on."""
-    check(libc().prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+    check_result(libc().prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
 
 
 def die_with_parent(parent: int) -> None:
@@ -49,7 +49,7 @@ def outlive_parent() -> None:
 
 def become_user(uid: int, gid: int) -> None:
     """Change to this user, with no supplementary groups. Only root can."""
-    check(libc().setgroups(0, None), "setgroups")
+    check_result(libc().setgroups(0, None), "setgroups")
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
 
@@ -70,12 +70,12 @@ def new_session_keyring() -> None:
 
 def hide_memory() -> None:
     """Let no process of the same user read this one's memory, until it executes a program."""
-    check(libc().prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl")
+    check_result(libc().prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "prctl")
 
 
 def show_memory() -> None:
     """After a change of user a process may not even access its own /proc files before this."""
-    check(libc().prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl")
+    check_result(libc().prctl(PR_SET_DUMPABLE, 1, 0, 0, 0), "prctl")
 
 
 def drop_privileges() -> None:
@@ -83,4 +83,4 @@ def drop_privileges() -> None:
     for number in range(CAPABILITIES_MAX):
         if libc().prctl(PR_CAPBSET_DROP, number, 0, 0, 0) != 0:
             break
-    check(libc().prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
+    check_result(libc().prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")

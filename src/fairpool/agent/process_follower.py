@@ -37,7 +37,8 @@ class ProcessFollower:
         known = dict(self._processes)
         for pid in self._group.members() if self._group is not None else ():
             known[pid] = process_table.start_time(pid) or 0
-        self._processes = process_table.pod_processes(self.pod_uuid, known, main_process.namespace("."))
+        main = main_process.recorded(".")
+        self._processes = process_table.pod_processes(self.pod_uuid, known, main[3] if main is not None else None)
         return self._processes
 
     def are_gone(self) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 
 from fairpool.agent import mounts, namespaces, process_attributes
 from fairpool.agent.cgroup import Cgroup
-from fairpool.agent.pod_init import CANNOT, PACKET_MAX, TERMINAL, TROUBLE, run_init
+from fairpool.agent.pod_init import CANNOT, FAILED, PACKET_MAX, TERMINAL, run_init
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every shim's memory
@@ -28,8 +28,8 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 """Exit codes that shells and container runtimes use for a program that could not be started."""
 
 
-NAMESPACE = "ns"
-"""A link in the pod directory to the inode of the pod's PID namespace: every process in it is the pod's."""
+OUTPUT = "output"
+"""The pipe through which the output of a pod that is not isolated comes."""
 TERMINAL_SIZE = (24, 80)
 """Rows and columns until a client attaches and sends its own."""
 
@@ -45,14 +45,18 @@ class CannotRun(Exception):
 class Started:
     """A running program and the shim's ends of its pipes."""
 
-    __slots__ = ("init_socket", "output", "pid", "stdin")
+    __slots__ = ("init_socket", "namespace", "output", "pid", "stdin")
 
-    def __init__(self, pid: int, output: int, stdin: int, init_socket: socket.socket | None = None) -> None:
+    def __init__(
+        self, pid: int, output: int, stdin: int, init_socket: socket.socket | None = None, namespace: int = 0
+    ) -> None:
         self.pid, self.output = pid, output
         """Of an isolated pod `pid` is its first process, which reports on `init_socket` how the program ended."""
         self.stdin = stdin
         """Where to write its input, or -1 if it reads none."""
         self.init_socket = init_socket
+        self.namespace = namespace
+        """The inode of the pod's PID namespace: every process in it is the pod's. 0: it has none of its own."""
 
 
 def start_program(launch: Mapping[str, Any], group: Cgroup | None) -> Started:
@@ -63,7 +67,9 @@ def start_program(launch: Mapping[str, Any], group: Cgroup | None) -> Started:
         _or_cannot(lambda: namespaces.own_host_name(launch["host_name"]))
     if launch["tty"]:
         return _start_on_terminal(launch, group)
-    reader, stdin, inside, output = _make_pipes(launch)
+    reader, stdin = _make_input(launch)
+    os.mkfifo(OUTPUT, 0o600)
+    inside, output = _open_output(OUTPUT)
     if group is None and not launch["mounts"]:
         pid = _spawn(launch, reader, inside)
     else:
@@ -73,38 +79,56 @@ def start_program(launch: Mapping[str, Any], group: Cgroup | None) -> Started:
     return Started(pid, output, stdin)
 
 
-def _make_pipes(launch: Mapping[str, Any]) -> tuple[int, int, int, int]:
-    """Both ends of its stdin and of its output: the program's, ours; the program's, ours."""
-    os.mkfifo("output", 0o600)
-    # Open for reading too on both sides, so that the pipe does not break when this shim dies.
-    inside = os.open("output", os.O_RDWR | os.O_CLOEXEC)
-    output = os.open("output", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-    if launch["stdin"]:
-        reader, stdin = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(stdin, False)
-    else:
-        reader, stdin = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), -1
-    return reader, stdin, inside, output
+def _make_input(launch: Mapping[str, Any]) -> tuple[int, int]:
+    """The program's end of its stdin, and ours."""
+    if not launch["stdin"]:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), -1
+    reader, stdin = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(stdin, False)
+    return reader, stdin
+
+
+def _open_output(pipe: str) -> tuple[int, int]:
+    """The program's end of its output, and ours. Both are open for reading too, so that the pipe does not break when
+    this shim dies."""
+    return os.open(pipe, os.O_RDWR | os.O_CLOEXEC), reopen_output(pipe)
+
+
+def reopen_output(pipe: str) -> int:
+    """Our end of a program's output. Raises OSError where the pipe is gone."""
+    return os.open(pipe, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _make_output() -> tuple[int, int]:
+    """The same in a pipe without a name: its first process keeps it open, and a replacement shim finds it there."""
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    try:
+        return _open_output(f"/proc/self/fd/{reader}")
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 def _start_isolated(launch: Mapping[str, Any], group: Cgroup | None) -> Started:
     _or_cannot(lambda: namespaces.isolate_children(launch["host_name"]))
     if group is not None:
         _or_cannot(lambda: group.make(launch["limits"]["cpu_milli"], launch["limits"]["memory_bytes"]))
-    reader, stdin, inside, output = (-1, -1, -1, -1) if launch["tty"] else _make_pipes(launch)
+    (reader, stdin), (inside, output) = (-1, -1), (-1, -1)
+    if not launch["tty"]:
+        (reader, stdin), (inside, output) = _make_input(launch), _make_output()
     if inside >= 0 and launch["view"]["user"] is not None:
         os.fchown(inside, *launch["view"]["user"])  # or no program in the pod could open /dev/stdout
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
         ours.close()
-        run_init(launch, group, theirs, lambda to_shim: _start_inside(launch, reader, inside, to_shim))
+        run_init(launch, group, theirs, inside, lambda to_shim: _start_inside(launch, reader, inside, to_shim))
     theirs.close()
     for fd in (reader, inside):
         if fd >= 0:
             os.close(fd)
     try:
-        os.symlink(str(namespaces.pid_namespace_of_children()), NAMESPACE)
+        namespace = namespaces.pid_namespace_of_children()
         terminal = _wait_until_running(ours)
     except BaseException:
         os.kill(pid, signal.SIGKILL)
@@ -112,9 +136,9 @@ def _start_isolated(launch: Mapping[str, Any], group: Cgroup | None) -> Started:
         ours.close()
         raise
     if terminal < 0:
-        return Started(pid, output, stdin, ours)
+        return Started(pid, output, stdin, ours, namespace)
     os.set_blocking(terminal, False)
-    return Started(pid, terminal, os.dup(terminal), ours)
+    return Started(pid, terminal, os.dup(terminal), ours, namespace)
 
 
 def _start_inside(launch: Mapping[str, Any], reader: int, output: int, to_shim: socket.socket) -> int:
@@ -140,7 +164,7 @@ def _wait_until_running(init_socket: socket.socket) -> int:
         if packet[:1] == TERMINAL:
             terminal = fds[0]
             os.set_inheritable(terminal, False)
-        elif packet[:1] == TROUBLE:
+        elif packet[:1] == FAILED:
             code, _, words = packet[1:].decode(errors="replace").partition(" ")
             raise CannotRun(int(code), words)
         elif packet:
@@ -209,18 +233,18 @@ def _fork(launch: Mapping[str, Any], group: Cgroup | None, reader: int, output: 
 
 def _forked(start: Callable[[], None]) -> int:
     """Fork a child in which `start` becomes the program; raise what the child reports if it cannot."""
-    trouble, trouble_writer = os.pipe2(os.O_CLOEXEC)
+    errors, error_writer = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
         try:
             start()
         except CannotRun as error:
-            os.write(trouble_writer, f"{error.code} {error.words}".encode())
+            os.write(error_writer, f"{error.code} {error.words}".encode())
         except BaseException as error:
-            os.write(trouble_writer, f"{NOT_EXECUTABLE} {error}".encode())
+            os.write(error_writer, f"{NOT_EXECUTABLE} {error}".encode())
         os._exit(NOT_FOUND)
-    os.close(trouble_writer)
-    with os.fdopen(trouble, "rb") as answer:
+    os.close(error_writer)
+    with os.fdopen(errors, "rb") as answer:
         words = answer.read().decode(errors="replace")
     if words:
         os.waitpid(pid, 0)

@@ -92,7 +92,7 @@ def _owner(directory: Path) -> int:
     return directory.lstat().st_uid
 
 
-def problem_with(file: Path) -> str:
+def problem_with_users(file: Path) -> str:
     """Why a table of users cannot be used; empty: it can."""
     try:
         _checked(file)

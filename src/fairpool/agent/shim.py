@@ -4,14 +4,14 @@ It is forked from the fork server into the pod directory and depends on no other
 dead the program runs on, its log is written, its grace period ends and its exit status is recorded. A later server
 reads the directory:
 
-    order.json      the start order and how it is launched; written before anything else
+    order.json      the start order and how it is launched; written before anything else. Its last line is `exit.json`
     shim.N          a link to `pid.start-time.inode` of the Nth shim and of this directory, which a copy has not;
                     creating it is the claim, so a pod starts once
-    main.P.T.S      pid, start time and since when of the program: a hard link to the claim, made when it really runs
+    main.P.T.S.N    pid, start time and since when of the program, and the inode of its PID namespace, or 0: a hard link
+                    to the claim, made when it really runs
     stop.json       the stop notice; a shim that finds it before the start does not start
-    ns              a link to the inode of the pod's PID namespace, where it has one
-    exit.json       how it ended, written last
-    log.*, times.*  its output, once there is some; `output` is the pipe it comes through
+    exit.json       how it ended, written last; a second name of `order.json`
+    log.*, times.*  its output, once there is some; `output` is the pipe it comes through, if it is not isolated
     exec.sock       for exec and attach; opened on request, or at once for a pod with stdin
 
 As a subreaper the shim inherits what daemonizes below it: without children, no process of the pod is left. A pod whose
@@ -36,9 +36,9 @@ from fairpool.agent.durable import ORDER_MAX, read_regular
 from fairpool.agent.exec_server import OPEN_SIGNAL, ExecServer
 from fairpool.agent.exit_record import UNKNOWN_EXIT_CODE, ExitRecord
 from fairpool.agent.log_segments import LogWriter
-from fairpool.agent.pod_init import program_status
+from fairpool.agent.pod_init import KEPT_OUTPUT, program_status
 from fairpool.agent.process_follower import ProcessFollower
-from fairpool.agent.program import NAMESPACE, NOT_EXECUTABLE, CannotRun, Started, start_program
+from fairpool.agent.program import NOT_EXECUTABLE, OUTPUT, CannotRun, Started, reopen_output, start_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every shim's memory
@@ -206,7 +206,8 @@ class Shim:
         self._main, self._init_socket = started.pid, started.init_socket
         self._read_output_from(started.output)
         # One that has ended already has no start time any more; 0 is that of no process.
-        self._unrecorded_main = f"{self._main}.{process_table.start_time(self._main) or 0}.{_now_ms()}"
+        began = process_table.start_time(self._main) or 0
+        self._unrecorded_main = f"{self._main}.{began}.{_now_ms()}.{started.namespace}"
         self._exec_server.set_program(main=self._main, stdin=started.stdin, is_terminal=bool(self._launch["tty"]))
         self._record_main()
 
@@ -228,12 +229,14 @@ class Shim:
             self._main = main[0]
             self._follower.add(main[0], main[1])
             self._follower.pod_uuid = self._follower.pod_uuid or process_table.pod_uuid_of(main[0]) or ""
-            self._is_isolated = os.path.lexists(NAMESPACE)
+            self._is_isolated = main[3] > 0
             if self._is_isolated:
                 with suppress(OSError):  # then exec is not possible
                     namespaces.join_pid_namespace(self._main)
+        # An earlier version had a named pipe for isolated pods too.
+        pipe = f"/proc/{self._main}/fd/{KEPT_OUTPUT}" if self._is_isolated and not os.path.lexists(OUTPUT) else OUTPUT
         with suppress(OSError):
-            self._read_output_from(os.open("output", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+            self._read_output_from(reopen_output(pipe))
         self._exec_server.set_program(main=self._main, stdin=-1, is_terminal=False)
         if stop_notice.exists("."):
             self._begin_stop()
@@ -399,7 +402,7 @@ class Shim:
 def read_launch(directory: str) -> dict[str, Any] | None:
     """How to start the pod; None if the order cannot be read."""
     try:
-        launch = json.loads(read_regular(f"{directory}/order.json", ORDER_MAX))["launch"]
+        launch = json.loads(read_regular(f"{directory}/order.json", ORDER_MAX).partition(b"\n")[0])["launch"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return {**_unknown_launch(), **launch} if isinstance(launch, dict) else None

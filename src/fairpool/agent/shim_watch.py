@@ -102,7 +102,7 @@ class ShimWatch:
 
 
 def _without_shim(watched: WatchedPod, has_stop_notice: bool) -> ObservedPod:
-    observed = ObservedPod(order=watched.stored.order, state=PodState.STARTING, message=watched.stored.trouble)
+    observed = ObservedPod(order=watched.stored.order, state=PodState.STARTING, message=watched.stored.start_failure)
     if not has_stop_notice:
         return observed
     words = "stopped before it started"

@@ -44,7 +44,7 @@ from fairpool.agent.leftover_processes import find_leftovers
 from fairpool.agent.pod_adoption import PodAdopter
 from fairpool.agent.pod_log import LogChunk, read_log
 from fairpool.agent.pod_observer import PodObserver, living_shim
-from fairpool.agent.pod_registry import PodRegistry, WatchedPod
+from fairpool.agent.pod_registry import ObservedPods, PodRegistry, WatchedPod
 from fairpool.agent.pod_removal import PodRemover
 from fairpool.agent.pod_start import PodStarter
 from fairpool.agent.pod_stop import PodStopper
@@ -56,7 +56,7 @@ from fairpool.agent.support import install_support
 from fairpool.agent.tombstones import Tombstones
 from fairpool.agent.uploads import Uploads
 from fairpool.model.ids import NodeName, PodId
-from fairpool.model.observation import ForgetOrder, ObservedPod, OrderResult, StartOrder, StopOrder
+from fairpool.model.observation import ForgetOrder, OrderResult, StartOrder, StopOrder
 from fairpool.model.problem import Problem
 
 CHECK_EVERYTHING_S = 30.0
@@ -109,8 +109,8 @@ class Supervisor:
         self._registry = PodRegistry()
         self._observer = PodObserver(self._registry, self._watch, self._hints, self._reaper, self._launcher)
         self._collector = GarbageCollector(self.state)
-        self._collector.prune_logs()
-        self._collector.empty_trash()
+        self._collector.prune_checkpoints_if_due()
+        self._collector.collect()
         shared = (self._registry, self._observer)
         by_name = {node.node.name: node for node in nodes or ()}
         self._starter = PodStarter(
@@ -169,8 +169,8 @@ class Supervisor:
 
     # --- observing ---
 
-    def observe(self) -> Mapping[PodId, ObservedPod]:
-        """Every pod, as it is now; the same object as last time if nothing has changed."""
+    def observe(self) -> ObservedPods:
+        """Every pod as it is now, and which have changed since this was last called."""
         with self._lock:
             self._adopter.find()
             is_full = time.monotonic() - self._checked_at > CHECK_EVERYTHING_S
@@ -203,7 +203,7 @@ class Supervisor:
         return self._hints.fileno(), self._watch.fileno()
 
     @property
-    def trouble(self) -> str:
+    def error(self) -> str:
         """Why pods cannot start or end just now; empty: they can."""
         # An answer of the fork server may have been waiting since the last turn. The lock's holder reads it anyway, and
         # the status command must not wait for a slow turn.
@@ -214,7 +214,7 @@ class Supervisor:
                 self._lock.release()
         orphans = self.orphans
         left = f"{orphans[0]} of an unknown pod was killed but has not ended" if orphans else ""
-        return "; ".join(words for words in (self._launcher.trouble, left) if words)
+        return "; ".join(words for words in (self._launcher.error, left) if words)
 
     @property
     def removed_nodes(self) -> dict[NodeName, int]:

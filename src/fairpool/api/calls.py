@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from fairpool.api.limits import PAGE_MAX
 from fairpool.api.loopback import LoopbackHttp, Reply, is_here
-from fairpool.api.record import Record, read
+from fairpool.api.record import Record, parse_object
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Calls:
 
     def _read(self, answer: Reply) -> Any:
         try:
-            return read(answer.content)
+            return parse_object(answer.content)
         except ValueError as error:
             fix = "run the same release of Fairpool on both sides"
             problem = Problem("wire.unreadable", f"the server's answer cannot be read: {error}", fix)
@@ -127,7 +127,7 @@ class Calls:
     ) -> Reply:
         answer = self._http.request(method, path, content=content, params=params, headers=headers)
         if answer.is_error:
-            raise refusal(answer)
+            raise refused_answer(answer)
         return answer
 
     @contextmanager
@@ -144,7 +144,7 @@ class Calls:
         sent = {**self._headers(), **(headers or {})}
         with self._http.stream(method, path, params=params, headers=sent, silence_s=silence_s) as answer:
             if answer.is_error:
-                raise refusal(answer.whole())
+                raise refused_answer(answer.whole())
             yield answer.pieces
 
     def _headers(self) -> dict[str, str]:
@@ -161,7 +161,7 @@ def new_key() -> str:
     return os.urandom(16).hex()
 
 
-def events(pieces: Iterator[bytes]) -> Iterator[str]:
+def event_data(pieces: Iterator[bytes]) -> Iterator[str]:
     """The data of each server-sent event."""
     rest = b""
     for piece in pieces:
@@ -172,9 +172,9 @@ def events(pieces: Iterator[bytes]) -> Iterator[str]:
                 yield b"\n".join(data).decode()
 
 
-def refusal(answer: Reply) -> Refused:
+def refused_answer(answer: Reply) -> Refused:
     try:
-        said = read(answer.content)
+        said = parse_object(answer.content)
         items = [_item(each) for each in said.get("problems", [])]
         return Refused(
             answer.status_code,

@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairpool.api.calls import TIMEOUT_S, Calls, events, plain_body, refusal
+from fairpool.api.calls import TIMEOUT_S, Calls, event_data, plain_body, refused_answer
 from fairpool.api.calls import Refused as Refused
 from fairpool.api.calls import new_key as new_key
 from fairpool.api.limits import PROJECTS
 from fairpool.api.loopback import Unreachable as Unreachable
 
 if TYPE_CHECKING:
-    from fairpool.api import access, organization, overview, questions, uploads, workload_spec
+    from fairpool.api import access, assets, organization, overview, questions, uploads, workload_spec
     from fairpool.api import audit as audit_wire
     from fairpool.api import nodes as nodes_wire
     from fairpool.api import settings as settings_wire
@@ -38,6 +38,7 @@ PATHS = {
     "Inference": "inferences",
 }
 DEPARTMENTS = "/api/v1/org-unit/departments"
+TEMPLATES = "/api/v1/asset/workload-template"
 CHANGES_SILENCE_S = 60.0
 """The stream of changes carries a comment more often than that."""
 COMMAND_IN_ADDRESS_MAX = 4000
@@ -298,7 +299,7 @@ class Client(Calls):
             with self._http.websocket(path, params=params, headers=self._headers(), message_max=MESSAGE_MAX) as socket:
                 yield Shell(socket)
         except UpgradeRefused as error:
-            raise refusal(error.reply) from error
+            raise refused_answer(error.reply) from error
 
     def claims(self, project: str) -> list[work.ClaimItem]:
         """Volume claims of a project."""
@@ -358,6 +359,22 @@ class Client(Calls):
 
     def delete_department(self, department_id: str) -> None:
         self._call("DELETE", f"{DEPARTMENTS}/{department_id}")
+
+    # --- templates -------------------------------------------------------------------------------------------
+
+    def templates(self) -> list[assets.Template]:
+        return self._all(TEMPLATES, "entries")
+
+    def create_template(self, request: assets.TemplateRequest | Json) -> assets.Template:
+        return self._post(TEMPLATES, request)
+
+    def replace_template(
+        self, template_id: str, request: assets.TemplateRequest | Json, revision: int | None = None
+    ) -> assets.Template:
+        return self._change("PUT", f"{TEMPLATES}/{template_id}", request, revision)
+
+    def delete_template(self, template_id: str) -> None:
+        self._call("DELETE", f"{TEMPLATES}/{template_id}")
 
     # --- nodes and clusters ----------------------------------------------------------------------------------
 
@@ -439,7 +456,7 @@ class Client(Calls):
             headers = {} if after is None else {"Last-Event-ID": str(after)}
             try:
                 with self._stream("GET", "/api/v1/changes", headers=headers, silence_s=CHANGES_SILENCE_S) as pieces:
-                    for data in events(pieces):
+                    for data in event_data(pieces):
                         change = _change(json.loads(data))
                         after = change.revision
                         yield change

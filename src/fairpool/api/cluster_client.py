@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import httpx2
 from pydantic import BaseModel, ValidationError
 
-from fairpool.api.calls import refusal
+from fairpool.api.calls import refused_answer
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
 from fairpool.api.loopback import Reply, is_here
 from fairpool.api.message import VERSION, wire_problems
@@ -133,7 +133,7 @@ def _certificate_problem(address: str, error: BaseException) -> Problem | None:
 
 
 def _refused(address: str, answer: httpx2.Response) -> ControlPlaneUnreachable:
-    said = refusal(Reply(answer.status_code, answer.reason_phrase, answer.content)).problems[0]
+    said = refused_answer(Reply(answer.status_code, answer.reason_phrase, answer.content)).problems[0]
     text = f"the control plane answered {answer.status_code}: {said.what}"
     if answer.status_code in (401, 403):
         what = f"the control plane at {address} does not accept this token: {said.what}"

@@ -17,7 +17,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from fairpool.api.declarations import Count, OrganizationWire, WorkloadWire
-from fairpool.api.message import PREVIOUS, Message, Since, Wire
+from fairpool.api.message import PREVIOUS, Message, Since, Wire, renamed
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
@@ -90,14 +90,16 @@ class DesiredWorkload(WorkloadWire):
         incarnations: Mapping[int, int] | None = None,
         done: tuple[int, ...] = (),
     ) -> DesiredWorkload:
-        return cls.of_declared(WorkloadWire.of(spec)).heard(over, incarnations or {}, done)
+        return cls.of_declared(WorkloadWire.of(spec)).with_reported(over, incarnations or {}, done)
 
     @classmethod
     def of_declared(cls, declared: WorkloadWire) -> DesiredWorkload:
         """A declared workload, of which nothing is reported yet. It is not validated again."""
         return cls.model_construct(**dict(declared))
 
-    def heard(self, over: Over | None, incarnations: Mapping[int, int], done: tuple[int, ...]) -> DesiredWorkload:
+    def with_reported(
+        self, over: Over | None, incarnations: Mapping[int, int], done: tuple[int, ...]
+    ) -> DesiredWorkload:
         """The same workload with what was reported about it."""
         return self.model_copy(update={"over": over, "incarnations": dict(incarnations), "done": done})
 
@@ -125,8 +127,8 @@ class PullAnswer(Message):
     """Declarations that are no more."""
     organization: OrganizationWire | None = None
     """None: as it was."""
-    heard_token: Token | None = None
-    heard_events: int = 0
+    reported_token: Annotated[Token | None, renamed("heard_token", "reported_token")] = None
+    reported_events: Annotated[int, renamed("heard_events", "reported_events")] = 0
     """The highest token and event number that a report brought: a cluster that lost its ledger counts on from here."""
 
     @property
@@ -156,7 +158,7 @@ class PodReport(Wire):
     cause: Cause | None = None
     detail: str = ""
     exit_code: int | None = None
-    trouble: str = ""
+    start_failure: Annotated[str, renamed("trouble", "start_failure")] = ""
     gpus_milli: Count = 0
     """Held now, as are the next two: what a node and a project have in use is added up from these."""
     cpu_milli: Count = 0
@@ -223,7 +225,7 @@ class NodeReport(Wire):
     memory_bytes: Count = 0
     gpu_memory_mib: Count = 0
     gpus_withheld: tuple[int, ...] = ()
-    words: str = ""
+    message: Annotated[str, renamed("words", "message")] = ""
     """Why they are withheld, for people."""
     labels: dict[str, str] = Field(default_factory=dict)
     """As the engine says: the model of its GPUs, and whether they are simulated."""
@@ -338,7 +340,7 @@ class PushAnswer(Message):
     """False: the report in question was late, fenced, or had the number of another, and was left aside."""
     events_through: Count
     """The highest event it has."""
-    want_whole: bool = False
+    resync: Annotated[bool, renamed("want_whole", "resync")] = False
     """It cannot be sure of the rest: report everything."""
 
     def takes(self, report: PushReport) -> bool:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from fairpool.api.message import Wire
+from fairpool.api.message import Wire, renamed
 from fairpool.model.array import Array
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import NodePool, Placement, Taint, TaintEffect, Topology
@@ -170,7 +170,7 @@ class WorkloadWire(Wire):
     grace_s: Count
     pools: tuple[PoolName, ...]
     constraint: ConstraintWire | None
-    want: DesiredState
+    desired_state: Annotated[DesiredState, renamed("want", "desired_state")]
     run: Count
     # With defaults: declarations that were kept before lack them.
     after: tuple[DependencyWire, ...] = ()
@@ -255,7 +255,7 @@ class OrganizationWire(Wire):
     rules: dict[QueueId, RulesWire]
     pools: tuple[PoolWire, ...]
     topologies: tuple[DeclaredTopology, ...]
-    marks: dict[NodeName, NodeOverridesWire]
+    node_overrides: Annotated[dict[NodeName, NodeOverridesWire], renamed("marks", "node_overrides")]
     graces: GracesWire = GracesWire.of(DEFAULT_GRACES)  # what was kept before lacks them
 
     @classmethod

@@ -7,6 +7,7 @@ PAGE_DEFAULT = 50
 PAGE_MAX = 500
 """Items of one page."""
 NAME_PATTERN = r"^[a-z]([a-z0-9-]*[a-z0-9])?$"
+TEMPLATE_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
 WORKLOAD_NAME_MAX = 49
 PROJECT_NAME_MAX = 57  # `runai-<name>` is a namespace, and those have at most 63 characters
 LABEL_NAME_MAX = 63

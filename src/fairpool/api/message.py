@@ -4,7 +4,8 @@ A `Wire` mirrors one class of the model field by field. While the two agree, `of
 once the model changes, the wire class keeps the old fields and overrides the two.
 
 Both sides speak the present version and the one before. A field that came with a version is marked with `Since`: it is
-left out of messages to a side that announced an earlier version (`to_json`), and `newer_fields` says what that loses.
+left out of messages to a side that announced an earlier version (`to_json`), and `newer_fields` says what that loses. A
+field that was renamed is marked with `renamed`, until the version that knew its former name is no longer spoken.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, ClassVar, Final, Literal, Self, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from fairpool.model.problem import Problem
 
@@ -30,6 +31,11 @@ class Since:
     """Annotates a field with the version it came with. It has a default, which is what its absence means."""
 
     version: int
+
+
+def renamed(before: str, after: str) -> Any:
+    """Annotates a field with its name in the previous version: read under both, written as the other side knows it."""
+    return Field(validation_alias=AliasChoices(after, before), serialization_alias=before)
 
 
 class Wire(BaseModel):
@@ -55,10 +61,10 @@ class Wire(BaseModel):
         return self.mirrors(**given)
 
     def to_json(self, version: int = VERSION) -> str:
-        """As text, without fields that came after this version."""
+        """As text, with the fields and names of this version."""
         if version == VERSION:
             return self.model_dump_json()
-        return self.older(version).model_dump_json(exclude=_left_out(type(self), version))
+        return self.older(version).model_dump_json(exclude=_left_out(type(self), version), by_alias=True)
 
     def older(self, version: int) -> Self:
         """The same value for a side that speaks this version."""
@@ -75,7 +81,7 @@ class Wire(BaseModel):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """From text that this program wrote; what was received goes through `read`."""
+        """From text that this program wrote; what was received goes through `read_message`."""
         return cls.model_validate_json(text)
 
 
@@ -91,7 +97,7 @@ class Message(Wire):
 MessageT = TypeVar("MessageT", bound=Message)
 
 
-def read(kind: type[MessageT], text: str | bytes) -> MessageT | list[Problem]:
+def read_message(kind: type[MessageT], text: str | bytes) -> MessageT | list[Problem]:
     """A message that was received, or all that is wrong with it."""
     try:
         return kind.model_validate_json(text)

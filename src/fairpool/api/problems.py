@@ -42,7 +42,7 @@ class ProblemDocument(Answer):
     ] = None
 
 
-def item(problem: Problem, field: str | None = None) -> ProblemItem:
+def problem_item(problem: Problem, field: str | None = None) -> ProblemItem:
     """A problem of the core, as it travels."""
     return ProblemItem(code=problem.code, what=problem.what, fix=problem.fix, field=field)
 
@@ -54,10 +54,10 @@ class ProblemList(list[ProblemItem]):
         self.append(ProblemItem(code=code, what=what, fix=fix, field=field))
 
     def add_problem(self, problem: Problem, field: str) -> None:
-        self.append(item(problem, field))
+        self.append(problem_item(problem, field))
 
 
-def document(
+def problem_document(
     status: int, title: str, problems: Sequence[ProblemItem], choices: dict[str, str] | None = None
 ) -> ProblemDocument:
     """The whole answer."""

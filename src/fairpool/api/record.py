@@ -29,7 +29,7 @@ def camel(name: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
-def read(content: bytes) -> Record:
+def parse_object(content: bytes) -> Record:
     """The object in a JSON text. It raises a ValueError for anything else."""
     found = json.loads(content, object_hook=Record)
     if not isinstance(found, Record):

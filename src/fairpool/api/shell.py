@@ -42,7 +42,7 @@ class Frame:
         return bytes([self.channel]) + self.data
 
 
-def decode(message: bytes) -> Frame | Problem:
+def decode_shell_frame(message: bytes) -> Frame | Problem:
     """A message from the other side."""
     if not message or message[0] not in _NUMBERS:
         return Problem(
@@ -56,14 +56,14 @@ def size(columns: int, rows: int) -> Frame:
     return Frame(Channel.SIZE, json.dumps({"columns": columns, "rows": rows}).encode())
 
 
-def command(words: Sequence[str]) -> Frame:
+def command_frame(words: Sequence[str]) -> Frame:
     """What to run, where it did not fit into the address."""
     return Frame(Channel.COMMAND, json.dumps(list(words)).encode())
 
 
 def command_in(message: bytes) -> tuple[str, ...] | Problem:
     """The command that the first message holds."""
-    frame = decode(message)
+    frame = decode_shell_frame(message)
     if isinstance(frame, Problem):
         return frame
     try:

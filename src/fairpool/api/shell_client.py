@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import httpx2
 from httpx2.websockets import WebSocketDisconnect, WebSocketSession
 
-from fairpool.api.shell import Channel, Frame, command, decode, size
+from fairpool.api.shell import Channel, Frame, command_frame, decode_shell_frame, size
 
 LOOK_UP_S = 0.2
 MESSAGE_MAX = 1 << 18
@@ -26,7 +26,7 @@ class Shell:
 
     def send_command(self, words: Sequence[str]) -> None:
         """What to run, before anything else."""
-        self._socket.send_bytes(command(words).encode())
+        self._socket.send_bytes(command_frame(words).encode())
 
     def send_end(self) -> None:
         """No more input comes."""
@@ -39,7 +39,9 @@ class Shell:
         """The next message; None when the connection is over. Raises `TimeoutError`."""
         while True:
             try:
-                frame = decode(self._socket.receive_bytes(timeout=LOOK_UP_S if timeout_s is None else timeout_s))
+                frame = decode_shell_frame(
+                    self._socket.receive_bytes(timeout=LOOK_UP_S if timeout_s is None else timeout_s)
+                )
             except TimeoutError:
                 if timeout_s is not None:
                     raise

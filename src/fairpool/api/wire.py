@@ -60,7 +60,7 @@ class Page(Answer):
     next: int | None = Field(default=None, description="Offset of the next page; absent on the last one")
 
 
-def plain(text: bytes) -> Any:
+def parse_json(text: bytes) -> Any:
     """Parse JSON; raises ValueError."""
     return from_json(text)
 

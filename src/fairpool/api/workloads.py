@@ -120,6 +120,9 @@ class Workload(WorkloadItem):
     created_by: str
     command_line: str = ""
     spec: dict[str, Any] = Field(default_factory=dict)
+    value_origins: dict[str, str] | None = Field(
+        default=None, description="Fields of `spec` that templates gave, each with its template"
+    )
     forecast: Annotated[StartForecast | None, Field(description="In a dry run: whether it would start now")] = None
 
 

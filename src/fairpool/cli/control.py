@@ -102,7 +102,7 @@ def _tls_files(certificate: Path | None, key: Path | None) -> TlsFiles | None:
 
 
 def _here(start: StartControl) -> None:
-    from fairpool.cli.welcome import LocalUser, shown
+    from fairpool.cli.welcome import LocalUser, shown_addresses
     from fairpool.platform.control_program import ControlProgram
     from fairpool.platform.server_log import open_log
 
@@ -112,7 +112,7 @@ def _here(start: StartControl) -> None:
         reachable_at(address.url)
         server_start.check_database(data_directory, may_be_new=True)
         open_log(data_directory.log, level=start.log_level)
-        for line in shown(address, data_directory):
+        for line in shown_addresses(address, data_directory):
             click.echo(line)
         user = LocalUser(data_directory, address.url)
 

@@ -9,7 +9,7 @@ from fairpool.cli.screen import Screen
 from fairpool.model.ids import GroupId, QueueId
 from fairpool.model.quantity import gpus_text
 from fairpool.model.workload import GpuKind, GpuRequest, Pod, PodGroup, PodShape
-from fairpool.replay.planned import Replay, count, listed
+from fairpool.replay.planned import Replay, counted, listed
 from fairpool.scheduler.decision import Plan
 from fairpool.scheduler.explain import explain, explain_eviction
 from fairpool.scheduler.snapshot import Snapshot
@@ -75,7 +75,7 @@ def _facts(snapshot: Snapshot, group: PodGroup, pods: list[Pod]) -> list[tuple[s
         ("project", " in ".join(queue_path(snapshot, group.queue)) or f"{group.queue}, which does not exist"),
         ("kind", f"{group.kind}, {'preemptible' if rule.preemptible else 'not preemptible'}, priority {rule.priority}"),
         ("created", moment_text(group.created_at)),
-        ("needs", f"{needs} of its {count(len(pods), 'pod')} to start" if len(pods) > 1 else "its pod to start"),
+        ("needs", f"{needs} of its {counted(len(pods), 'pod')} to start" if len(pods) > 1 else "its pod to start"),
         *(
             ("asks for" if number == 0 else "", f"{text}{_times(many, len(pods))}")
             for number, (text, many) in enumerate(sorted(shapes.items()))
@@ -119,7 +119,7 @@ def _gpu_text(gpu: GpuRequest) -> str:
         case GpuKind.NONE:
             return "no GPU"
         case GpuKind.WHOLE:
-            return count(gpu.devices, "GPU")
+            return counted(gpu.devices, "GPU")
         case GpuKind.MIG:
             return ", ".join(f"{amount} x {profile}" for profile, amount in gpu.mig)
     part = f"{gpu.memory_mib} MiB of a GPU" if gpu.memory_mib else f"{gpus_text(gpu.portion_milli)} GPU"
@@ -131,7 +131,7 @@ def _sentences(plan: Plan, name: GroupId, pods: list[Pod]) -> list[str]:
     mine = only(plan, name)
     sentences = []
     if mine.binds:
-        sentences.append(f"{count(len(mine.binds), 'pod')} of {len(pods)} {_verb(len(mine.binds), 'start')} now.")
+        sentences.append(f"{counted(len(mine.binds), 'pod')} of {len(pods)} {_verb(len(mine.binds), 'start')} now.")
     reasons = Counter(explain_eviction(each) for each in mine.evictions)
     sentences += [_taken(why, many) for why, many in reasons.items()]
     if name in mine.verdicts:
@@ -145,7 +145,7 @@ def _sentences(plan: Plan, name: GroupId, pods: list[Pod]) -> list[str]:
 def _taken(why: str, many: int) -> str:
     """`1 pod is preempted for tuning: ...`, or `...: moves to n2`."""
     mark = "" if why.startswith("for ") else ":"
-    return f"{count(many, 'pod')} {'is' if many == 1 else 'are'} preempted{mark} {why}."
+    return f"{counted(many, 'pod')} {'is' if many == 1 else 'are'} preempted{mark} {why}."
 
 
 def _verb(number: int, verb: str) -> str:

@@ -127,7 +127,7 @@ def _show(data_directory: DataDirectory, said: dict[str, Any]) -> None:
     screen.facts(_facts(data_directory, said))
     if "clusters" in said:
         screen.title("Clusters")
-        rows = [(each["name"], each["state"], each["heard_at"] or "never") for each in said["clusters"]]
+        rows = [(each["name"], each["state"], each["last_seen_at"] or "never") for each in said["clusters"]]
         screen.table(["NAME", "STATE", "LAST HEARD"], rows)
     if "nodes" in said:
         _show_nodes(screen, said["nodes"])
@@ -185,9 +185,9 @@ def _disk_words(disk: dict[str, Any]) -> str:
 
 def _loop_health(loop: dict[str, Any]) -> str:
     if not loop["is_alive"]:
-        return f"stopped: {loop['trouble'] or 'check `fairpool logs`'}"
-    if loop["trouble"]:
-        return f"degraded: {loop['trouble']}"
+        return f"stopped: {loop['error'] or 'check `fairpool logs`'}"
+    if loop["error"]:
+        return f"degraded: {loop['error']}"
     age_s = loop.get("last_cycle_ago_s", 0.0)  # by the server's steady clock: the time of day may be set meanwhile
     return f"stuck: no cycle for {age_s:.0f} s" if age_s > STALE_S else "healthy"
 
@@ -275,7 +275,7 @@ def _refuse_cluster(data_directory: DataDirectory, what: str) -> None:
 
 def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
     from fairpool.control.settings import FIRST_USER
-    from fairpool.control.store.condition import problem_with
+    from fairpool.control.store.condition import problem_with_database
     from fairpool.platform.owner_access import reset_password_offline
     from fairpool.platform.restore import finish_restore
 
@@ -283,7 +283,7 @@ def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
     os.umask(PRIVATE)
     with locked(data_directory, "reset-password"):
         finish_restore(data_directory)
-        problem = problem_with(data_directory.control)
+        problem = problem_with_database(data_directory.control)
         return problem or reset_password_offline(data_directory, user or FIRST_USER)
 
 

@@ -145,9 +145,9 @@ def _answer(file: str, loaded: Loaded, changes: Changes, group: str | None, as_j
     from fairpool.cli.screen import printable
     from fairpool.model.problem import Problem
     from fairpool.replay.planned import replay
-    from fairpool.replay.whatif import changed
+    from fairpool.replay.whatif import apply_changes
 
-    after, done, problems = changed(loaded.snapshot, changes)
+    after, done, problems = apply_changes(loaded.snapshot, changes)
     if problems:
         fail(problems, UNUSABLE)
     if group is not None and all(each.id != group for each in (*loaded.snapshot.groups, *after.groups)):
@@ -177,7 +177,7 @@ def _print_json(before: Replay, then: Replay | None, done: list[str], group: str
     elif then is not None:
         document = plan_json.compared(before, then, done)
     else:
-        document = plan_json.planned(before)
+        document = plan_json.plan_document(before)
     click.echo(plan_json.text(document))
 
 

@@ -26,7 +26,7 @@ def text(document: Document) -> str:
     return json.dumps({"format": "fairpool-plan", "version": VERSION} | document, indent=2, allow_nan=False)
 
 
-def planned(replayed: Replay) -> Document:
+def plan_document(replayed: Replay) -> Document:
     """The whole plan."""
     plan = replayed.plan
     return {
@@ -62,8 +62,8 @@ def compared(before: Replay, after: Replay, changes: Sequence[str]) -> Document:
     """Both plans, and the groups with another outcome."""
     return {
         "changes": list(changes),
-        "original": planned(before),
-        "changed": planned(after),
+        "original": plan_document(before),
+        "changed": plan_document(after),
         "differences": [
             {"group": group, "original": _outcome(old), "changed": _outcome(new)}
             for group, old, new in differing_outcomes(before, after)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from fairpool.cli.screen import Screen
 from fairpool.model.ids import GroupId, Instant, NodeName, QueueId
 from fairpool.model.quantity import gpus_text
-from fairpool.replay.planned import Replay, count, counts, listed, ranges
+from fairpool.replay.planned import Replay, counted, counts, listed, ranges
 from fairpool.scheduler.decision import Bind, Plan, Promise, WaitsForVictims
 from fairpool.scheduler.explain import explain, explain_eviction
 from fairpool.scheduler.snapshot import Snapshot
@@ -47,8 +47,9 @@ def head(screen: Screen, snapshot: Snapshot, title: str) -> None:
     screen.title(f"{title}, {moment_text(snapshot.now)}")
     gpus = sum(node.gpus for node in snapshot.nodes)
     screen.text(
-        f"{count(len(snapshot.nodes), 'node')} with {count(gpus, 'GPU')}, {count(len(snapshot.queues), 'queue')}, "
-        f"{count(len(snapshot.groups), 'group')} of {count(len(snapshot.pods), 'pod')}, pool {snapshot.pool.name}"
+        f"{counted(len(snapshot.nodes), 'node')} with {counted(gpus, 'GPU')}, "
+        f"{counted(len(snapshot.queues), 'queue')}, "
+        f"{counted(len(snapshot.groups), 'group')} of {counted(len(snapshot.pods), 'pod')}, pool {snapshot.pool.name}"
     )
 
 
@@ -62,8 +63,8 @@ def summary(plan: Plan) -> str:
     parts = [
         _groups(number.starting, "start") if number.starting else "",
         _groups(number.promised, "start", "when preempted pods have stopped") if number.promised else "",
-        f"{count(number.taken, 'pod')} {'is' if number.taken == 1 else 'are'} preempted" if number.taken else "",
-        f"{count(len(plan.withdrawals), 'promise')} given up" if plan.withdrawals else "",
+        f"{counted(number.taken, 'pod')} {'is' if number.taken == 1 else 'are'} preempted" if number.taken else "",
+        f"{counted(len(plan.withdrawals), 'promise')} given up" if plan.withdrawals else "",
         _groups(number.waiting, "wait") if number.waiting else "no other group waits",
     ]
     sentence = listed([part for part in parts if part])
@@ -71,7 +72,7 @@ def summary(plan: Plan) -> str:
 
 
 def _groups(number: int, verb: str, rest: str = "") -> str:
-    return f"{count(number, 'group')} {verb}{'s' if number == 1 else ''}{' ' + rest if rest else ''}"
+    return f"{counted(number, 'group')} {verb}{'s' if number == 1 else ''}{' ' + rest if rest else ''}"
 
 
 def moment_text(moment: Instant) -> str:

@@ -60,9 +60,9 @@ def _clear_up(data_directory: DataDirectory) -> None:
 
 def check_database(data_directory: DataDirectory, *, may_be_new: bool) -> None:
     """Raises `PlatformError`."""
-    from fairpool.control.store.condition import problem_with
+    from fairpool.control.store.condition import problem_with_database
 
-    problem = problem_with(data_directory.control, may_be_new=may_be_new)
+    problem = problem_with_database(data_directory.control, may_be_new=may_be_new)
     if problem is not None:
         raise PlatformError(problem)
 
@@ -84,9 +84,9 @@ def node_set_of(data_directory: DataDirectory, groups: Sequence[str], singles: S
 
 
 def show_nodes(node_set: NodeSet) -> None:
-    from fairpool.platform.node_set import summary
+    from fairpool.platform.node_set import nodes_summary
 
-    click.echo(f"Nodes    {summary(node_set.nodes)}")
+    click.echo(f"Nodes    {nodes_summary(node_set.nodes)}")
     if node_set.warning:
         click.echo(f"warning: {node_set.warning}", err=True)
 
@@ -100,10 +100,10 @@ def welcome(
     """Sign `runai` in, and say so."""
     from fairpool.cli.welcome import to_join, to_try
 
-    trouble = "" if isinstance(answer, Problem) else user.keep(answer, time.time())
-    for line in user.lines(answer, trouble, with_link=with_link):
+    error = "" if isinstance(answer, Problem) else user.keep(answer, time.time())
+    for line in user.lines(answer, error, with_link=with_link):
         click.echo(line)
-    if is_new and not isinstance(answer, Problem) and not trouble:
+    if is_new and not isinstance(answer, Problem) and not error:
         for line in to_try() if answer["project"] else to_join(user.server):
             click.echo(line)
 

@@ -142,9 +142,9 @@ def _copy(example: str, file: Path, force: bool) -> None:
 
 
 def _scenario(what: str, nodes: str | None, quotas: tuple[str, ...]) -> Scenario:
-    from fairpool.simulation.catalogue import named
+    from fairpool.simulation.catalogue import find_scenario
 
-    scenario = named(what, nodes, quotas)
+    scenario = find_scenario(what, nodes, quotas)
     if isinstance(scenario, list):
         fail(scenario, UNUSABLE)
     return scenario
@@ -230,10 +230,10 @@ def _simulated(
 def _print(outcome: SimulationResult, json_file: str | None, events: bool, why: str | None) -> None:
     from fairpool.cli import simulation_summary
     from fairpool.cli.screen import Screen
-    from fairpool.simulation.result import text
+    from fairpool.simulation.result import result_text
 
     if json_file == "-":
-        click.echo(text(outcome), nl=False)
+        click.echo(result_text(outcome), nl=False)
         return
     screen = Screen.here(every_row=True)
     if events:

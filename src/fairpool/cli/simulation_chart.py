@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import floor, log10
 from xml.sax.saxutils import escape
 
-from fairpool.cli.simulation_progress import length_text
+from fairpool.cli.simulation_progress import elapsed_text
 
 Series = Sequence[tuple[float, float]]
 """Seconds and value, whenever the value changed."""
@@ -91,7 +91,7 @@ def _grid(frame: _Frame) -> list[str]:
     apart_s = next((each for each in LENGTHS_S if frame.end_s / each <= TICKS), frame.end_s / TICKS)
     for number in range(int(frame.end_s / apart_s) + 1):
         x = frame.x(number * apart_s)
-        words = length_text(number * apart_s) if number else "0"
+        words = elapsed_text(number * apart_s) if number else "0"
         parts.append(f'<line class="axis" x1="{x}" x2="{x}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM + 5}"/>')
         parts.append(f'<text class="faint" text-anchor="middle" x="{x}" y="{HEIGHT - BOTTOM + 20}">{words}</text>')
     parts.append(f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{HEIGHT - BOTTOM}" y2="{HEIGHT - BOTTOM}"/>')

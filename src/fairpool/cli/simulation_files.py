@@ -9,10 +9,10 @@ from pathlib import Path
 from fairpool.cli.simulation_chart import Chart, svg
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.problem import Problem
-from fairpool.replay.planned import count
+from fairpool.replay.planned import counted
 from fairpool.replay.saved import save
 from fairpool.simulation.capture import Capture
-from fairpool.simulation.result import SimulationResult, text
+from fairpool.simulation.result import SimulationResult, result_text
 from fairpool.simulation.scenario import START
 
 ALLOCATION, WAITING = "gpu-allocation.svg", "waiting-jobs.svg"
@@ -54,7 +54,7 @@ class OutputFiles:
         problems = _saved(self.capture)
         try:
             if self.json is not None and self.json != "-":
-                Path(self.json).write_text(text(outcome), encoding="utf-8")
+                Path(self.json).write_text(result_text(outcome), encoding="utf-8")
             if self.charts is not None:
                 folder = Path(self.charts)
                 folder.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,9 @@ def _saved(capture: Capture) -> list[Problem]:
     problems = []
     for each in capture.requests:
         if each.snapshot is None:
-            what = f"{each.file} is not written: there was no such cycle; the run had {count(capture.cycles, 'cycle')}"
+            what = (
+                f"{each.file} is not written: there was no such cycle; the run had {counted(capture.cycles, 'cycle')}"
+            )
             problems.append(Problem("capture.none", what, "name another cycle, or @last"))
             continue
         problem = save(each.snapshot, each.file, overwrite=True)

@@ -33,7 +33,7 @@ class Progress:
         done = sum(report.phase in HOLDS_NOTHING for report in cluster.reports().values())
         filled = round(BAR * part)
         line = (
-            f"{length_text((cluster.now - START) / SECOND_MS):>10} [{'#' * filled}{'.' * (BAR - filled)}] "
+            f"{elapsed_text((cluster.now - START) / SECOND_MS):>10} [{'#' * filled}{'.' * (BAR - filled)}] "
             f"{done}/{self._jobs} jobs done, {gpus_text(cluster.gpus_held_milli())}/{self._gpus} GPUs"
         )[:79]
         self._stream.write("\r" + line.ljust(self._width))
@@ -47,7 +47,7 @@ class Progress:
             self._stream.flush()
 
 
-def length_text(seconds: float) -> str:
+def elapsed_text(seconds: float) -> str:
     """`4.5s`, `2m 05s`, `3h 07m`, `2d 04h`: two units, which is what one reads."""
     if seconds < 60:
         return f"{seconds:.1f}".removesuffix(".0") + "s"

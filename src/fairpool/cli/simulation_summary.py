@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from fairpool.cli.screen import Screen
-from fairpool.cli.simulation_progress import length_text
+from fairpool.cli.simulation_progress import elapsed_text
 from fairpool.model.ids import SECOND_MS, Instant, WorkloadId
 from fairpool.model.mentions import in_full
 from fairpool.model.pod_record import Cause
 from fairpool.model.quantity import gpus_text
-from fairpool.replay.planned import count, listed
+from fairpool.replay.planned import counted, listed
 from fairpool.simulation.result import SimulationResult, lines_about
 from fairpool.simulation.scenario import START
 from fairpool.simulation.tally import HOUR_MS, Spread, completions_ms, spread, waits_ms
@@ -29,11 +29,11 @@ def draw(screen: Screen, outcome: SimulationResult) -> None:
     """The summary that is always shown."""
     figures, scenario = outcome.tally, outcome.scenario
     screen.title(f"{scenario.name}: {scenario.title}" if scenario.title else scenario.name)
-    length = length_text((figures.end - figures.begin) / SECOND_MS)
+    length = elapsed_text((figures.end - figures.begin) / SECOND_MS)
     over = "" if outcome.is_complete else ", not finished"
     screen.text(
-        f"{count(len(scenario.nodes), 'node')} with {count(figures.gpus, 'GPU')}, "
-        f"{count(len(figures.jobs), 'job')}, {count(len(figures.holdings), 'project')}; it took {length}{over}"
+        f"{counted(len(scenario.nodes), 'node')} with {counted(figures.gpus, 'GPU')}, "
+        f"{counted(len(figures.jobs), 'job')}, {counted(len(figures.holdings), 'project')}; it took {length}{over}"
     )
     screen.title("Figures")
     screen.facts(_facts(outcome))
@@ -60,11 +60,11 @@ def draw_checks(screen: Screen, outcome: SimulationResult) -> None:
         screen.text(f"Stopped early: {outcome.position.stopped}.")
     failed = sum(not check.passed for check in checks)
     if outcome.passed is False:
-        screen.text(f"FAIL: {failed} of {count(len(checks), 'figure')} not as expected")
+        screen.text(f"FAIL: {failed} of {counted(len(checks), 'figure')} not as expected")
     elif outcome.passed:
         screen.text(f"PASS: {'the figure is' if len(checks) == 1 else f'all {len(checks)} figures are'} as expected")
     elif not outcome.is_complete and checks:
-        screen.text(f"Not finished: {count(len(checks), 'figure')} so far as expected")
+        screen.text(f"Not finished: {counted(len(checks), 'figure')} so far as expected")
 
 
 def draw_events(screen: Screen, outcome: SimulationResult, workload: str | None = None) -> None:
@@ -91,8 +91,8 @@ def draw_why(screen: Screen, outcome: SimulationResult, workload: str) -> None:
     facts = [("phase", phase), ("why", outcome.why.get(name) or "-"), ("project", str(job.spec.project))]
     if job.submitted is not None:
         facts.append(("submitted", _clock(job.submitted)))
-    facts.append(("waited", length_text(job.waited_ms / SECOND_MS)))
-    facts.append(("preempted", f"{count(job.taken, 'time')}"))
+    facts.append(("waited", elapsed_text(job.waited_ms / SECOND_MS)))
+    facts.append(("preempted", f"{counted(job.taken, 'time')}"))
     screen.title(f"Job {workload}")
     screen.facts(facts)
     draw_events(screen, outcome, workload)
@@ -121,8 +121,8 @@ def _facts(outcome: SimulationResult) -> list[tuple[str, str]]:
 def _spread_text(figures: Spread | None) -> str:
     if figures is None:
         return "none"
-    mean, p99, longest = (length_text(each) for each in (figures.mean_s, figures.p99_s, figures.longest_s))
-    return f"mean {mean}, p99 {p99}, longest {longest} ({count(figures.count, 'job')})"
+    mean, p99, longest = (elapsed_text(each) for each in (figures.mean_s, figures.p99_s, figures.longest_s))
+    return f"mean {mean}, p99 {p99}, longest {longest} ({counted(figures.count, 'job')})"
 
 
 def _project_rows(outcome: SimulationResult) -> list[tuple[str, ...]]:
@@ -142,8 +142,8 @@ def _project_rows(outcome: SimulationResult) -> list[tuple[str, ...]]:
                 _hours(holding.owed_gpu_ms),
                 str(len(jobs)),
                 str(sum(job.taken for job in jobs)),
-                length_text(waits.mean_s) if waits is not None else "-",
-                length_text(waits.p99_s) if waits is not None else "-",
+                elapsed_text(waits.mean_s) if waits is not None else "-",
+                elapsed_text(waits.p99_s) if waits is not None else "-",
             )
         )
     return rows

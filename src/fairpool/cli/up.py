@@ -95,7 +95,7 @@ class StartPlatform:
 
 
 def _up_here(start: StartPlatform) -> None:
-    from fairpool.cli.welcome import LocalUser, shown
+    from fairpool.cli.welcome import LocalUser, shown_addresses
     from fairpool.platform.assembly import Platform
     from fairpool.platform.control_server import ControlOptions
     from fairpool.platform.server_log import open_log
@@ -107,7 +107,7 @@ def _up_here(start: StartPlatform) -> None:
         server_start.check_database(data_directory, may_be_new=not data_directory.ledger.exists())
         node_set = server_start.node_set_of(data_directory, start.nodes, start.singles)
         open_log(data_directory.log, level=start.log_level)
-        for line in shown(address, data_directory):
+        for line in shown_addresses(address, data_directory):
             click.echo(line)
         server_start.show_nodes(node_set)
         options = ControlOptions(

@@ -67,10 +67,10 @@ class LocalUser:
             return f"{config_directory()} cannot be written: {(error.strerror or str(error)).lower()}"
         return ""
 
-    def lines(self, answer: Mapping[str, Any] | Problem, trouble: str = "", *, with_link: bool = True) -> Iterator[str]:
+    def lines(self, answer: Mapping[str, Any] | Problem, error: str = "", *, with_link: bool = True) -> Iterator[str]:
         """What is printed."""
-        if isinstance(answer, Problem) or trouble:
-            said = f"{answer.what}: {answer.fix}" if isinstance(answer, Problem) else trouble
+        if isinstance(answer, Problem) or error:
+            said = f"{answer.what}: {answer.fix}" if isinstance(answer, Problem) else error
             yield f"Login    runai is not signed in: {said}"
             return
         project = f", project {answer['project']}" if answer["project"] else ""
@@ -112,7 +112,7 @@ def here(program: str) -> str:
     return str(own) if near.startswith("..") else near
 
 
-def shown(address: Address, data_directory: DataDirectory) -> Iterator[str]:
+def shown_addresses(address: Address, data_directory: DataDirectory) -> Iterator[str]:
     """Where everything is."""
     yield f"Address  {address.url}"
     yield f"Data     {data_directory.root}"

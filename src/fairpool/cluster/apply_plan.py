@@ -6,6 +6,7 @@ created at once, so that the place is reserved while the old pod stops.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fairpool.cluster.ledger_cache import EntryDraft
@@ -16,7 +17,6 @@ from fairpool.model.ids import GroupId, Instant, PodId, QueueId, WorkloadId, pod
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.mentions import WORK_OF_ANOTHER, mention
 from fairpool.model.pod_record import Cause, PodRecord
-from fairpool.model.workload import PodGroup
 from fairpool.scheduler.decision import Bind, Evict, Plan, Promise, Withdraw
 from fairpool.scheduler.explain import explain_eviction, names_for
 from fairpool.scheduler.policy import Pass
@@ -146,36 +146,41 @@ def _replacement(draft: EntryDraft, pod: PodRecord) -> PodRecord:
         pod_set=pod.pod_set,
         run=pod.run,
         since=draft.now,
-        born_at=draft.now,
+        created_at=draft.now,
         grace_s=pod.grace_s,
     )
 
 
 def _remember_dates(draft: EntryDraft, snapshot: Snapshot, plan: Plan) -> set[WorkloadId]:
     """Note when a group started, and since when it is broken. Returns the workloads whose dates changed."""
-    started, stale = set(plan.started), set(plan.stale)
-    broken_before = draft.cache.with_stale_groups
     changed: set[WorkloadId] = set()
-    if not started and not stale and not broken_before:
-        return changed
-    for group in snapshot.groups:
-        if group.id not in started and (group.id in stale) == (group.stale_since is not None):
-            continue
-        dates = GroupDates(
-            group.id,
-            draft.now if group.id in started else group.started_at,
-            (group.stale_since or draft.now) if group.id in stale else None,
-        )
-        workload = workload_of(group.id)
+    for dates in _new_dates(draft, snapshot, plan):
+        workload = workload_of(dates.group)
         if draft.spec(workload) is not None:
-            draft.put_state(_dated(draft.state(workload), dates, _alive(draft, workload, group)))
+            draft.put_state(_dated(draft.state(workload), dates, _alive(draft, workload, dates.group)))
             changed.add(workload)
     return changed
 
 
-def _alive(draft: EntryDraft, workload: WorkloadId, group: PodGroup) -> set[GroupId]:
+def _new_dates(draft: EntryDraft, snapshot: Snapshot, plan: Plan) -> Iterator[GroupDates]:
+    """The dates of groups that start, break or are whole again."""
+    started, stale = set(plan.started), set(plan.stale)
+    if not stale and not draft.cache.with_stale_groups:
+        for started_group in plan.started:
+            yield GroupDates(started_group, draft.now, None)
+        return
+    for group in snapshot.groups:
+        if group.id in started or (group.id in stale) != (group.stale_since is not None):
+            yield GroupDates(
+                group.id,
+                draft.now if group.id in started else group.started_at,
+                (group.stale_since or draft.now) if group.id in stale else None,
+            )
+
+
+def _alive(draft: EntryDraft, workload: WorkloadId, group: GroupId) -> set[GroupId]:
     """Groups whose dates are kept: those of replicas beyond the declared number are not."""
-    return {pod.group for pod in latest_pods(draft.pods_of(workload)).values() if not pod.is_over} | {group.id}
+    return {pod.group for pod in latest_pods(draft.pods_of(workload)).values() if not pod.is_over} | {group}
 
 
 def _dated(state: WorkloadState, dates: GroupDates, alive: set[GroupId]) -> WorkloadState:

@@ -41,11 +41,11 @@ class Link(Protocol):
         """The control plane has seen a loop with this higher token, and refuses reports of this one."""
 
     @property
-    def heard_events(self) -> int:
+    def reported_events(self) -> int:
         """The highest event number that the control plane has. Above those of the ledger: the ledger is old."""
 
     @property
-    def trouble(self) -> str:
+    def error(self) -> str:
         """Why the control plane does not answer; empty while it does."""
 
     @property
@@ -74,7 +74,7 @@ class LinkState:
 
     def __init__(self, cluster: str, piece_rows: int = PIECE_ROWS) -> None:
         self.fenced_by: Token | None = None
-        self.heard_events = 0
+        self.reported_events = 0
         self.reports = ReportQueue(cluster, piece_rows)
         self.pulls = BackOff()
         self.pushes = BackOff()
@@ -84,8 +84,8 @@ class LinkState:
         """Of the control plane, as far as it is known."""
 
     @property
-    def trouble(self) -> str:
-        return self.pulls.trouble or self.pushes.trouble
+    def error(self) -> str:
+        return self.pulls.error or self.pushes.error
 
     @property
     def away_since(self) -> Instant | None:
@@ -109,7 +109,7 @@ class LinkState:
         if answer.after != asked or not answer.says_something:
             return None
         self._offered = answer.revision if answer.whole else None
-        self.heard_events = max(self.heard_events, answer.heard_events)
+        self.reported_events = max(self.reported_events, answer.reported_events)
         if answer.whole and asked:
             self.reports.send_all = True  # it sent everything unasked: it lost its state, and needs all reports
         return answer
@@ -127,7 +127,7 @@ class LinkState:
 
     def pushed(self, now: Instant, report: PushReport, answer: PushAnswer) -> None:
         """Take note of the answer to a piece."""
-        self.heard_events = max(self.heard_events, answer.events_through)
+        self.reported_events = max(self.reported_events, answer.events_through)
         self.fenced_by = answer.token if answer.token > report.token else None
         if self.fenced_by is not None:
             self.push_failed(now, f"another loop has taken over this cluster, with token {answer.token}")
@@ -135,24 +135,24 @@ class LinkState:
             self.pushes.succeed()
             if not self.reports.acknowledge(report, answer):
                 self.pushes.fail(now, "the control plane has not stored all events of a report")
-            self._note_want_whole(now, answer.want_whole)
-        elif answer.want_whole and (answer.token, answer.number) < (report.token, report.number):
+            self._note_resync(now, answer.resync)
+        elif answer.resync and (answer.token, answer.number) < (report.token, report.number):
             self.pushes.succeed()  # the pieces before this one are not known there
-            self._note_want_whole(now, True)
+            self._note_resync(now, True)
         else:
             # A late answer, or a loop with the same token has counted further: continue from there.
             self.push_failed(now, "the answer was for another report", answer.number)
 
-    def _note_want_whole(self, now: Instant, want_whole: bool) -> None:
-        if not want_whole:
+    def _note_resync(self, now: Instant, resync: bool) -> None:
+        if not resync:
             return
         self.reports.send_all = True
         self.pull_all = True  # it lost our reports, so it may have lost declarations too
         if self.reports.beginnings > RESTARTS_MAX:
             self.pushes.fail(now, "the control plane asks for everything again and again")
 
-    def push_failed(self, now: Instant, trouble: str, highest: int = 0) -> None:
-        self.pushes.fail(now, trouble)
+    def push_failed(self, now: Instant, error: str, highest: int = 0) -> None:
+        self.pushes.fail(now, error)
         self.reports.fail(highest)
 
 
@@ -176,12 +176,12 @@ class ControlLink:
         return self.state.fenced_by
 
     @property
-    def heard_events(self) -> int:
-        return self.state.heard_events
+    def reported_events(self) -> int:
+        return self.state.reported_events
 
     @property
-    def trouble(self) -> str:
-        return self.state.trouble
+    def error(self) -> str:
+        return self.state.error
 
     @property
     def retry_at(self) -> Instant | None:
@@ -233,21 +233,21 @@ class BackOff:
     def __init__(self) -> None:
         self.away_since: Instant | None = None
         self.retry_at: Instant | None = None
-        self.trouble = ""
+        self.error = ""
         self._wait_ms = FIRST_WAIT_MS
 
     def is_due(self, now: Instant) -> bool:
         # A clock that was set back must not cause a wait of hours.
         return self.retry_at is None or not now < self.retry_at <= now + LONGEST_WAIT_MS
 
-    def fail(self, now: Instant, trouble: str) -> None:
+    def fail(self, now: Instant, error: str) -> None:
         self.away_since = now if self.away_since is None else self.away_since
-        self.trouble = trouble or "no answer"
+        self.error = error or "no answer"
         self.retry_at = Instant(now + self._wait_ms)
         self._wait_ms = min(2 * self._wait_ms, LONGEST_WAIT_MS)
 
     def succeed(self) -> None:
-        self.away_since, self.retry_at, self.trouble, self._wait_ms = None, None, "", FIRST_WAIT_MS
+        self.away_since, self.retry_at, self.error, self._wait_ms = None, None, "", FIRST_WAIT_MS
 
     def hurry(self, now: Instant, other: BackOff) -> None:
         """The other call succeeded after a failure: retry at once."""

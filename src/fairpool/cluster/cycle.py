@@ -173,9 +173,9 @@ def _evidence(draft: EntryDraft, inputs: CycleInput, pod: PodRecord) -> Evidence
 def _evicting_taints(draft: EntryDraft, node: NodeName) -> tuple[Taint, ...]:
     observed = draft.observation.nodes.get(node)
     taints = observed.node.taints if observed is not None else ()
-    marks = draft.organization.marks.get(node)
-    if marks is not None:
-        taints += marks.taints
+    overrides = draft.organization.node_overrides.get(node)
+    if overrides is not None:
+        taints += overrides.taints
     return tuple(taint for taint in taints if taint.effect is TaintEffect.NO_EXECUTE)
 
 

@@ -54,7 +54,7 @@ class CycleRing:
         self._pending: deque[tuple[int, PoolName, Snapshot]] = deque(maxlen=PENDING_MAX)
         self._wake = threading.Event()
         self._is_stopping = False
-        self._is_troubled = False
+        self._is_failing = False
         self._thread = threading.Thread(target=self._run, name="cycle-ring", daemon=True)
 
     def start(self) -> None:
@@ -109,11 +109,11 @@ class CycleRing:
         try:
             _write_whole(path, to_bytes(snapshot))
             self._drop_oldest()
-            self._is_troubled = False
+            self._is_failing = False
         except OSError as error:
-            if not self._is_troubled:
+            if not self._is_failing:
                 log.warning("past cycles are not kept: %s cannot be written (%s)", self._directory, error.strerror)
-            self._is_troubled = True
+            self._is_failing = True
 
     def _drop_oldest(self) -> None:
         kept = self.kept()

@@ -37,7 +37,7 @@ def outcome_of(spec: WorkloadSpec | None, state: WorkloadState) -> WorkloadOutco
         return WorkloadOutcome.COMPLETED
     if halt is not None and halt.phase is WorkloadPhase.FAILED:
         return WorkloadOutcome.FAILED
-    return WorkloadOutcome.GONE if spec is None or spec.want is DesiredState.DELETE else WorkloadOutcome.OPEN
+    return WorkloadOutcome.GONE if spec is None or spec.desired_state is DesiredState.DELETE else WorkloadOutcome.OPEN
 
 
 def with_met_dependencies(

@@ -116,12 +116,12 @@ def _activated(state: WorkloadState, pods: Sequence[PodRecord]) -> WorkloadState
 def _stop_pods(
     spec: WorkloadSpec, state: WorkloadState, pods: tuple[PodRecord, ...], drains: Drains, now: Instant
 ) -> tuple[PodRecord, ...]:
-    if spec.want is DesiredState.DELETE:
+    if spec.desired_state is DesiredState.DELETE:
         return tuple(pod.release(now, Cause.DELETED) for pod in pods)
     if state.halt is not None:
         halt = state.halt
         return tuple(pod.release(now, halt.cause, halt.detail) for pod in pods)
-    if spec.want is DesiredState.STOP:
+    if spec.desired_state is DesiredState.STOP:
         return tuple(pod.release(now, Cause.SUSPENDED) for pod in pods)
     pods = _stop_superfluous(spec, pods, now)
     pods = tuple(_stop_if_drained(pod, drains, now) for pod in pods)
@@ -249,4 +249,4 @@ def _is_gone(spec: WorkloadSpec, state: WorkloadState, pods: Sequence[PodRecord]
     if any(not pod.is_over for pod in pods):
         return False
     expiry = expires_at(spec, state)
-    return spec.want is DesiredState.DELETE or (expiry is not None and expiry <= now)
+    return spec.desired_state is DesiredState.DELETE or (expiry is not None and expiry <= now)

@@ -68,7 +68,7 @@ def _in_pool(spec: WorkloadSpec, snapshot: Snapshot, pool: PoolName, now: Instan
 
 def _part(spec: WorkloadSpec, pool: PoolName, now: Instant) -> SnapshotPart:
     """The pods that the loop would create."""
-    wanted = replace(spec, want=DesiredState.RUN, after=())
+    wanted = replace(spec, desired_state=DesiredState.RUN, after=())
     state = WorkloadState(workload=spec.id, run=spec.run, pool=pool)
     expansion = expand(ExpandInput(spec=wanted, state=state, pods=()), now)
     return snapshot_part(wanted, expansion.state, expansion.pods, now, pools=(pool,))

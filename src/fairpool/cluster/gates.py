@@ -26,7 +26,7 @@ from fairpool.model.spec import DesiredState, WorkloadSpec
 
 def should_run(spec: WorkloadSpec, state: WorkloadState) -> bool:
     """Whether a workload is meant to run and has not ended in this run."""
-    return spec.want is DesiredState.RUN and state.halt is None
+    return spec.desired_state is DesiredState.RUN and state.halt is None
 
 
 def may_have_pods(spec: WorkloadSpec, state: WorkloadState) -> bool:

@@ -50,7 +50,7 @@ def _capped(
 ) -> PodRecord:
     hurried = pod.cause in EVICTION_GRACE_CAUSES or (pod.cause is Cause.PEER and gang_is_hurried)
     grace_s = capped_grace_s(graces, pod.grace_s, hurried=hurried or bool(promised))
-    if spec is not None and spec.want is DesiredState.DELETE:
+    if spec is not None and spec.desired_state is DesiredState.DELETE:
         grace_s = min(grace_s, spec.grace_s)
     if grace_s == pod.grace_s:
         return pod

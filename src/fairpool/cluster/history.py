@@ -80,7 +80,7 @@ def pod_events(pod: PodRecord, before: PodPhase | None, now: Instant) -> Iterato
 
 
 def _detail(pod: PodRecord) -> str:
-    words = pod.detail or pod.trouble
+    words = pod.detail or pod.start_failure
     if pod.phase is not PodPhase.RELEASING:
         return words
     return f"{words}; {grace_text(pod.grace_s)}" if words else grace_text(pod.grace_s)

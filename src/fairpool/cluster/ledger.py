@@ -18,7 +18,14 @@ from pathlib import Path
 from fairpool.api.message import VERSION as PROTOCOL_VERSION
 from fairpool.cluster.history import Event
 from fairpool.cluster.ledger_entry import LedgerContents, LedgerEntry
-from fairpool.cluster.ledger_file import START_ANEW, DiskTrouble, LedgerProblem, connect, refuse_newer, trouble
+from fairpool.cluster.ledger_file import (
+    START_ANEW,
+    LedgerProblem,
+    LedgerUnavailable,
+    connect,
+    ledger_error,
+    refuse_newer,
+)
 from fairpool.cluster.ledger_rows import EVENTS, PODS, SPECS, STATES, organization_text, organization_value
 from fairpool.cluster.ledger_schema import schema_version
 from fairpool.model.bulk_read import without_garbage_collection
@@ -27,7 +34,7 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.plain import Unreadable
 from fairpool.model.problem import Problem
 
-__all__ = ["DiskTrouble", "LeaseHeld", "LeaseLost", "Ledger", "LedgerContents", "LedgerEntry", "LedgerProblem"]
+__all__ = ["LeaseHeld", "LeaseLost", "Ledger", "LedgerContents", "LedgerEntry", "LedgerProblem", "LedgerUnavailable"]
 
 LEASE_S = 15
 BUSY_S = 5.0
@@ -70,7 +77,7 @@ class Ledger:
         events_max: int = EVENTS_MAX,
         on_step: Callable[[str], None] | None = None,
     ) -> None:
-        """Open the file, or create it; raises `LedgerProblem` or `DiskTrouble`.
+        """Open the file, or create it; raises `LedgerProblem` or `LedgerUnavailable`.
 
         `on_step` is called with the name of each step of a transaction; what it raises is a crash at that point.
         """
@@ -116,7 +123,7 @@ class Ledger:
     def record(self, entry: LedgerEntry, token: Token, now: Instant) -> None:
         """Record an entry, all of it or nothing.
 
-        Raises `LeaseLost`, and `DiskTrouble` if it cannot be written now.
+        Raises `LeaseLost`, and `LedgerUnavailable` if it cannot be written now.
         """
         with self._transaction() as connection:
             self._hold(connection, token, now)
@@ -168,7 +175,7 @@ class Ledger:
         except BaseException as error:
             self._roll_back()
             if isinstance(error, sqlite3.Error):
-                raise trouble(error, self._path) from error
+                raise ledger_error(error, self._path) from error
             raise
         self._on_step(AFTER_COMMIT)
 
@@ -178,7 +185,7 @@ class Ledger:
             self._connection.execute("BEGIN")
             yield self._connection
         except sqlite3.Error as error:
-            raise trouble(error, self._path) from error
+            raise ledger_error(error, self._path) from error
         except (Unreadable, ValueError, TypeError, LookupError, RecursionError) as error:
             what = f"the ledger {self._path} contains data that this Fairpool version cannot read: {error}"
             fix = f"run the Fairpool version that wrote it; if it is the same version, {START_ANEW}"
@@ -233,8 +240,8 @@ def _write_events(connection: sqlite3.Connection, entry: LedgerEntry, events_max
     """Number and insert new events; delete delivered ones and, beyond the cap, the oldest."""
     if entry.acknowledged is not None:
         connection.execute("DELETE FROM events WHERE number <= ?", (entry.acknowledged,))
-    if entry.heard_events is not None:
-        connection.execute("UPDATE progress SET events_through = max(events_through, ?)", (entry.heard_events,))
+    if entry.reported_events is not None:
+        connection.execute("UPDATE progress SET events_through = max(events_through, ?)", (entry.reported_events,))
     if not entry.events:
         return
     (through,) = connection.execute("SELECT events_through FROM progress").fetchone()

@@ -34,7 +34,7 @@ class LedgerEntry:
     """None: unchanged."""
     acknowledged: int | None = None
     """Events up to this number were delivered, and are removed."""
-    heard_events: int | None = None
+    reported_events: int | None = None
     """Events up to this number were delivered from an earlier ledger that was lost: numbering continues there."""
 
 

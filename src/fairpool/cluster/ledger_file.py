@@ -59,7 +59,7 @@ class LedgerProblem(Exception):
         self.problem = problem
 
 
-class DiskTrouble(Exception):
+class LedgerUnavailable(Exception):
     """The disk is full or failing, or another process held the file for too long. Nothing was changed; retry.
 
     After a failed write followed by a power loss the change may be there after all; so it must be harmless that
@@ -74,7 +74,7 @@ class DiskTrouble(Exception):
 def connect(path: Path | None, busy_s: float) -> sqlite3.Connection:
     """Open the ledger at a path, created if missing, with the tables of this version; None: in memory.
 
-    Raises `LedgerProblem` or `DiskTrouble`.
+    Raises `LedgerProblem` or `LedgerUnavailable`.
     """
     if path is None:
         return _ready(_connection(":memory:", busy_s), None, busy_s)
@@ -87,11 +87,11 @@ def connect(path: Path | None, busy_s: float) -> sqlite3.Connection:
         if connection is not None:
             connection.close()
         if isinstance(error, sqlite3.Error):
-            raise opening_trouble(error, path) from error
+            raise opening_error(error, path) from error
         raise
 
 
-def trouble(error: sqlite3.Error, path: Path | None) -> Exception:
+def ledger_error(error: sqlite3.Error, path: Path | None) -> Exception:
     """The exception for an SQLite error while the ledger is in use; a programming error stays what it is."""
     code = _code(error)
     if str(error).startswith(NOT_TEXT):
@@ -101,21 +101,21 @@ def trouble(error: sqlite3.Error, path: Path | None) -> Exception:
     if code not in TRANSIENT:
         return error
     if code == sqlite3.SQLITE_FULL:
-        return DiskTrouble(
+        return LedgerUnavailable(
             Problem("ledger.disk_full", f"no space left on the disk of {_named(path)}", "free some disk space")
         )
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
         fix = "stop the other process; two clusters must not share a ledger"
-        return DiskTrouble(Problem("ledger.busy", f"another process is using {_named(path)}", fix))
+        return LedgerUnavailable(Problem("ledger.busy", f"another process is using {_named(path)}", fix))
     fix = "check the disk and its file system, starting with the system log"
-    return DiskTrouble(Problem("ledger.disk_failing", f"{_named(path)} cannot be read or written: {error}", fix))
+    return LedgerUnavailable(Problem("ledger.disk_failing", f"{_named(path)} cannot be read or written: {error}", fix))
 
 
-def opening_trouble(error: sqlite3.Error, path: Path) -> Exception:
+def opening_error(error: sqlite3.Error, path: Path) -> Exception:
     """The same while it is opened: a file that cannot be reached or written was set up wrong."""
     if _code(error) in UNREACHABLE:
         return LedgerProblem(_unreachable(path, str(error)))
-    return trouble(error, path)
+    return ledger_error(error, path)
 
 
 def _connection(name: str, busy_s: float) -> sqlite3.Connection:
@@ -223,7 +223,7 @@ def _keep_copy(path: Path, copy: Path, busy_s: float) -> None:
         partial.replace(copy)
     except OSError as error:
         what = f"{_named(path)} cannot be backed up before its upgrade: {error.strerror or error}"
-        raise DiskTrouble(Problem("ledger.no_backup", what, f"make room for {copy.name} next to it")) from error
+        raise LedgerUnavailable(Problem("ledger.no_backup", what, f"make room for {copy.name} next to it")) from error
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)

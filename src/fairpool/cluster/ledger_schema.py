@@ -107,7 +107,7 @@ FIRST: Step = (
     )""",
 )
 
-TROUBLES: Step = (
+START_FAILURES: Step = (
     "ALTER TABLE lives ADD COLUMN trouble TEXT NOT NULL DEFAULT ''",
     "ALTER TABLE standings ADD COLUMN refusals INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE standings ADD COLUMN first_incarnation INTEGER NOT NULL DEFAULT 0",
@@ -133,7 +133,24 @@ TABLE_NAMES: Step = (
 PROTOCOL: Step = ("ALTER TABLE progress ADD COLUMN protocol INTEGER NOT NULL DEFAULT 2",)
 """The version of the protocol in which the declarations were pulled."""
 
-MIGRATIONS: tuple[Step, ...] = (FIRST, TROUBLES, LAST_FAILURE, DEPENDENCIES, TABLE_NAMES, PROTOCOL)
+FIELD_NAMES: Step = (
+    "ALTER TABLE specs RENAME COLUMN want TO desired_state",
+    "ALTER TABLE pods RENAME COLUMN born_at TO created_at",
+    "ALTER TABLE pods RENAME COLUMN trouble TO start_failure",
+    """UPDATE organization
+        SET body = json_set(json_remove(body, '$.marks'), '$.node_overrides', json_extract(body, '$.marks'))
+        WHERE json_valid(body)""",
+)
+
+MIGRATIONS: tuple[Step, ...] = (
+    FIRST,
+    START_FAILURES,
+    LAST_FAILURE,
+    DEPENDENCIES,
+    TABLE_NAMES,
+    PROTOCOL,
+    FIELD_NAMES,
+)
 """Migration n leads from version n to version n + 1; an empty file has version 0."""
 
 VERSION = len(MIGRATIONS)

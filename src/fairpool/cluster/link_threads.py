@@ -75,12 +75,12 @@ class LinkThreads:
         return self._state.fenced_by
 
     @property
-    def heard_events(self) -> int:
-        return self._state.heard_events
+    def reported_events(self) -> int:
+        return self._state.reported_events
 
     @property
-    def trouble(self) -> str:
-        return self._state.trouble
+    def error(self) -> str:
+        return self._state.error
 
     @property
     def retry_at(self) -> Instant | None:
@@ -163,8 +163,8 @@ class LinkThreads:
         with self._changed:
             change()
             self._changed.notify_all()
-            is_heard = state is self._state and not self._is_closed
-        if is_heard:
+            is_current = state is self._state and not self._is_closed
+        if is_current:
             self._poke()
 
     def _wait(self, is_due: Callable[[LinkState], bool], back_off: Callable[[LinkState], BackOff]) -> bool:

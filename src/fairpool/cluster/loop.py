@@ -13,7 +13,7 @@ from fairpool.api.message import VERSION
 from fairpool.cluster.control_link import Link
 from fairpool.cluster.cycle import CycleInput, cycle
 from fairpool.cluster.history import Event
-from fairpool.cluster.ledger import DiskTrouble, LeaseLost, Ledger
+from fairpool.cluster.ledger import LeaseLost, Ledger, LedgerUnavailable
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.pending_reports import PendingReports
 from fairpool.cluster.planning import SnapshotHook
@@ -79,7 +79,7 @@ class Loop:
         self._report_delay_ms = report_delay_ms
         self._on_event = on_event
         self._report_at: Instant | None = None
-        self.trouble = ""
+        self.error = ""
         """Why the last cycle was not completed: a full disk, an engine that does not respond."""
         now = clock()
         self._holder = holder
@@ -101,7 +101,7 @@ class Loop:
     def run_cycle(self) -> bool:
         """Run one cycle. False: there was nothing to do."""
         now = self._clock()
-        self.trouble = ""
+        self.error = ""
         try:
             self._take_acknowledged(self._link.collect())
             if self._link.fenced_by is not None and self._link.fenced_by > self.token:
@@ -110,9 +110,9 @@ class Loop:
             self._on_step("observed")
             pulled = self._link.pull(now, self.cache.cursor or Revision(0))
             self._on_step("pulled")
-            heard_token = (pulled.heard_token if pulled is not None else None) or self.token
-            if heard_token > self.token or self._ledger_is_old():
-                self._take_higher_token(now, heard_token)
+            reported_token = (pulled.reported_token if pulled is not None else None) or self.token
+            if reported_token > self.token or self._ledger_is_old():
+                self._take_higher_token(now, reported_token)
                 return True  # observe and pull again
             if self._is_quiet(now, observation, pulled) or self._must_wait(observation, pulled):
                 self._keep_lease(now)
@@ -123,8 +123,8 @@ class Loop:
             if not self._delays_report(now, orders, observation):
                 self._report_state(now)
                 self._on_step("reported")
-        except (EngineUnreachable, DiskTrouble) as error:
-            self.trouble = str(error)
+        except (EngineUnreachable, LedgerUnavailable) as error:
+            self.error = str(error)
             self._retry_at = Instant(now + RETRY_S * SECOND_MS)
             return True
         except (LeaseLost, Fenced) as error:
@@ -132,9 +132,9 @@ class Loop:
         return True
 
     @property
-    def link_trouble(self) -> str:
+    def link_error(self) -> str:
         """Why the control plane cannot be reached; empty while it can."""
-        return self._link.trouble
+        return self._link.error
 
     def next_wake(self) -> Instant | None:
         """When to run the next cycle; None: when something happens."""
@@ -184,7 +184,7 @@ class Loop:
 
     def _ledger_is_old(self) -> bool:
         """Whether the control plane has events that this ledger has not recorded yet."""
-        return self.cache.cursor is not None and self._link.heard_events > self._events_recorded
+        return self.cache.cursor is not None and self._link.reported_events > self._events_recorded
 
     def _is_quiet(self, now: Instant, observation: Observation, pulled: PullAnswer | None) -> bool:
         """Whether nothing changed and no timer is due: all that an idle cluster costs."""
@@ -226,9 +226,9 @@ class Loop:
         self._on_step("decided")
         entry = replace(draft.entry(), acknowledged=self._acknowledged)
         if self.cache.cursor is None and pulled is not None:
-            entry = replace(entry, heard_events=pulled.heard_events)
+            entry = replace(entry, reported_events=pulled.reported_events)
         self._ledger.record(entry, self.token, now)  # from here on a crash loses nothing
-        self._events_recorded = max(self._events_recorded, entry.heard_events or 0) + len(entry.events)
+        self._events_recorded = max(self._events_recorded, entry.reported_events or 0) + len(entry.events)
         self._renewed_at = now
         if self._on_event is not None:
             for event in entry.events:
@@ -240,8 +240,8 @@ class Loop:
 
     def _had_ledger_before(self, observation: Observation, pulled: PullAnswer | None) -> bool:
         """Whether this cluster may have had a ledger before this empty one."""
-        heard = pulled is not None and pulled.heard_token is not None
-        return heard or bool(observation.pods) or not self._ledger_was_new
+        reported = pulled is not None and pulled.reported_token is not None
+        return reported or bool(observation.pods) or not self._ledger_was_new
 
     # --- act ---
 
@@ -253,7 +253,7 @@ class Loop:
             try:
                 answers = self._engine.carry_out(batch, self.token)
             except EngineUnreachable as error:
-                self.trouble = str(error)
+                self.error = str(error)
                 self._retry_at = Instant(now + RETRY_S * SECOND_MS)
                 return
             for order, answer in zip(batch, answers, strict=True):

@@ -32,17 +32,21 @@ class PendingReports:
         """All nodes; None: unchanged."""
         if cache.observation is None:
             return None
-        observed, marks, pool_of = cache.observation.nodes, cache.organization.marks, cache.pooled_nodes.pool_of
-        sources = (observed, marks, pool_of)
+        observed, overrides, pool_of = (
+            cache.observation.nodes,
+            cache.organization.node_overrides,
+            cache.pooled_nodes.pool_of,
+        )
+        sources = (observed, overrides, pool_of)
         if self._observed and all(new is old for new, old in zip(sources, self._observed, strict=True)):
             return None
         self._observed = sources
         before, self._nodes = self._nodes, {}
         for name, node in observed.items():
-            made_of = (node, marks.get(name), pool_of.get(name))
+            made_of = (node, overrides.get(name), pool_of.get(name))
             known = before.get(name)
             if known is None or any(new is not old for new, old in zip(made_of, known[0], strict=True)):
-                known = made_of, _node_report(node, marks.get(name), pool_of.get(name))
+                known = made_of, _node_report(node, overrides.get(name), pool_of.get(name))
             self._nodes[name] = known
         return [report for _, report in self._nodes.values()]
 
@@ -73,7 +77,7 @@ def _node_report(observed: ObservedNode, overrides: NodeOverrides | None, pool: 
         memory_bytes=node.memory_bytes,
         gpu_memory_mib=node.gpu_memory_mib,
         gpus_withheld=node.gpus_withheld,
-        words=observed.message,
+        message=observed.message,
         labels=dict(node.labels),
         images=observed.images,
     )

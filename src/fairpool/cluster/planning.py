@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -11,7 +11,7 @@ from fairpool.cluster.ledger_cache import MESSAGES_S, EntryDraft
 from fairpool.cluster.pod_slots import workload_of
 from fairpool.cluster.snapshot_builder import SnapshotBuilder, current_pool, snapshot_part
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, PoolName, WorkloadId
-from fairpool.scheduler.decision import Verdict
+from fairpool.scheduler.decision import Verdict, Why
 from fairpool.scheduler.plan import decide, next_pool
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.prepared import prepare
@@ -48,20 +48,31 @@ def plan_pools(draft: EntryDraft, policy: Policy, on_snapshot: SnapshotHook | No
         draft.plans[pool] = planned
         verdicts.update(planned.verdicts)
         changed_here = apply_plan(draft, snapshot, planned)
-        changed |= changed_here
-        if changed_here:
+        if changed_here and not (planned.is_final and _are_in_pool(draft, changed_here, pool)):
             # What was decided may make the next decision possible. Rarely after a plan that only placed pods, and then
             # a second later another workload could have the place.
             again_at.append(draft.now)
         elif planned.quiet_until is not None:
             again_at.append(planned.quiet_until)
+        changed |= changed_here
+    has_moved = bool(changed)
     changed |= _with_other_verdict(draft, verdicts)
     draft.verdicts = verdicts
     in_next_pool = _try_next_pools(draft)
     if in_next_pool:
-        again_at.append(Instant(draft.now + NEXT_POOL_S * SECOND_MS))
+        again_at.append(draft.now if has_moved else Instant(draft.now + NEXT_POOL_S * SECOND_MS))
     draft.quiet_until = min(again_at, default=None)
     return changed | in_next_pool
+
+
+def _are_in_pool(draft: EntryDraft, workloads: Iterable[WorkloadId], pool: PoolName) -> bool:
+    """Whether all pods of these workloads are in one pool: then what was decided concerns no other one."""
+    pool_of = draft.pooled_nodes.pool_of
+    return all(
+        pod.node is None or pod.is_over or pool_of.get(pod.node, pool) == pool
+        for workload in workloads
+        for pod in draft.pods_of(workload)
+    )
 
 
 def _snapshots(draft: EntryDraft, policy: Policy) -> dict[PoolName, Snapshot]:
@@ -83,11 +94,16 @@ def _with_other_verdict(draft: EntryDraft, verdicts: Mapping[GroupId, Verdict]) 
     """
     before = draft.cache.verdicts
     changed = set()
+    last: tuple[Why | None, Why | None] = (None, None)
+    is_same = True
     for group, new in verdicts.items():
         old = before.get(group)
         if old is None or type(new.why) is not type(old.why):
             changed.add(workload_of(group))
-        elif new is not old and new.why != old.why:
+            continue
+        if new.why is not last[0] or old.why is not last[1]:  # groups that wait alike share a reason
+            last, is_same = (new.why, old.why), new.why == old.why
+        if not is_same:
             draft.stale_messages[workload_of(group)] = None
     changed.update(workload_of(group) for group in before.keys() - verdicts.keys())
     return changed

@@ -46,7 +46,7 @@ def new_pod(spec: WorkloadSpec, index: int, incarnation: int, now: Instant) -> P
         shape=spec.template_of(index).shape,
         run=spec.run,
         since=now,
-        born_at=now,
+        created_at=now,
         grace_s=spec.grace_s,
     )
 

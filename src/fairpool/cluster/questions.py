@@ -20,7 +20,7 @@ from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import WorkloadSpec
 from fairpool.model.spelling import unknown_name
 from fairpool.replay.planned import Replay, counts, differing_outcomes, replay
-from fairpool.replay.whatif import Changes, changed
+from fairpool.replay.whatif import Changes, apply_changes
 from fairpool.scheduler.decision import Plan, QueueFigures
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.snapshot_file import to_bytes
@@ -147,7 +147,7 @@ class Questions:
             without_jobs=question.without_jobs,
             later=question.later,
         )
-        after, done, problems = changed(snapshot, changes)
+        after, done, problems = apply_changes(snapshot, changes)
         if problems:
             raise QuestionProblem(problems)
         before, then = _planned(snapshot), _planned(after)

@@ -11,7 +11,7 @@ from fairpool.cluster.failures import REFUSALS_MAX
 from fairpool.cluster.gates import is_backing_off
 from fairpool.cluster.grace_period import grace_text
 from fairpool.cluster.pod_slots import counted_pods, is_rigid
-from fairpool.cluster.settle import IMAGE_TROUBLES
+from fairpool.cluster.settle import IMAGE_ERRORS
 from fairpool.cluster.snapshot_builder import current_pool
 from fairpool.cluster.workload_state import Halt, WorkloadState
 from fairpool.model.ids import GroupId, Instant, NodeName, PoolName
@@ -73,7 +73,9 @@ def rollup(
         since=_since(spec, state, shown),
         failures=state.failures,
         next_try_at=status.next_try_at,
-        waiting_since=min((spec.created_at if pod.incarnation == 0 else pod.born_at for pod in waiting), default=None),
+        waiting_since=min(
+            (spec.created_at if pod.incarnation == 0 else pod.created_at for pod in waiting), default=None
+        ),
     )
 
 
@@ -88,9 +90,9 @@ def workload_status(
 ) -> Status:
     """The phase of a workload, from its declaration and its pods. The first match counts."""
     placed = [pod for pod in pods if pod.is_placed]
-    if spec.want is DesiredState.DELETE:
+    if spec.desired_state is DesiredState.DELETE:
         return Status(WorkloadPhase.DELETING, Cause.DELETED, _grace_left(placed))
-    if state.halt is not None or spec.want is DesiredState.STOP:
+    if state.halt is not None or spec.desired_state is DesiredState.STOP:
         halt = state.halt or Halt(WorkloadPhase.STOPPED, Cause.SUSPENDED, now)
         if placed:
             words = (halt.detail or f"stopping: {halt.cause.value}", _grace_left(placed))
@@ -128,9 +130,11 @@ def _running(spec: WorkloadSpec, running: Sequence[PodRecord], nodes: Mapping[No
 
 def _starting(placed: Sequence[PodRecord]) -> Status:
     for pod in placed:
-        if pod.trouble:
-            image = pod.trouble.startswith(IMAGE_TROUBLES)
-            return Status(WorkloadPhase.INITIALIZING, WaitReason.IMAGE if image else WaitReason.STARTING, pod.trouble)
+        if pod.start_failure:
+            image = pod.start_failure.startswith(IMAGE_ERRORS)
+            return Status(
+                WorkloadPhase.INITIALIZING, WaitReason.IMAGE if image else WaitReason.STARTING, pod.start_failure
+            )
     return Status(WorkloadPhase.INITIALIZING, WaitReason.STARTING)
 
 
@@ -163,7 +167,7 @@ def _backing_off(spec: WorkloadSpec, state: WorkloadState, held_back: Sequence[P
     at = [pod.not_before for pod in held_back]
     next_try_at = max(at) if is_rigid(spec) else min(at)
     words = state.failure or "ended"
-    of_image = state.refusals > 0 and any(trouble in words for trouble in IMAGE_TROUBLES)
+    of_image = state.refusals > 0 and any(error in words for error in IMAGE_ERRORS)
     detail = f"{words}; waiting for {_next_try(spec, state)}; it holds no GPU until then"
     return Status(WorkloadPhase.PENDING, WaitReason.IMAGE if of_image else WaitReason.BACK_OFF, detail, next_try_at)
 

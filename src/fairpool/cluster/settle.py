@@ -26,7 +26,7 @@ from fairpool.model.pod_record import EVICTIONS, LOSSES, Cause, Outcome, PodReco
 
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 30
-IMAGE_TROUBLES = ("ErrImagePull", "ImagePullBackOff")
+IMAGE_ERRORS = ("ErrImagePull", "ImagePullBackOff")
 """How engines begin the message of a pod whose image cannot be pulled."""
 
 
@@ -85,7 +85,7 @@ def settle(pod: PodRecord, evidence: Evidence, now: Instant) -> PodRecord:
             return _node_removed(pod, evidence.pod, now)
         case PodPhase.BOUND, Observed.RUNNING:
             since = evidence.pod.running_since if evidence.pod is not None else None
-            return pod.move(PodPhase.RUNNING, now, started_at=since if since is not None else now, trouble="")
+            return pod.move(PodPhase.RUNNING, now, started_at=since if since is not None else now, start_failure="")
         case PodPhase.BOUND, Observed.STARTING:
             return _starting(pod, evidence.pod, now)
         case PodPhase.BOUND, Observed.ABSENT if evidence.node is not None and not evidence.node.node.offers(
@@ -128,7 +128,9 @@ def _exited(pod: PodRecord, observed: ObservedPod | None, now: Instant) -> PodRe
         return pod.end(now, Outcome.LOST, Cause.NODE_LOST, observed.message or "its node stopped it", code)
     outcome = Outcome.OK if code == 0 and not words else Outcome.ERROR
     words = words or observed.message or (f"exit code {code}" if code is not None else "exit code unknown")
-    ended = pod.move(PodPhase.ENDED, now, outcome=outcome, cause=Cause.EXITED, detail=words, exit_code=code, trouble="")
+    ended = pod.move(
+        PodPhase.ENDED, now, outcome=outcome, cause=Cause.EXITED, detail=words, exit_code=code, start_failure=""
+    )
     return ended if ended.started_at is not None else replace(ended, started_at=observed.running_since)
 
 
@@ -148,9 +150,9 @@ def _stopped_outcome(pod: PodRecord) -> Outcome:
 
 def _starting(pod: PodRecord, observed: ObservedPod | None, now: Instant) -> PodRecord:
     words = observed.message if observed is not None else ""
-    if words.startswith(IMAGE_TROUBLES):
+    if words.startswith(IMAGE_ERRORS):
         return pod.release(now, Cause.IMAGE, words)
-    return pod if words == pod.trouble else replace(pod, trouble=words)
+    return pod if words == pod.start_failure else replace(pod, start_failure=words)
 
 
 def _start_answered(pod: PodRecord, answer: OrderResult | None, now: Instant) -> PodRecord:
@@ -164,5 +166,5 @@ def _start_answered(pod: PodRecord, answer: OrderResult | None, now: Instant) ->
         pod,
         attempts=pod.attempts + 1,
         retry_at=Instant(now + wait_s * SECOND_MS),
-        trouble=answer.message or "the engine did not answer",
+        start_failure=answer.message or "the engine did not answer",
     )

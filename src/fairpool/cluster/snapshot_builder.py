@@ -54,7 +54,7 @@ def pooled_nodes(
     """All nodes by pool. A silent node is not ready; a node that is gone is left out."""
     known = before.made_of if before is not None else {}
     made_of = {
-        name: _made_of(observed, organization.marks.get(name), known.get(name))
+        name: _made_of(observed, organization.node_overrides.get(name), known.get(name))
         for name, observed in observed_nodes.items()
         if not observed.gone
     }
@@ -130,7 +130,7 @@ def _pod(spec: WorkloadSpec | None, pod: PodRecord, pod_set: str, now: Instant) 
         devices=pod.devices,
         leader=spec is not None and spec.leader is not None and pod.index == 0,
         order=-pod.index,
-        created_at=pod.born_at,
+        created_at=pod.created_at,
         gated=is_backing_off(pod, now),
         nominated=pod.nominated,
         promised_at=pod.promised_at,
@@ -138,8 +138,8 @@ def _pod(spec: WorkloadSpec | None, pod: PodRecord, pod_set: str, now: Instant) 
 
 
 def _unwanted(group: GroupId, pods: Sequence[PodRecord]) -> PodGroup:
-    born_at = min(pod.born_at for pod in pods if pod.group == group)
-    return PodGroup(id=group, queue=NO_QUEUE, created_at=born_at, movable=False)
+    created_at = min(pod.created_at for pod in pods if pod.group == group)
+    return PodGroup(id=group, queue=NO_QUEUE, created_at=created_at, movable=False)
 
 
 def _group(

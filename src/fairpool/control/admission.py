@@ -19,7 +19,7 @@ from fairpool.api.problems import ProblemItem, ProblemList
 from fairpool.control.pod_template import leader_template, pod_shape, program_of
 from fairpool.control.resource_request import or_else
 from fairpool.control.unsupported import refusals
-from fairpool.model.array import Array, parse_numbers, problems_of
+from fairpool.model.array import Array, array_problems, parse_numbers
 from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId
 from fairpool.model.image_name import fits, without_registry, without_tag
 from fairpool.model.organization import DEFAULT_GRACES
@@ -164,7 +164,7 @@ def admit(
         ttl_s=spec.auto_deletion_time_after_completion_seconds,
         grace_s=or_else(spec.termination_grace_period_seconds, DEFAULT_GRACE_S),
         pools=pools,
-        want=DesiredState.STOP if submit.suspended else DesiredState.RUN,
+        desired_state=DesiredState.STOP if submit.suspended else DesiredState.RUN,
         after=after,
         array=size.array,
     )
@@ -263,7 +263,7 @@ def _array_size(spec: wire.TrainingSpec, asked: wire.JobArray, problems: Problem
         parameters=tuple((each.name, tuple(each.values)) for each in asked.parameters),
         arguments=tuple(map(tuple, asked.arguments)),
     )
-    for problem in problems_of(array):
+    for problem in array_problems(array):
         problems.add_problem(problem, "spec.array")
         return _Size()
     words = sum(len(word.encode()) for row in array.arguments for word in row)

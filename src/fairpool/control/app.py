@@ -45,6 +45,7 @@ from fairpool.control import (
     shells,
     sign_in,
     submit,
+    templates,
     tunnel_route,
     uploads,
     users,
@@ -75,7 +76,7 @@ log = logging.getLogger("fairpool.control")
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
     *(departments, nodes, overview, claims, sign_in, users, applications, access_rules, audit, preferences),
-    *(workloads, submit, pods, classic, older_paths, description, pages),
+    *(templates, workloads, submit, pods, classic, older_paths, description, pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 
@@ -120,14 +121,14 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     plane: Plane = app.state.plane
     await plane.database.open(upgrade)
     try:
-        app.state.first_password_ignored = await prepare(plane, app.state.passwords)
+        app.state.first_password_ignored = await create_defaults(plane, app.state.passwords)
         await sign_in.recall_addresses(plane, app.state.attempts)
         problem = await users.listening_problem(plane, plane.settings.is_local)
         if problem is not None:
             raise StartupFailed(problem)
         tidying = {
-            asyncio.create_task(housekeeping.keep_tidy(plane), name="housekeeping"),
-            asyncio.create_task(uploads.keep_tidy(plane), name="uploads"),
+            asyncio.create_task(housekeeping.delete_old_rows(plane), name="housekeeping"),
+            asyncio.create_task(uploads.delete_unused_uploads(plane), name="uploads"),
         }
         try:
             yield
@@ -149,7 +150,7 @@ class StartupFailed(Exception):
         self.problem = problem
 
 
-async def prepare(plane: Plane, passwords: Passwords) -> bool:
+async def create_defaults(plane: Plane, passwords: Passwords) -> bool:
     """Create what every installation has: an administrator, a department, a pool, perhaps a cluster and a project.
 
     True: a first password was configured but is ignored, because the account has one already.

@@ -46,7 +46,7 @@ def _claim(row: Any) -> wire.ClaimItem:
     )
 
 
-def named(
+def with_claim_names(
     connection: Connection, body: workload_spec.SubmitAny, workload: str, project: str
 ) -> workload_spec.SubmitAny:
     """The same request with a free name for every new claim that has none. Claims outlive their workload."""

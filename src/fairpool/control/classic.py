@@ -69,7 +69,7 @@ async def jobs(project: str, plane: Plane, caller: Caller) -> list[wire.ClassicJ
         return store.page(connection, store.Listing(filters=(condition,), limit=EVERYTHING))
 
     found = await workloads.rendered_items(plane, await plane.read(unit))
-    return [job(json.loads(each)) for each in found]
+    return [classic_job(json.loads(each)) for each in found]
 
 
 @routes.post(JOBS, action=Action.WORKLOAD_SUBMIT, answer=wire.ClassicJob, status=202, summary="Submit a job")
@@ -78,7 +78,7 @@ async def submit(request: Request, plane: Plane, caller: Caller, body: wire.Clas
         answer = await submit_workload(request, plane, caller, _newer(body))
     except Refused as refusal:
         raise Refused(refusal.status, [_older(each) for each in refusal.problems], choices=refusal.choices) from refusal
-    shown = job(json.loads(bytes(answer.body)))
+    shown = classic_job(json.loads(bytes(answer.body)))
     return Response(shown.model_dump_json(by_alias=True), answer.status_code, media_type="application/json")
 
 
@@ -197,7 +197,7 @@ def classic_project(project: org.Project) -> wire.ClassicProject:
     )
 
 
-def job(item: dict[str, Any]) -> wire.ClassicJob:
+def classic_job(item: dict[str, Any]) -> wire.ClassicJob:
     """A workload with its legacy fields."""
     return wire.ClassicJob(
         id=item["id"],

@@ -81,5 +81,5 @@ def _ended(before: PodReport, end: EventReport, started_at: Instant | None) -> d
         "cause": Cause(end.cause) if end.cause in CAUSES else before.cause,
         "detail": end.detail or before.detail,
         "exit_code": before.exit_code if end.exit_code is None else end.exit_code,
-        "trouble": "",
+        "start_failure": "",
     }

@@ -19,8 +19,8 @@ from starlette.responses import Response
 
 from fairpool.api import clusters as link
 from fairpool.api.declarations import OrganizationWire
-from fairpool.api.message import PREVIOUS, VERSION, read
-from fairpool.api.problems import item as problem_item
+from fairpool.api.message import PREVIOUS, VERSION, read_message
+from fairpool.api.problems import problem_item
 from fairpool.control import declarations
 from fairpool.control.clusters import known_cluster
 from fairpool.control.organization import organization_wire
@@ -42,7 +42,7 @@ routes = Routes("clusters")
 PULL_ROWS = 32
 """Workloads of an answer that are read or written at a time."""
 NOTED_WITH_NEWS, NOTED_WITHOUT = 1 / 2, 1 / 6
-"""A pull is noted if the cluster was last heard so long ago, as a part of the time after which it counts as away."""
+"""A pull is noted if the cluster was last seen so long ago, as a part of the time after which it counts as away."""
 
 
 # --- pull ----------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float, ver
         await asyncio.sleep(0)  # users are answered in between
         workloads += await plane.read(partial(_desired, cluster=cluster, ids=ids))
     if news.is_noted:
-        await plane.write(lambda connection: store.heard_at(connection, cluster, plane.now()))
+        await plane.write(lambda connection: store.set_last_seen(connection, cluster, plane.now()))
     not_sent = withheld(workloads, version)
     if not_sent:
         await plane.write(lambda connection: _show_withheld(plane, connection, not_sent, version))
@@ -112,7 +112,7 @@ def pull_now(plane: Plane, cluster: str, after: Revision) -> link.PullAnswer:
 
     news, workloads = plane.database.read_now(read_all)
     if news.is_noted:
-        plane.database.write_now(lambda connection: store.heard_at(connection, cluster, plane.now()))
+        plane.database.write_now(lambda connection: store.set_last_seen(connection, cluster, plane.now()))
     return news.answer(workloads)
 
 
@@ -129,8 +129,8 @@ class News:
     whole: bool
     ids: list[str]
     organization: OrganizationWire | None
-    heard_token: Token | None
-    heard_events: int
+    reported_token: Token | None
+    reported_events: int
     is_noted: bool
     """Whether the call is to be noted: an answer with news is followed by a report, which is."""
 
@@ -146,8 +146,8 @@ class News:
             workloads=tuple(each for each in workloads if each.id not in not_sent),
             removed=() if self.whole else tuple(WorkloadId(each) for each in self.ids if each not in found),
             organization=self.organization,
-            heard_token=self.heard_token,
-            heard_events=self.heard_events,
+            reported_token=self.reported_token,
+            reported_events=self.reported_events,
         )
 
 
@@ -172,9 +172,9 @@ def _news(plane: Plane, connection: Connection, cluster: str, after: Revision) -
         whole=whole,
         ids=ids,
         organization=organization_wire(plane, connection, cluster) if organization_is_news else None,
-        heard_token=None if known.report_token is None else Token(known.report_token),
-        heard_events=known.events_through,
-        is_noted=known.heard_at is None or plane.now() - known.heard_at > away_ms * patience,
+        reported_token=None if known.report_token is None else Token(known.report_token),
+        reported_events=known.events_through,
+        is_noted=known.last_seen_at is None or plane.now() - known.last_seen_at > away_ms * patience,
     )
 
 
@@ -191,7 +191,7 @@ def _desired(connection: Connection, cluster: str, ids: list[str]) -> list[link.
         report = report_of(row)
         over = link.Over.of_report(report) if report is not None and report.run == row.run else None
         done = report.done if report is not None else ()
-        desired.append(_desired_in(row.declaration).heard(over, incarnations.get(row.id, {}), done))
+        desired.append(_desired_in(row.declaration).with_reported(over, incarnations.get(row.id, {}), done))
     return desired
 
 
@@ -224,7 +224,7 @@ async def pull_text(answer: link.PullAnswer, version: int) -> str:
     body_max_bytes=256 * 1024 * 1024,  # clusters of the previous version do not report in pieces
 )
 async def push(request: Request, plane: Plane, caller: Caller) -> Response:
-    report = read(link.PushReport, await request.body())
+    report = read_message(link.PushReport, await request.body())
     if isinstance(report, list):
         raise Refused(422, [problem_item(each) for each in report])
     answer = await pushed(plane, caller.id, report)

@@ -20,6 +20,7 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.routes import Routes
 from fairpool.control.store import access as access_store
+from fairpool.control.store import assets as asset_store
 from fairpool.control.store import changes
 from fairpool.control.store import clusters as store
 from fairpool.control.store import organization as organization_store
@@ -179,6 +180,7 @@ async def delete_cluster(cluster_id: str, request: Request, plane: Plane, caller
             what = f"cluster {row.name} still has {left} workloads"
             raise refused(412, "cluster.has_work", what, "delete them and wait until they are gone")
         store.delete_cluster(connection, row.id)
+        asset_store.remove_scope(connection, "cluster", row.id)
         access_store.revoke_subject(connection, row.id)
         plane.forget_callers_when_committed()
         _cluster_changed(plane, connection, row.id, "deleted")
@@ -249,8 +251,8 @@ def known_cluster(connection: Connection, cluster_id: str) -> Any:
 
 def _cluster(plane: Plane, row: Any) -> wire.ClusterAnswer:
     state = "WaitingToConnect"
-    if row.heard_at is not None:
-        away = plane.now() - row.heard_at > plane.settings.cluster_away_s * SECOND_MS
+    if row.last_seen_at is not None:
+        away = plane.now() - row.last_seen_at > plane.settings.cluster_away_s * SECOND_MS
         state = "Disconnected" if away else "Connected"
     return wire.ClusterAnswer(
         uuid=row.id,
@@ -258,7 +260,7 @@ def _cluster(plane: Plane, row: Any) -> wire.ClusterAnswer:
         domain=row.domain,
         version=row.version,
         status=wire.ClusterState(state=state),
-        last_liveness=iso_or_none(row.heard_at),
+        last_liveness=iso_or_none(row.last_seen_at),
         created_at=iso(row.created_at),
         in_control_plane=row.id == plane.cluster_beside,
         revision=row.revision,

@@ -14,7 +14,7 @@ from fairpool.control.resource_request import requested_gpus_milli
 from fairpool.control.store import changes, holdings
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
-from fairpool.control.workload_columns import columns, urls
+from fairpool.control.workload_columns import column_values, urls
 from fairpool.control.workload_documents import WorkloadDeclaration, declaration_of, report_of, urls_in
 from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
@@ -32,14 +32,14 @@ def new_row(spec: WorkloadSpec, declaration: WorkloadDeclaration, **values: Any)
         "project": spec.project,
         "created_at": spec.created_at,
         "requested_gpus_milli": requested_gpus_milli(spec),
-        "desired_state": spec.want.value,
+        "desired_state": spec.desired_state.value,
         "run": spec.run,
         "declaration": declaration.to_json(),
         "report": None,
         "report_revision": 0,
         "deleted_at": None,
         "urls": None,
-        **columns(declaration, None),
+        **column_values(declaration, None),
         **values,
     }
 
@@ -71,20 +71,20 @@ def set_desired_state(
     declaration = declaration_of(row)
     spec = declaration.workload
     if desired is DesiredState.DELETE and force and spec.grace_s > 0:
-        _declare(plane, connection, row, _with(declaration, want=desired, grace_s=0), VERBS[desired])
+        _declare(plane, connection, row, _with(declaration, desired_state=desired, grace_s=0), VERBS[desired])
         return True
-    if spec.want is DesiredState.DELETE:
+    if spec.desired_state is DesiredState.DELETE:
         if desired is DesiredState.DELETE:
             return False
         what = f"{row.name} is being deleted"
         raise refused(409, "workload.being_deleted", what, "submit it again")
     if desired is DesiredState.RUN:
         return _resume(plane, connection, row, declaration)
-    if spec.want is desired:
+    if spec.desired_state is desired:
         return False
     if desired is DesiredState.STOP and by:
         declaration = declaration.suspended(by, plane.now())
-    _declare(plane, connection, row, _with(declaration, want=desired), VERBS[desired])
+    _declare(plane, connection, row, _with(declaration, desired_state=desired), VERBS[desired])
     return True
 
 
@@ -136,7 +136,7 @@ def forget(plane: Plane, connection: Connection, row: Any) -> None:
     """Its cluster reported that nothing is left of it: it becomes history."""
     now, kept = plane.now(), plane.settings.changes_kept
     revision = changes.record(connection, "workload", row.id, "gone", now, project=row.project, kept=kept)
-    state = columns(declaration_of(row), report_of(row), is_deleted=True)
+    state = column_values(declaration_of(row), report_of(row), is_deleted=True)
     store.mark_deleted(connection, row.id, deleted_at=now, revision=revision, **state)
 
 
@@ -144,7 +144,7 @@ def _state(
     connection: Connection, row: Any, declaration: WorkloadDeclaration, last: WorkloadReport | None
 ) -> dict[str, Any]:
     """All columns that follow from declaration and report."""
-    state = columns(declaration, last)
+    state = column_values(declaration, last)
 
     def taken() -> set[str]:
         return {url for text in store.urls_of_others(connection, row) for url in urls_in(text)}
@@ -156,11 +156,11 @@ def _resume(plane: Plane, connection: Connection, row: Any, declaration: Workloa
     spec, report = declaration.workload, report_of(row)
     over = Over.of_report(report) if report is not None else None
     ended = over is not None and over.run == spec.run
-    if spec.want is DesiredState.RUN and not ended:
+    if spec.desired_state is DesiredState.RUN and not ended:
         return False  # it runs, or waits for its turn: what was asked for is so
     if ended and over is not None and over.phase is WorkloadPhase.COMPLETED:
         raise refused(409, "workload.completed", f"{row.name} has completed", "to run it again, submit it again")
-    _declare(plane, connection, row, _with(declaration, want=DesiredState.RUN, run=spec.run + 1), "resumed")
+    _declare(plane, connection, row, _with(declaration, desired_state=DesiredState.RUN, run=spec.run + 1), "resumed")
     return True
 
 
@@ -179,9 +179,9 @@ def _declare(
         connection,
         row.id,
         declaration=declaration.to_json(),
-        desired_state=spec.want.value,
+        desired_state=spec.desired_state.value,
         run=spec.run,
-        name_key=None if spec.want is DesiredState.DELETE else f"{spec.project}/{spec.name}",
+        name_key=None if spec.desired_state is DesiredState.DELETE else f"{spec.project}/{spec.name}",
         revision=revision,
         **_state(connection, row, declaration, report_of(row)),
         **values,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from fairpool.api import nodes
 from fairpool.api import organization as wire
-from fairpool.api.problems import ProblemItem, item
+from fairpool.api.problems import ProblemItem, problem_item
 from fairpool.control.resource_request import quota_milli
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId
 from fairpool.model.node import DEFAULT_POOL, NodePool, Placement, Taint, TaintEffect
@@ -75,7 +75,7 @@ def organization(
         queues=queues,
         rules={QueueId(each.name): rules for each in units if (rules := project_rules(each.rules)) != ProjectRules()},
         pools=model_pools if any(pool.name == DEFAULT_POOL for pool in model_pools) else (NodePool(), *model_pools),
-        marks={NodeName(name): node_overrides(each) for name, each in overrides.items()},
+        node_overrides={NodeName(name): node_overrides(each) for name, each in overrides.items()},
         graces=graces,
     )
 
@@ -172,14 +172,16 @@ def resource_problems(
         if each.pool not in pools:
             fix = f"use one of {', '.join(sorted(pools))}"
             unknown = Problem("pool.unknown", f"there is no node pool {each.pool}", fix)
-            problems.append(item(unknown, f"{place}.nodePool"))
+            problems.append(problem_item(unknown, f"{place}.nodePool"))
         for name, amount in (("deserved", each.gpu.deserved), ("limit", each.gpu.limit)):
             milli = quota_milli(amount) if amount is not None else 0
             if isinstance(milli, Problem):
-                problems.append(item(milli, f"{place}.gpu.{name}"))
+                problems.append(problem_item(milli, f"{place}.gpu.{name}"))
         if each.gpu.limit is not None and each.gpu.limit != UNLIMITED and (each.gpu.deserved or 0) > each.gpu.limit:
             what = f"a limit of {each.gpu.limit} GPUs is below the quota of {each.gpu.deserved}"
-            problems.append(item(Problem("gpu.limit_below_quota", what, "raise the limit"), f"{place}.gpu.limit"))
+            problems.append(
+                problem_item(Problem("gpu.limit_below_quota", what, "raise the limit"), f"{place}.gpu.limit")
+            )
     return problems
 
 

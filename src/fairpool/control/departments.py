@@ -18,15 +18,27 @@ from fairpool.control.organization import (
     OrganizationTree,
     add_department,
     change_department,
-    changed,
     organization_tree,
+    record_change,
 )
-from fairpool.control.paging import Field, FilterBy, ListQuery, Search, chosen, counting, gpus, moment, page, text
+from fairpool.control.paging import (
+    Field,
+    FilterBy,
+    ListQuery,
+    Search,
+    counting,
+    filtered,
+    gpus_field,
+    page,
+    text_field,
+    time_field,
+)
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.routes import Routes
 from fairpool.control.store import access as access_store
+from fairpool.control.store import assets as asset_store
 from fairpool.control.store import organization as store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
@@ -40,18 +52,18 @@ DEPARTMENTS = "/api/v1/org-unit/departments"
 
 
 FIELDS: Mapping[str, Field[wire.Department]] = {
-    "name": text(lambda each: each.name),
-    "id": text(lambda each: each.id),
-    "clusterId": text(lambda each: each.cluster_id),
-    "createdAt": moment(lambda each: each.created_at),
-    "updatedAt": moment(lambda each: each.updated_at),
-    "gpuQuota": gpus(lambda each: each.total_resources.gpu_quota),
+    "name": text_field(lambda each: each.name),
+    "id": text_field(lambda each: each.id),
+    "clusterId": text_field(lambda each: each.cluster_id),
+    "createdAt": time_field(lambda each: each.created_at),
+    "updatedAt": time_field(lambda each: each.updated_at),
+    "gpuQuota": gpus_field(lambda each: each.total_resources.gpu_quota),
 }
 
 
 @routes.get(DEPARTMENTS, action=Action.DEPARTMENT_READ, answer=wire.DepartmentPage, summary="List departments")
 async def departments(plane: Plane, caller: Caller, query: ListQuery) -> wire.DepartmentPage:
-    found = chosen(await plane.read(lambda connection: _departments(connection, caller)), FIELDS, query)
+    found = filtered(await plane.read(lambda connection: _departments(connection, caller)), FIELDS, query)
     listed, following = page(found, query)
     return wire.DepartmentPage(departments=listed, next=following)
 
@@ -59,7 +71,7 @@ async def departments(plane: Plane, caller: Caller, query: ListQuery) -> wire.De
 @routes.get(f"{DEPARTMENTS}/count", action=Action.DEPARTMENT_READ, answer=Count, summary="Count departments")
 async def department_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Count:
     everything = await plane.read(lambda connection: _departments(connection, caller))
-    return Count(count=len(chosen(everything, FIELDS, counting(filter_by, search))))
+    return Count(count=len(filtered(everything, FIELDS, counting(filter_by, search))))
 
 
 @routes.get(
@@ -187,9 +199,10 @@ async def delete_department(department_id: str, request: Request, plane: Plane, 
             raise refused(412, "department.has_projects", what, "move or delete them first")
         store.remove(connection, departments_table, department_id)
         access_store.delete_rules_of_scope(connection, ScopeType.DEPARTMENT, department_id)
-        revision = changed(plane, connection, "department", department_id, "deleted", plane.now())
+        asset_store.remove_scope(connection, ScopeType.DEPARTMENT.value, department_id)
+        revision = record_change(plane, connection, "department", department_id, "deleted", plane.now())
         plane.database.when_committed(plane.change_feed.forget)
-        workload_store.bury(connection, workloads_table.c.department, department_id, revision)
+        workload_store.release_name(connection, workloads_table.c.department, department_id, revision)
         return ActionResult(action="delete", entity_type="department", entity_id=department_id)
 
     answer = await plane.perform(request, caller, unit)

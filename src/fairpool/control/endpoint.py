@@ -144,7 +144,7 @@ def _check_is_json(connection: HTTPConnection, body: bytes) -> None:
 def _parsed(body: bytes) -> Any:
     """The JSON value. Validated after that: straight from the text, a field given under two names goes unnoticed."""
     try:
-        return wire.plain(body.removeprefix(BYTE_ORDER_MARK))
+        return wire.parse_json(body.removeprefix(BYTE_ORDER_MARK))
     except ValueError as error:
         raise refused(400, "request.not_json", "the request body is not valid JSON", "send a JSON object") from error
 

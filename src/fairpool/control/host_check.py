@@ -58,14 +58,14 @@ class HostCheck:
 
     def _check_name(self, host: str) -> None:
         if host not in self._own_names:
-            check_name(self._plane.settings, host)
+            check_host(self._plane.settings, host)
             if len(self._own_names) < OWN_NAMES_MAX:
                 self._own_names.add(host)
 
 
-def check_name(settings: Settings, host: str) -> None:
+def check_host(settings: Settings, host: str) -> None:
     """Refuse a Host header that is not a name of this server."""
-    name = name_of(host)
+    name = host_without_port(host)
     if is_ours(name, settings):
         return
     what = f"{name[:128]!r} is not a host name of this server" if name else "the request has no Host header"
@@ -94,7 +94,7 @@ def check_origin(origin: str | None, host: str) -> None:
         raise refused(403, "access.other_origin", what, "connect from a page on this server, or without a browser")
 
 
-def name_of(host: str) -> str:
+def host_without_port(host: str) -> str:
     """The name in a `Host`, without its port."""
     name = host.strip().lower()
     name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]

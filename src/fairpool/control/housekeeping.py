@@ -24,7 +24,7 @@ AT_A_TIME = 200
 EVERY_S = 60.0
 
 
-async def keep_tidy(plane: Plane) -> None:
+async def delete_old_rows(plane: Plane) -> None:
     """Delete old rows until cancelled."""
     # A short retention needs shorter pauses.
     rest_s = min(EVERY_S, plane.settings.retention.shortest_s / 10)

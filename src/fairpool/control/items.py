@@ -27,11 +27,18 @@ DESIRED = {
     DesiredState.DELETE.value: wire.DesiredPhase.DELETED.value,
 }
 """The desired state as the API spells it, by the word of the column."""
+NO_ORIGINS: Mapping[str, str] = {}
 REPORTS_MAX, REPORT_LENGTH_MAX = 64, 200
 """Reported values that are shown, and characters of each; a job may report anything."""
 
 
-def declaration(submit: workload_spec.SubmitAny, spec: WorkloadSpec, *, pod_host: str = "") -> WorkloadDeclaration:
+def declaration(
+    submit: workload_spec.SubmitAny,
+    spec: WorkloadSpec,
+    *,
+    pod_host: str = "",
+    origins: Mapping[str, str] = NO_ORIGINS,
+) -> WorkloadDeclaration:
     """What is stored of a request and the workload that was admitted for it."""
     framework = submit.spec.distributed_framework if isinstance(submit, workload_spec.SubmitDistributed) else None
     return WorkloadDeclaration(
@@ -42,6 +49,7 @@ def declaration(submit: workload_spec.SubmitAny, spec: WorkloadSpec, *, pod_host
         labels=dict(submit.spec.labels),
         framework=framework,
         addresses=tuple(f"http://{pod_host}:{port}" for port in asked_ports(submit)) if pod_host else (),
+        origins=tuple(origins.items()),
     )
 
 
@@ -54,7 +62,7 @@ def asked_ports(submit: workload_spec.SubmitAny) -> list[int]:
     return list(dict.fromkeys(asked))
 
 
-def item(row: Any, declared: WorkloadDeclaration, last: WorkloadReport | None) -> dict[str, Any]:
+def workload_item(row: Any, declared: WorkloadDeclaration, last: WorkloadReport | None) -> dict[str, Any]:
     """A workload in a list, from its row and its documents."""
     report = of_run(last, row.run)
     is_deleted = row.deleted_at is not None
@@ -151,7 +159,7 @@ def _held(report: WorkloadReport) -> dict[str, float]:
 
 def item_text(row: Any) -> str:
     """A workload in a list, as JSON."""
-    return compact(item(row, declaration_of(row), report_of(row)))
+    return compact(workload_item(row, declaration_of(row), report_of(row)))
 
 
 def detail_text(row: Any) -> str:
@@ -164,7 +172,9 @@ def detail_text(row: Any) -> str:
         "commandLine": declared.command_line,
         "spec": declared.request,
     }
-    return compact(item(row, declared, report_of(row)) | details)
+    if declared.origins:
+        details["valueOrigins"] = dict(declared.origins)
+    return compact(workload_item(row, declared, report_of(row)) | details)
 
 
 def event_item(workload_name: str, line: EventReport, declared: WorkloadDeclaration | None = None) -> wire.EventItem:
@@ -215,7 +225,7 @@ def pod_item(
         detail=report.detail or _who(declared, report.cause or "", since),
         outcome=report.outcome.value if report.outcome else None,
         exit_code=report.exit_code,
-        problem=report.trouble,
+        problem=report.start_failure,
         created_at=iso(created_at),
         started_at=iso_or_none(report.started_at),
         since=iso(since),

@@ -22,13 +22,13 @@ from fairpool.control.paging import (
     FilterBy,
     ListQuery,
     Search,
-    chosen,
     counting,
-    gpus,
-    moment,
-    number,
+    filtered,
+    gpus_field,
+    number_field,
     page,
-    text,
+    text_field,
+    time_field,
 )
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
@@ -54,26 +54,26 @@ ClusterId = Annotated[
 ]
 
 NODE_FIELDS: Mapping[str, Field[wire.NodeAnswer]] = {
-    "name": text(lambda each: each.name),
-    "id": text(lambda each: each.id),
-    "status": text(lambda each: each.status),
-    "nodePool": text(lambda each: each.node_pool),
-    "clusterUuid": text(lambda each: each.cluster_uuid),
-    "clusterId": text(lambda each: each.cluster_uuid),
-    "gpuType": text(lambda each: each.gpu_info.gpu_type),
-    "gpuCount": number(lambda each: each.gpu_info.gpu_count),
-    "allocatedGPU": gpus(lambda each: each.gpu_info.allocated),
-    "pods": number(lambda each: each.pods),
+    "name": text_field(lambda each: each.name),
+    "id": text_field(lambda each: each.id),
+    "status": text_field(lambda each: each.status),
+    "nodePool": text_field(lambda each: each.node_pool),
+    "clusterUuid": text_field(lambda each: each.cluster_uuid),
+    "clusterId": text_field(lambda each: each.cluster_uuid),
+    "gpuType": text_field(lambda each: each.gpu_info.gpu_type),
+    "gpuCount": number_field(lambda each: each.gpu_info.gpu_count),
+    "allocatedGPU": gpus_field(lambda each: each.gpu_info.allocated),
+    "pods": number_field(lambda each: each.pods),
 }
 POOL_FIELDS: Mapping[str, Field[wire.NodePoolAnswer]] = {
-    "name": text(lambda each: each.name),
-    "id": text(lambda each: each.id),
-    "phase": text(lambda each: each.phase),
-    "labelKey": text(lambda each: each.label_key),
-    "labelValue": text(lambda each: each.label_value),
-    "clusterId": text(lambda each: each.cluster_id),
-    "createdAt": moment(lambda each: each.created_at),
-    "updatedAt": moment(lambda each: each.updated_at),
+    "name": text_field(lambda each: each.name),
+    "id": text_field(lambda each: each.id),
+    "phase": text_field(lambda each: each.phase),
+    "labelKey": text_field(lambda each: each.label_key),
+    "labelValue": text_field(lambda each: each.label_value),
+    "clusterId": text_field(lambda each: each.cluster_id),
+    "createdAt": time_field(lambda each: each.created_at),
+    "updatedAt": time_field(lambda each: each.updated_at),
 }
 
 
@@ -84,13 +84,13 @@ POOL_FIELDS: Mapping[str, Field[wire.NodePoolAnswer]] = {
     summary="List nodes, as last reported by their clusters",
 )
 async def nodes(plane: Plane, caller: Caller, query: ListQuery) -> wire.NodePage:
-    listed, following = page(chosen(await plane.read(all_nodes), NODE_FIELDS, query), query)
+    listed, following = page(filtered(await plane.read(all_nodes), NODE_FIELDS, query), query)
     return wire.NodePage(nodes=listed, next=following)
 
 
 @routes.get("/api/v1/nodes/count", action=Action.NODE_READ, answer=Count, summary="Count nodes")
 async def node_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Count:
-    return Count(count=len(chosen(await plane.read(all_nodes), NODE_FIELDS, counting(filter_by, search))))
+    return Count(count=len(filtered(await plane.read(all_nodes), NODE_FIELDS, counting(filter_by, search))))
 
 
 @routes.get(
@@ -139,13 +139,13 @@ async def override_node(
 
 @routes.get("/api/v1/node-pools", action=Action.NODE_READ, answer=wire.NodePoolPage, summary="List node pools")
 async def pools(plane: Plane, caller: Caller, query: ListQuery) -> wire.NodePoolPage:
-    listed, following = page(chosen(await plane.read(_pools), POOL_FIELDS, query), query)
+    listed, following = page(filtered(await plane.read(_pools), POOL_FIELDS, query), query)
     return wire.NodePoolPage(nodepools=listed, next=following)
 
 
 @routes.get("/api/v1/node-pools/count", action=Action.NODE_READ, answer=Count, summary="Count node pools")
 async def pool_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Count:
-    return Count(count=len(chosen(await plane.read(_pools), POOL_FIELDS, counting(filter_by, search))))
+    return Count(count=len(filtered(await plane.read(_pools), POOL_FIELDS, counting(filter_by, search))))
 
 
 @routes.get(
@@ -365,7 +365,7 @@ def _node(row: Any, overrides_row: Any, use: holdings.Use) -> wire.NodeAnswer:
             gpu_count=report.gpus,
             gpu_memory_mib=report.gpu_memory_mib,
             withheld=list(report.gpus_withheld),
-            withheld_because=report.words,
+            withheld_because=report.message,
             allocated=use.gpus_milli / 1000,
             allocated_by_device=[use.devices_milli.get(device, 0) / 1000 for device in range(report.gpus)],
             simulated=report.labels.get(SIMULATED_LABEL) == "true",

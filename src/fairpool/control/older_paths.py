@@ -18,10 +18,10 @@ from fairpool.api import organization as wire
 from fairpool.api.problems import ProblemItem
 from fairpool.control import access_rules, applications, clusters, departments, nodes, projects, users
 from fairpool.control.audit import choice
-from fairpool.control.classic import job
+from fairpool.control.classic import classic_job
 from fairpool.control.filters import Filter, Operator
 from fairpool.control.moments import iso
-from fairpool.control.paging import Limit, ListQuery, Offset, chosen, page
+from fairpool.control.paging import Limit, ListQuery, Offset, filtered, page
 from fairpool.control.plane import Caller, Plane, plane_of
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
@@ -41,7 +41,7 @@ ACTIONS = {"create": "Create", "update": "Update", "delete": "Delete", "sign-in"
 ROLES = {"admin": access.RoleName.ADMINISTRATOR} | {role.value: role for role in access.RoleName}
 
 
-async def known_cluster(request: Request) -> None:
+async def check_cluster(request: Request) -> None:
     """Refuse a cluster that does not exist, whatever is asked about it; keep its id."""
     name = request.path_params["cluster_id"]
     row = await plane_of(request).read(lambda connection: clusters.known_cluster(connection, name))
@@ -54,21 +54,21 @@ async def known_cluster(request: Request) -> None:
 @routes.get(
     f"{CLUSTER}/projects",
     action=Action.PROJECT_READ,
-    before=known_cluster,
+    before=check_cluster,
     answer=wire.ProjectPage,
     summary="List the projects of a cluster",
 )
 async def cluster_projects(request: Request, plane: Plane, caller: Caller, query: ListQuery) -> wire.ProjectPage:
     everything = await plane.read(lambda connection: projects.visible_projects(connection, caller))
     mine = [each for each in everything if each.cluster_id == request.state.cluster]
-    listed, following = page(chosen(mine, projects.FIELDS, query), query)
+    listed, following = page(filtered(mine, projects.FIELDS, query), query)
     return wire.ProjectPage(projects=listed, next=following)
 
 
 @routes.post(
     f"{CLUSTER}/projects",
     action=Action.PROJECT_WRITE,
-    before=known_cluster,
+    before=check_cluster,
     answer=wire.Project,
     status=201,
     summary="Create a project in a cluster",
@@ -81,7 +81,7 @@ async def create_cluster_project(request: Request, plane: Plane, caller: Caller,
 @routes.get(
     f"{CLUSTER}/jobs",
     action=Action.WORKLOAD_READ,
-    before=known_cluster,
+    before=check_cluster,
     answer=list[classic.ClassicJob],
     summary="List the jobs of a cluster that you can see",
 )
@@ -95,7 +95,7 @@ async def cluster_jobs(request: Request, plane: Plane, caller: Caller) -> list[c
     )
     keys = await plane.read(lambda connection: workload_store.page(connection, listing))
     found = await rendered_items(plane, keys)
-    return [job(json.loads(each)) for each in found]
+    return [classic_job(json.loads(each)) for each in found]
 
 
 # --- users and the audit log, in older words -----------------------------------------------------------------
@@ -196,7 +196,7 @@ def _repeated() -> Iterator[Route]:
     modules = (clusters, projects, departments, nodes, users, access_rules, applications)
     newer = {(route.method, route.path): route for module in modules for route in module.routes}
     for path, methods, same in SAME:
-        before = known_cluster if path.startswith(f"{CLUSTER}/") else None
+        before = check_cluster if path.startswith(f"{CLUSTER}/") else None
         for method in methods.split():
             yield replace(newer[(method, same)], path=path, tag=routes.tag, before=before)
 

@@ -90,7 +90,7 @@ def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organ
         _departments_in(connection, cluster),
         _pools_in(connection, cluster),
         {node: nodes_wire.NodeOverridesRequest.model_validate_json(document) for node, document in overrides.items()},
-        use_departments=bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS)),
+        use_departments=bool(preferences.current_value(plane.settings, connection, preferences.DEPARTMENTS)),
         graces=preferences.graces(plane.settings, connection),
     )
 
@@ -124,7 +124,7 @@ def pool_view(plane: Plane, connection: Connection, project: Any, nodes: Reporte
 
 def _owners(plane: Plane, connection: Connection, project: Any, pool: str) -> tuple[Queue, ...]:
     departments = _departments_in(connection, project.cluster)
-    used = bool(preferences.chosen(plane.settings, connection, preferences.DEPARTMENTS))
+    used = bool(preferences.current_value(plane.settings, connection, preferences.DEPARTMENTS))
     above = None
     siblings: list[declared.DeclaredProject] = []
     if used and declared.are_queues(departments):
@@ -153,7 +153,7 @@ def reported_nodes(plane: Plane, connection: Connection, cluster: str) -> Report
     state = (known.nodes_version, *_state(plane, connection))
     nodes = plane.cache.get(("nodes", cluster), state, lambda: _reported_nodes(connection, cluster))
     away_ms = plane.settings.cluster_away_s * SECOND_MS
-    is_recent = known.heard_at is not None and plane.now() - known.heard_at <= away_ms
+    is_recent = known.last_seen_at is not None and plane.now() - known.last_seen_at <= away_ms
     return nodes if nodes.is_recent == is_recent else replace(nodes, is_recent=is_recent)
 
 
@@ -272,7 +272,7 @@ def change_department(plane: Plane, connection: Connection, body: wire.Departmen
     body = body.model_copy(update={"cluster_id": before.cluster_id})
     check_resources(connection, body)
     now = plane.now()
-    revision = changed(plane, connection, "department", body.name, "updated", now)
+    revision = record_change(plane, connection, "department", body.name, "updated", now)
     document = body.model_dump_json(by_alias=True)
     store.change(connection, departments_table, body.name, now, document=document, revision=revision)
     return revision
@@ -299,7 +299,7 @@ def change_project(plane: Plane, connection: Connection, row: Any, body: wire.Pr
     _check_cluster_stays(connection, body, row.cluster, "project")
     _check_project(connection, body, row.cluster)
     now = plane.now()
-    revision = changed(plane, connection, "project", row.name, "updated", now)
+    revision = record_change(plane, connection, "project", row.name, "updated", now)
     values = {"document": body.model_dump_json(by_alias=True), "department": body.parent_id, "revision": revision}
     store.change(connection, projects_table, row.name, now, **values)
     if body.parent_id != row.department:
@@ -362,7 +362,7 @@ def _add(
     now: Instant,
     **columns: object,
 ) -> int:
-    revision = changed(plane, connection, noun, body.name, "created", now)
+    revision = record_change(plane, connection, noun, body.name, "created", now)
     document = body.model_dump_json(by_alias=True)
     values = {"name": body.name, "document": document, "created_at": now, "updated_at": now, "revision": revision}
     store.add(connection, table, **values, **columns)
@@ -400,7 +400,7 @@ def check_resources(connection: Connection, body: wire.DepartmentRequest) -> Non
         raise Refused(422, problems)
 
 
-def changed(plane: Plane, connection: Connection, noun: str, name: str, verb: str, now: Instant) -> int:
+def record_change(plane: Plane, connection: Connection, noun: str, name: str, verb: str, now: Instant) -> int:
     """Record that it changed; its new revision."""
     project = name if noun == "project" else None
     return changes.record(connection, noun, name, verb, now, project=project, kept=plane.settings.changes_kept)

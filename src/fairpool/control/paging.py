@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Generic, TypeVar
 
 from fairpool.api.limits import PAGE_DEFAULT, PAGE_MAX
-from fairpool.api.problems import item as problem_item
+from fairpool.api.problems import problem_item
 from fairpool.control import filters
 from fairpool.control.moments import instant
 from fairpool.control.refusal import Refused
@@ -59,23 +59,23 @@ class Field(Generic[T]):
     value: Callable[[T], str | int | None]
 
 
-def text(value: Callable[[T], str]) -> Field[T]:
+def text_field(value: Callable[[T], str]) -> Field[T]:
     return Field(filters.Sort.TEXT, value)
 
 
-def number(value: Callable[[T], int]) -> Field[T]:
+def number_field(value: Callable[[T], int]) -> Field[T]:
     return Field(filters.Sort.NUMBER, value)
 
 
-def gpus(value: Callable[[T], float]) -> Field[T]:
+def gpus_field(value: Callable[[T], float]) -> Field[T]:
     return Field(filters.Sort.GPUS, lambda each: round(value(each) * 1000))
 
 
-def moment(value: Callable[[T], str]) -> Field[T]:
+def time_field(value: Callable[[T], str]) -> Field[T]:
     return Field(filters.Sort.MOMENT, lambda each: instant(value(each)))
 
 
-def chosen(everything: Sequence[T], fields: Mapping[str, Field[T]], query: ListQuery) -> list[T]:
+def filtered(everything: Sequence[T], fields: Mapping[str, Field[T]], query: ListQuery) -> list[T]:
     """All items that satisfy the conditions, in order; every list has a field `name`."""
     sorts = {name: each.sort for name, each in fields.items()}
     conditions = parsed(query.filter_by, query.sort_by, sorts, {})

@@ -90,7 +90,7 @@ class _Queue:
 
     async def run(self, work: Callable[[], T], begin: Callable[[], None] = lambda: None) -> T:
         if self._waiting >= WAITING_MAX:
-            raise busy()
+            raise too_many_sign_ins()
         self._waiting += 1
         try:
             async with self._turn:
@@ -98,7 +98,7 @@ class _Queue:
                 try:
                     return await asyncio.get_running_loop().run_in_executor(self._threads, work)
                 except (Unchecked, RuntimeError) as error:  # the thread may not start
-                    raise busy() from error
+                    raise too_many_sign_ins() from error
         finally:
             self._waiting -= 1
 
@@ -106,7 +106,7 @@ class _Queue:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def busy() -> Refused:
+def too_many_sign_ins() -> Refused:
     """Too many sign-ins at once."""
     what = "the server cannot check passwords right now: too many sign-ins at once, or it is short of memory"
     refusal = refused(503, "access.busy", what, f"try again in {RETRY_S} s")

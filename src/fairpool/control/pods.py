@@ -89,7 +89,10 @@ def pod_items_of(connection: Connection, caller: Caller, workload_id: str, actio
         current = following is None or following.pod_index != each.pod_index
         if following is not None and not current and report.phase is not PodPhase.ENDED:
             # Its end was not reported, or not yet; but it has ended, because its replacement exists.
-            report, since = report.model_copy(update={"phase": PodPhase.ENDED, "trouble": ""}), following.created_at
+            report, since = (
+                report.model_copy(update={"phase": PodPhase.ENDED, "start_failure": ""}),
+                following.created_at,
+            )
         found.append(items.pod_item(row.name, report, each.created_at, since, current, declared))
     return found
 

@@ -130,7 +130,7 @@ def _defaults(settings: Settings) -> dict[str, bool | int]:
     }
 
 
-def chosen(settings: Settings, connection: Connection, key: str) -> int:
+def current_value(settings: Settings, connection: Connection, key: str) -> int:
     """The current value; of a switch, 0 or 1."""
     row = store.one(connection, key)
     return int(json.loads(row.value)) if row is not None else int(_defaults(settings)[key])
@@ -139,13 +139,14 @@ def chosen(settings: Settings, connection: Connection, key: str) -> int:
 def graces(settings: Settings, connection: Connection) -> GraceRules:
     """How long pods may take to stop."""
     return GraceRules(
-        most_s=chosen(settings, connection, GRACE), eviction_s=chosen(settings, connection, EVICTION_GRACE)
+        most_s=current_value(settings, connection, GRACE),
+        eviction_s=current_value(settings, connection, EVICTION_GRACE),
     )
 
 
 def check_password(settings: Settings, connection: Connection, password: str, field: str) -> None:
     """Refuse a password that is too short."""
-    least = chosen(settings, connection, PASSWORD_LENGTH)
+    least = current_value(settings, connection, PASSWORD_LENGTH)
     if len(password) < least:
         what = f"this password has {len(password)} characters"
         raise refused(422, "access.short_password", what, f"use at least {least}", field)

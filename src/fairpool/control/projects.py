@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from fairpool.api import organization as wire
 from fairpool.api.limits import PROJECTS
-from fairpool.api.problems import item
+from fairpool.api.problems import problem_item
 from fairpool.api.wire import Count
 from fairpool.control import declared
 from fairpool.control.moments import iso
@@ -20,13 +20,13 @@ from fairpool.control.paging import (
     FilterBy,
     ListQuery,
     Search,
-    chosen,
     counting,
-    gpus,
-    moment,
-    number,
+    filtered,
+    gpus_field,
+    number_field,
     page,
-    text,
+    text_field,
+    time_field,
 )
 from fairpool.control.plane import SLICE_S, ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.pod_access import PodAccessError
@@ -42,23 +42,23 @@ routes = Routes("projects")
 
 
 FIELDS: Mapping[str, Field[wire.Project]] = {
-    "name": text(lambda each: each.name),
-    "id": text(lambda each: each.id),
-    "parentId": text(lambda each: each.parent_id),
-    "clusterId": text(lambda each: each.cluster_id),
-    "phase": text(lambda each: each.status.phase),
-    "createdBy": text(lambda each: each.created_by),
-    "createdAt": moment(lambda each: each.created_at),
-    "updatedAt": moment(lambda each: each.updated_at),
-    "gpuQuota": gpus(lambda each: each.total_resources.gpu_quota),
-    "allocatedGPU": gpus(lambda each: each.allocated_gpus),
-    "workloads": number(lambda each: each.workloads),
+    "name": text_field(lambda each: each.name),
+    "id": text_field(lambda each: each.id),
+    "parentId": text_field(lambda each: each.parent_id),
+    "clusterId": text_field(lambda each: each.cluster_id),
+    "phase": text_field(lambda each: each.status.phase),
+    "createdBy": text_field(lambda each: each.created_by),
+    "createdAt": time_field(lambda each: each.created_at),
+    "updatedAt": time_field(lambda each: each.updated_at),
+    "gpuQuota": gpus_field(lambda each: each.total_resources.gpu_quota),
+    "allocatedGPU": gpus_field(lambda each: each.allocated_gpus),
+    "workloads": number_field(lambda each: each.workloads),
 }
 
 
 @routes.get(PROJECTS, action=Action.PROJECT_READ, answer=wire.ProjectPage, summary="List the projects you can see")
 async def projects(plane: Plane, caller: Caller, query: ListQuery) -> wire.ProjectPage:
-    found = chosen(await plane.read(lambda connection: visible_projects(connection, caller)), FIELDS, query)
+    found = filtered(await plane.read(lambda connection: visible_projects(connection, caller)), FIELDS, query)
     listed, following = page(found, query)
     return wire.ProjectPage(projects=listed, next=following)
 
@@ -66,7 +66,7 @@ async def projects(plane: Plane, caller: Caller, query: ListQuery) -> wire.Proje
 @routes.get(f"{PROJECTS}/count", action=Action.PROJECT_READ, answer=Count, summary="Count the projects you can see")
 async def project_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Count:
     everything = await plane.read(lambda connection: visible_projects(connection, caller))
-    return Count(count=len(chosen(everything, FIELDS, counting(filter_by, search))))
+    return Count(count=len(filtered(everything, FIELDS, counting(filter_by, search))))
 
 
 @routes.get(PROJECTS + "/{project_id}", action=Action.PROJECT_READ, answer=wire.Project, summary="Get a project")
@@ -111,7 +111,7 @@ async def _set_aside_claims(plane: Plane, body: wire.ProjectRequest) -> None:
     try:
         await plane.pod_access.of(cluster).set_aside_claims(body.name)
     except PodAccessError as error:
-        raise Refused(503, [item(error.problem)]) from error
+        raise Refused(503, [problem_item(error.problem)]) from error
 
 
 def first_of(connection: Connection, names: Sequence[str]) -> str:

@@ -40,6 +40,9 @@ class Action(StrEnum):
     ACCESS_READ = "access.read"
     ACCESS_WRITE = "access.write"
     """Users, applications and access rules."""
+    ASSET_READ = "asset.read"
+    ASSET_WRITE = "asset.write"
+    """Workload templates."""
     AUDIT_READ = "audit.read"
     SETTING_READ = "setting.read"
     SETTING_WRITE = "setting.write"
@@ -59,6 +62,7 @@ ROLES: Mapping[RoleName, frozenset[Action]] = MappingProxyType(
                 Action.DEPARTMENT_READ,
                 Action.NODE_READ,
                 Action.CLUSTER_READ,
+                Action.ASSET_READ,
             }
         ),
     }

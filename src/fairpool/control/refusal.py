@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api.limits import NAME_PATTERN
-from fairpool.api.problems import MEDIA_TYPE, ProblemItem, document, item
+from fairpool.api.problems import MEDIA_TYPE, ProblemItem, problem_document, problem_item
 from fairpool.control.store.unavailable import BUSY, Unavailable
 from fairpool.model.problem import Problem
 
@@ -43,14 +43,14 @@ class Refused(Exception):
 
     def response(self) -> Response:
         """The HTTP answer."""
-        body = document(self.status, HTTPStatus(self.status).phrase, self.problems, self.choices)
+        body = problem_document(self.status, HTTPStatus(self.status).phrase, self.problems, self.choices)
         text = body.model_dump_json(by_alias=True, exclude_none=True)
         return Response(text, self.status, {**self.headers}, media_type=MEDIA_TYPE)
 
 
 def refused(status: int, code: str, what: str, fix: str = "", field: str | None = None) -> Refused:
     """One problem."""
-    return Refused(status, [item(Problem(code, what, fix), field)])
+    return Refused(status, [problem_item(Problem(code, what, fix), field)])
 
 
 def unknown(noun: str, name: str, *, is_hidden: bool = False) -> Refused:
@@ -100,7 +100,7 @@ async def on_http_error(request: Request, error: Exception) -> Response:
 
 def refusal_of(error: Unavailable) -> Refused:
     """The database or its disk is unavailable: not a bug, and an administrator can fix it."""
-    refusal = Refused(error.status, [item(error.problem)])
+    refusal = Refused(error.status, [problem_item(error.problem)])
     if error.code == BUSY:
         refusal.headers["Retry-After"] = "1"
     return refusal

@@ -11,6 +11,7 @@ from fairpool.control import declarations
 from fairpool.control.plane import ActionResult, Plane, Slice
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import access as access_store
+from fairpool.control.store import assets as asset_store
 from fairpool.control.store import changes
 from fairpool.control.store import organization as store
 from fairpool.control.store import workloads as workload_store
@@ -66,9 +67,10 @@ def remove_project(plane: Plane, connection: Connection, name: str, revision: in
     """Remove the project and the access rules on it. Its history stays, under a name that is not reused."""
     store.remove(connection, projects, name)
     plane.database.when_committed(plane.change_feed.forget)
-    workload_store.bury(connection, workloads.c.project, name, revision)
-    changes.bury(connection, name, revision)
+    workload_store.release_name(connection, workloads.c.project, name, revision)
+    changes.release_name(connection, name, revision)
     access_store.delete_rules_of_scope(connection, ScopeType.PROJECT, name)
+    asset_store.remove_scope(connection, ScopeType.PROJECT.value, name)
 
 
 def _move(plane: Plane, connection: Connection, row: Any, to: str | None, work: list[Any]) -> None:

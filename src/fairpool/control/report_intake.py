@@ -48,9 +48,9 @@ class ReportIntake:
         """Take in another slice, in a transaction of the caller's. The answer, once all of it is taken in."""
         known = known_cluster(connection, self._cluster)
         if self._is_late(known) or self._is_out_of_order(known):
-            store.heard_at(connection, self._cluster, self._plane.now())
-            want_whole = known.unsure if self._is_late(known) else True
-            return _answer(known.report_token or 0, known.report_number, known.events_through, want_whole, taken=False)
+            store.set_last_seen(connection, self._cluster, self._plane.now())
+            resync = known.needs_resync if self._is_late(known) else True
+            return _answer(known.report_token or 0, known.report_number, known.events_through, resync, taken=False)
         if self._steps is None:
             self._steps = self._rows(connection)
         self._slices += 1
@@ -84,20 +84,20 @@ class ReportIntake:
             report_token=report.token,
             report_number=report.number,
             events_through=through,
-            unsure=(unsure := self._is_unsure(known)),
-            heard_at=self._plane.now(),
+            needs_resync=(needs_resync := self._needs_resync(known)),
+            last_seen_at=self._plane.now(),
         )
         is_complete = self._complete is not None
-        return _answer(report.token, report.number, through, unsure and not is_complete, taken=True)
+        return _answer(report.token, report.number, through, needs_resync and not is_complete, taken=True)
 
-    def _is_unsure(self, known: Any) -> bool:
+    def _needs_resync(self, known: Any) -> bool:
         """Whether something may be missing here after this report."""
         report = self._report
         if self._complete is not None:
             return not self._complete.last
         return bool(
             known.report_token is None
-            or known.unsure
+            or known.needs_resync
             or known.report_token != report.token
             or known.report_number < report.after
         )
@@ -141,7 +141,7 @@ class ReportIntake:
         if self._complete is None or self._complete.workloads is None:
             return
         reported = {each.id for each in self._report.workloads}
-        for workload in workload_store.unheard(connection, self._cluster, reported, self._complete.workloads):
+        for workload in workload_store.not_reported(connection, self._cluster, reported, self._complete.workloads):
             row = workload_store.one(connection, workload)
             if row is not None and _is_for(row, self._cluster) and not is_withheld(report_of(row)):
                 declarations.observe(self._plane, connection, row, None, None)
@@ -218,10 +218,8 @@ class ReportIntake:
         _finish_project(self._plane, connection, row.project, self._plane.now())
 
 
-def _answer(token: int, number: int, through: int, want_whole: bool, *, taken: bool) -> link.PushAnswer:
-    return link.PushAnswer(
-        token=Token(token), number=number, taken=taken, events_through=through, want_whole=want_whole
-    )
+def _answer(token: int, number: int, through: int, resync: bool, *, taken: bool) -> link.PushAnswer:
+    return link.PushAnswer(token=Token(token), number=number, taken=taken, events_through=through, resync=resync)
 
 
 def _is_for(row: Any, cluster: str) -> bool:

@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from types import MappingProxyType
 
 from fairpool.api import pod_spec
-from fairpool.api.problems import ProblemItem, item
+from fairpool.api.problems import ProblemItem, problem_item
 from fairpool.model.precedence import gpus_charged_milli
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import WHOLE_GPU_MILLI, parse_gpus
@@ -59,11 +59,11 @@ def gpu_request(compute: pod_spec.Compute, problems: list[ProblemItem], place: s
         other = used[1] if len(used) > 1 else "gpuDevicesRequest"
         what = f"unexpected to accept both {used[0]} and {other}"
         problem = Problem("gpu.several_ways", what, "please use only one of them")
-        problems.append(item(problem, place))
+        problems.append(problem_item(problem, place))
         return NO_GPU
     found = _gpu_request(compute)
     if isinstance(found, Problem):
-        problems.append(item(found, f"{place}.{used[0] if used else 'gpuDevicesRequest'}"))
+        problems.append(problem_item(found, f"{place}.{used[0] if used else 'gpuDevicesRequest'}"))
         return NO_GPU
     return found
 

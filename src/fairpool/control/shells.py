@@ -141,7 +141,7 @@ async def _close_with(socket: WebSocket, words: str) -> None:
 async def _to_pod(socket: WebSocket, end: ShellSession) -> None:
     while True:
         try:
-            frame = shell.decode(await socket.receive_bytes())
+            frame = shell.decode_shell_frame(await socket.receive_bytes())
         except (WebSocketDisconnect, KeyError, RuntimeError):
             return  # the user disconnected, or sent text
         if isinstance(frame, Problem):

@@ -190,7 +190,7 @@ async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire
         row, now = store.token(connection, digest), plane.now()
         if row is None or row.kind not in REFRESH or (row.expires_at or 0) <= now or row.subject_type is None:
             return None
-        caller = Caller(id=row.subject_id, name=store.name_of(connection, row), kind=row.subject_type.value)
+        caller = Caller(id=row.subject_id, name=store.subject_name(connection, row), kind=row.subject_type.value)
         if row.kind == store.SPENT:
             if now - row.created_at > RACE_MS:
                 # The token was used twice, so it was stolen: both sessions end.
@@ -266,7 +266,7 @@ def new_tokens(connection: Connection, plane: Plane, caller: Caller, family: str
     token, refresh = "fpa_" + secrets.token_urlsafe(32), "fpr_" + secrets.token_urlsafe(32)
     now = plane.now()
     store.drop_expired(connection, now)
-    lifetimes_s = [preferences.chosen(plane.settings, connection, key) for key in LIFETIMES]
+    lifetimes_s = [preferences.current_value(plane.settings, connection, key) for key in LIFETIMES]
     for each, kind, lifetime_s in zip((token, refresh), ("access", "refresh"), lifetimes_s, strict=True):
         store.add_token(
             connection,

@@ -15,9 +15,9 @@ from starlette.responses import Response
 from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
 from fairpool.api.organization import ProjectRequest
-from fairpool.api.problems import item as problem_item
+from fairpool.api.problems import problem_item
 from fairpool.api.questions import StartForecast
-from fairpool.control import admission, claims, declarations, items, preferences
+from fairpool.control import admission, claims, declarations, items, preferences, templates
 from fairpool.control.feasibility import never_starts
 from fairpool.control.organization import ReportedNodes, cluster_of, pool_names, pool_view, reported_nodes
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
@@ -156,14 +156,16 @@ def _prepared(
     project: Any,
     upload: Upload | None,
 ) -> Admitted:
+    filled = templates.filled(connection, body, project)
+    body = filled.body
     name = _name(connection, body, project.name)
-    body = claims.named(connection, body, name, project.name)
+    body = claims.with_claim_names(connection, body, name, project.name)
     nodes = reported_nodes(plane, connection, project.cluster)
     spec = _admitted(plane, connection, caller, body, name, project, nodes, upload)
     cluster = _cluster(connection, body, project)
     if not body.wait_anyway:
         _refuse_what_never_starts(plane, connection, spec, project, nodes)
-    declaration = items.declaration(body, spec, pod_host=plane.settings.pod_host)
+    declaration = items.declaration(body, spec, pod_host=plane.settings.pod_host, origins=filled.origins)
     if body.suspended:
         declaration = declaration.suspended(caller.name, spec.created_at)
     values = {
@@ -248,7 +250,7 @@ def _context(
     )
     if body.spec.termination_grace_period_seconds is None:
         return context
-    return replace(context, grace_most_s=preferences.chosen(plane.settings, connection, preferences.GRACE))
+    return replace(context, grace_most_s=preferences.current_value(plane.settings, connection, preferences.GRACE))
 
 
 def _named(connection: Connection, project: str, name: str) -> WorkloadId | None:
@@ -352,6 +354,8 @@ class AdmittedChange:
 
     row: Any
     before: WorkloadDeclaration
+    said: frozenset[str]
+    """The fields that the change sets."""
     again: workload_spec.SubmitInference
     spec: WorkloadSpec
 
@@ -361,8 +365,9 @@ def _readmitted(
 ) -> AdmittedChange:
     before = declaration_of(row)
     said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    templates.check_update(connection, said, organization_store.project(connection, row.project))
     merged = claims.as_existing(before.request) | said
-    most_s = preferences.chosen(plane.settings, connection, preferences.GRACE)
+    most_s = preferences.current_value(plane.settings, connection, preferences.GRACE)
     if body.spec.termination_grace_period_seconds is None and (merged.get(GRACE_FIELD) or 0) > most_s:
         merged[GRACE_FIELD] = most_s  # declared when more was allowed
     spec_before = before.workload
@@ -372,7 +377,7 @@ def _readmitted(
         command_line=before.command_line,
         spec=workload_spec.InferenceSpec.model_validate(merged),
     )
-    again = claims.named(connection, said_again, row.name, row.project)
+    again = claims.with_claim_names(connection, said_again, row.name, row.project)
     assert isinstance(again, workload_spec.SubmitInference)
     project = organization_store.project(connection, row.project)
     assert project is not None, "a project stays as long as it has work"
@@ -388,13 +393,22 @@ def _readmitted(
     spec = admission.admit(again, context, workload_id=spec_before.id, name=row.name, now=spec_before.created_at)
     if isinstance(spec, list):
         raise Refused(422, spec)
-    return AdmittedChange(row, before, again, replace(spec, want=spec_before.want, run=spec_before.run))
+    return AdmittedChange(
+        row,
+        before,
+        frozenset(said),
+        again,
+        replace(spec, desired_state=spec_before.desired_state, run=spec_before.run),
+    )
 
 
 def _redeclared(plane: Plane, connection: Connection, found: AdmittedChange) -> ActionResult:
     row, before = found.row, found.before
     declaration = items.declaration(found.again, found.spec, pod_host=plane.settings.pod_host)
-    declaration = declaration.model_copy(update={"source": before.source, "suspensions": before.suspensions})
+    kept = tuple((path, origin) for path, origin in before.origins if path.partition(".")[0] not in found.said)
+    declaration = declaration.model_copy(
+        update={"source": before.source, "suspensions": before.suspensions, "origins": kept}
+    )
     revision = declarations.redeclare(plane, connection, row, declaration, found.spec)
     now_is = store.one(connection, row.id)
     assert now_is is not None

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from fairpool.api import tunnel as wire
 from fairpool.api.multiplexer import FRAME_MAX_BYTES, ConnectionBroken, Multiplexer, Stream, StreamClosed
-from fairpool.api.shell import Channel, Frame, decode, ended
+from fairpool.api.shell import Channel, Frame, decode_shell_frame, ended
 from fairpool.control.pod_access import LogPiece, LogRange, PodAccessError, PodAddress, PortStream, ShellSession
 from fairpool.model.problem import Problem
 from fairpool.model.upload import Bounds, Upload
@@ -257,7 +257,7 @@ class TunnelShell:
             return ended(None, f"the connection to the pod broke: {error.problem}")
         if message is None:
             return None
-        frame = decode(message)
+        frame = decode_shell_frame(message)
         if isinstance(frame, Problem) or frame.channel not in FROM_POD:
             self._is_over = True
             self._stream.close(_MISLEADING)

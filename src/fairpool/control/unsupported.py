@@ -40,10 +40,6 @@ Asked = Iterator[tuple[str, str]]
 def _asked(submit: wire.SubmitAny) -> Asked:
     """Each unsupported field, and what to do instead."""
     spec = submit.spec
-    if submit.template_id is not None:
-        yield "templateId", LEAVE_OUT
-    if spec.template is not None:
-        yield "spec.template", LEAVE_OUT
     if spec.topology is not None and spec.topology.required is not None:
         yield "spec.topology.required", LEAVE_OUT
     if spec.topology is not None and spec.topology.preferred is not None:

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from fairpool.api import uploads as wire
 from fairpool.api.limits import PIECE_MAX_BYTES
-from fairpool.api.problems import item
+from fairpool.api.problems import problem_item
 from fairpool.control import preferences
 from fairpool.control.plane import ActionResult, Caller, Plane, answered
 from fairpool.control.pod_access import PodAccessError
@@ -173,11 +173,11 @@ async def _mine(plane: Plane, caller: Caller, upload_id: str) -> HeldUpload:
 
 
 def _bounds(plane: Plane, connection: Connection) -> Bounds:
-    size_mib = preferences.chosen(plane.settings, connection, preferences.UPLOAD_SIZE)
+    size_mib = preferences.current_value(plane.settings, connection, preferences.UPLOAD_SIZE)
     return Bounds(
         size_bytes=size_mib * MIB,
-        files=preferences.chosen(plane.settings, connection, preferences.UPLOAD_FILES),
-        total_bytes=preferences.chosen(plane.settings, connection, preferences.UPLOADS_TOTAL) * MIB,
+        files=preferences.current_value(plane.settings, connection, preferences.UPLOAD_FILES),
+        total_bytes=preferences.current_value(plane.settings, connection, preferences.UPLOADS_TOTAL) * MIB,
     )
 
 
@@ -194,13 +194,13 @@ def _audited(action: str, upload: Upload) -> ActionResult:
 
 
 def _refusal(error: PodAccessError) -> Refused:
-    return Refused(STATUS.get(error.problem.code, 422), [item(error.problem)])
+    return Refused(STATUS.get(error.problem.code, 422), [problem_item(error.problem)])
 
 
 # --- what is not needed any more -----------------------------------------------------------------------------
 
 
-async def keep_tidy(plane: Plane) -> None:
+async def delete_unused_uploads(plane: Plane) -> None:
     """Remove unused uploads until cancelled."""
     while True:
         await asyncio.sleep(SWEEP_EVERY_S)

@@ -22,7 +22,7 @@ def withheld(workloads: Iterable[DesiredWorkload], version: int) -> list[tuple[D
     """Those that a cluster of this version must not be sent, with the fields that it does not know."""
     if version >= VERSION:
         return []
-    found = [(each, list(each.newer_fields(version))) for each in workloads if each.want is DesiredState.RUN]
+    found = [(each, list(each.newer_fields(version))) for each in workloads if each.desired_state is DesiredState.RUN]
     return [(each, fields) for each, fields in found if fields]
 
 

@@ -20,14 +20,14 @@ def of_run(report: WorkloadReport | None, run: int) -> WorkloadReport | None:
     return report if report is not None and report.run >= run else None
 
 
-def columns(
+def column_values(
     declaration: WorkloadDeclaration, last: WorkloadReport | None, *, is_deleted: bool = False
 ) -> dict[str, Any]:
     """Phase, status and figures, for lists. What the pods of an earlier run still hold counts."""
     workload = declaration.workload
     report = of_run(last, workload.run)
     phase = report.phase if report is not None else WorkloadPhase.CREATING
-    if workload.want is DesiredState.DELETE:
+    if workload.desired_state is DesiredState.DELETE:
         phase = WorkloadPhase.DELETING
     reason = report.reason if report is not None else None
     deleted = wire.Phase.DELETED.value
@@ -53,7 +53,7 @@ def started_at(report: WorkloadReport | None) -> int | None:
 
 def has_addresses(declaration: WorkloadDeclaration, running: int) -> bool:
     """Whether its ports can be reached now."""
-    return bool(declaration.addresses) and running > 0 and declaration.workload.want is DesiredState.RUN
+    return bool(declaration.addresses) and running > 0 and declaration.workload.desired_state is DesiredState.RUN
 
 
 def urls(

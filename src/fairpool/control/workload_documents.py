@@ -12,7 +12,7 @@ from fairpool.api.declarations import WorkloadWire
 from fairpool.api.message import Wire
 from fairpool.model.ids import Instant
 
-BURIED = "/"
+RELEASED = "/"
 """Between the name of a deleted project or department and a number: no name contains it."""
 SUSPENSIONS_KEPT = 20
 CLOCKS_DIFFER_MS = 5_000
@@ -31,6 +31,8 @@ class WorkloadDeclaration(Wire):
     framework: str | None
     addresses: tuple[str, ...]
     """Where its ports would be reached, if no other workload has them."""
+    origins: tuple[tuple[str, str], ...] = ()
+    """Where values of the request come from that the submit did not give: `compute.gpu` from a template."""
     suspensions: tuple[tuple[Instant, str], ...] = ()
     """When it was suspended, and by which user; the latest ones."""
 
@@ -74,4 +76,4 @@ def text_of_urls(urls: Iterable[str]) -> str | None:
 
 def former_name(name: str) -> str:
     """The name of a project or department, also of one that was deleted."""
-    return name.partition(BURIED)[0]
+    return name.partition(RELEASED)[0]

@@ -21,7 +21,7 @@ from fairpool.agent.nvml import Gpus, find_gpus
 from fairpool.agent.shim_watch import is_readable
 from fairpool.agent.supervisor import Supervisor
 from fairpool.engines.port import EngineUnreachable, Fenced
-from fairpool.model.ids import Instant, NodeName, Token
+from fairpool.model.ids import Instant, NodeName, PodId, Token
 from fairpool.model.node import Node
 from fairpool.model.observation import (
     ForgetOrder,
@@ -57,7 +57,9 @@ class LocalEngine:
         self._ownership = Ownership(ours=self.supervisor.ours, holds=self.supervisor.holds)
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._token_path = self.supervisor.state.root / "token"
-        self._observed: Observation | None = None
+        self._observed = Observation(at=Instant(0))
+        self._changed_pods: set[PodId] = set()
+        """Since `_observed`; kept when reading the nodes raises an error, so that none is lost."""
         self._observed_nodes: Mapping[NodeName, ObservedNode] = {}
         self._removed_nodes: Mapping[NodeName, int] = {}
         self._opened_at = _now()
@@ -66,11 +68,20 @@ class LocalEngine:
     def observe(self, token: Token) -> Observation:
         """Everything on this machine."""
         with self._fencing(token):
-            pods = self.supervisor.observe()
+            pods, changed = self.supervisor.observe()
+            self._changed_pods |= changed
             nodes = self._observe_nodes()
             last = self._observed
-            if last is None or last.pods is not pods or last.nodes is not nodes or last.token != token:
-                self._observed = last = Observation(at=_now(), nodes=nodes, pods=pods, token=token)
+            if self._changed_pods or last.nodes is not nodes or last.token != token or not last.number:
+                self._observed = last = Observation(
+                    at=_now(),
+                    nodes=nodes,
+                    pods=pods,
+                    token=token,
+                    number=last.number + 1,
+                    changed_pods=frozenset(self._changed_pods),
+                )
+                self._changed_pods.clear()
             return last
 
     def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:

@@ -3,6 +3,7 @@
 The contract, which every engine passes (tests/contracts/test_engine.py):
 
 - `observe` begins after it was called, and returns the same object as last time if nothing has changed since.
+- If an observation's number follows that of another, its `changed_pods` contains at least the pods that differ.
 - An order is carried out at most once, however often it is sent: a pod is started once, and its grace period runs once.
   A second stop order may shorten the grace period, never extend it.
 - A pod that was stopped or has ended is never started (again), nor is one whose order names another boot of its node.

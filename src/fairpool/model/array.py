@@ -100,7 +100,7 @@ def parse_numbers(text: str) -> tuple[Range, ...] | Problem:
     return tuple(ranges)
 
 
-def problems_of(array: Array) -> list[Problem]:
+def array_problems(array: Array) -> list[Problem]:
     """Everything that is wrong with an array whose numbers could be read."""
     found = []
     names = [name for name, _ in array.parameters]

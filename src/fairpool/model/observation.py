@@ -34,7 +34,7 @@ class StartOrder:
     devices: tuple[int, ...]
     shape: PodShape
     program: Program
-    born_at: Instant
+    created_at: Instant
     grace_s: int = DEFAULT_GRACE_S
     pods: int = 1
     """Pods of the workload."""
@@ -119,7 +119,7 @@ class ObservedNode:
     node: Node
     boot_id: str
     silent_since: Instant | None = None
-    """When it was last heard of, if it does not answer now."""
+    """When it last answered, if it does not answer now."""
     gone: bool = False
     """Nothing that ran there can still run: its agent has stopped everything by now, or an administrator confirmed
     it. The engine decides it, by a monotonic clock."""

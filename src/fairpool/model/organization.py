@@ -175,7 +175,7 @@ class Organization:
     rules: Mapping[QueueId, ProjectRules] = field(default_factory=dict)
     pools: tuple[NodePool, ...] = (NodePool(),)
     topologies: tuple[Topology, ...] = ()
-    marks: Mapping[NodeName, NodeOverrides] = field(default_factory=dict)
+    node_overrides: Mapping[NodeName, NodeOverrides] = field(default_factory=dict)
     graces: GraceRules = DEFAULT_GRACES
 
     def queues_of(self, pool: PoolName) -> tuple[Queue, ...]:

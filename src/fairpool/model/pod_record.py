@@ -75,7 +75,7 @@ class PodRecord:
     phase: PodPhase = PodPhase.WAITING
     since: Instant
     """When it came into this phase."""
-    born_at: Instant
+    created_at: Instant
     not_before: Instant = Instant(0)
     """It may not be placed earlier: the back-off after a failure."""
     node: NodeName | None = None
@@ -94,7 +94,7 @@ class PodRecord:
     attempts: int = 0
     """Starts that the engine put off."""
     retry_at: Instant = Instant(0)
-    trouble: str = ""
+    start_failure: str = ""
     """What keeps it from starting, as the engine reports it: `ErrImagePull: no such image`."""
 
     @property
@@ -122,7 +122,7 @@ class PodRecord:
             cause=self.cause if was_stopped else cause,
             detail=self.detail if was_stopped else detail,
             exit_code=exit_code,
-            trouble="",
+            start_failure="",
         )
 
     def release(self, now: Instant, cause: Cause, detail: str = "") -> PodRecord:

@@ -156,7 +156,7 @@ class WorkloadSpec:
     pools: tuple[PoolName, ...] = ()
     """Node pools to try, in this order; empty: the default pool."""
     constraint: TopologyConstraint | None = None
-    want: DesiredState = DesiredState.RUN
+    desired_state: DesiredState = DesiredState.RUN
     run: int = 0
     """Rises each time it is resumed: failures and clocks begin anew."""
     after: tuple[Dependency, ...] = ()

@@ -32,7 +32,7 @@ from fairpool.platform.control_server import ControlOptions, ControlServer, star
 from fairpool.platform.data_directory import DataDirectory
 from fairpool.platform.in_process import InProcessControl
 from fairpool.platform.local_cluster import ControlPeer, LocalCluster
-from fairpool.platform.node_set import NodeSet, summary
+from fairpool.platform.node_set import NodeSet, nodes_summary
 from fairpool.platform.owner_access import FIRST_PROJECT, OwnerAccess, Welcome
 from fairpool.platform.server_process import keep_what_is_loaded, run_server, stepped_down
 
@@ -103,7 +103,7 @@ class Platform:
             "pid": os.getpid(),
             "address": self._options.address.url,
             "data": self._data_directory.root,
-            "nodes": summary(self._node_set.nodes),
+            "nodes": nodes_summary(self._node_set.nodes),
         }
         log.info("server starting", extra={"fields": fields})
 

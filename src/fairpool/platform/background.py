@@ -141,7 +141,9 @@ def stop_pods(data_directory: DataDirectory, grace_s: int = LONGEST_GRACE_S) -> 
         raise PlatformError(directory_problem(data_directory.root, error)) from error
     try:
         running = {
-            pod: observed for pod, observed in supervisor.observe().items() if observed.state is not PodState.EXITED
+            pod: observed
+            for pod, observed in supervisor.observe().pods.items()
+            if observed.state is not PodState.EXITED
         }
         notices = [_notice(pod, observed, grace_s) for pod, observed in running.items()]
         supervisor.stop(notices)
@@ -149,7 +151,7 @@ def stop_pods(data_directory: DataDirectory, grace_s: int = LONGEST_GRACE_S) -> 
         if left:
             supervisor.stop([StopOrder(pod=pod, node=None, grace_s=0, reason="down --stop-pods") for pod in left])
             left = _left_after(supervisor, left, LAST_GRACE_S)
-        seen = supervisor.observe()
+        seen = supervisor.observe().pods
         killed = [pod for pod in running if pod not in left and (pod not in seen or seen[pod].exit_code == KILLED)]
         return PodsStopped(len(running) - len(left), len(killed), (*left, *supervisor.orphans))
     finally:
@@ -165,7 +167,7 @@ def _left_after(supervisor: Supervisor, pods: Collection[PodId], timeout_s: floa
     """Those of these pods that have not ended within the timeout."""
     until = time.monotonic() + timeout_s
     while True:
-        seen = supervisor.observe()
+        seen = supervisor.observe().pods
         left = [pod for pod in pods if pod in seen and seen[pod].state is not PodState.EXITED]
         if not left or time.monotonic() >= until:
             return left

@@ -30,7 +30,7 @@ from fairpool.platform.admin_socket import open_admin_socket
 from fairpool.platform.data_directory import DataDirectory, PlatformError
 from fairpool.platform.health_server import health_server
 from fairpool.platform.local_cluster import ControlPeer, LocalCluster
-from fairpool.platform.node_set import NodeSet, summary
+from fairpool.platform.node_set import NodeSet, nodes_summary
 from fairpool.platform.remote_control import ControlTarget, Membership, RemoteControl, joined
 from fairpool.platform.server_process import keep_what_is_loaded, on_signals, run_server, stepped_down
 from fairpool.platform.tunnel_client import TunnelClient
@@ -120,7 +120,7 @@ class ClusterProgram:
             "pid": os.getpid(),
             "control": self._options.target.url,
             "data": self._data_directory.root,
-            "nodes": summary(self._options.node_set.nodes),
+            "nodes": nodes_summary(self._options.node_set.nodes),
         }
         log.info("cluster starting", extra={"fields": fields})
 
@@ -164,7 +164,7 @@ class ClusterProgram:
         return None
 
     async def _ask(self, known: Membership) -> Membership:
-        """On a thread, and given up when the process is told to stop."""
+        """On a thread, and given up when the process is to stop."""
         client = self._options.target.client()
         stopping = asyncio.create_task(self._stopping.wait())
         asking = asyncio.create_task(asyncio.to_thread(joined, client, known))

@@ -51,4 +51,4 @@ class ControlProgram:
 
     async def _clusters(self, app: Starlette) -> list[Mapping[str, Any]]:
         found = await cluster_states(app.state.plane)
-        return [{"name": each.name, "state": each.status.state, "heard_at": each.last_liveness} for each in found]
+        return [{"name": each.name, "state": each.status.state, "last_seen_at": each.last_liveness} for each in found]

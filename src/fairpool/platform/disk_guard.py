@@ -24,7 +24,7 @@ class DiskGuard:
         self._reserve = Reserve(file, wanted_bytes)
         self._watch = DiskWatch(self._reserve, supervisor.writers, supervisor.evict, _note)
         self._stopping = threading.Event()
-        self._trouble = ""
+        self._error = ""
         self._thread = threading.Thread(target=self._run, name="disk", daemon=True)
 
     def start(self) -> None:
@@ -63,11 +63,11 @@ class DiskGuard:
     def _try(self, step: Any) -> None:
         try:
             step()
-            self._trouble = ""
+            self._error = ""
         except Exception as error:
-            if str(error) != self._trouble:
+            if str(error) != self._error:
                 log.exception("the disk check failed; it will be retried")
-            self._trouble = str(error)
+            self._error = str(error)
 
 
 def _note(event: str, fields: Mapping[str, object]) -> None:

@@ -133,12 +133,12 @@ class HttpConnection(HttpToolsProtocol):
         self._head_bytes = self._head_fields = 0
         self._body_since: float | None = None
         self._body_bytes = self._discarded = 0
-        self._heard_at = 0.0
+        self._received_at = 0.0
         self._refusal: Refused | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.idle_since = self._heard_at = time.monotonic()
+        self.idle_since = self._received_at = time.monotonic()
         if self._is_own:
             self.uid = peer_uid(transport)
             if self.uid not in (os.geteuid(), 0):
@@ -155,9 +155,9 @@ class HttpConnection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        self._heard_at = time.monotonic()
+        self._received_at = time.monotonic()
         if self.timeout_keep_alive_task is not None:
-            self.idle_since = self._heard_at  # the first byte of the next request
+            self.idle_since = self._received_at  # the first byte of the next request
         self._unread += len(data)
         super().data_received(data)
         if self._refusal is None and self._unread > self._limits.head_bytes:
@@ -250,7 +250,7 @@ class HttpConnection(HttpToolsProtocol):
         elif self._body_since is not None and not self.flow.read_paused:
             age_s = now - self._body_since
             is_slow = age_s > limits.body_slow_s and self._body_bytes < age_s * limits.body_bytes_per_s
-            if now - self._heard_at > limits.body_idle_s or is_slow:
+            if now - self._received_at > limits.body_idle_s or is_slow:
                 self._answer(refused(408, "request.slow", "the request body did not arrive in time", "send it faster"))
 
     def _answer(self, refusal: Refused) -> None:

@@ -182,7 +182,7 @@ class LocalCluster:
         return {
             "loop": {
                 "is_alive": loop_thread.is_alive,
-                "trouble": loop_thread.trouble or self.engine.supervisor.trouble,
+                "error": loop_thread.error or self.engine.supervisor.error,
                 "cycles": loop_thread.cycles,
                 "last_cycle_at_ms": loop_thread.last_cycle_at,
                 "last_cycle_ago_s": loop_thread.last_cycle_ago_s,

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from fairpool.cluster.history import Event, EventKind
-from fairpool.cluster.ledger import DiskTrouble, LedgerProblem
+from fairpool.cluster.ledger import LedgerProblem, LedgerUnavailable
 from fairpool.cluster.loop import LeadershipLost, Loop
 from fairpool.engines.port import Engine
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
@@ -29,7 +29,7 @@ IDLE_S = 5.0
 """The longest sleep: the lease is renewed, and foreign use of GPUs noticed, at least this often."""
 WITHOUT_DESIRED_STATE_S = 0.1
 """Between two cycles of a loop that has no desired state yet."""
-TROUBLED_S = 1.0
+DEGRADED_S = 1.0
 LONGEST_REPAIR_S = 30.0
 
 
@@ -42,7 +42,7 @@ class LoopThread:
         self.cycles = 0
         self.last_cycle_at = Instant(0)
         self._last_cycle_s = time.monotonic()
-        self.trouble = ""
+        self.error = ""
         """Why the loop makes no progress; empty while it does."""
         self.is_settled = threading.Event()
         """It has run cycles until nothing was left to do, at least once."""
@@ -72,28 +72,28 @@ class LoopThread:
     # --- the thread ---
 
     def _run(self) -> None:
-        repair_s = TROUBLED_S
+        repair_s = DEGRADED_S
         while not self._stopping:
             try:
                 self._turn_until_stopped()
                 self.loop.release()
             except LeadershipLost as error:
                 log.error("scheduling loop stepped down: %s", error)
-                self.trouble = str(error)
+                self.error = str(error)
                 self._on_step_down(str(error))
                 return
-            except (LedgerProblem, DiskTrouble) as error:
+            except (LedgerProblem, LedgerUnavailable) as error:
                 log.error(
                     "scheduling loop stopped: %s",
                     error,
                     extra={"fields": {"fix": error.problem.fix, "retry_s": repair_s}},
                 )
-                self.trouble = error.problem.what
+                self.error = error.problem.what
                 repair_s = self._try_again(repair_s)
             except Exception as error:
                 # A bug. Nothing is lost: the next loop starts from the ledger and what runs, as after a crash.
                 log.exception("scheduling loop failed; restarting it in %g s", repair_s)
-                self.trouble = f"the scheduling loop failed: {type(error).__name__} {error}".rstrip()
+                self.error = f"the scheduling loop failed: {type(error).__name__} {error}".rstrip()
                 repair_s = self._try_again(repair_s)
 
     def _try_again(self, repair_s: float) -> float:
@@ -107,7 +107,7 @@ class LoopThread:
             return
         try:
             self.loop = self._make_loop()
-        except (LedgerProblem, DiskTrouble) as error:
+        except (LedgerProblem, LedgerUnavailable) as error:
             log.error("scheduling loop not restarted: %s", error)
         except Exception:
             log.exception("scheduling loop could not be restarted")
@@ -118,10 +118,10 @@ class LoopThread:
             self.cycles += 1
             self.last_cycle_at, self._last_cycle_s = now(), time.monotonic()
             self._note_nodes()
-            link = self.loop.link_trouble
-            self._note_trouble(self.loop.trouble or (f"no connection to the control plane: {link}" if link else ""))
-            if self.loop.trouble:
-                self._engine.wait(TROUBLED_S)
+            link = self.loop.link_error
+            self._note_error(self.loop.error or (f"no connection to the control plane: {link}" if link else ""))
+            if self.loop.error:
+                self._engine.wait(DEGRADED_S)
             elif not was_busy:
                 self.is_settled.set()
                 self._engine.wait(self._rest_s())
@@ -150,13 +150,13 @@ class LoopThread:
                     extra={"fields": {**fields, "gone": new.gone or None, "words": new.message}},
                 )
 
-    def _note_trouble(self, trouble: str) -> None:
-        if trouble != self.trouble:
-            if trouble:
-                log.warning("scheduling loop degraded: %s", trouble)
+    def _note_error(self, error: str) -> None:
+        if error != self.error:
+            if error:
+                log.warning("scheduling loop degraded: %s", error)
             else:
                 log.info("scheduling loop recovered")
-        self.trouble = trouble
+        self.error = error
 
 
 WORDS: Mapping[EventKind, str] = {

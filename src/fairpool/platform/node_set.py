@@ -100,7 +100,7 @@ def choose_nodes(
     names = [str(node.node.name) for node in nodes]
     is_simulated = any(node.is_simulated for node in nodes)
     if chosen == [MACHINE] and is_simulated and remembered.had_gpus and not groups:
-        why = f": {gpus.trouble}" if gpus.trouble else ""
+        why = f": {gpus.error}" if gpus.error else ""
         what = f"the GPUs found at the last start are not found now{why}"
         fix = "check `nvidia-smi`; to continue with simulated nodes: fairpool up --nodes simulated"
         return [Problem("nodes.gpus_gone", what, fix)]
@@ -125,7 +125,7 @@ def problem_with_saved(file: Path) -> Problem | None:
     return nodes[0] if isinstance(nodes, list) else None
 
 
-def summary(nodes: Sequence[LogicalNode]) -> str:
+def nodes_summary(nodes: Sequence[LogicalNode]) -> str:
     """`dgx1-1 and dgx1-2, 8 x Tesla V100-SXM2-32GB each, simulated`."""
     kinds: dict[tuple[int, str, bool], list[str]] = {}
     for each in nodes:
@@ -175,8 +175,8 @@ def _described(chosen: Sequence[str]) -> tuple[LogicalNode, ...] | list[Problem]
 
 def _unusable(gpus: Gpus) -> str:
     """Why a machine that seems to have GPUs offers simulated ones."""
-    broken = [f"GPU {gpu.index}: {gpu.trouble}" for gpu in gpus.devices() if gpu.trouble]
-    why = "; ".join(([gpus.trouble] if gpus.trouble else []) + broken)
+    broken = [f"GPU {gpu.index}: {gpu.error}" for gpu in gpus.devices() if gpu.error]
+    why = "; ".join(([gpus.error] if gpus.error else []) + broken)
     return f"{why}; the nodes are simulated instead (check `nvidia-smi`)" if why else ""
 
 

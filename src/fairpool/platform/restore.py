@@ -17,7 +17,7 @@ from fairpool import __version__
 from fairpool.agent.durable import sync_directory, write_durably
 from fairpool.agent.images import FILE as IMAGES_FILE
 from fairpool.agent.project_users import FILE as USERS_FILE
-from fairpool.agent.project_users import problem_with as problem_with_users
+from fairpool.agent.project_users import problem_with_users
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
 from fairpool.platform.backup import words_of
@@ -240,7 +240,7 @@ def _check(new: Path, file: Path) -> None:
     """Before anything uses the database: it is sound, and has the tables of its version and nothing else."""
     if new.stat().st_size == 0:
         raise PlatformError(Problem("restore.empty", f"the database in {file} is empty", "use another backup"))
-    problem = condition.problem_with(new)
+    problem = condition.problem_with_database(new)
     if problem is not None and problem.code == "database.newer":
         what = f"{file} was written by a newer version of Fairpool"
         raise PlatformError(Problem("restore.newer", what, "restore it with that version of Fairpool"))

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fairpool.agent.state_directory import UnknownInstallation
-from fairpool.cluster.ledger import DiskTrouble, LeaseHeld, LedgerProblem
+from fairpool.cluster.ledger import LeaseHeld, LedgerProblem, LedgerUnavailable
 from fairpool.engines.port import EngineUnreachable
 from fairpool.model.problem import Problem
 from fairpool.platform.data_directory import PlatformError
@@ -24,7 +24,7 @@ def run_server(main: Coroutine[Any, Any, None]) -> None:
     try:
         with asyncio.Runner(loop_factory=_event_loop_factory()) as runner:
             runner.run(main)
-    except (LedgerProblem, DiskTrouble, UnknownInstallation) as error:
+    except (LedgerProblem, LedgerUnavailable, UnknownInstallation) as error:
         raise PlatformError(error.problem) from error
     except (LeaseHeld, EngineUnreachable) as error:
         what = f"the scheduling loop cannot start: {error}"

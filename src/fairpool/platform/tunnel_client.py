@@ -25,7 +25,7 @@ from fairpool.api import tunnel as wire
 from fairpool.api.limits import PIECE_MAX_BYTES
 from fairpool.api.multiplexer import MESSAGE_MAX_BYTES, Multiplexer, ProtocolError, Stream, StreamClosed
 from fairpool.api.shell import Frame
-from fairpool.api.shell import decode as decode_shell
+from fairpool.api.shell import decode_shell_frame as decode_shell
 from fairpool.control.pod_access import (
     Answering,
     LogRange,
@@ -99,7 +99,7 @@ class TunnelClient:
         self._address, self._token = address, token
         self._machine = TunnelEnd(pod_access, questions)
         self._ssl, self._first_pause_s = ssl_context, first_pause_s
-        self.trouble = "not connected yet"
+        self.error = "not connected yet"
         """Why there is no connection; empty while there is one."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running: asyncio.Task[None] | None = None
@@ -121,17 +121,17 @@ class TunnelClient:
 
     @property
     def is_connected(self) -> bool:
-        return not self.trouble
+        return not self.error
 
     async def run(self) -> None:
         """Keep the connection open until cancelled."""
         pause_s = self._first_pause_s
         while not self._is_stopping:
             began = time.monotonic()
-            trouble = await self._connected()
-            if trouble != self.trouble:
-                log.warning("the tunnel to the control plane is closed: %s", trouble)
-            self.trouble = trouble
+            error = await self._connected()
+            if error != self.error:
+                log.warning("the tunnel to the control plane is closed: %s", error)
+            self.error = error
             if time.monotonic() - began >= STABLE_S:
                 pause_s = self._first_pause_s
             # At random, so that the clusters of a control plane that was restarted do not come all at once.
@@ -164,7 +164,7 @@ class TunnelClient:
                 ping_timeout=wire.PING_S,
                 close_timeout=1.0,
             ) as socket:
-                self.trouble = ""
+                self.error = ""
                 log.info("tunnel connected", extra={"fields": {"control": self._address}})
                 return await serve_connection(socket, self._machine)
         except InvalidStatus as error:

@@ -25,7 +25,7 @@ from fairpool.model.workload import (
     gpu_portion,
     whole_gpus,
 )
-from fairpool.replay.planned import count
+from fairpool.replay.planned import counted
 from fairpool.replay.setting import Edit, not_a_project
 from fairpool.scheduler.snapshot import Snapshot
 
@@ -52,7 +52,7 @@ def add_job(snapshot: Snapshot, text: str) -> Edit | list[Problem]:
         return problems
     group, pods = _rows(snapshot, wanted)
     shape = pods[0].shape
-    what = f"job {group.id} added to {group.queue}: {count(len(pods), 'pod')}"
+    what = f"job {group.id} added to {group.queue}: {counted(len(pods), 'pod')}"
     what += f", {_gpu_text(shape.gpu)}{' each' if len(pods) > 1 else ''}, {group.kind}"
     return Edit(replace(snapshot, groups=(*snapshot.groups, group), pods=(*snapshot.pods, *pods)), what)
 
@@ -133,7 +133,7 @@ def _against(snapshot: Snapshot, wanted: _Wanted) -> list[Problem]:
         problems.append(Problem("job.gpus_twice", "gpus and gpu_memory cannot be combined", fix))
     pods, minimum = said.get("pods", 1), said.get("minimum", 1)
     if isinstance(pods, int) and isinstance(minimum, int) and minimum > pods:
-        what = f"a minimum of {count(minimum, 'pod')} is more than its {count(pods, 'pod')}"
+        what = f"a minimum of {counted(minimum, 'pod')} is more than its {counted(pods, 'pod')}"
         problems.append(Problem("job.minimum", what, f"ask for a minimum of at most {pods}, or for more pods"))
     return problems
 

@@ -11,7 +11,7 @@ from fairpool.model.node import Node
 from fairpool.model.problem import Problem
 from fairpool.model.spelling import did_you_mean, unknown_name
 from fairpool.model.typed_text import at_most, bytes_amount, thousandths, whole_number
-from fairpool.replay.planned import count
+from fairpool.replay.planned import counted
 from fairpool.replay.setting import Edit
 from fairpool.scheduler.pod_validation import DEVICES_PER_NODE_MAX
 from fairpool.scheduler.snapshot import Snapshot
@@ -42,7 +42,7 @@ COLUMNS = {"gpus": "gpus", "gpu_memory": "gpu_memory_mib", "cpus": "cpu_milli", 
 
 
 def add_node(snapshot: Snapshot, text: str) -> Edit | list[Problem]:
-    """Apply one `--add-node`; with `count` several, of which each name ends with a number."""
+    """Apply one `--add-node`; with `counted` several, of which each name ends with a number."""
     said, problems = _read(text)
     model = DEFAULT
     if "name" not in said:
@@ -61,8 +61,8 @@ def add_node(snapshot: Snapshot, text: str) -> Edit | list[Problem]:
     values: dict[str, Any] = {COLUMNS[key]: value for key, value in said.items() if key in COLUMNS}
     empty = replace(model, **values, cordoned=False, ready=True, gpus_withheld=())
     added = tuple(replace(empty, name=name) for name in names)
-    what = f"{count(len(added), 'node')} added: {names[0]}{f' to {names[-1]}' if len(names) > 1 else ''}"
-    return Edit(replace(snapshot, nodes=(*snapshot.nodes, *added)), f"{what}, {count(empty.gpus, 'GPU')} each")
+    what = f"{counted(len(added), 'node')} added: {names[0]}{f' to {names[-1]}' if len(names) > 1 else ''}"
+    return Edit(replace(snapshot, nodes=(*snapshot.nodes, *added)), f"{what}, {counted(empty.gpus, 'GPU')} each")
 
 
 def _read(text: str) -> tuple[dict[str, Any], list[Problem]]:

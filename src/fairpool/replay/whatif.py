@@ -18,7 +18,7 @@ from fairpool.model.typed_text import duration_s
 from fairpool.model.workload import Claim, Pod, PodGroup
 from fairpool.replay.added_job import add_job
 from fairpool.replay.added_node import add_node
-from fairpool.replay.planned import count
+from fairpool.replay.planned import counted
 from fairpool.replay.setting import Edit, set_value
 from fairpool.scheduler.snapshot import Snapshot
 
@@ -41,7 +41,7 @@ class Changes:
         return any(flags) or self.later is not None
 
 
-def changed(snapshot: Snapshot, changes: Changes) -> tuple[Snapshot, list[str], list[Problem]]:
+def apply_changes(snapshot: Snapshot, changes: Changes) -> tuple[Snapshot, list[str], list[Problem]]:
     """The changed snapshot, what was changed, and all that could not be.
 
     In an order in which a later change can refer to an earlier one: remove, add, set, and let time pass.
@@ -78,7 +78,7 @@ def without_job(snapshot: Snapshot, name: str) -> Edit | Problem:
         pods=pods,
         claims=_still_claimed(snapshot.claims, pods),
     )
-    return Edit(left, f"job {name} removed with its {count(gone, 'pod')}")
+    return Edit(left, f"job {name} removed with its {counted(gone, 'pod')}")
 
 
 def without_node(snapshot: Snapshot, name: str) -> Edit | Problem:
@@ -95,8 +95,8 @@ def without_node(snapshot: Snapshot, name: str) -> Edit | Problem:
         claims=_still_claimed(snapshot.claims, pods),
     )
     waiting = [pod for pod in there if pod.phase is not PodPhase.RELEASING]
-    groups = count(len({pod.group for pod in waiting}), "group")
-    again = f"{count(len(waiting), 'pod')} of {groups} {'waits' if len(waiting) == 1 else 'wait'} again"
+    groups = counted(len({pod.group for pod in waiting}), "group")
+    again = f"{counted(len(waiting), 'pod')} of {groups} {'waits' if len(waiting) == 1 else 'wait'} again"
     return Edit(left, f"node {name} removed: {again if waiting else 'nothing ran there'}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 from fairpool.model.ids import SECOND_MS
@@ -11,7 +11,7 @@ from fairpool.scheduler.batch import serve_batches
 from fairpool.scheduler.chunk import has_waiting, is_ready, next_chunk
 from fairpool.scheduler.columns import NOWHERE, REAL, RELEASING, Columns
 from fairpool.scheduler.decision import WithdrawReason
-from fairpool.scheduler.equivalence import has_equal_pods, waiting_classes
+from fairpool.scheduler.equivalence import has_equal_pods
 from fairpool.scheduler.order import group_key
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
@@ -26,13 +26,12 @@ def allocate(placer: Placer) -> None:
     columns, trial = placer.columns, placer.trial
     if columns.policy.durable_promises:
         _honour_promises(placer)
-    groups = waiting_groups(placer, Pass.ALLOCATE)
-    classes = waiting_classes(placer)
     turn = partial(place_next, placer)
-    if none_gains(placer, groups, classes, turn):
+    if none_gains(placer, turn):
         return
-    walk = Walk(trial, groups, classes)
-    if serve_batches(placer, walk, classes) and none_gains(placer, list(walk.keys), classes, turn):
+    classes = dict(placer.waiting.class_of())
+    walk = Walk(trial, waiting_groups(placer, Pass.ALLOCATE), classes)
+    if serve_batches(placer, walk, classes) and none_gains(placer, turn):
         return
     hopeless: set[Hashable] = set()
     while (group := walk.pop()) is not None:
@@ -47,20 +46,18 @@ def allocate(placer: Placer) -> None:
             walk.push(group)
 
 
-def none_gains(
-    placer: Placer, groups: Sequence[int], classes: Mapping[int, Hashable], turn: Callable[[int], object]
-) -> bool:
+def none_gains(placer: Placer, turn: Callable[[int], object], takes_part: Callable[[int], bool] | None = None) -> bool:
     """Whether the turns of all groups change nothing, as those of one group of each class show.
 
     A turn that changes nothing changes nothing for the others, so it does not matter in which order they come. Where
     there are few groups of a class, this is not tried.
     """
-    one_of = {classes[group]: group for group in groups}
-    if CLASS_SIZE_MIN * len(one_of) > len(groups):
+    one_of_each = placer.waiting.one_of_each()
+    if CLASS_SIZE_MIN * len(one_of_each) > len(placer.waiting.startable()):
         return False
     mark = placer.trial.mark()
-    for group in one_of.values():
-        if turn(group):
+    for group in list(one_of_each):
+        if (takes_part is None or takes_part(group)) and turn(group):
             placer.trial.undo(mark)
             return False
     return True
@@ -80,14 +77,10 @@ def place_next(placer: Placer, group: int) -> bool:
     return False
 
 
-def waiting_groups(placer: Placer, by: Pass) -> list[int]:
+def waiting_groups(placer: Placer, by: Pass) -> Sequence[int]:
     """Groups that have waiting pods and enough pods to start: all, or the first of each queue if a pass is bounded."""
     columns = placer.columns
-    mark = placer.trial.mark()
-    if placer.startable is None or placer.startable[0] != mark:
-        groups = [group for group in placer.trial.unplaced_groups() if _can_start(columns, group)]
-        placer.startable = (mark, groups)
-    groups = placer.startable[1]
+    groups = placer.waiting.startable()
     bound = columns.policy.groups_per_queue.get(by)
     if bound is None:
         return groups
@@ -95,16 +88,6 @@ def waiting_groups(placer: Placer, by: Pass) -> list[int]:
     for group in sorted(groups, key=lambda each: group_key(columns, each)):
         by_queue.setdefault(columns.queue_of[group], []).append(group)
     return sorted(group for line in by_queue.values() for group in line[:bound])
-
-
-def _can_start(columns: Columns, group: int) -> bool:
-    if columns.queue_of[group] == NOWHERE:
-        return False
-    sets, numbers = columns.sets, columns.sets_of[group]
-    if len(numbers) == 1:
-        waiting = sets.waiting[numbers[0]]
-        return waiting > 0 and sets.active[numbers[0]] + waiting >= sets.minimum[numbers[0]]
-    return any(sets.waiting[each] for each in numbers) and is_ready(columns, group)
 
 
 def keep_together(placer: Placer, group: int, chunk: Sequence[int]) -> None:

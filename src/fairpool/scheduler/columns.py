@@ -88,7 +88,7 @@ class NodeColumns:
             setattr(mine, name, getattr(self, name).copy())
         mine.other_idle = {name: amounts.copy() for name, amounts in self.other_idle.items()}
         mine.other_releasing = {name: amounts.copy() for name, amounts in self.other_releasing.items()}
-        mine.shared = [{device: use[:] for device, use in here.items()} if here else {} for here in self.shared]
+        mine.shared = [{device: use[:] for device, use in here.items()} if here else here for here in self.shared]
         return mine
 
     def take_over(self, before: NodeColumns) -> None:
@@ -160,6 +160,8 @@ class NodeColumns:
 
     def _share(self, node: int, device: int, how: int, mib: int) -> None:
         """Change what is on a shared device, and what that makes of it as a whole device."""
+        if not self.shared[node]:
+            self.shared[node] = {}  # one that is empty may be that of a copy
         use = self.shared[node].setdefault(device, [0, 0, 0])
         if device in self.rows[node].gpus_withheld:  # not counted as idle, whatever is on it
             use[how] += mib

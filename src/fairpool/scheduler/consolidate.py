@@ -5,9 +5,10 @@ from __future__ import annotations
 from fairpool.model.node import Placement
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU, Vector
-from fairpool.scheduler.solver import Solution, Solver
+from fairpool.scheduler.solver import Solver
 from fairpool.scheduler.turns import take_turns
-from fairpool.scheduler.victims import Candidates, VictimWalk
+from fairpool.scheduler.victim_search import Solution
+from fairpool.scheduler.victims import Candidates
 
 
 def consolidate(solver: Solver) -> list[Solution]:
@@ -35,12 +36,12 @@ def _movable(solver: Solver, group: int, bound: int | None) -> Candidates:
     if bound is None:
         return Candidates(may_move, are_lost=False)
     solver.possible_victims.refresh()
-    walk = VictimWalk(solver.trial, solver.possible_victims, Candidates(may_move))
+    line, place = solver.victim_lines(Candidates(may_move)), 0
     chosen: set[int] = set()
     admitted = bound if columns.policy.sort_before_bounding else bound + 1
-    while len(chosen) < admitted and (given := walk.pop()) is not None:
-        walk.take(*given)
-        chosen.add(given[0])
+    while len(chosen) < admitted and (unit := line.unit(place)) is not None:
+        place += 1
+        chosen.add(unit.group)
     return Candidates(chosen.__contains__, are_lost=False)
 
 

@@ -317,6 +317,9 @@ class Plan:
     """What was wrong with the snapshot and had to be planned around."""
     quiet_until: Instant | None = None
     """Until then time alone changes nothing; None: for ever."""
+    is_final: bool = field(default=False, compare=False)
+    """It is known that, once this is carried out, planning again would change nothing. What is decided does not depend
+    on how much is known, so plans are compared without it."""
 
     @property
     def is_empty(self) -> bool:

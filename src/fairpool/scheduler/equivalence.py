@@ -1,12 +1,12 @@
 """Equivalence classes of groups, so that one decision holds for all of a class.
 
 A group is simple if nothing but the shapes of its pods decides where they fit. Batches of equal groups, victims by
-counting, failed searches and repeated verdicts are about simple groups; which groups are alike is decided here only.
+counting and failed searches are about simple groups. Which of all waiting groups are alike: `waiting_groups.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 
 from fairpool.scheduler.placement import Placer
 
@@ -36,44 +36,8 @@ def countable_shape(placer: Placer, group: int, pods: Sequence[int]) -> int | No
     return shape if is_simple(placer, group, pods) else None
 
 
-def waiting_classes(placer: Placer) -> dict[int, Hashable]:
-    """The class of each group that waits; one that is like no other has a class of its own.
-
-    Groups of one class wait as a whole, and differ in nothing but their place in the line of their queue.
-    """
-    mark = placer.trial.mark()
-    if placer.classes is None or placer.classes[0] != mark:
-        placer.classes = (mark, _classes(placer, placer.trial.unplaced_groups()))
-    return placer.classes[1].copy()
-
-
 def has_equal_pods(placer: Placer, group: int) -> bool:
     """Whether a group is simple and its pods are of one shape: then less room never helps it."""
     columns = placer.columns
     pods = columns.sets.pods[columns.first_set[group]]
     return len({columns.shape_of[pod] for pod in pods}) == 1 and is_simple(placer, group, pods)
-
-
-def _classes(placer: Placer, groups: Iterable[int]) -> dict[int, Hashable]:
-    columns = placer.columns
-    sets, shape_of, queue_of, rules = columns.sets, columns.shape_of, columns.queue_of, columns.rules
-    particular = placer.fit.particular_shapes
-    singular = {*columns.claiming_pods, *columns.nominated_pods}
-    classes: dict[int, Hashable] = {}
-    for group in groups:
-        number = columns.first_set[group]
-        pods = sets.pods[number]
-        key: Hashable = group
-        if (
-            columns.is_plain[group]
-            and sets.waiting[number] == len(pods)
-            and not columns.groups[group].avoid
-            and group not in placer.expired
-            and (not singular or singular.isdisjoint(pods))
-        ):
-            shapes = (shape_of[pods[0]],) if len(pods) == 1 else tuple([shape_of[pod] for pod in pods])
-            if particular.isdisjoint(shapes):
-                rule = rules[group]
-                key = (queue_of[group], shapes, rule.priority, rule.preemptible, sets.minimum[number])
-        classes[group] = key
-    return classes

@@ -21,6 +21,8 @@ class FreeGpus:
         self._free = 0.0
         self._promised = 0.0
         self._read = 0
+        self.is_overcommitted = min(trial.columns.nodes.gpus_idle, default=0) < 0
+        """Some node began with more on it than it has."""
 
     def milli(self) -> float:
         """All of them, in thousandths."""
@@ -31,6 +33,11 @@ class FreeGpus:
         """What consolidation may hope for: the reference subtracts promised portions a second time."""
         self._catch_up()
         return self._free - self._promised if self.columns.policy.promised_portions_twice else self._free
+
+    def is_exact(self) -> bool:
+        """Whether the sum, kept up to date, is what adding up gives: parts of devices are rounded."""
+        self._catch_up()
+        return self._free == sum(free for free, _ in self._by_node)
 
     def _catch_up(self) -> None:
         changes = self.columns.nodes.changes

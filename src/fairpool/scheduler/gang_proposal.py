@@ -24,7 +24,7 @@ from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.queues import NONE, Vector, diverging_ancestors
 from fairpool.scheduler.room_count import Freed, RoomCount
 from fairpool.scheduler.trial import Trial
-from fairpool.scheduler.victims import VictimWalk
+from fairpool.scheduler.victim_line import VictimLines
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Proposal:
         return [pod for pods, _ in self.steps for pod in pods]
 
 
-def propose(placer: Placer, shape: int, pods: int, walk: VictimWalk) -> Proposal | None:
+def propose(placer: Placer, shape: int, pods: int, line: VictimLines) -> Proposal | None:
     """Victims, in order, so that so many pods of a shape find room where none did; None if counting does not show it.
 
     Without any steps, all that may be taken is not enough.
@@ -52,12 +52,13 @@ def propose(placer: Placer, shape: int, pods: int, walk: VictimWalk) -> Proposal
     offered: dict[int, None] = {}
     if count.places:
         return None
+    place = 0
     while count.places < pods:
-        given = walk.pop()
+        given = line.unit(place)
         if given is None:
             return Proposal()
-        group, unit = given
-        walk.take(group, unit)
+        place += 1
+        group, unit = given.group, given.pods
         nodes = count.offer(group, unit)
         if len(nodes) > 1 or not _is_lost_as_a_whole(columns, group, unit):
             return None

@@ -17,6 +17,9 @@ Row = TypeVar("Row")
 Id = TypeVar("Id", bound=str)
 Value = TypeVar("Value")
 
+GAP_MAX = 32
+"""So many rows that are gone or come are found by looking ahead."""
+
 Piece = tuple[int, int, int]
 """A range of earlier numbers that are kept, and how many fresh rows follow."""
 
@@ -144,19 +147,50 @@ def renumbered(ids: Sequence[Id], gone: Collection[Id], fresh: Collection[Id]) -
 
 
 def differences(before: Sequence[Row], now: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """Rows that were there and are not, and rows that are there and were not, as the same objects."""
+    """Rows that were there and are not, and rows that are there and were not, as the same objects.
+
+    Rows mostly come in the same order, with gaps of a few rows; where they do not, a row that is in another place may
+    be among both.
+    """
+    old: list[Row] = []
+    new: list[Row] = []
     if before is now:
-        return [], []
-    begin = _alike(before, now)
-    end = min(_alike(before[::-1], now[::-1]), len(before) - begin, len(now) - begin)
-    old, new = before[begin : len(before) - end], now[begin : len(now) - end]
-    if not old or not new:
-        return list(old), list(new)
-    kept = set(map(id, old)).intersection(map(id, new))
-    return [row for row in old if id(row) not in kept], [row for row in new if id(row) not in kept]
+        return old, new
+    at, at_now = 0, 0
+    while at < len(before) and at_now < len(now):
+        alike = _alike(before, at, now, at_now)
+        at, at_now = at + alike, at_now + alike
+        gap = _gap(before[at : at + GAP_MAX], now[at_now : at_now + GAP_MAX])
+        if gap is None:
+            break
+        old += before[at : at + gap[0]]
+        new += now[at_now : at_now + gap[1]]
+        at, at_now = at + gap[0], at_now + gap[1]
+    rest, rest_now = before[at:], now[at_now:]
+    kept = set(map(id, rest)).intersection(map(id, rest_now))
+    old += [row for row in rest if id(row) not in kept]
+    new += [row for row in rest_now if id(row) not in kept]
+    return old, new
 
 
-def _alike(one: Sequence[object], other: Sequence[object]) -> int:
-    """How many rows at the beginning are the same objects."""
-    same = list(map(is_, one, other))
-    return same.index(False) if False in same else len(same)
+def _alike(before: Sequence[object], at_before: int, now: Sequence[object], at_now: int) -> int:
+    """How many rows from two places on are the same objects."""
+    count, size = 0, 64
+    while True:
+        begin, begin_now = at_before + count, at_now + count
+        same = list(map(is_, before[begin : begin + size], now[begin_now : begin_now + size]))
+        if False in same:
+            return count + same.index(False)
+        if not same:
+            return count
+        count += len(same)
+        size = min(2 * size, 8192)
+
+
+def _gap(before: Sequence[object], now: Sequence[object]) -> tuple[int, int] | None:
+    """How many rows are gone and come before both go on with the same object; None: that is not to be seen."""
+    places = {id(row): place for place, row in enumerate(now)}
+    for gone, row in enumerate(before):
+        if id(row) in places:
+            return gone, places[id(row)]
+    return None

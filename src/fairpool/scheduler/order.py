@@ -1,4 +1,4 @@
-"""The order of queues and of pod groups. `walk.py` and `victims.py` go through them in this order.
+"""The order of queues and of pod groups. `walk.py` and `victim_line.py` go through them in this order.
 
 The comparison of queues is not transitive, so siblings are always scanned in id order and the better one kept.
 """

@@ -6,7 +6,7 @@ place, the parent moves on to its next set of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 from fairpool.model.workload import PodSet, SubGroup
 from fairpool.scheduler import gate
@@ -20,6 +20,7 @@ from fairpool.scheduler.policy import ScoreTerm
 from fairpool.scheduler.score import ALIKE, Rank, Score
 from fairpool.scheduler.topology import node_sets
 from fairpool.scheduler.trial import Trial
+from fairpool.scheduler.waiting_groups import WaitingGroups
 
 
 class Placer:
@@ -36,10 +37,7 @@ class Placer:
         self.expired: set[int] = set()
         """Groups that waited too long for a promise: they may start now, but get no other promise in this plan."""
         self.indexes: dict[int, NodeIndex] = {}
-        self.startable: tuple[int, list[int]] | None = None
-        """Groups that wait and could start, and the mark at which they did; see `allocate.waiting_groups`."""
-        self.classes: tuple[int, dict[int, Hashable]] | None = None
-        """Classes of the groups that wait, and the mark at which they did; see `equivalence.waiting_classes`."""
+        self.waiting = WaitingGroups(trial, self.fit, self.expired)
         self.everywhere = CandidateNodes(range(len(self.columns.nodes.rows)))
 
     def place(self, group: int, chunk: Sequence[int], among: CandidateNodes | None = None, *, now: bool) -> bool:

@@ -9,6 +9,7 @@ from fairpool.scheduler.allocate import allocate, start_what_can
 from fairpool.scheduler.consolidate import consolidate
 from fairpool.scheduler.decision import Plan, Verdict, WaitsForVictims
 from fairpool.scheduler.fairshare import fair_shares
+from fairpool.scheduler.final_plan import is_final
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.plan_builder import PlanBuilder
 from fairpool.scheduler.policy import Pass
@@ -34,10 +35,12 @@ def decide(prepared: Prepared) -> Plan:
     placer = Placer(trial)
     solver = Solver(placer)
     builder = PlanBuilder(placer, prepared.problems)
+    allocated = trial.mark()
     for each in columns.policy.passes:
         match each:
             case Pass.ALLOCATE:  # place what fits, neediest queue first
                 allocate(placer)
+                allocated = trial.mark()
             case Pass.CONSOLIDATE:  # make room by moving
                 builder.note(each, consolidate(solver))
             case Pass.RECLAIM:  # take quota back from borrowers
@@ -48,7 +51,7 @@ def decide(prepared: Prepared) -> Plan:
                 builder.note_stale(end_stale(trial))
     if columns.policy.place_before_taking:  # start what turns out to be free at once
         start_what_can(placer)
-    return builder.to_plan()  # with a verdict for each group that waits
+    return builder.to_plan(is_final(solver, allocated))  # with a verdict for each group that waits
 
 
 def next_pool(wanted: Sequence[PoolName], current: PoolName, verdict: Verdict | None) -> PoolName:

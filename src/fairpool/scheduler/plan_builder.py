@@ -25,9 +25,9 @@ from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU, diverging_ancestors
 from fairpool.scheduler.quiet import quiet_until
-from fairpool.scheduler.solver import Solution
 from fairpool.scheduler.stale_gangs import stale_groups
 from fairpool.scheduler.verdict import verdicts
+from fairpool.scheduler.victim_search import Solution
 
 
 class PlanBuilder:
@@ -61,7 +61,7 @@ class PlanBuilder:
         mine, theirs = diverging_ancestors(
             columns.queues, columns.queue_of[solution.group], columns.queue_of[columns.group_of[pod]]
         )
-        before = solution.held_before
+        before = solution.before.held
         return EvictionReason(
             by,
             winner,
@@ -70,7 +70,7 @@ class PlanBuilder:
             wanted_milli=wanted,
         )
 
-    def to_plan(self) -> Plan:
+    def to_plan(self, is_final: bool) -> Plan:
         columns, trial = self.columns, self.trial
         changed = sorted({pod for pod, _ in trial.journal if trial.has_changed(pod)})
         bound = [pod for pod in changed if self._is_bound(pod)]
@@ -82,10 +82,11 @@ class PlanBuilder:
             withdrawals=tuple(self._withdrawals()),
             started=self._started(bound),
             stale=tuple(columns.groups[group].id for group in stale_groups(trial)),
-            verdicts={verdict.group: verdict for verdict in verdicts(self.placer)},
+            verdicts=verdicts(self.placer),
             queues=tuple(queue_figures(columns, queue) for queue in range(len(columns.queues.ids))),
             problems=self.problems,
             quiet_until=quiet_until(self.placer),
+            is_final=is_final,
         )
 
     def _is_bound(self, pod: int) -> bool:

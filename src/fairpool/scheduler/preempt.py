@@ -7,8 +7,9 @@ from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import Vector
 from fairpool.scheduler.reclaim import is_moving, respects_runtimes
 from fairpool.scheduler.runtime import may_be_victim
-from fairpool.scheduler.solver import Solution, Solver
+from fairpool.scheduler.solver import Solver
 from fairpool.scheduler.turns import take_turns
+from fairpool.scheduler.victim_search import Solution
 from fairpool.scheduler.victims import Candidates
 
 

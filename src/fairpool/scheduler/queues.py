@@ -131,6 +131,10 @@ class QueueTable:
             path.append(self.parent[path[-1]])
         return tuple(reversed(path))
 
+    def siblings(self, queue: int) -> list[int]:
+        """The queues beside one, itself included."""
+        return self.roots if self.parent[queue] < 0 else self.children[self.parent[queue]]
+
     def allocatable(self, queue: int) -> Vector:
         """What a queue may hold without being called over its share: the larger of quota and fair share, capped."""
         if self._allocatable is None:
@@ -157,6 +161,23 @@ class QueueTable:
             _part(gpu, allocatable[GPU], total[GPU], WHOLE_GPU_MILLI),
             _part(cpu, allocatable[CPU], total[CPU], 1),
             _part(memory, allocatable[MEMORY], total[MEMORY], 1),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What some queues hold at one moment, before it changes."""
+
+    held: dict[int, Vector]
+    held_non_preemptible: dict[int, Vector]
+
+    @classmethod
+    def above(cls, queues: QueueTable, leaves: Iterable[int]) -> Holdings:
+        """Of leaf queues and of all queues above them."""
+        levels = {level for leaf in leaves for level in queues.path[leaf]}
+        return cls(
+            {level: tuple(queues.held[level]) for level in levels},
+            {level: tuple(queues.held_non_preemptible[level]) for level in levels},
         )
 
 

@@ -7,19 +7,18 @@ what its owner's side holds too much, and in the end no queue may be more satura
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from fairpool.scheduler import gate
-from fairpool.scheduler.chunk import chunk_need
-from fairpool.scheduler.columns import NOWHERE, RELEASING, Columns
+from fairpool.scheduler.columns import NOWHERE, REAL, RELEASING, Columns
+from fairpool.scheduler.losses import Losses, unit_is_justified
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import (
-    CPU,
     GPU,
-    MEMORY,
     NONE,
     RESOURCES,
+    Holdings,
     QueueTable,
     Vector,
     diverging_ancestors,
@@ -28,25 +27,14 @@ from fairpool.scheduler.queues import (
     within,
 )
 from fairpool.scheduler.runtime import keeps_minimum, may_be_victim, protected_until
-from fairpool.scheduler.solver import Solution, Solver
+from fairpool.scheduler.solver import Solver
 from fairpool.scheduler.trial import Trial
 from fairpool.scheduler.turns import take_turns
+from fairpool.scheduler.victim_search import Solution
 from fairpool.scheduler.victims import Candidates
 
 Unit = tuple[int, Vector]
 """A leaf queue and what pods that are taken together hold there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Holdings:
-    """What queues hold at one moment, before a solution changes it."""
-
-    held: Sequence[Vector]
-    held_non_preemptible: Sequence[Vector]
-
-    @classmethod
-    def of(cls, queues: QueueTable) -> Holdings:
-        return cls([tuple(each) for each in queues.held], [tuple(each) for each in queues.held_non_preemptible])
 
 
 def reclaim(solver: Solver) -> list[Solution]:
@@ -58,7 +46,7 @@ def reclaim(solver: Solver) -> list[Solution]:
             return None
         if not could_be_enough(solver, group, need):
             return None
-        return solver.solve(group, _candidates(solver, group), _Rules(solver).accepts)
+        return solver.solve(group, _candidates(solver, group), partial(_is_allowed, solver))
 
     return take_turns(solver, Pass.RECLAIM, search)
 
@@ -70,68 +58,14 @@ def could_be_enough(solver: Solver, group: int, need: Vector) -> bool:
     """
     columns = solver.columns
     missing = need[GPU] - solver.placer.free.milli()
-    if missing <= 0:
-        return True
     queues, queue = columns.queues, columns.queue_of[group]
-    for leaf in range(len(queues.ids)):
-        if leaf == queue or queues.children[leaf] or not queues.held[leaf][GPU]:
-            continue
-        if is_owed_by(queues, queue, leaf, need):
-            missing -= queues.held[leaf][GPU] - queues.held_non_preemptible[leaf][GPU]
-    return missing <= 0
-
-
-class Losses:
-    """What may be lost to one group at most, so that what cannot be enough need not be tried.
-
-    Each unit that is lost must leave a side that still holds more than it should, so a side loses less than its excess
-    and one more unit. What is neither lost nor free cannot be gained: victims that move take up other room instead.
-    """
-
-    def __init__(self, solver: Solver, taker: int) -> None:
-        self.columns = solver.columns
-        self.trial = solver.trial
-        self.queue = solver.columns.queue_of[taker]
-        self.free_milli = solver.placer.free.milli()
-        self.can_count = min(solver.columns.nodes.gpus_idle, default=0) >= 0
-        """Not where nodes hold more than they have."""
-
-    def could_do(self, chunk: Sequence[int], victims: Sequence[int]) -> bool:
-        """Whether the rules could allow so much to be lost that a chunk finds room. Only whole GPUs are counted."""
-        columns = self.columns
-        if not self.can_count or not all(_is_whole(columns, pod) for pod in (*chunk, *victims)):
+    for mine in queues.path[queue]:
+        if missing < 1:  # thousandths are whole, but sums of parts may be rounded
             return True
-        need = chunk_need(columns, chunk)
-        missing = need[GPU] - self.free_milli
-        if missing <= 0:
-            return True
-        units: dict[int, dict[int, float]] = {}
-        for pod in victims:
-            group = columns.group_of[pod]
-            of_side = units.setdefault(diverging_ancestors(columns.queues, self.queue, columns.queue_of[group])[1], {})
-            of_side[group] = of_side.get(group, 0) + columns.placed_need(pod, self.trial.place(pod)[0])[GPU]
-        return missing <= sum(self._most(side, of_side.values(), need) for side, of_side in units.items())
-
-    def _most(self, side: int, units: Collection[float], need: Vector) -> float:
-        queues = self.columns.queues
-        mine = queues.path[self.queue][len(queues.path[side]) - 1]
-        bounds = queues.allocatable(side)
-        if within(plus(queues.held[mine], need), queues.quota[mine]):
-            bounds = [min(pair) for pair in zip(bounds, queues.quota[side], strict=True)]
-        excess = minus(queues.held[side], bounds)
-        if excess[CPU] > 0 or excess[MEMORY] > 0:
-            return sum(units)
-        return min(sum(units), excess[GPU] + max(units)) if excess[GPU] > 0 else 0
-
-
-def _is_whole(columns: Columns, pod: int) -> bool:
-    return columns.facts[columns.shape_of[pod]].whole > 0 and not columns.pods[pod].claims
-
-
-def is_owed_by(queues: QueueTable, queue: int, other: int, need: Vector) -> bool:
-    """Whether, as things are now, a queue that asks for so much may take anything from another."""
-    mine, theirs = diverging_ancestors(queues, queue, other)
-    return _unit_is_justified(queues, mine, theirs, need, queues.held, queues.held)
+        for side in queues.siblings(mine):
+            if side != mine and unit_is_justified(queues, mine, side, need, queues.held, queues.held):
+                missing -= queues.held[side][GPU] - queues.held_non_preemptible[side][GPU]
+    return missing < 1
 
 
 def may_reclaim(queues: QueueTable, queue: int, need: Vector, non_preemptible: bool) -> bool:
@@ -155,32 +89,39 @@ def _candidates(solver: Solver, taker: int) -> Candidates:
         may_give,
         not_leaf=columns.queue_of[taker],
         are_common=not columns.queues.have_reclaim_runtimes,
-        could_do=Losses(solver, taker).could_do,
+        losses=Losses(solver.placer, taker),
     )
 
 
-class _Rules:
-    """The rules of reclaim for one search, with what queues held before it."""
+def _is_allowed(solver: Solver, solution: Solution) -> bool:
+    columns = solver.columns
+    lost = solution.victims
+    if columns.policy.moves_in_reclaim_are_free:
+        lost = [pod for pod in lost if not solver.trial.is_active(pod)]
+    return respects_runtimes(solver, solution, Pass.RECLAIM) and is_justified(
+        columns.queues,
+        columns.queue_of[solution.group],
+        solution.need,
+        _units_in_turn(solver.trial, lost, solution.lost_from),
+        before=solution.before,
+        non_preemptible=columns.is_non_preemptible(solution.group),
+        multiplier=columns.policy.saturation_multiplier,
+    )
 
-    def __init__(self, solver: Solver) -> None:
-        self.solver = solver
-        self.before = Holdings.of(solver.columns.queues)
 
-    def accepts(self, solution: Solution) -> bool:
-        solver, columns = self.solver, self.solver.columns
-        solution.held_before = self.before.held
-        lost = solution.victims
-        if columns.policy.moves_in_reclaim_are_free:
-            lost = [pod for pod in lost if not solver.trial.is_active(pod)]
-        return respects_runtimes(solver, solution, Pass.RECLAIM) and is_justified(
-            columns.queues,
-            columns.queue_of[solution.group],
-            solution.need,
-            _units(columns, lost, solution.lost_from),
-            before=self.before,
-            non_preemptible=columns.is_non_preemptible(solution.group),
-            multiplier=columns.policy.saturation_multiplier,
-        )
+def _units_in_turn(trial: Trial, lost: Sequence[int], lost_from: dict[int, int]) -> list[Unit]:
+    """What is lost, cut into units. First what this plan gave, where taking that back is no eviction: it must not
+    justify that pods which ran before are lost with it.
+    """
+    columns = trial.columns
+    if not columns.policy.withdraw_unstarted:
+        return _units(columns, lost, lost_from)
+    ran = [trial.started_as[pod][0] == REAL for pod in lost]
+    return [
+        unit
+        for turn in (False, True)
+        for unit in _units(columns, [pod for pod, was in zip(lost, ran, strict=True) if was is turn], lost_from)
+    ]
 
 
 def _units(columns: Columns, lost: Sequence[int], lost_from: dict[int, int]) -> list[Unit]:
@@ -222,11 +163,11 @@ def is_justified(
     multiplier: float = 1.0,
 ) -> bool:
     """Whether a group of this queue may take these units, given what queues held before."""
-    left: list[Vector] = list(before.held)
+    left = dict(before.held)
     losses: dict[int, Vector] = {}
     for victim, amounts in units:
         mine, theirs = diverging_ancestors(queues, queue, victim)
-        if not _unit_is_justified(queues, mine, theirs, need, before.held, left):
+        if not unit_is_justified(queues, mine, theirs, need, before.held, left):
             return False
         for level in queues.path[victim]:
             left[level] = minus(left[level], amounts)
@@ -238,27 +179,16 @@ def is_justified(
     )
 
 
-def _unit_is_justified(
-    queues: QueueTable, mine: int, theirs: int, need: Vector, held: Sequence[Vector], left: Sequence[Vector]
-) -> bool:
-    """The victim's side is above what it may hold; or the taker's stays within quota and the victim's is above its."""
-    if not within(left[theirs], queues.allocatable(theirs)):
-        return True
-    return within(plus(held[mine], need), queues.quota[mine]) and not within(left[theirs], queues.quota[theirs])
-
-
 def _stays_less_saturated(
     queues: QueueTable,
     level: int,
     need: Vector,
-    left: Sequence[Vector],
+    left: dict[int, Vector],
     losses: dict[int, Vector],
     multiplier: float,
 ) -> bool:
-    parent = queues.parent[level]
-    siblings = queues.roots if parent < 0 else queues.children[parent]
-    for sibling in siblings:
-        if sibling == level or sibling not in losses:
+    for sibling in losses:
+        if sibling == level or queues.parent[sibling] != queues.parent[level]:
             continue
         for resource in RESOURCES:
             if need[resource] <= 0 and losses[sibling][resource] <= 0:

@@ -11,6 +11,15 @@ from fairpool.scheduler.policy import Pass, Policy, RuntimeScope
 from fairpool.scheduler.queues import QueueTable
 
 
+def has_minimum_runtimes(queues: QueueTable, policy: Policy) -> bool:
+    """Whether any group is protected after it started."""
+    return bool(
+        policy.default_preempt_min_runtime_s
+        or policy.default_reclaim_min_runtime_s
+        or any(row.preempt_min_runtime_s or row.reclaim_min_runtime_s for row in queues.rows)
+    )
+
+
 def min_runtime_s(queues: QueueTable, policy: Policy, by: Pass, taker: int, victim: int) -> int:
     """The minimum runtime that protects groups of the victim's queue from the taker's."""
     path = queues.path[victim]

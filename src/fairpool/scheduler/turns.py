@@ -7,10 +7,10 @@ from functools import partial
 
 from fairpool.scheduler.allocate import none_gains, place_next, waiting_groups
 from fairpool.scheduler.chunk import chunk_need, is_ready, next_chunk
-from fairpool.scheduler.equivalence import waiting_classes
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import Vector
-from fairpool.scheduler.solver import Solution, Solver
+from fairpool.scheduler.solver import Solver
+from fairpool.scheduler.victim_search import Solution
 from fairpool.scheduler.walk import Walk
 
 Search = Callable[[int, Vector], Solution | None]
@@ -26,12 +26,11 @@ def take_turns(
 ) -> list[Solution]:
     """Search victims for each waiting group that finds no free place; returns the accepted solutions."""
     columns, placer = solver.columns, solver.placer
-    groups = [group for group in waiting_groups(placer, by) if takes_part(group)]
-    classes = waiting_classes(placer)
     solver.begin()
-    if none_gains(placer, groups, classes, partial(_would_gain, solver, search)):
+    if none_gains(placer, partial(_would_gain, solver, search), takes_part):
         return []
-    walk = Walk(solver.trial, groups, classes)
+    classes = dict(placer.waiting.class_of())
+    walk = Walk(solver.trial, filter(takes_part, waiting_groups(placer, by)), classes)
     accepted = []
     while (group := walk.pop()) is not None:
         if columns.policy.recheck_readiness and not is_ready(columns, group):

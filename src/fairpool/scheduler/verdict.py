@@ -12,12 +12,12 @@ from functools import cached_property
 from heapq import nsmallest
 
 from fairpool.model.empty_node import copies_when_empty
-from fairpool.model.ids import Instant
+from fairpool.model.ids import GroupId, Instant
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DRAIN
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.workload import GpuKind, PodShape, SubGroup, TopologyConstraint
-from fairpool.scheduler import equivalence, gate
+from fairpool.scheduler import gate
 from fairpool.scheduler.allocate import promised_at
 from fairpool.scheduler.chunk import chunk_need, is_ready, next_chunk
 from fairpool.scheduler.columns import NOWHERE, RELEASING, Columns
@@ -42,11 +42,12 @@ from fairpool.scheduler.decision import (
 )
 from fairpool.scheduler.figures import queue_figures
 from fairpool.scheduler.free_gpus import FreeBlocks
+from fairpool.scheduler.losses import is_owed_by
 from fairpool.scheduler.placement import Placer
 from fairpool.scheduler.policy import Pass
 from fairpool.scheduler.queues import GPU, RESOURCES, Vector, diverging_ancestors, plus, within
-from fairpool.scheduler.reclaim import is_owed_by, may_reclaim
-from fairpool.scheduler.runtime import protected_until
+from fairpool.scheduler.reclaim import may_reclaim
+from fairpool.scheduler.runtime import has_minimum_runtimes, protected_until
 from fairpool.scheduler.shortage import copies_now, in_service, short_of, too_small
 from fairpool.scheduler.topology import DomainTree
 
@@ -56,9 +57,9 @@ Finding = tuple[Why, tuple[ClosedNode, ...]]
 FOR_WANT_OF_ROOM = (NoNodeMatches, NeverFits, NoDomainFits, NoRoom, Fragmented, NotItsTurn)
 
 
-def verdicts(placer: Placer) -> Iterator[Verdict]:
+def verdicts(placer: Placer) -> dict[GroupId, Verdict]:
     """A verdict for every group with a pod that neither runs nor starts now."""
-    columns, sets = placer.columns, placer.columns.sets
+    columns, sets, ids = placer.columns, placer.columns.sets, placer.columns.group_ids
     promised: dict[int, list[int]] = {}
     for pod in placer.trial.promised():
         promised.setdefault(columns.group_of[pod], []).append(pod)
@@ -66,17 +67,26 @@ def verdicts(placer: Placer) -> Iterator[Verdict]:
     places = zip(columns.hold, columns.hold_node, strict=True)
     leaving = Counter(node for hold, node in places if hold == RELEASING) if promised else Counter()
     findings = _Findings(placer, leaving)
-    classes = equivalence.waiting_classes(placer)
+    known, class_of, first_set, is_plain = (
+        findings.known,
+        placer.waiting.class_of(),
+        columns.first_set,
+        columns.is_plain,
+    )
+    found: dict[GroupId, Verdict] = {}
     for group in sorted({*left, *promised}) if promised else left:
-        coming = promised.get(group, ())
-        why, closed = findings.why(group, coming, classes.get(group, group))
-        number = columns.first_set[group]
-        if columns.is_plain[group]:
+        coming = promised.get(group, ()) if promised else ()
+        kind = class_of.get(group, group)
+        why, closed = (known.get(kind) if not coming else None) or findings.why(group, coming, kind)
+        number = first_set[group]
+        if is_plain[group]:
             waiting, active = sets.waiting[number] + sets.gated[number], sets.active[number]
         else:
             waiting = sum(sets.waiting[each] + sets.gated[each] for each in columns.sets_of[group])
             active = sum(sets.active[each] for each in columns.sets_of[group])
-        yield Verdict(columns.groups[group].id, why, waiting + len(coming), active - len(coming), columns.now, closed)
+        name = ids[group]
+        found[name] = Verdict(name, why, waiting + len(coming), active - len(coming), columns.now, closed)
+    return found
 
 
 class _Findings:
@@ -86,7 +96,8 @@ class _Findings:
         self.placer = placer
         self.leaving = leaving
         """Pods that leave, by node."""
-        self._known: dict[Hashable, Finding] = {}
+        self.known: dict[int, Finding] = {}
+        """By class of groups."""
         self._free: dict[Hashable, FreeBlocks] = {}
         rows = placer.columns.nodes.rows
         self.out_of_service = [
@@ -99,20 +110,15 @@ class _Findings:
             )
         ]
         """Nodes that an administrator drained or cordoned, and what each would be without that."""
-        policy, queues = placer.columns.policy, placer.columns.queues.rows
-        self.has_protection = bool(
-            policy.default_preempt_min_runtime_s
-            or policy.default_reclaim_min_runtime_s
-            or any(row.preempt_min_runtime_s or row.reclaim_min_runtime_s for row in queues)
-        )
+        self.has_protection = has_minimum_runtimes(placer.columns.queues, placer.columns.policy)
 
-    def why(self, group: int, promised: Sequence[int], kind: Hashable) -> Finding:
+    def why(self, group: int, promised: Sequence[int], kind: int) -> Finding:
         """Groups of one class wait for the same reason, unless they have no queue, which is theirs alone."""
         if promised or self.placer.columns.queue_of[group] == NOWHERE:
             return _Diagnosis(self, group).finding(promised)
-        known = self._known.get(kind)
+        known = self.known.get(kind)
         if known is None:
-            known = self._known[kind] = _Diagnosis(self, group).finding(promised)
+            known = self.known[kind] = _Diagnosis(self, group).finding(promised)
         return known
 
     @cached_property

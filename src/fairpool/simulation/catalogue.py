@@ -47,7 +47,7 @@ def copied(example: str, file: Path, *, overwrite: bool) -> Problem | None:
     return None
 
 
-def named(what: str, nodes: str | None, quotas: Sequence[str]) -> Scenario | list[Problem]:
+def find_scenario(what: str, nodes: str | None, quotas: Sequence[str]) -> Scenario | list[Problem]:
     """The example, scenario file or trace of this name."""
     path, known = Path(what), examples()
     if what in known and not path.is_file():

@@ -20,7 +20,7 @@ from fairpool.model.problem import Problem
 from fairpool.simulation.scenario import START, Scenario
 from fairpool.simulation.simulated_cluster import Files
 
-FORMAT = 2
+FORMAT = 3
 IDENTITY, POSITION, LOCK = "simulation.json", "position.json", "lock"
 
 

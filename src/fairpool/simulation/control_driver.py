@@ -154,7 +154,7 @@ class ControlDriver:
             row = self._known(connection, workload)
             declaration = declaration_of(row)
             spec = declaration.workload
-            if spec.want is DesiredState.DELETE:
+            if spec.desired_state is DesiredState.DELETE:
                 raise refused(409, "workload.being_deleted", f"{row.name} is being deleted", "submit it again")
             changed = _resized(spec, pods, minimum)
             if changed != spec:
@@ -180,7 +180,7 @@ class ControlDriver:
                 self._declare_department(connection, department)
             for project in requests.projects:
                 self._declare_project(connection, project)
-            for node, overrides in declared.marks.items():
+            for node, overrides in declared.node_overrides.items():
                 self._override(connection, node, overrides)
             self._set_graces(connection, declared.graces)
 
@@ -257,7 +257,9 @@ class ControlDriver:
             organization.change_project(self._plane, connection, row, body)
 
     def _override(self, connection: Connection, node: NodeName, overrides: NodeOverrides) -> None:
-        known = organization.organization_of(self._plane, connection, self._cluster).marks.get(node, NodeOverrides())
+        known = organization.organization_of(self._plane, connection, self._cluster).node_overrides.get(
+            node, NodeOverrides()
+        )
         if known != overrides:
             body = overrides_request(overrides)
             organization.declare_overrides(self._plane, connection, self._cluster, node, body)
@@ -265,7 +267,7 @@ class ControlDriver:
     def _set_graces(self, connection: Connection, graces: GraceRules) -> None:
         chosen = {preferences.GRACE: graces.most_s, preferences.EVICTION_GRACE: graces.eviction_s}
         for key, seconds in chosen.items():
-            if preferences.chosen(self._plane.settings, connection, key) != seconds:
+            if preferences.current_value(self._plane.settings, connection, key) != seconds:
                 preferences.choose_value(self._plane, connection, key, seconds, USER)
 
     def _department(self, connection: Connection, name: str) -> wire.DepartmentRequest:

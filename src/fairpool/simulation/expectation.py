@@ -17,7 +17,7 @@ QUEUED = frozenset({WorkloadPhase.PENDING, WorkloadPhase.CREATING})
 IN_GPUS = frozenset({Figure.ALLOCATED, Figure.PROJECT_ALLOCATED, Figure.NODE_ALLOCATED})
 
 
-def checked(cluster: SimulatedCluster, phase: str, expected: Expected) -> Check:
+def compare(cluster: SimulatedCluster, phase: str, expected: Expected) -> Check:
     """Compare one figure with the cluster as it is now."""
     reached = _reached(cluster, expected)
     if isinstance(expected.value, int) and isinstance(reached, tuple):

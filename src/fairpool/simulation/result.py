@@ -64,12 +64,12 @@ class SimulationResult:
         return GONE if self.tally.jobs[workload].submitted is not None else ""
 
 
-def text(outcome: SimulationResult) -> str:
+def result_text(outcome: SimulationResult) -> str:
     """The whole document, in a fixed order: the same outcome gives the same bytes."""
-    return json.dumps(document(outcome), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(result_document(outcome), indent=1, ensure_ascii=False) + "\n"
 
 
-def document(outcome: SimulationResult) -> dict[str, Any]:
+def result_document(outcome: SimulationResult) -> dict[str, Any]:
     figures = outcome.tally
     return {
         "format": "fairpool-simulation",

@@ -13,7 +13,7 @@ from fairpool.model.organization import NodeOverrides
 from fairpool.model.problem import Problem
 from fairpool.model.status import WorkloadPhase
 from fairpool.simulation.checkpoint import Check, Checkpoint
-from fairpool.simulation.expectation import checked
+from fairpool.simulation.expectation import compare
 from fairpool.simulation.scenario import (
     START,
     Action,
@@ -122,7 +122,7 @@ class Script:
                     return self._waited_too_long(phase, action)
             case Expect():
                 self._checkpoint.position.checks += [
-                    checked(self._cluster, phase.name, each) for each in action.expected
+                    compare(self._cluster, phase.name, each) for each in action.expected
                 ]
             case _:
                 self._checkpoint.position.in_batch = True

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fairpool.api.clusters import EventReport, WorkloadReport
 from fairpool.cluster.control_link import ControlLink
-from fairpool.cluster.ledger import DiskTrouble, Ledger, LedgerProblem
+from fairpool.cluster.ledger import Ledger, LedgerProblem, LedgerUnavailable
 from fairpool.cluster.loop import Loop
 from fairpool.cluster.planning import SnapshotHook
 from fairpool.cluster.pod_slots import workload_of
@@ -39,7 +39,7 @@ CYCLES_MAX = 10_000
 UNDER_WAY = frozenset({PodPhase.BOUND, PodPhase.RELEASING, PodPhase.PROMISED})
 
 
-STORAGE_ERRORS = (DiskTrouble, LedgerProblem, Unavailable, sqlite3.Error, OSError)
+STORAGE_ERRORS = (LedgerUnavailable, LedgerProblem, Unavailable, sqlite3.Error, OSError)
 """What is raised where a folder cannot be read or written."""
 
 
@@ -101,7 +101,7 @@ class SimulatedCluster:
     def rest(self) -> None:
         """Run cycles until there is nothing more to do at this moment."""
         for _ in range(CYCLES_MAX):
-            if not self.loop.run_cycle() or self.loop.trouble:
+            if not self.loop.run_cycle() or self.loop.error:
                 return
         raise Stuck(f"the loop ran {CYCLES_MAX} cycles at one moment without coming to rest")
 
@@ -112,7 +112,7 @@ class SimulatedCluster:
         if not known:
             return None
         # A loop that could not act asks for another cycle at once, which helps only after time has passed.
-        soon = Instant(self.now + (SECOND_MS if self.loop.trouble else 1))
+        soon = Instant(self.now + (SECOND_MS if self.loop.error else 1))
         return max(min(known), soon)
 
     # --- state ---

@@ -29,7 +29,7 @@ FINISHED = Cause.FINISHED.value
 
 @dataclass
 class PodSpan:
-    """One life of one pod, as far as history tells it."""
+    """One pod, as far as its events say."""
 
     pod: PodId
     workload: WorkloadId

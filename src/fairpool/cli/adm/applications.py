@@ -10,7 +10,7 @@ import click
 from fairpool.api.record import document
 from fairpool.api.roles import RoleName
 from fairpool.cli.adm.memberships import Subject, change_projects, rule_text
-from fairpool.cli.adm.names import named
+from fairpool.cli.adm.names import find_named
 from fairpool.cli.adm.secret_file import SecretFile
 from fairpool.cli.failure import failure
 from fairpool.cli.runai import ages
@@ -57,7 +57,7 @@ def application_columns() -> list[Column[Application]]:
 def get_application(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show an application with its roles and the projects in which they apply."""
     with Session(options).connected() as client:
-        found = named("application", name, client.applications())
+        found = find_named("application", name, client.applications())
         rules = [rule for rule in client.access_rules() if rule.subject_id == found.id]
     if output in ("json", "yaml"):
         show_document(output, {**document(found), "accessRules": document(rules)})
@@ -116,7 +116,7 @@ def update_application(
     if not add_project and not remove_project:
         raise failure("command.no_change", "nothing to change", "see `runai-adm application update --help`")
     with Session(options).connected() as client:
-        found = named("application", name, client.applications())
+        found = find_named("application", name, client.applications())
         change_projects(client, Subject(found.id, found.name, "app"), add_project, remove_project)
     click.echo(f"Application {printable(name)} updated successfully.")
 
@@ -128,7 +128,7 @@ def update_application(
 def secret_application(options: GlobalOptions, name: str, secret_file: Path | None) -> None:
     """Make a new secret for an application. The earlier one and its sessions end at once."""
     with SecretFile(secret_file, "--secret-file") as written, Session(options).connected() as client:
-        made = client.new_application_secret(named("application", name, client.applications()).id)
+        made = client.new_application_secret(find_named("application", name, client.applications()).id)
         written.keep(made.secret)
     click.echo(f"The earlier secret of {printable(name)} no longer works.", err=True)
     _say_secret(made, secret_file)
@@ -140,7 +140,7 @@ def secret_application(options: GlobalOptions, name: str, secret_file: Path | No
 def delete_application(options: GlobalOptions, name: str) -> None:
     """Delete an application. Its sessions end; its jobs are kept."""
     with Session(options).connected() as client:
-        client.delete_application(named("application", name, client.applications()).id)
+        client.delete_application(find_named("application", name, client.applications()).id)
     click.echo(f"Application {printable(name)} deleted successfully.")
 
 

@@ -9,7 +9,7 @@ import click
 
 from fairpool.api.limits import PROJECT_NAME_MAX
 from fairpool.api.record import document
-from fairpool.cli.adm.names import check_name, named
+from fairpool.cli.adm.names import check_name, find_named
 from fairpool.cli.adm.secret_file import SecretFile
 from fairpool.cli.failure import failure
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
@@ -55,7 +55,7 @@ def cluster_columns() -> list[Column[ClusterAnswer]]:
 def get_cluster(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a cluster."""
     with Session(options).connected() as client:
-        found = named("cluster", name, client.clusters())
+        found = find_named("cluster", name, client.clusters())
     show_one(output, found, [(column.heading, column.cell(found)) for column in cluster_columns()])
 
 
@@ -85,7 +85,7 @@ def update_cluster(options: GlobalOptions, name: str, renamed: str | None, domai
     if renamed is not None:
         check_name(renamed, PROJECT_NAME_MAX)
     with Session(options).connected() as client:
-        found = named("cluster", name, client.clusters())
+        found = find_named("cluster", name, client.clusters())
         said = {"name": renamed or name, "domain": found.domain if domain is None else domain, "version": found.version}
         client.replace_cluster(found.uuid, said, found.revision)
     click.echo(f"Cluster {printable(renamed or name)} updated successfully.")
@@ -98,7 +98,7 @@ def update_cluster(options: GlobalOptions, name: str, renamed: str | None, domai
 def token_cluster(options: GlobalOptions, name: str, token_file: Path | None) -> None:
     """Make a new token for a cluster. Earlier tokens stop working at once."""
     with SecretFile(token_file, "--token-file") as written, Session(options).connected() as client:
-        made = client.new_cluster_token(named("cluster", name, client.clusters()).uuid)
+        made = client.new_cluster_token(find_named("cluster", name, client.clusters()).uuid)
         written.keep(made.token)
     click.echo(f"Earlier tokens of cluster {printable(name)} no longer work.", err=True)
     _say_token(made.token, token_file)
@@ -110,7 +110,7 @@ def token_cluster(options: GlobalOptions, name: str, token_file: Path | None) ->
 def delete_cluster(options: GlobalOptions, name: str) -> None:
     """Remove a cluster that has no projects. Its token stops working at once."""
     with Session(options).connected() as client:
-        client.delete_cluster(named("cluster", name, client.clusters()).uuid)
+        client.delete_cluster(find_named("cluster", name, client.clusters()).uuid)
     click.echo(f"Cluster {printable(name)} deleted successfully.")
 
 

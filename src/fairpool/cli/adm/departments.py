@@ -8,8 +8,8 @@ import click
 
 from fairpool.api.limits import PROJECT_NAME_MAX
 from fairpool.api.record import document
-from fairpool.cli.adm.names import check_name, named
-from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
+from fairpool.cli.adm.names import check_name, find_named
+from fairpool.cli.adm.quota_flags import changed_quotas, is_given, quota_flags
 from fairpool.cli.failure import failure
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import output_flag, show, show_one
@@ -48,7 +48,7 @@ def list_departments(options: GlobalOptions, output: str | None) -> None:
 def get_department(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a department."""
     with Session(options).connected() as client:
-        found = named("department", name, client.departments())
+        found = find_named("department", name, client.departments())
     pairs = [
         ("NAME", found.name),
         ("DESCRIPTION", found.description),
@@ -78,7 +78,7 @@ def create_department(
     With `--gpu-quota unlimited`, nothing that its projects use counts as over the department's quota.
     """
     check_name(name, PROJECT_NAME_MAX)
-    resources = changed([], node_pool, asked, may_be_unset=True)
+    resources = changed_quotas([], node_pool, asked, may_be_unset=True)
     with Session(options).connected() as client:
         where = {"clusterId": cluster} if cluster else {}
         made = client.create_department(
@@ -103,11 +103,11 @@ def update_department(
     if not is_given(asked) and description is None:
         raise failure("command.no_change", "nothing to change", "see `runai-adm department update --help`")
     with Session(options).connected() as client:
-        before = named("department", name, client.departments())
+        before = find_named("department", name, client.departments())
         said = {
             "name": name,
             "description": before.description if description is None else description,
-            "resources": changed(before.resources, node_pool, asked, may_be_unset=True),
+            "resources": changed_quotas(before.resources, node_pool, asked, may_be_unset=True),
         }
         made = client.replace_department(said, before.revision)
     click.echo(f"Department {printable(name)} updated successfully.")
@@ -120,7 +120,7 @@ def update_department(
 def delete_department(options: GlobalOptions, name: str) -> None:
     """Delete a department. It must have no projects."""
     with Session(options).connected() as client:
-        named("department", name, client.departments())
+        find_named("department", name, client.departments())
         client.delete_department(name)
     click.echo(f"Department {printable(name)} deleted successfully.")
 

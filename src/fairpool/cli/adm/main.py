@@ -135,11 +135,21 @@ MEMBERS = {
             },
         },
     ),
+    "template": _noun(
+        "template",
+        "Manage workload templates.",
+        "runai-adm template create batch_ops -i python -g 0.5",
+        _verbs(
+            "template",
+            "fairpool.cli.adm.templates",
+            "list_templates get_template create_template update_template delete_template",
+        ),
+    ),
     "set": _verb("set", "Set the role of a node."),
     "remove": _verb("remove", "Remove a role from a node."),
     "collect-logs": lazy("Collect logs and state in an archive.", "fairpool.cli.adm.log_archive:collect_logs"),
     "completion": lazy("Print the completion script for bash, zsh or fish.", COMPLETION, "runai-adm"),
-    "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_of", "runai-adm"),
+    "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_command", "runai-adm"),
     **{name: _unsupported(name) for name in ("generate-values", "update")},
 }
 

@@ -18,7 +18,7 @@ def check_name(name: str, longest: int) -> None:
         raise failure("flag.name", f"{name!r} is not a valid name", fix)
 
 
-def named(noun: str, name: str, found: Iterable[T]) -> T:
+def find_named(noun: str, name: str, found: Iterable[T]) -> T:
     """The one of this name; raises a failure with names that may be meant."""
     by_name = {each.name: each for each in found}
     if name not in by_name:

@@ -8,7 +8,7 @@ import click
 
 from fairpool.api.limits import LABEL_NAME_MAX
 from fairpool.api.record import document
-from fairpool.cli.adm.names import check_name, named
+from fairpool.cli.adm.names import check_name, find_named
 from fairpool.cli.failure import failure
 from fairpool.cli.runai.cluster_choice import ONE_CLUSTER, ClusterChoice, choose, cluster_flag
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
@@ -56,7 +56,7 @@ def pool_columns(choice: ClusterChoice = ONE_CLUSTER) -> list[Column[NodePoolAns
 def get_pool(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a node pool."""
     with Session(options).connected() as client:
-        found = named("node pool", name, client.node_pools())
+        found = find_named("node pool", name, client.node_pools())
     show_one(output, found, [(column.heading, column.cell(found)) for column in pool_columns()])
 
 
@@ -108,7 +108,7 @@ def update_pool(
     if label is not None:
         said["labelKey"], said["labelValue"] = _label(label)
     with Session(options).connected() as client:
-        before = named("node pool", name, client.node_pools())
+        before = find_named("node pool", name, client.node_pools())
         if gpu_placement or cpu_placement:
             known = before.placement_strategy
             said["placementStrategy"] = {"gpu": gpu_placement or known.gpu, "cpu": cpu_placement or known.cpu}
@@ -124,7 +124,7 @@ def update_pool(
 def delete_pool(options: GlobalOptions, name: str) -> None:
     """Delete a node pool in which no project or department has a quota. Its nodes move to the default pool."""
     with Session(options).connected() as client:
-        named("node pool", name, client.node_pools())
+        find_named("node pool", name, client.node_pools())
         client.delete_node_pool(name)
     click.echo(f"Node pool {printable(name)} deleted successfully.")
 

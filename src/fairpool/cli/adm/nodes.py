@@ -16,7 +16,7 @@ from fairpool.cli.failure import failure
 from fairpool.cli.runai.cluster_choice import cluster_flag, nodes_of, only_one
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import output_flag, screen_here, show, show_document
-from fairpool.cli.runai.nodes import check_known, columns, draw_gpus, node_facts
+from fairpool.cli.runai.nodes import check_known, draw_gpus, node_facts, node_list_columns
 from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import printable
@@ -42,7 +42,7 @@ def list_nodes(options: GlobalOptions, cluster: str | None, output: str | None) 
     with session.connected() as client:
         found, choice = nodes_of(session, client, cluster)
     documents = document(found)
-    show(output, columns(choice), found, documents=documents)
+    show(output, node_list_columns(choice), found, documents=documents)
 
 
 @command("get", "runai-adm node get dgx1-1", with_project=False)

@@ -9,8 +9,8 @@ import click
 from fairpool.api.client import Refused
 from fairpool.api.limits import PROJECT_NAME_MAX
 from fairpool.api.record import document
-from fairpool.cli.adm.names import check_name, named
-from fairpool.cli.adm.quota_flags import changed, is_given, quota_flags
+from fairpool.cli.adm.names import check_name, find_named
+from fairpool.cli.adm.quota_flags import changed_quotas, is_given, quota_flags
 from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.cluster_choice import cluster_flag
@@ -112,7 +112,7 @@ def list_projects(options: GlobalOptions, cluster: str | None, output: str | Non
 def get_project(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a project."""
     with Session(options).connected() as client:
-        found = named("project", name, client.projects())
+        found = find_named("project", name, client.projects())
     show_one(output, found, project_facts(found))
 
 
@@ -133,7 +133,7 @@ def create_project(options: GlobalOptions, /, name: str, node_pool: str, cluster
     chosen = cluster or session.default("cluster")
     if chosen:
         said["clusterId"] = chosen
-    request = {"name": name, "resources": changed([], node_pool, asked), **said}
+    request = {"name": name, "resources": changed_quotas([], node_pool, asked), **said}
     with session.connected() as client:
         made = client.create_project(request)
     click.echo(f"Project {printable(name)} created successfully.")
@@ -152,10 +152,10 @@ def update_project(options: GlobalOptions, /, name: str, node_pool: str, **asked
     If the project is changed by another request at the same time, the update is refused.
     """
     with Session(options).connected() as client:
-        before = named("project", name, client.projects())
+        before = find_named("project", name, client.projects())
         said = _said(asked, before)
         if is_given(asked):
-            said["resources"] = changed(before.resources, node_pool, asked)
+            said["resources"] = changed_quotas(before.resources, node_pool, asked)
         if not said:
             raise failure("command.no_change", "nothing to change", "see `runai-adm project update --help`")
         made = client.update_project(name, said, before.revision)
@@ -174,7 +174,7 @@ def delete_project(options: GlobalOptions, name: str, delete_jobs: bool, move_jo
     if delete_jobs and move_jobs_to:
         raise failure("flag.both", "--delete-jobs and --move-jobs-to cannot be used together", "leave one out")
     with Session(options).connected() as client:
-        named("project", name, client.projects())
+        find_named("project", name, client.projects())
         choice = "delete" if delete_jobs else "move" if move_jobs_to else None
         try:
             client.delete_project(name, workloads=choice, move_to=move_jobs_to)

@@ -56,7 +56,7 @@ def quota_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def changed(
+def changed_quotas(
     before: Sequence[PoolTerms], pool: str, asked: dict[str, Any], *, may_be_unset: bool = False
 ) -> list[dict[str, Any]]:
     """The quotas in every pool, as sent to the server, after the flags have changed those of one. `may_be_unset`: for

@@ -40,7 +40,7 @@ def completion_for(program: str) -> click.Command:
     return completion
 
 
-def version_of(program: str) -> click.Command:
+def version_command(program: str) -> click.Command:
     """The command that prints the version of one program."""
 
     @command("version", f"{program} version --short", with_project=False)

@@ -13,7 +13,7 @@ from fairpool.api.pod_choice import pod_to_read
 from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
-from fairpool.cli.runai.jobs import gpus, gpus_asked, node, running_seconds, type_word
+from fairpool.cli.runai.jobs import gpus_asked, gpus_cell, node_cell, running_seconds, type_word
 from fairpool.cli.runai.listing import PROSE, one_output_flag, screen_here, show_document
 from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
@@ -48,12 +48,12 @@ class Shown:
     """Which parts of a description are shown, and how long their tables may be."""
 
     sections: tuple[str, ...] = ()
-    """None chosen: the facts, mounts, pods and events."""
+    """None chosen: the facts, mounts, origins of values, pods and events."""
     pods: int | None = None
     events: int = EVENTS_SHOWN
 
     def has(self, section: str) -> bool:
-        return section in (self.sections or ("general", "mounts", "pods", "events"))
+        return section in (self.sections or ("general", "mounts", "origins", "pods", "events"))
 
 
 def _describe(options: GlobalOptions, name: str, output: str | None, shown: Shown) -> None:
@@ -72,6 +72,8 @@ def _describe(options: GlobalOptions, name: str, output: str | None, shown: Show
         _draw_facts(screen, found, pods, shown)
         if shown.has("mounts") or shown.has("containers"):
             draw_mounts(screen, mounts(found.spec))
+        if shown.has("origins"):
+            _draw_origins(screen, found.value_origins or {})
         if shown.has("pods"):
             _draw_pods(screen, found, [pod for pod in pods if pod.current], shown.pods)
         if shown.has("events"):
@@ -143,7 +145,7 @@ def summary(found: Workload, pods: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("TRAINING DURATION", ages.clock(running_seconds(found))),
         ("GPUS", gpus_asked(found, max(found.requested_pods, 1))),
         ("TOTAL REQUESTED GPUS", gpus_asked(found)),
-        ("ALLOCATED GPUS", gpus(found).split(" ", maxsplit=1)[0]),
+        ("ALLOCATED GPUS", gpus_cell(found).split(" ", maxsplit=1)[0]),
         ("ALLOCATED GPUS MEMORY", "-" if memory is None else f"{memory} MiB"),
         *tries(found),
         ("RUNNING PODS", str(found.running_pods)),
@@ -158,7 +160,7 @@ def summary(found: Workload, pods: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("COMMAND LINE", found.command_line),
         ("USER", found.submitted_by),
         ("IMAGE", ", ".join(found.images)),
-        ("NODE", node(found)),
+        ("NODE", node_cell(found)),
         ("PRIORITY", f"{found.priority_class_name or '-'} ({found.priority})"),
         ("CREATED", ages.local(found.created_at)),
         *asked_of_time(found.spec),
@@ -174,7 +176,7 @@ def compute(found: Workload) -> list[tuple[str, str]]:
         ("PODS", str(found.requested_pods)),
         ("GPUS", gpus_asked(found, parts)),
         ("TOTAL REQUESTED GPUS", gpus_asked(found)),
-        ("ALLOCATED GPUS", gpus(found).split(" ", maxsplit=1)[0]),
+        ("ALLOCATED GPUS", gpus_cell(found).split(" ", maxsplit=1)[0]),
         ("ALLOCATED GPUS MEMORY", "-" if held.gpu_memory_mib is None else f"{held.gpu_memory_mib} MiB"),
         ("TOTAL REQUESTED CPUS", f"{asked.cpu:g}"),
         ("TOTAL REQUESTED MEMORY", f"{asked.memory_bytes / (1 << 20):.0f} MiB"),
@@ -295,6 +297,15 @@ def draw_mounts(screen: Screen, found: list[tuple[str, str, str]]) -> None:
     headings = ("SOURCE", "PATH", "MODE")
     columns = [Column[tuple[str, str, str]](name, _cell(index)) for index, name in enumerate(headings)]
     screen.draw(columns, found)
+
+
+def _draw_origins(screen: Screen, origins: dict[str, str]) -> None:
+    """Values that templates gave, if there are any."""
+    if not origins:
+        return
+    screen.title("Values from templates:")
+    columns = [Column[tuple[str, str]](name, _cell(index)) for index, name in enumerate(("FIELD", "FROM"))]
+    screen.draw(columns, sorted(origins.items()))
 
 
 def _cell(index: int) -> Any:

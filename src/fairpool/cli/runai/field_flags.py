@@ -97,5 +97,7 @@ def refused_flag(problem: Problem, field: str) -> Problem:
     named = next((name for name in (field, field.removeprefix("spec.")) if problem.what.startswith(name)), "")
     if not flag or not named:
         return problem
+    if problem.code == "template.required":  # as the older command says it
+        return Problem(problem.code, f"the flag {flag} is mandatory", problem.what.partition(": ")[2])
     fix = "correct the value" if problem.code == "request.wrong_value" and "openapi" in problem.fix else problem.fix
     return Problem(problem.code, f"{flag}{problem.what.removeprefix(named)}", fix)

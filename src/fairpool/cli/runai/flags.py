@@ -106,9 +106,16 @@ def _remembered(name: str) -> Callable[[click.Context, click.Parameter, Any], An
 
 def project_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """For completion; imported only then."""
-    from fairpool.cli.runai.suggestions import projects
+    from fairpool.cli.runai.suggestions import existing_projects
 
-    return projects(ctx, incomplete)
+    return existing_projects(ctx, incomplete)
+
+
+def template_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """For completion; imported only then."""
+    from fairpool.cli.runai.suggestions import templates
+
+    return templates(ctx, incomplete)
 
 
 def context_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:

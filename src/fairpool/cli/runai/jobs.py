@@ -90,13 +90,14 @@ def list_jobs(
                 rows = chosen.of(client.all_workloads(filters=filters))
                 screen.text(title or f"Showing {options.kind.noun}s for all projects")
                 screen.headings = not no_headers
-                shown = [each for each in columns(ages.now(), one_project=project is not None) if not each.wide]
+                every = job_list_columns(ages.now(), one_project=project is not None)
+                shown = [each for each in every if not each.wide]
                 screen.draw(shown, rows)
 
             redraw(table, interval, rounds)
             return
     documents = document(found)
-    shown = columns(ages.now(), one_project=project is not None)
+    shown = job_list_columns(ages.now(), one_project=project is not None)
     show(output, shown, found, documents=documents, title=title, headings=not no_headers)
     if not found and output in (None, "wide"):
         _say_none(options, project, is_filtered=bool(statuses or user or labels or type_ or framework or offset))
@@ -174,19 +175,19 @@ def _labels(texts: Sequence[str]) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def columns(at: datetime, *, one_project: bool) -> list[Column[WorkloadItem]]:
+def job_list_columns(at: datetime, *, one_project: bool) -> list[Column[WorkloadItem]]:
     """The eleven columns of the older command, and more with `-o wide`."""
     return [
         Column("NAME", lambda each: each.name),
         Column("STATUS", lambda each: each.classic_status or each.phase),
         Column("AGE", lambda each: ages.age(each.created_at, at)),
-        Column("NODE", node, spare=2),
+        Column("NODE", node_cell, spare=2),
         Column("IMAGE", lambda each: ", ".join(each.images), spare=8),
         Column("TYPE", type_word, spare=4),
         Column("PROJECT", lambda each: each.project_name, spare=7 if one_project else 0),
         Column("USER", lambda each: each.submitted_by, spare=6),
-        Column("GPUs Allocated (Requested)", gpus),
-        Column("PODs Running (Pending)", pods, spare=5),
+        Column("GPUs Allocated (Requested)", gpus_cell),
+        Column("PODs Running (Pending)", pods_cell, spare=5),
         Column("SERVICE URL(S)", lambda each: ", ".join(each.urls), spare=3),
         Column("NODE POOL", lambda each: ", ".join(each.current_node_pools), wide=True),
         Column("PRIORITY", lambda each: each.priority_class_name or str(each.priority), wide=True),
@@ -206,11 +207,11 @@ def type_word(each: WorkloadItem) -> str:
             return "Train"
 
 
-def node(each: WorkloadItem) -> str:
+def node_cell(each: WorkloadItem) -> str:
     return "<multiple>" if len(each.current_nodes) > 1 else "".join(each.current_nodes)
 
 
-def gpus(each: WorkloadItem) -> str:
+def gpus_cell(each: WorkloadItem) -> str:
     """`0.30 (0.30)`; of a finished job, `- (0.30)`; of a request by memory, `0.13 (4096MiB)`."""
     held = each.allocated_resources.gpu
     return f"{'-' if each.phase in FINISHED and not held else f'{held:.2f}'} ({gpus_asked(each)})"
@@ -224,7 +225,7 @@ def gpus_asked(each: WorkloadItem, parts: int = 1) -> str:
     return f"{asked.gpu / parts:.2f}"
 
 
-def pods(each: WorkloadItem) -> str:
+def pods_cell(each: WorkloadItem) -> str:
     """`1 (0)`: running and waiting pods."""
     waiting = each.requested_pods if each.phase == "Creating" else each.pending_pods
     return f"{each.running_pods} ({waiting})"

@@ -187,8 +187,8 @@ def no_output(found: WorkloadItem, pods: Sequence[PodItem]) -> tuple[str, str]:
     if not why and ended:
         last = max(ended, key=lambda pod: pod.since)
         why = last.detail or last.problem or ""
-    trouble = next((pod.problem for pod in pods if pod.current and pod.problem), "")
-    because = f": {why or trouble}" if why or trouble else ""
+    problem = next((pod.problem for pod in pods if pod.current and pod.problem), "")
+    because = f": {why or problem}" if why or problem else ""
     if found.phase in OVER:
         return f"Job {name} has no output: it is {status} and never started{because}", f"see: runai why {name}"
     if found.next_try_at:

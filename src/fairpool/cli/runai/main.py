@@ -33,7 +33,7 @@ def _only_list(name: str, text: str, place: str) -> LazyCommand:
 def _list() -> click.Command:
     return Group(
         "list",
-        help="List jobs (the default), projects, nodes, clusters or volume claims.",
+        help="List jobs (the default), projects, nodes, clusters, volume claims or templates.",
         example="runai list jobs -p team-a",
         members={
             "jobs": lazy("List jobs of one project or of all projects.", "fairpool.cli.runai.jobs:list_jobs"),
@@ -41,7 +41,7 @@ def _list() -> click.Command:
             "nodes": lazy("List nodes with their GPUs.", "fairpool.cli.runai.nodes:list_nodes"),
             "clusters": lazy("List clusters and the default project.", "fairpool.cli.runai.nodes:list_clusters"),
             "pvc": lazy("List the volume claims of a project.", "fairpool.cli.runai.claims:list_claims"),
-            "templates": _unsupported("templates"),
+            "templates": lazy("List workload templates.", "fairpool.cli.runai.templates:list_templates"),
         },
         aliases={
             "job": "jobs",
@@ -58,7 +58,7 @@ def _list() -> click.Command:
 def _describe() -> click.Command:
     return Group(
         "describe",
-        help="Show a job, project or node in detail.",
+        help="Show a job, project, node or template in detail.",
         example="runai describe job hyper1 -p team-a",
         members={
             "job": lazy("Show a job with its pods, mounts and events.", "fairpool.cli.runai.details:describe_job"),
@@ -66,7 +66,7 @@ def _describe() -> click.Command:
                 "Show a project with its quota, usage and rules.", "fairpool.cli.runai.projects:describe_project"
             ),
             "node": lazy("Show a node with its GPUs and pods.", "fairpool.cli.runai.nodes:describe_node"),
-            "template": _unsupported("template"),
+            "template": lazy("Show a workload template.", "fairpool.cli.runai.templates:describe_template"),
         },
         aliases={"jobs": "job", "projects": "project", "nodes": "node", "templates": "template"},
         likely="job",
@@ -124,6 +124,18 @@ def _cluster() -> click.Command:
     )
 
 
+def _template() -> click.Command:
+    return Group(
+        "template",
+        help="Old name of `runai list templates` and `runai describe template`.",
+        example="runai template list",
+        members={
+            "list": lazy("List workload templates.", "fairpool.cli.runai.templates:list_templates"),
+            "get": lazy("Show a workload template.", "fairpool.cli.runai.templates:describe_template"),
+        },
+    )
+
+
 def _top() -> click.Command:
     return Group(
         "top",
@@ -142,13 +154,13 @@ def _top() -> click.Command:
 
 
 FRAMEWORKS = ("pytorch", "mpi", "tensorflow", "xgboost")
-UNSUPPORTED = ("submit-mpi", "template", "update", "upgrade", "kubeconfig", "report")
+UNSUPPORTED = ("submit-mpi", "update", "upgrade", "kubeconfig", "report")
 COMPLETION = "fairpool.cli.runai.completion:completion_for"
 MEMBERS = {
     "submit": lazy("Submit a job.", "fairpool.cli.runai.submit:submit"),
     "submit-dist": lazy("Submit distributed training.", "fairpool.cli.runai.distributed:submit_dist"),
-    "list": LazyCommand("List jobs, projects, nodes, clusters or volume claims.", _list),
-    "describe": LazyCommand("Show a job, project or node in detail.", _describe),
+    "list": LazyCommand("List jobs, projects, nodes, clusters, volume claims or templates.", _list),
+    "describe": LazyCommand("Show a job, project, node or template in detail.", _describe),
     "logs": lazy("Show a job's output.", "fairpool.cli.runai.logs:logs"),
     "wait": lazy("Wait until jobs finish, run or are deleted.", "fairpool.cli.runai.wait:wait"),
     "cp": lazy("Copy files into or out of a running job.", "fairpool.cli.runai.copying:cp"),
@@ -173,7 +185,7 @@ MEMBERS = {
     "whoami": lazy("Show who is signed in.", "fairpool.cli.runai.login:whoami"),
     "password": lazy("Change your password.", "fairpool.cli.runai.login:password"),
     "completion": lazy("Print the completion script for bash, zsh or fish.", COMPLETION, "runai"),
-    "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_of", "runai"),
+    "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_command", "runai"),
     "get": lazy("Old name of describe job.", "fairpool.cli.runai.details:get", hidden=True),
     "project": LazyCommand("Old name of config project.", _project, hidden=True),
     "cluster": LazyCommand("Old name of config cluster.", _cluster, hidden=True),
@@ -182,6 +194,7 @@ MEMBERS = {
     "nodepool": _only_list("nodepool", "List node pools.", "fairpool.cli.adm.node_pools:list_pools"),
     "pvc": _only_list("pvc", "List the volume claims of a project.", "fairpool.cli.runai.claims:list_claims"),
     **{name: _unsupported(name) for name in UNSUPPORTED},
+    "template": LazyCommand("Old name of list templates.", _template, hidden=True),
 }
 
 main = RunaiProgram(

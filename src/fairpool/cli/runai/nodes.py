@@ -37,21 +37,21 @@ def list_nodes(options: GlobalOptions, names: tuple[str, ...], cluster: str | No
     with session.connected() as client:
         found, choice = _asked_for(session, client, names, cluster)
     documents = document(found)
-    show(output, columns(choice), found, documents=documents)
+    show(output, node_list_columns(choice), found, documents=documents)
     if output in (None, "wide"):
         for each in found:
             if each.gpu_info.withheld_because:
                 click.echo(printable(f"{each.name}: {each.gpu_info.withheld_because}"), err=True)
 
 
-def columns(choice: ClusterChoice = ONE_CLUSTER) -> list[Column[NodeAnswer]]:
+def node_list_columns(choice: ClusterChoice = ONE_CLUSTER) -> list[Column[NodeAnswer]]:
     """Columns of node lists."""
     return [
         Column("NAME", lambda each: each.name),
         *choice.column(lambda each: each.cluster_uuid),
-        Column("STATUS", status),
+        Column("STATUS", status_cell),
         Column("IP Address", lambda _: "-", spare=9),
-        Column("ROLE", role, spare=3),
+        Column("ROLE", role_cell, spare=3),
         Column(
             "CPU ALLOCATABLE", lambda each: "-" if each.cpu_milli is None else f"{each.cpu_milli / 1000:g}", spare=5
         ),
@@ -78,7 +78,7 @@ def usable(each: NodeAnswer) -> int:
     return max(0, each.gpu_info.gpu_count - len(each.gpu_info.withheld))
 
 
-def status(each: NodeAnswer) -> str:
+def status_cell(each: NodeAnswer) -> str:
     """Its conditions, joined, as `kubectl get nodes` does; and whether it was drained."""
     conditions = [each.status]
     if each.cordoned:
@@ -88,7 +88,7 @@ def status(each: NodeAnswer) -> str:
     return ",".join(conditions)
 
 
-def role(each: NodeAnswer) -> str:
+def role_cell(each: NodeAnswer) -> str:
     return ",".join(sorted(key.removeprefix(ROLE) for key in each.labels if key.startswith(ROLE))) or "<none>"
 
 
@@ -119,7 +119,7 @@ def describe_node(options: GlobalOptions, names: tuple[str, ...], cluster: str |
         show_document(output, document(found))
         return
     if output == "name":
-        show(output, columns(), found, documents=())
+        show(output, node_list_columns(), found, documents=())
         return
     screen = screen_here()
     for each in found:
@@ -168,7 +168,7 @@ def _device_text(each: NodeAnswer, index: int) -> str:
 
 def node_facts(each: NodeAnswer, choice: ClusterChoice = ONE_CLUSTER) -> list[tuple[str, str]]:
     """The facts of one node."""
-    pairs = [(column.heading.upper(), column.cell(each)) for column in columns(choice)]
+    pairs = [(column.heading.upper(), column.cell(each)) for column in node_list_columns(choice)]
     return [
         *pairs,
         ("GPU CAPACITY", str(each.gpu_info.gpu_count)),

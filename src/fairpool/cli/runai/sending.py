@@ -102,7 +102,7 @@ def planned(asked: Mapping[str, Any], session: Session, line: str) -> Iterator[P
         plain = Planned(body, submission.kind_of(asked))
         yield _with_folder(plain, asked["workdir"], asked["exclude"], os.getcwd())
         return
-    jobs = _jobs_in(asked["file"])
+    jobs = jobs_in(asked["file"])
     if len(jobs) > 1 and (asked["name"] or asked["named"]):
         what = f"{asked['file']} contains {len(jobs)} jobs, so a single name cannot be used"
         raise failure("flag.one_name", what, "leave out the name, or use --name-prefix")
@@ -117,7 +117,7 @@ def planned(asked: Mapping[str, Any], session: Session, line: str) -> Iterator[P
         raise Failure(problems)
 
 
-def _jobs_in(file: str) -> list[Job]:
+def jobs_in(file: str) -> list[Job]:
     from fairpool.cli.runai import job_file  # loads YAML and the models of the API
 
     source = "standard input" if file == "-" else file
@@ -179,6 +179,8 @@ def _try(session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) ->
     _print([each.document() for each in jobs], "json" if asked["output"] == "json" else "yaml")
     for job in checked:
         click.echo(f"{printable(job.name)} would be accepted; nothing was submitted.", err=True)
+        for path, origin in sorted((job.value_origins or {}).items()):
+            click.echo(printable(f"  {path} is from {origin}"), err=True)
         for line in forecast_lines(job.forecast):
             click.echo(printable(line), err=True)
 

@@ -68,8 +68,6 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
     if asked["name"] and asked["named"]:
         what = f"the name is given twice, {asked['name']} and --name {asked['named']}"
         found.append(Problem("flag.name_twice", what, "leave one out"))
-    if not asked["image"] and not asked["jupyter"] and not asked["template"] and not asked["file"]:
-        found.append(Problem("spec.no_image", "-i, --image must be set", ""))
     if asked["inference"] and asked["interactive"]:
         what = "The flags --inference and --interactive cannot be used together"
         found.append(Problem("flag.two_kinds", what, ""))

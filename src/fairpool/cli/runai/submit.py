@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fairpool.cli.failure import failure
-from fairpool.cli.runai.flags import Command, GlobalOptions, command, flag
+from fairpool.cli.runai.flags import Command, GlobalOptions, command, flag, template_names
 
 NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE, ARRAYS, LATER = (
     "What",
@@ -236,6 +236,13 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     metavar="KEYS",
     help="Tolerate a taint: operator=Exists,key=KEY,effect=NoSchedule.",
 )
+@flag(
+    "--template",
+    section=NAMING,
+    metavar="NAME",
+    shell_complete=template_names,
+    help="Take what no flag says from this template; see `runai list templates`.",
+)
 @flag("--array", section=ARRAYS, metavar="0-9[%N]", help="Run once per index, N at a time; {index} is replaced.")
 @flag(
     "--for",
@@ -246,7 +253,6 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     help="Run once per value; {NAME} is replaced; repeatable.",
 )
 @flag("--array-args", section=ARRAYS, metavar="FILE", help="Run once per line of FILE, with its words as arguments.")
-@flag("--template", section=LATER, metavar="NAME", help="Submit from a template.")
 @flag("--add-capability", multiple=True, section=LATER, metavar="NAME", help="Add a Linux capability; repeatable.")
 @flag("--nfs-server", section=LATER, metavar="HOST", help="Mount the -v folders from this NFS server.")
 @flag("--mount-propagation", is_flag=True, section=LATER, help="Propagate later mounts on the node to -v.")

@@ -1,4 +1,4 @@
-"""Shell completion of names: projects, jobs and nodes, cached for a few seconds.
+"""Shell completion of names: projects, jobs, nodes and templates, cached for a few seconds.
 
 Completion never reports an error: without a server nothing is suggested.
 """
@@ -25,7 +25,7 @@ FRESH_S = 10.0
 MOST = 500
 
 
-def projects(ctx: click.Context, incomplete: str) -> list[str]:
+def existing_projects(ctx: click.Context, incomplete: str) -> list[str]:
     return _beginning(ctx, "projects", incomplete, lambda client, _: [each.name for each in client.projects()])
 
 
@@ -43,6 +43,10 @@ def job_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[s
 
 def node_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     return _beginning(ctx, "nodes", incomplete, lambda client, _: [each.name for each in client.nodes()])
+
+
+def templates(ctx: click.Context, incomplete: str) -> list[str]:
+    return _beginning(ctx, "templates", incomplete, lambda client, _: [each.meta.name for each in client.templates()])
 
 
 def _jobs(client: Client, project: str, kind: KindFilter) -> list[str]:

@@ -15,9 +15,9 @@ from fairpool.cli.failure import Failure, not_yet
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.cluster_choice import ONE_CLUSTER, ClusterChoice, choose, cluster_flag, nodes_of
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
-from fairpool.cli.runai.jobs import node, running_seconds, type_word
+from fairpool.cli.runai.jobs import node_cell, running_seconds, type_word
 from fairpool.cli.runai.listing import natural, screen_here
-from fairpool.cli.runai.nodes import check_known, gib, memory, status, usable
+from fairpool.cli.runai.nodes import check_known, gib, memory, status_cell, usable
 from fairpool.cli.runai.projects import quota_text
 from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.runai.suggestions import node_names
@@ -108,7 +108,7 @@ def draw_overview(screen: Screen, seen: Seen, *, whole: bool = False) -> None:
     nodes: list[Column[NodeAnswer]] = [
         Column("NODE", lambda each: each.name),
         *seen.choice.column(lambda each: each.cluster_uuid),
-        Column("STATUS", status),
+        Column("STATUS", status_cell),
         Column("POOL", lambda each: each.node_pool, spare=2),
         Column("GPUS", lambda each: str(usable(each))),
         Column("ALLOCATED", lambda each: f"{each.gpu_info.allocated:.2f}"),
@@ -145,7 +145,7 @@ def job_columns() -> list[Column[WorkloadItem]]:
         Column("USER", lambda each: each.submitted_by, spare=9),
         Column("TYPE", type_word, spare=3),
         Column("DURATION", lambda each: ages.clock(running_seconds(each))),
-        Column("NODE", node, spare=1),
+        Column("NODE", node_cell, spare=1),
         Column("GPU Allocated", lambda each: f"{each.allocated_resources.gpu:.2f}"),
         Column("GPU Util", lambda _: "-", spare=4),
         Column("GPU MEMORY Allocated", lambda _: "-", spare=8),
@@ -207,7 +207,7 @@ def node_columns(choice: ClusterChoice) -> list[Column[NodeAnswer]]:
     return [
         Column("NAME", lambda each: each.name),
         *choice.column(lambda each: each.cluster_uuid),
-        Column("STATUS", status),
+        Column("STATUS", status_cell),
         Column("GPU CAPACITY", lambda each: str(usable(each))),
         Column("GPU ALLOCATED", lambda each: f"{each.gpu_info.allocated:.2f}"),
         Column("GPU UTILIZATION", lambda _: "-", spare=4),

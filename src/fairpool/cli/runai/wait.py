@@ -67,14 +67,14 @@ def _patience(timeout: str | None) -> float | None:
 
 
 def _wait(session: Session, waiting: dict[str, str], goal: str, patience: float | None, *, quiet: bool) -> int:
-    begin, heard_at, pause, code = time.monotonic(), time.monotonic(), LOOK_FIRST_S, 0
+    begin, answered_at, pause, code = time.monotonic(), time.monotonic(), LOOK_FIRST_S, 0
     states: dict[str, Workload | None] = {}
     while waiting:
         try:
             states = _look(session, waiting)
-            heard_at = time.monotonic()
+            answered_at = time.monotonic()
         except Failure as failed:  # a wait may last for days, and a server is restarted in between
-            if failed.problems[0].code != "server.away" or time.monotonic() - heard_at > AWAY_S:
+            if failed.problems[0].code != "server.away" or time.monotonic() - answered_at > AWAY_S:
                 raise
         for name in [name for name in states if name in waiting]:
             verdict = verdict_of(states[name], goal)

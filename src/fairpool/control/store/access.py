@@ -125,7 +125,7 @@ def grants_by_token(connection: Connection, digest: str) -> frozenset[Grant] | N
     return frozenset(Grant(RoleName(row.role), ScopeType(row.scope_type), row.scope_id) for row in given)
 
 
-def name_of(connection: Connection, row: TokenRow) -> str:
+def subject_name(connection: Connection, row: TokenRow) -> str:
     """Of the subject with this token, as it is shown."""
     if row.subject_type is SubjectType.APP:
         app = application(connection, row.subject_id)

@@ -82,7 +82,7 @@ def record(
     return Revision(number)
 
 
-def bury(connection: Connection, project: str, number: int) -> None:
+def release_name(connection: Connection, project: str, number: int) -> None:
     """What happened in a project that is no more is nothing for those who use its name again."""
     mine = update(changes).where(changes.c.project == project, changes.c.revision <= number)
     connection.execute(mine.values(project=f"{project}/{number:x}"))

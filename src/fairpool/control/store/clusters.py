@@ -83,7 +83,7 @@ def all_clusters(connection: Connection, offset: int = 0, limit: int = 1_000_000
 
 
 def add_cluster(connection: Connection, **values: object) -> None:
-    connection.execute(insert(clusters).values(report_number=0, events_through=0, unsure=True, **values))
+    connection.execute(insert(clusters).values(report_number=0, events_through=0, needs_resync=True, **values))
 
 
 def change_cluster(connection: Connection, cluster_id: str, **values: object) -> None:
@@ -212,5 +212,5 @@ def incarnations(connection: Connection, workload_ids: Iterable[str]) -> dict[st
     return found
 
 
-def heard_at(connection: Connection, cluster_id: str, now: Instant) -> None:
-    _CHANGE.run(connection, {"of": cluster_id, "heard_at": now})
+def set_last_seen(connection: Connection, cluster_id: str, now: Instant) -> None:
+    _CHANGE.run(connection, {"of": cluster_id, "last_seen_at": now})

@@ -19,7 +19,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
 from fairpool.control.store.migrations import known_versions, upgrade
-from fairpool.control.store.sqlite import APPLICATION_ID, code_of, driver_of, lock_holder
+from fairpool.control.store.sqlite import APPLICATION_ID, code_of, driver_of, write_lock_holder
 from fairpool.control.store.unavailable import BUSY, DAMAGED, Unavailable
 from fairpool.model.problem import Problem
 
@@ -35,7 +35,7 @@ RESTORE = "restore a backup with `fairpool restore FILE`"
 MAGIC = b"SQLite format 3\0"
 
 
-def problem_with(path: Path, *, may_be_new: bool = True) -> Problem | None:
+def problem_with_database(path: Path, *, may_be_new: bool = True) -> Problem | None:
     """Why this program must not open the database there; None: it may, also if there is none yet.
 
     All of the file is read, at every start: 567 MB took 0.7 s from memory and 10 s from a slow disk. A flipped byte in
@@ -96,7 +96,7 @@ def _read_only(path: Path) -> Problem:
 def _unreadable(path: Path, error: sqlite3.DatabaseError) -> Problem:
     code = code_of(error)
     if code == BUSY:
-        held = Unavailable(code, holder=lock_holder(path)).problem
+        held = Unavailable(code, holder=write_lock_holder(path)).problem
         return Problem(code, f"{held.what}: {path}", held.fix)
     if code in (DAMAGED, None):
         return _damaged(path, str(error))

@@ -138,7 +138,7 @@ class Sqlite:
         return isinstance(cause, sqlite3.Error) and code_of(cause) not in (None, BUSY)
 
     def _lock_holder(self) -> int | None:
-        return None if self.path is None else lock_holder(self.path)
+        return None if self.path is None else write_lock_holder(self.path)
 
     def _identities(self) -> list[int]:
         try:
@@ -197,7 +197,7 @@ def unavailable(error: BaseException, path: Path | None) -> Unavailable | None:
         return None
     if path is not None and code == FAILING and _has_no_room(path):
         code = FULL
-    return Unavailable(code, f"{path}: {cause}", lock_holder(path) if path is not None and code == BUSY else None)
+    return Unavailable(code, f"{path}: {cause}", write_lock_holder(path) if path is not None and code == BUSY else None)
 
 
 def code_of(error: sqlite3.Error) -> str | None:
@@ -214,7 +214,7 @@ def _has_no_room(path: Path) -> bool:
     return False
 
 
-def lock_holder(path: Path) -> int | None:
+def write_lock_holder(path: Path) -> int | None:
     """Another process with a write lock on a database; None: none is found.
 
     From the kernel's table: to ask about a lock by opening the file would give up all locks that we hold on it.

@@ -5,7 +5,19 @@ Each fact has one writer. What people declare and what a cluster reports about t
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, MetaData, String, Table, Text, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -153,8 +165,8 @@ clusters = Table(
     Column("report_token", BigInteger),
     Column("report_number", BigInteger, nullable=False),
     Column("events_through", BigInteger, nullable=False),
-    Column("unsure", Boolean, nullable=False),
-    Column("heard_at", BigInteger),
+    Column("needs_resync", Boolean, nullable=False),
+    Column("last_seen_at", BigInteger),
     Column("nodes_version", BigInteger, nullable=False, server_default="0"),
     Column("installation", String(64)),  # the data directory that joined; none yet, or its token was replaced
 )
@@ -302,6 +314,24 @@ claims = Table(
     Column("created_by", String(256), nullable=False),
 )
 """Volume claims that were made. Of those from before they were written down the size is not known."""
+
+assets = Table(
+    "assets",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("kind", String(32), nullable=False),
+    Column("name", String(64), nullable=False),
+    Column("scope", String(16), nullable=False),
+    Column("scope_id", String(64), nullable=False),
+    Column("administrative", Boolean, nullable=False),
+    Column("document", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(256), nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    UniqueConstraint("kind", "scope", "scope_id", "name"),
+)
+"""What was prepared for submits, so far workload templates. `scope_id` is empty for the whole tenant."""
 
 events = Table(
     "events",

@@ -30,7 +30,7 @@ from fairpool.api.clusters import NameRange
 from fairpool.control.filters import Filter, Operator
 from fairpool.control.store.compiled import Compiled, CompiledIn, bounds
 from fairpool.control.store.tables import events, holdings, pods, workload_labels, workloads
-from fairpool.control.workload_documents import BURIED
+from fairpool.control.workload_documents import RELEASED
 
 _INSERT = Compiled(insert(workloads))
 _ONE = Compiled(select(workloads).where(workloads.c.id == bindparam("id")))
@@ -290,10 +290,10 @@ def pods_of(connection: Connection, workload_id: str) -> list[Row[Any]]:
     return list(connection.execute(query))
 
 
-def unheard(connection: Connection, cluster: str, heard: Set[str], span: NameRange) -> list[str]:
+def not_reported(connection: Connection, cluster: str, reported: Set[str], span: NameRange) -> list[str]:
     """Those in this range of ids that were reported before and are not among these."""
     found = _REPORTED.column(connection, {"of": cluster, **bounds(span)})
-    return [workload for workload in found if workload not in heard]
+    return [workload for workload in found if workload not in reported]
 
 
 def projects_with_work(connection: Connection, project: str) -> bool:
@@ -307,12 +307,12 @@ def mark_deleted(connection: Connection, workload_id: str, **values: Any) -> Non
     connection.execute(delete(holdings).where(holdings.c.workload == workload_id))
 
 
-def bury(connection: Connection, column: Column[str], name: str, revision: int) -> None:
+def release_name(connection: Connection, column: Column[str], name: str, revision: int) -> None:
     """What is left of a project or department that is no more. The name may be used again; no role covers this.
 
     A slash is in no name, so that no role can be given over it.
     """
-    connection.execute(update(workloads).where(column == name).values({column: f"{name}{BURIED}{revision:x}"}))
+    connection.execute(update(workloads).where(column == name).values({column: f"{name}{RELEASED}{revision:x}"}))
 
 
 def set_department(connection: Connection, project: str, department: str) -> None:
@@ -375,7 +375,7 @@ def _values(listing: Listing) -> dict[str, Any]:
     }
     if listing.deleted:
         values |= {
-            f"buried_{number}": _escaped(f"{each.value}{BURIED}")
+            f"released_{number}": _escaped(f"{each.value}{RELEASED}")
             for number, each in enumerate(listing.filters)
             if _is_place(each.field, each.operator)
         }
@@ -407,7 +407,7 @@ def _conditions(shape: _Shape) -> list[ColumnElement[bool]]:
     ]
     if shape.deleted:
         conditions = [
-            or_(each, COLUMNS[field].startswith(bindparam(f"buried_{number}"), escape=_ESCAPE))
+            or_(each, COLUMNS[field].startswith(bindparam(f"released_{number}"), escape=_ESCAPE))
             if _is_place(field, operator)
             else each
             for number, (each, (field, operator)) in enumerate(zip(conditions, shape.filters, strict=True))

@@ -162,7 +162,7 @@ class SimulatedMachines:
     def _set_timeline(self, timeline: PodTimeline) -> None:
         pod = timeline.order.pod
         self._timelines[pod] = timeline
-        self._changes.note("course", pod, timeline)
+        self._changes.note("timeline", pod, timeline)
         self._settle_pod(pod)
 
     def _find(self, pod: PodId) -> None:
@@ -178,7 +178,7 @@ class SimulatedMachines:
             self._set_timeline(cut(record_found(timeline), self._now, KILLED, words))
             del self._timelines[pod], self._on_node[timeline.order.node][pod]
             self._timers.set(("pod", pod), None)
-            self._changes.note("course", pod, None)
+            self._changes.note("timeline", pod, None)
             self._observed.remove_pod(pod)
         self._add_tombstone(pod, words)
 
@@ -287,7 +287,7 @@ class SimulatedMachines:
         for host in sorted(read("host", SimulatedNode).values(), key=_number):
             self._on_node[host.node.name] = {}
             self._set_host(host)
-        timelines = sorted(read("course", PodTimeline).values(), key=_number)
+        timelines = sorted(read("timeline", PodTimeline).values(), key=_number)
         self._invariants.restore([timeline.order.pod for timeline in timelines], self._token)
         self._invariants.restore(self._tombstones, self._token)
         for timeline in timelines:

@@ -34,10 +34,10 @@ class PodTimeline:
     words: str = ""
     """Message of its exit."""
     notice_at: Instant | None = None
-    trouble: str = ""
-    """What keeps it from running, from `trouble_at` until `trouble_over_at`."""
-    trouble_at: Instant | None = None
-    trouble_over_at: Instant | None = None
+    start_failure: str = ""
+    """What keeps it from running, from `start_failure_at` until `start_failure_over_at`."""
+    start_failure_at: Instant | None = None
+    start_failure_over_at: Instant | None = None
     done_ms: int = 0
     """Work that the pods it replaces have done and kept."""
     unseen_until: Instant | None = None
@@ -66,14 +66,14 @@ def start_timeline(number: int, order: StartOrder, behaviour: Behaviour, done_ms
     if behaviour.pull_error is None:
         return _running_from(timeline, _after(pulled_at, behaviour.start_s))
     over_at = None if behaviour.pull_error_s is None else _after(pulled_at, behaviour.pull_error_s)
-    return _troubled(timeline, behaviour.pull_error, pulled_at, over_at)
+    return _held_up(timeline, behaviour.pull_error, pulled_at, over_at)
 
 
-def pull_delayed(timeline: PodTimeline, now: Instant, trouble: str, over_at: Instant | None) -> PodTimeline:
+def pull_delayed(timeline: PodTimeline, now: Instant, start_failure: str, over_at: Instant | None) -> PodTimeline:
     """Its image cannot be pulled until then. No effect on a pod that already runs."""
     if timeline.has_run(now) or timeline.is_over(now) or timeline.notice_at is not None:
         return timeline
-    return _troubled(timeline, trouble, now, over_at)
+    return _held_up(timeline, start_failure, now, over_at)
 
 
 def stopped(timeline: PodTimeline, now: Instant, grace_s: float, reason: str) -> PodTimeline:
@@ -145,7 +145,7 @@ def observed(timeline: PodTimeline, at: Instant) -> ObservedPod:
         )
     if timeline.has_run(at):
         return ObservedPod(order=timeline.order, state=PodState.RUNNING, running_since=timeline.running_at)
-    return ObservedPod(order=timeline.order, state=PodState.STARTING, message=_trouble(timeline, at))
+    return ObservedPod(order=timeline.order, state=PodState.STARTING, message=_start_failure(timeline, at))
 
 
 def next_change(timeline: PodTimeline, at: Instant) -> Instant | None:
@@ -153,8 +153,8 @@ def next_change(timeline: PodTimeline, at: Instant) -> Instant | None:
     if timeline.is_over(at):
         return None
     dates = (
-        timeline.trouble_at,
-        timeline.trouble_over_at,
+        timeline.start_failure_at,
+        timeline.start_failure_over_at,
         timeline.running_at,
         timeline.ends_at,
         timeline.unseen_until,
@@ -184,15 +184,22 @@ def _running_from(timeline: PodTimeline, running_at: Instant) -> PodTimeline:
     return replace(timeline, running_at=running_at, ends_at=ends_at, exit_code=timeline.behaviour.exit_code)
 
 
-def _troubled(timeline: PodTimeline, trouble: str, at: Instant, over_at: Instant | None) -> PodTimeline:
-    troubled = replace(timeline, trouble=trouble, trouble_at=at, trouble_over_at=over_at, running_at=None, ends_at=None)
-    return troubled if over_at is None else _running_from(troubled, _after(over_at, timeline.behaviour.start_s))
+def _held_up(timeline: PodTimeline, start_failure: str, at: Instant, over_at: Instant | None) -> PodTimeline:
+    held_up = replace(
+        timeline,
+        start_failure=start_failure,
+        start_failure_at=at,
+        start_failure_over_at=over_at,
+        running_at=None,
+        ends_at=None,
+    )
+    return held_up if over_at is None else _running_from(held_up, _after(over_at, timeline.behaviour.start_s))
 
 
-def _trouble(timeline: PodTimeline, at: Instant) -> str:
-    begun = timeline.trouble_at is not None and timeline.trouble_at <= at
-    over = timeline.trouble_over_at is not None and timeline.trouble_over_at <= at
-    return timeline.trouble if begun and not over else ""
+def _start_failure(timeline: PodTimeline, at: Instant) -> str:
+    begun = timeline.start_failure_at is not None and timeline.start_failure_at <= at
+    over = timeline.start_failure_over_at is not None and timeline.start_failure_over_at <= at
+    return timeline.start_failure if begun and not over else ""
 
 
 def _after(at: Instant, seconds: float) -> Instant:

@@ -13,7 +13,7 @@ from tests.running_platform import PATIENCE_S, Running
 SLEEP = "-i ubuntu -- sleep 1000"
 
 
-class Office:
+class SharedPlatform:
     """A platform of real processes, and a user who types commands."""
 
     def __init__(self, platform: Running, typist: Typist) -> None:

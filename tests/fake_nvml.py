@@ -39,7 +39,7 @@ class Device:
     tells_memory: bool = True
 
 
-class NvmlStandIn:
+class FakeNvml:
     """As much of NVML's face as we use."""
 
     nvmlMemory_v2 = MEMORY_V2

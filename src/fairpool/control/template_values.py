@@ -1,0 +1,262 @@
+"""The values of a submit from the request and from templates, each with its origin. Pure.
+
+From the highest precedence to the lowest: what an administrative template locks, the request, administrative templates
+(of the project, its department, its cluster, the tenant), the named template. Single values replace each other; lists
+of mounts, ports and the like are joined, variables and labels by their name. Of the ways to ask for GPUs, and of
+command and arguments, the highest that says anything counts alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from fairpool.api import workload_spec as wire
+from fairpool.api.assets import AssetScope, SupportedTypes
+from fairpool.api.problems import ProblemItem
+
+Values = Mapping[str, Any]
+"""Fields of a specification as they travel, those that are given."""
+
+SPECS: Mapping[wire.Kind, type[wire.CommonSpec]] = {
+    wire.Kind.WORKSPACE: wire.WorkspaceSpec,
+    wire.Kind.TRAINING: wire.TrainingSpec,
+    wire.Kind.DISTRIBUTED: wire.DistributedSpec,
+    wire.Kind.INFERENCE: wire.InferenceSpec,
+}
+ONE_SUBMIT_ONLY = ("template", "after", "workdir", "array")
+"""Fields that name what belongs to one submit."""
+NESTED = ("compute", "security", "storage", "topology", "autoscaling", "servingPort")
+"""Merged field by field."""
+BY_NAME = ("labels", "annotations")
+KEYS = {
+    "environmentVariables": "name",
+    "ports": "container",
+    "exposedUrls": "container",
+    "tolerations": "",
+    "storage.pvc": "path",
+    "storage.nfs": "mountPath",
+    "storage.git": "path",
+    "storage.s3": "path",
+    "storage.hostPath": "mountPath",
+    "storage.configMapVolume": "mountPath",
+    "storage.secretVolume": "mountPath",
+    "compute.extendedResources": "resource",
+    "security.capabilities": "",
+}
+"""Lists that are joined, and what tells their items apart; empty: the whole item."""
+GPU_FIELDS = (
+    *("compute.gpu", "compute.gpuDevicesRequest", "compute.gpuRequestType", "compute.gpuPortionRequest"),
+    *("compute.gpuPortionLimit", "compute.gpuMemoryRequest", "compute.gpuMemoryLimit", "compute.migProfile"),
+)
+TOGETHER = (GPU_FIELDS, ("command", "args"))
+"""Fields that mean something together: those of a lower precedence do not mix with them."""
+POD_FIELDS = (
+    "image",
+    "imagePullPolicy",
+    "command",
+    "args",
+    "workingDir",
+    "pythonEnv",
+    "environmentVariables",
+    "compute",
+)
+"""What the master of a distributed workload has of its own."""
+WIDEST_FIRST = (AssetScope.TENANT, AssetScope.CLUSTER, AssetScope.DEPARTMENT, AssetScope.PROJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateValues:
+    """What a template says about a submit."""
+
+    name: str
+    scope: AssetScope
+    values: Values
+    administrative: bool = False
+    required: tuple[str, ...] = ()
+    locked: tuple[str, ...] = ()
+
+    @property
+    def origin(self) -> str:
+        """`administrative template gpus (tenant)`."""
+        return f"{'administrative template' if self.administrative else 'template'} {self.name} ({self.scope.value})"
+
+
+@dataclass(slots=True)
+class Merged:
+    """The specification with the values of all templates, and the origin of those that the request did not give."""
+
+    spec: dict[str, Any]
+    origins: dict[str, str] = field(default_factory=dict)
+    problems: list[ProblemItem] = field(default_factory=list)
+
+
+def merged(request: Values, templates: Iterable[TemplateValues]) -> Merged:
+    """The values of a submit. `templates`: the administrative ones and the named one, in any order."""
+    ordered = sorted(templates, key=lambda each: (each.administrative, WIDEST_FIRST.index(each.scope)), reverse=True)
+    locks = _locks(ordered)
+    found = Merged(dict(request), problems=locked_problems(request, ordered))
+    for template, values in locks.values():
+        _fill(found, values, template.origin)
+    for template in ordered:
+        free = {path: value for path, value in _paths(template.values) if not _is_locked(path, locks)}
+        _fill(found, free, template.origin)
+    found.problems += [
+        ProblemItem(
+            code="template.required",
+            what=f"{path} must be set: {template.origin} requires it",
+            fix="set it in the request",
+            field=f"spec.{path}",
+        )
+        for template in ordered
+        for path in template.required
+        if all(_at(found.spec, each) is None for each in _same(path))
+    ]
+    return found
+
+
+def locked_problems(request: Values, templates: Iterable[TemplateValues]) -> list[ProblemItem]:
+    """Refusals of fields that a request, or an update, sets to another value than the locked one."""
+    master = request.get("masterSpec")
+    pods = [request, *([master] if isinstance(master, Mapping) else [])]
+    return [
+        _locked_problem(path, template, values.get(path))
+        for path, (template, values) in _locks(templates).items()
+        if any(_differs(_at(pod, other), values.get(other)) for pod in pods for other in _same(path))
+    ]
+
+
+def _differs(given: Any, value: Any) -> bool:
+    if given is None:
+        return False
+    is_text = isinstance(given, str | int | float) and isinstance(value, str | int | float)
+    return str(given) != str(value) if is_text else bool(given != value)
+
+
+def _locks(templates: Iterable[TemplateValues]) -> dict[str, tuple[TemplateValues, Values]]:
+    """Locked fields with their value, in all ways to say it (none: it must not be set). Where several templates lock
+    a field, the one of the widest scope does."""
+    found: dict[str, tuple[TemplateValues, Values]] = {}
+    for template in sorted(templates, key=lambda each: WIDEST_FIRST.index(each.scope)):
+        for path in template.locked if template.administrative else ():
+            if not _is_locked(path, found):
+                said = {other: _at(template.values, other) for other in _same(path)}
+                found[path] = (template, {other: value for other, value in said.items() if value is not None})
+    return found
+
+
+def _is_locked(path: str, locks: Iterable[str]) -> bool:
+    return any(
+        path == other or path.startswith(f"{other}.") or other.startswith(f"{path}.")
+        for lock in locks
+        for other in _same(lock)
+    )
+
+
+def _same(path: str) -> tuple[str, ...]:
+    """A field, and those that say the same in another way."""
+    return GPU_FIELDS if path in GPU_FIELDS else (path,)
+
+
+def _locked_problem(path: str, template: TemplateValues, value: Any) -> ProblemItem:
+    fix = "remove it"
+    if isinstance(value, str | int | float):
+        fix += f": its value is {value}"
+    return ProblemItem(
+        code="template.locked", what=f"{path} is locked by {template.origin}", fix=fix, field=f"spec.{path}"
+    )
+
+
+def supported(values: Values) -> SupportedTypes:
+    """Kinds of workloads that have every field of a template."""
+    kinds = {kind.value.lower(): _has_all(spec, values) for kind, spec in SPECS.items()}
+    return SupportedTypes(**kinds)
+
+
+def supports(types: SupportedTypes, kind: wire.Kind) -> bool:
+    return bool(getattr(types, kind.value.lower()))
+
+
+def _has_all(spec: type[wire.CommonSpec], values: Values) -> bool:
+    return set(values) <= {info.alias for info in spec.model_fields.values()}
+
+
+def is_field(path: str) -> bool:
+    """Whether some kind of workload has this field."""
+    top, _, below = path.partition(".")
+    infos = [info for spec in SPECS.values() for info in spec.model_fields.values() if info.alias == top]
+    if not infos or not below:
+        return bool(infos) and top not in ONE_SUBMIT_ONLY
+    models = [infos[0].annotation, *get_args(infos[0].annotation)]  # alone, or `Model | None`
+    return any(info.alias == below for each in models for info in getattr(each, "model_fields", {}).values())
+
+
+# --- merging -----------------------------------------------------------------------------------------------------
+
+
+def _paths(values: Values) -> Iterator[tuple[str, Any]]:
+    """The fields of a specification; of nested ones, theirs: `compute.gpu`."""
+    for name, value in values.items():
+        if name in NESTED and isinstance(value, Mapping):
+            yield from ((f"{name}.{below}", each) for below, each in value.items())
+        else:
+            yield name, value
+
+
+def _fill(found: Merged, values: Values, origin: str) -> None:
+    """Add what is not there yet."""
+    before = {group: any(_at(found.spec, path) is not None for path in group) for group in TOGETHER}
+    for path, value in values.items():
+        group = next((each for each in TOGETHER if path in each), None)
+        known = _at(found.spec, path)
+        if known is None and not (group and before[group]):
+            _put(found, path, value, origin)
+        elif path in KEYS and known is not None:
+            _join(found, path, known, value, origin)
+        elif path in BY_NAME and isinstance(known, Mapping):
+            new = {name: text for name, text in value.items() if name not in known}
+            _set(found.spec, path, {**new, **known})
+            found.origins |= {f"{path}.{name}": origin for name in new}
+    if "masterSpec" in values or not isinstance(found.spec.get("masterSpec"), Mapping):
+        return
+    inner = Merged(dict(found.spec["masterSpec"]))
+    _fill(inner, {path: value for path, value in values.items() if path.partition(".")[0] in POD_FIELDS}, origin)
+    found.spec["masterSpec"] = inner.spec
+    found.origins |= {f"masterSpec.{path}": origin for path in inner.origins}
+
+
+def _join(found: Merged, path: str, known: Sequence[Any], more: Sequence[Any], origin: str) -> None:
+    key = KEYS[path]
+    there = [_key(each, key) for each in known]
+    new = [each for each in more if _key(each, key) not in there]
+    if new:
+        _set(found.spec, path, [*new, *known])
+        found.origins |= {f"{path}.{_key(each, key)}" if key else path: origin for each in new}
+
+
+def _key(item: Any, key: str) -> Any:
+    return item.get(key) if key and isinstance(item, Mapping) else item
+
+
+def _put(found: Merged, path: str, value: Any, origin: str) -> None:
+    _set(found.spec, path, value)
+    found.origins[path] = origin
+
+
+def _at(spec: Values, path: str) -> Any:
+    """The value of a field; None: not given."""
+    top, _, below = path.partition(".")
+    value = spec.get(top)
+    if below:
+        value = value.get(below) if isinstance(value, Mapping) else None
+    return None if value in ({}, [], "") else value
+
+
+def _set(spec: dict[str, Any], path: str, value: Any) -> None:
+    top, _, below = path.partition(".")
+    if not below:
+        spec[top] = value
+    else:
+        inside = spec.get(top)
+        spec[top] = {**(inside if isinstance(inside, Mapping) else {}), below: value}
