@@ -1,8 +1,9 @@
 """Every sentence a person may see, in one place: `python -m tools.messages --write`.
 
-Two kinds of golden files, compared with the code by `tests/architecture/test_messages.py`:
+Three kinds of golden files, compared with the code by `tests/architecture/test_messages.py`:
 
     tests/golden/help/*.txt      the help page of every command, at 80 columns
+    tests/golden/screens/*.txt   tables and screens at 80 and 140 columns, see `tools/screens.py`
     tests/golden/messages/*.txt  every text in a package's code that has words in it, by module, in source order
 
 A text is any string or f-string of at least two words that is neither a docstring nor a pattern nor a statement of SQL;
@@ -19,6 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+
+from tools.screens import screen_files
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
@@ -41,7 +44,8 @@ def golden_files() -> dict[str, str]:
         if found:
             packages.setdefault(module.partition("/")[0].removesuffix(".py"), []).append(_section(module, found))
     files = {f"messages/{package}.txt": "\n".join(sections) for package, sections in packages.items()}
-    return files | {f"help/{name}.txt": "\n".join(help_pages(name, command)) for name, command in _commands().items()}
+    files |= {f"help/{name}.txt": "\n".join(help_pages(name, command)) for name, command in _commands().items()}
+    return files | screen_files()
 
 
 def _section(module: str, found: list[str]) -> str:

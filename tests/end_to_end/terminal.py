@@ -67,7 +67,9 @@ class Terminal:
         self.text += data.decode(errors="replace")
         return bool(data)
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        if failed is not None:
+            self._process.kill()  # it may wait for a key for ever
         while self._read():
             pass
         self.code = self._process.wait(20)

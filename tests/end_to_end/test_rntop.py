@@ -174,6 +174,7 @@ def test_the_full_screen_comes_and_goes_and_no_connection_is_left(machines: Mach
     command = [*COMMAND, "--ssh-config", str(machines.config), "-i", "1.25", "good"]
     with Terminal(command, machines.environment, columns=100) as terminal:
         terminal.read_until("GPU utilization:  80%")
+        terminal.read_until("#1  GPU utilization:  70%")  # the last row, so that all others were read
         assert "\x1b[?1049h" in terminal.text
         assert "\x1b[32mGPU utilization:  80%" in terminal.text
         assert "\x1b[31mUsed GPU memory: 61440 / 163840 MiB (38%)" in terminal.text

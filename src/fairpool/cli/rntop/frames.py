@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import click
 
@@ -26,26 +26,38 @@ class Look:
     gpu_name: bool = False
     gpu_uuid: bool = False
     ascii: bool = False
+    is_short: bool = False
+    """With short names before the figures."""
 
 
 def frames(hosts: Sequence[HostSample], look: Look) -> list[str]:
-    """All lines, equally wide."""
+    """All lines, equally wide. Where the figures do not fit, their names are shorter."""
+    sections = _sections(hosts, look)
+    needed = _widest(_sections([each for each in hosts if each.gpus], look)) + 4
+    if look.width is not None and needed > look.width:
+        sections = _sections(hosts, replace(look, is_short=True))
+    width = _widest(sections) + 4 if look.width is None else max(look.width, WIDTH_MIN)
+    return [line for title, rows in sections.items() for line in _frame(title, rows, width, look)]
+
+
+def _sections(hosts: Sequence[HostSample], look: Look) -> dict[str, list[str]]:
     away = sum(not each.gpus for each in hosts)
     nodes = f"{len(hosts) - away} of {len(hosts)} nodes" if away else ""
-    sections = {
+    return {
         "Cluster": [_cluster_row(usage_of_all(hosts), look, nodes)],
         "Nodes": _aligned(_node_cells(hosts, look)),
         "GPUs": _aligned(_gpu_cells(hosts, look)) or ["none"],
     }
-    widest = max(width_of(click.unstyle(row)) for rows in sections.values() for row in rows)
-    width = widest + 4 if look.width is None else max(look.width, WIDTH_MIN)
-    return [line for title, rows in sections.items() for line in _frame(title, rows, width, look)]
+
+
+def _widest(sections: Mapping[str, Sequence[str]]) -> int:
+    return max(width_of(click.unstyle(row)) for rows in sections.values() for row in rows)
 
 
 def _cluster_row(usage: Usage, look: Look, nodes: str) -> str:
     """The one row in colour."""
     parts = [
-        _coloured(_utilization(usage), _colour(usage.utilization, 10), look),
+        _coloured(_utilization(usage, look), _colour(usage.utilization, 10), look),
         _coloured(_memory(usage, look), _colour(usage.memory_percent, 50), look),
         *([nodes] if nodes else []),
     ]
@@ -65,7 +77,7 @@ def _coloured(text: str, colour: str | None, look: Look) -> str:
 def _node_cells(hosts: Sequence[HostSample], look: Look) -> Iterator[Sequence[str]]:
     for each in hosts:
         if each.gpus:
-            yield each.host, f"driver {each.driver}", _utilization(each.usage), _memory(each.usage, look)
+            yield each.host, f"driver {each.driver}", _utilization(each.usage, look), _memory(each.usage, look)
         else:
             yield each.host, each.problem
 
@@ -79,21 +91,23 @@ def _gpu_cells(hosts: Sequence[HostSample], look: Look) -> Iterator[Sequence[str
                 *([gpu.uuid] if look.gpu_uuid else []),
             ]
             usage = usage_of_gpu(gpu)
-            yield each.host, *names, _utilization(usage), _memory(usage, look)
+            yield each.host, *names, _utilization(usage, look), _memory(usage, look)
 
 
-def _utilization(usage: Usage) -> str:
-    return f"GPU utilization: {'  -' if usage.utilization is None else f'{usage.utilization:3.0f}%'}"
+def _utilization(usage: Usage, look: Look) -> str:
+    name = "GPU" if look.is_short else "GPU utilization:"
+    return f"{name} {'  -' if usage.utilization is None else f'{usage.utilization:3.0f}%'}"
 
 
 def _memory(usage: Usage, look: Look) -> str:
+    name = "mem" if look.is_short else "Used GPU memory:"
     if usage.used_mib is None or usage.total_mib is None:
-        return "Used GPU memory: -"
+        return f"{name} -"
     factor, digits = MIB_IN[look.unit], 0 if look.unit.startswith("M") else 1
     percent = usage.memory_percent
     share = "" if percent is None else f" ({percent:.0f}%)"
     used, total = usage.used_mib * factor, usage.total_mib * factor
-    return f"Used GPU memory: {used:.{digits}f} / {total:.{digits}f} {look.unit}{share}"
+    return f"{name} {used:.{digits}f} / {total:.{digits}f} {look.unit}{share}"
 
 
 def _aligned(rows: Iterator[Sequence[str]]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 import click
 
@@ -24,27 +24,43 @@ CONTEXT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}")
 def list_contexts(options: GlobalOptions, output: str | None) -> None:
     """List contexts, and which one is in use."""
     configuration = _configuration(options)
-    found = sorted(configuration.contexts().values(), key=lambda each: each.name)
     chosen = configuration.context(options.context, options.server)
     used = chosen.name if chosen else None
-    columns: list[Column[Context]] = [
-        Column(
-            "CONTEXT", lambda each: f"{each.name} (current)" if each.name == used and output != "name" else each.name
-        ),
-        Column("SERVER", lambda each: each.server),
-        Column("PROJECT", lambda each: each.project or configuration.default("project", each.server) or "-"),
-        Column("USER", lambda each: _user(configuration, each), spare=1),
+    found = [
+        _listed(configuration, each, is_current=each.name == used and output != "name")
+        for each in sorted(configuration.contexts().values(), key=lambda each: each.name)
     ]
-    show(output, columns, found, documents=[{**asdict(each), "current": each.name == used} for each in found])
+    documents = [{**asdict(each.context), "current": each.is_current} for each in found]
+    show(output, context_columns(), found, documents=documents)
     if not found and output in (None, "wide"):
         options.notice("There are no contexts. To add one: runai context set NAME --server ADDRESS")
     elif used is None:
         _say_overridden(options, configuration)
 
 
-def _user(configuration: Configuration, context: Context) -> str:
+@dataclass(frozen=True, slots=True)
+class ListedContext:
+    """A row of the list."""
+
+    context: Context
+    is_current: bool
+    project: str
+    user: str
+
+
+def _listed(configuration: Configuration, context: Context, *, is_current: bool) -> ListedContext:
     login = configuration.login(context.server)
-    return "-" if login is None else login.user
+    project = context.project or configuration.default("project", context.server) or ""
+    return ListedContext(context, is_current, project, login.user if login else "")
+
+
+def context_columns() -> list[Column[ListedContext]]:
+    return [
+        Column("CONTEXT", lambda each: f"{each.context.name}{' (current)' if each.is_current else ''}"),
+        Column("SERVER", lambda each: each.context.server),
+        Column("PROJECT", lambda each: each.project or "-"),
+        Column("USER", lambda each: each.user or "-", spare=1),
+    ]
 
 
 @command("use", "runai context use east", with_project=False)
