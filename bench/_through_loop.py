@@ -1,6 +1,6 @@
 """Runs the same jobs through the whole cluster loop: control plane, ledger, link and engine, in virtual time.
 
-Each job is submitted to the control plane as by a user, and goes of itself once it is done. The loop turns when a job
+Each job is submitted to the control plane as by a user, and goes of itself once it is done. The loop runs when a job
 was submitted, something looks different to the engine, or it asked to be woken, but at most once in `every_s`, and
 then until it is quiet. What happened is read from the events that were reported to the control plane; only the second
 in which a job ended is read from the engine, because the loop observes no more often than it runs. Ledger and control
@@ -37,15 +37,15 @@ from fairpool.scheduler.snapshot import Snapshot
 from fairpool.simulation.control_driver import ControlDriver
 
 CLUSTER = "bench"
-TURNS_MAX = 1000
-"""A loop that is not quiet after so many turns at one moment never will be."""
+CYCLES_MAX = 1000
+"""A loop that is not quiet after so many cycles at one moment never will be."""
 
 Happening = tuple[int, Callable[[], None]]
 """When, and the call that reports it to the meter."""
 
 
 class Laps:
-    """CPU time by step of a turn. A lap ends with the step that is named."""
+    """CPU time by step of a cycle. A lap ends with the step that is named."""
 
     def __init__(self) -> None:
         self.cpu_s: dict[str, float] = {}
@@ -97,12 +97,12 @@ class ThroughLoop:
         self.meter = meter
         self.knobs = knobs
         self.now_s = 0
-        self.plans = self.turns = self.moments = 0
+        self.plans = self.cycles = self.moments = 0
         self.faults: list[str] = []
         self._laps = Laps()
         self._queues = tuple(queues)
         self._coming = 0
-        self._turned_at_s = -knobs.every_s
+        self._ran_at_s = -knobs.every_s
         self._used_at_s = 0
         self._heard = 0
         self._stays: dict[int, Stay] = {}
@@ -124,13 +124,13 @@ class ThroughLoop:
 
     @property
     def next_s(self) -> int:
-        """When the loop turns next."""
-        # What the loop only has to report, such as the use of nodes, can wait for the next turn.
+        """When the loop runs next."""
+        # What the loop only has to report, such as the use of nodes, can wait for the next cycle.
         moments = [self.engine.next_change_at, self.loop.cache.next_wake() if self.moments else None]
         seconds = [-(-moment // SECOND_MS) for moment in moments if moment is not None]
         if self._coming < len(self.jobs):
             seconds.append(self.jobs[self._coming].submit_s)
-        return max(min(seconds), self._turned_at_s + self.knobs.every_s) if seconds else NEVER
+        return max(min(seconds), self._ran_at_s + self.knobs.every_s) if seconds else NEVER
 
     @property
     def unfinished(self) -> int:
@@ -138,12 +138,12 @@ class ThroughLoop:
         return self._coming - len(self.meter.ended_s)
 
     def step(self) -> None:
-        """Go on to the next moment, and let the loop turn until it is quiet."""
-        self.now_s = self._turned_at_s = self.next_s
+        """Go on to the next moment, and let the loop run until it is quiet."""
+        self.now_s = self._ran_at_s = self.next_s
         self.clock.set(Instant(self.now_s * SECOND_MS))
         happenings = [*self._submit()]
         self._remember_use()
-        self._turn()
+        self._run_cycles()
         for event in self.control.events(self._heard):
             self._heard = event.number
             happenings += self._from_event(event)
@@ -155,9 +155,9 @@ class ThroughLoop:
             self.step()
 
     def costs(self) -> dict[str, float]:
-        """What it took, in plans, turns and CPU time by step of a turn."""
+        """What it took, in plans, cycles and CPU time by step of a cycle."""
         steps = {f"{step}_cpu_s": cpu_s for step, cpu_s in self._laps.cpu_s.items()}
-        return {"plans": self.plans, "turns": self.turns, "moments": self.moments, **steps}
+        return {"plans": self.plans, "cycles": self.cycles, "moments": self.moments, **steps}
 
     def leftovers(self) -> list[str]:
         """What should not be there in the end, or ever."""
@@ -192,16 +192,16 @@ class ThroughLoop:
         job = self.jobs[_number(order.workload)]
         return Behaviour(run_s=job.duration_s, start_s=self.knobs.restart_s if order.incarnation else 0)
 
-    def _turn(self) -> None:
+    def _run_cycles(self) -> None:
         self.moments += 1
-        for _ in range(TURNS_MAX):
-            self.turns += 1
+        for _ in range(CYCLES_MAX):
+            self.cycles += 1
             self._laps.start()
             went_on = self.loop.run_cycle()
             assert not self.loop.error, self.loop.error
             if not went_on:
                 return
-        raise AssertionError(f"the loop is not quiet after {TURNS_MAX} turns at {self.now_s} s")
+        raise AssertionError(f"the loop is not quiet after {CYCLES_MAX} cycles at {self.now_s} s")
 
     def _note_plan(self, pool: PoolName, snapshot: Snapshot) -> None:
         self.plans += 1

@@ -103,7 +103,7 @@ class Store:
         """Half of them run, the others wait."""
         now = Instant(time.time_ns() // 1_000_000)
         nodes = [f"node-{number:03d}" for number in range(self.size.nodes)]
-        levels = [_level(each, nodes[number % len(nodes)], number, now) for number, each in enumerate(self.ids)]
+        levels = [level(each, nodes[number % len(nodes)], number, now) for number, each in enumerate(self.ids)]
         reported = tuple(NodeReport(name=NodeName(each), pool=PoolName("default"), gpus=8) for each in nodes)
         for number, first in enumerate(range(0, len(levels), REPORTED_AT_ONCE), 1):
             report = PushReport(
@@ -169,7 +169,7 @@ class Store:
         return [] if kept >= self.acknowledged else [f"{self.acknowledged} were acknowledged and {kept} are there"]
 
 
-def _level(workload: str, node: str, number: int, now: Instant) -> WorkloadReport:
+def level(workload: str, node: str, number: int, now: Instant) -> WorkloadReport:
     runs = number % 2 == 0
     pod = PodReport(
         id=PodId(f"{workload}-0-0"),

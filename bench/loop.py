@@ -1,6 +1,6 @@
 """Cycles of the cluster loop, in process: idle, after one change, after a burst of submits, and its start.
 
-    python -m bench.loop [--size N ...] [--nodes N --running N --waiting N] [--queues N] [--turns K] [--json FILE]
+    python -m bench.loop [--size N ...] [--nodes N --running N --waiting N] [--queues N] [--cycles K] [--json FILE]
 
 A simulated cluster runs a pod on every GPU, and more pods wait. `--size N` is short for N nodes with 8 GPUs each and as
 many waiting pods as nodes. `--queues` spreads the work over so many projects, in departments, in divisions. Ledger (a
@@ -287,7 +287,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--running", type=int, metavar="N", help="pods that run there (default 8 a node)")
     parser.add_argument("--waiting", type=int, metavar="N", help="pods that wait there (default one a node)")
     parser.add_argument("--queues", type=int, default=1, metavar="N", help="projects; above 1 in three levels")
-    parser.add_argument("--turns", type=int, default=1000, metavar="K", help="idle cycles (default 1000)")
+    parser.add_argument("--cycles", type=int, default=1000, metavar="K", help="idle cycles (default 1000)")
     parser.add_argument("--changes", type=int, default=50, metavar="K", help="changes, one at a time (default 50)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write one JSON object a line")
     options = parser.parse_args(arguments)
@@ -297,7 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table.head()
     lines = []
     for size in _sizes(options):
-        for line in measured(size, options.turns, options.changes):
+        for line in measured(size, options.cycles, options.changes):
             table.add(line, "; ".join(line.faults))
             lines.append(line)
     if options.json:

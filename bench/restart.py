@@ -58,9 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def server(data: DataDirectory) -> Iterator[tuple[int, float]]:
+def server(data: DataDirectory, simulated: str = "1x8:V100-32GB") -> Iterator[tuple[int, float]]:
     """The server in the foreground: its process, and how long it took to be ready. Killed afterwards."""
-    nodes = [] if data.nodes.exists() else ["--nodes", "1x8:V100-32GB"]
+    nodes = [] if data.nodes.exists() else ["--nodes", simulated]
     command = [*COMMAND, "up", "--in-background", "--data", str(data.root), "--listen", "127.0.0.1:0", *nodes]
     own = {**os.environ, "FAIRPOOL_CONFIG": str(data.root.parent / "config"), "FAIRPOOL_DISK_RESERVE": "0"}
     began = time.perf_counter()

@@ -1,10 +1,11 @@
 """Starting real processes through the local engine: how many a second, and what each costs whom.
 
-    python -m bench.starts [--pods N] [--batch B] [--repeat K] [--alone M]
+    python -m bench.starts [--pods N] [--batch B] [--repeat K] [--alone M] [--whole W]
 
 Pods of a tenth of a simulated GPU sleep; the clock runs from the first order until the last is seen running. CPU time
 is what tells on a machine with other work: the sum of the columns, divided by the cores, bounds the rate. Afterwards
-pods come alone, each when the one before runs.
+pods come alone, each when the one before runs; and at last pods of a fifth of a second are followed until they are
+forgotten.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean, quantiles
 
 from bench._report import Setting
+from bench._server import ended_children_cpu_s
 from fairpool.agent import main_process
 from fairpool.agent.devices import simulated_node
 from fairpool.engines.local import LocalEngine
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId, pod_id
-from fairpool.model.observation import PodState, StartOrder, StopOrder
+from fairpool.model.observation import ForgetOrder, PodState, StartOrder, StopOrder
 from fairpool.model.spec import Program
 from fairpool.model.workload import PodShape, WorkloadKind, gpu_portion
 
@@ -39,9 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--batch", type=int, default=100, help="orders given at a time")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--alone", type=int, default=50, help="pods that are started one after the other")
+    parser.add_argument("--whole", type=int, default=300, help="pods that are followed from their start to their end")
     options = parser.parse_args(arguments)
     print(Setting.here())
-    print(f"{'pods/s':>8} {'order ms':>9} {'look ms':>8}   CPU ms a start: engine, fork server, shim, program")
+    print(f"{'pods/s':>8} {'order ms':>9} {'look ms':>8}   CPU ms a start: engine, fork server, shim, first process")
     for _ in range(options.repeat):
         with tempfile.TemporaryDirectory() as folder:
             print(_measured(Path(folder), options.pods, options.batch), flush=True)
@@ -50,7 +55,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(
         f"alone, from the order until it is seen running: {percentiles_ms[49]:.1f} ms, p95 {percentiles_ms[94]:.1f} ms"
     )
+    with tempfile.TemporaryDirectory() as folder:
+        print(_whole(Path(folder), options.whole, options.batch))
     return 0
+
+
+def _whole(folder: Path, pods: int, batch: int) -> str:
+    """CPU time of whole pods: of the engine's thread by kind of call, and of all other processes together."""
+    engine = LocalEngine(folder, nodes=[simulated_node(NODE)])
+    engine.observe(TOKEN)
+    program = Program(image="ubuntu", command=("sleep", "0.2"))
+    waiting = [replace(_order(number, engine.supervisor.boot_id), program=program) for number in range(pods)]
+    fork_server = engine.supervisor.fork_server_pid
+    assert fork_server is not None
+    time.sleep(1)  # until it has warmed up
+    before, began, forgotten = ended_children_cpu_s(fork_server), time.perf_counter(), 0
+    costs = dict.fromkeys(("start", "observe", "forget"), 0.0)
+    while forgotten < pods:
+        marks = [time.thread_time()]
+        engine.carry_out(waiting[:batch], TOKEN)
+        marks.append(time.thread_time())
+        observed = engine.observe(TOKEN).pods
+        marks.append(time.thread_time())
+        ended = [pod for pod, each in observed.items() if each.state is PodState.EXITED]
+        assert all(observed[pod].exit_code == 0 for pod in ended), "a pod has failed"
+        results = engine.carry_out([ForgetOrder(pod=pod, node=NODE) for pod in ended], TOKEN)
+        marks.append(time.thread_time())
+        forgotten, waiting = forgotten + sum(each.status == "done" for each in results), waiting[batch:]
+        for kind, (begun, done) in zip(costs, pairwise(marks), strict=True):
+            costs[kind] += done - begun
+        engine.wait(0.02)
+    took_s = time.perf_counter() - began
+    time.sleep(1)  # until the last shims are reaped
+    costs["pods"] = ended_children_cpu_s(fork_server) - before
+    engine.close()
+    parts = ", ".join(f"{kind} {cost * 1000 / pods:.2f}" for kind, cost in costs.items())
+    return f"whole pods: {pods / took_s:.0f}/s, CPU ms each: {parts} = {sum(costs.values()) * 1000 / pods:.2f}"
 
 
 def _alone_ms(folder: Path, pods: int) -> list[float]:

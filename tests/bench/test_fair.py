@@ -154,7 +154,7 @@ def test_a_point_is_measured_through_the_loop() -> None:
     result = measure(Point(case="strict", jobs=40, every_s=600, through_loop=True))
     assert result.faults == []
     assert result.metrics["jobs"] == 40
-    assert result.metrics["turns"] >= result.metrics["plans"] >= result.metrics["moments"] / 2
+    assert result.metrics["cycles"] >= result.metrics["plans"] >= result.metrics["moments"] / 2
 
 
 @pytest.mark.slow

@@ -325,7 +325,7 @@ def _min_runtime(data: Json) -> Iterator[str]:
         pods = columns.sets.pods[columns.sets_of[victim][0]]
         evicted = pods[: data["evicted_tasks"]]
         is_protected = protected_until(columns, by, taker, victim) is not None
-        allowed = not is_protected or keeps_minimum(columns, victim, evicted)
+        allowed = not is_protected or keeps_minimum(columns, evicted)
     yield from _verdict("allowed", allowed, data["expected"]["allowed"])
 
 

@@ -12,14 +12,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
-from fairpool.control import audit
+from fairpool.control import audit, endpoint
 from fairpool.control import plane as plane_module
 from fairpool.control import projects as projects_module
 from fairpool.control.app import StartupFailed, create_app
 from fairpool.control.filters import Filter, Operator
 from fairpool.control.moments import iso
 from fairpool.control.settings import Settings
-from fairpool.control.store import workloads as workload_store
+from fairpool.control.store import workload_lists
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome
@@ -486,7 +486,8 @@ def _submit(spec: bytes) -> bytes:
         pytest.param(b"{", 400, id="no JSON"),
         pytest.param(b"[]", 422, id="no object"),
         pytest.param(b"\xff\xfe", 400, id="no text"),
-        pytest.param(b"[" * 100_000, 400, id="deep"),
+        pytest.param(b"[" * 50_000, 400, id="deep"),
+        pytest.param(b"[" * 100_000, 413, id="deep and long"),
         pytest.param(b'{"name": "\\ud800", "projectId": "team-a", "spec": {"image": "i"}}', 400, id="half a character"),
         pytest.param(b'{"name": "a", "projectId": "../x", "spec": {"image": "i"}}', 422, id="a path as a project"),
         pytest.param(_submit(b'{"image": "a\\u0000b"}'), 422, id="a zero byte"),
@@ -519,11 +520,43 @@ def test_who_forgets_a_header_or_misses_a_path_is_told_so(control: ControlPlane)
 
 def test_a_body_beyond_the_limit_is_refused_before_it_is_read(control: ControlPlane) -> None:
     headers = {"Authorization": f"Bearer {control.tokens['admin']}", "Content-Type": "application/json"}
-    answer = control.http.post(TRAININGS, content=b"x" * (10 * 1024 * 1024 + 1), headers=headers)
+    answer = control.http.post(TRAININGS, content=b"x" * (2 * 1024 * 1024 + 1), headers=headers)
     assert (answer.status_code, codes(answer)) == (413, ["request.too_large"])
     chunks = (b"x" * 1024 * 1024 for _ in range(11))
     streamed = control.http.post(TRAININGS, content=chunks, headers=headers)
     assert (streamed.status_code, codes(streamed)) == (413, ["request.too_large"])
+
+
+@pytest.mark.parametrize(("values", "code"), [(10_001, "request.wrong_value"), (30_001, "request.too_many_values")])
+def test_a_body_with_very_many_values_is_refused_in_few_words(control: ControlPlane, values: int, code: str) -> None:
+    """Neither parsing it nor listing what is wrong with it may keep the event loop busy for long."""
+    answer = control.call("POST", TRAININGS, {f"field-{number}": number for number in range(values)})
+    assert codes(answer) == [code]
+    assert len(answer.content) < 1000
+
+
+def test_a_large_answer_arrives_whole(control: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is sent in pieces, between which others are answered."""
+    for number in range(3):
+        control.train(f"t{number}")
+    whole = control.call("GET", WORKLOADS)
+    monkeypatch.setattr(endpoint, "PIECE_BYTES", 100)
+    pieces = control.call("GET", WORKLOADS)
+    assert len(whole.content) > 300
+    assert (pieces.status_code, pieces.content) == (200, whole.content)
+    assert pieces.headers["content-length"] == str(len(whole.content))
+    with control.http.stream("GET", WORKLOADS, headers={"Authorization": "Bearer wrong"}) as refused:
+        assert refused.status_code == 401
+
+
+def test_a_mark_is_found_also_where_two_pieces_of_a_body_meet(
+    control: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "PIECE_BYTES", 7)
+    for filler in range(7):
+        name = "x" * filler + "\ue000"
+        answer = control.call("POST", TRAININGS, {"name": name, "projectId": "team-a", "spec": {"image": "i"}})
+        assert codes(answer) == ["request.reserved_characters"]
 
 
 @pytest.mark.slow
@@ -662,8 +695,8 @@ def test_a_large_batch_is_done_in_parts_and_other_requests_are_answered_between_
 
     def count_deleting() -> None:
         usual()
-        listing = workload_store.Listing(filters=(Filter("phase", Operator.EQUALS, "Deleting"),))
-        seen.append(database.read_now(lambda connection: workload_store.count(connection, listing)))
+        listing = workload_lists.Listing(filters=(Filter("phase", Operator.EQUALS, "Deleting"),))
+        seen.append(database.read_now(lambda connection: workload_lists.count(connection, listing)))
 
     database.after_commit = count_deleting
     headers = {"Idempotency-Key": "all"}
@@ -746,7 +779,7 @@ def test_a_batch_goes_on_beside_one_that_is_being_deleted(control: ControlPlane)
 
 
 def test_a_report_of_a_large_cluster_is_taken(control: ControlPlane) -> None:
-    """People may send 10 MiB at once, a cluster more: its report grows with it."""
+    """People may send 2 MiB at once, a cluster more: its report grows with it."""
     workload = control.train("many")["id"]
     waits = WorkloadReport(
         id=WorkloadId(workload), phase=WorkloadPhase.PENDING, detail="x" * (11 * 1024 * 1024), since=control.clock.now

@@ -22,6 +22,7 @@ from fairpool.model.upload import Bounds, Upload
 from fairpool.platform.local_pod_access import LocalPodAccess
 from tests.control.tunnel_harness import TIMEOUT_S, TunnelControl, tunnel_control
 from tests.local_machine import Machine, a_machine
+from tests.pod_programs import UPPERCASE_SERVER
 
 pytestmark = pytest.mark.slow
 
@@ -241,22 +242,8 @@ def test_a_client_attaches_to_the_program_and_detaches_without_ending_it(harness
     assert harness.machine.see(pod).state == "running"
 
 
-SERVER = """
-import socket, sys
-listener = socket.create_server(("127.0.0.1", 0))
-print(listener.getsockname()[1], flush=True)
-while True:
-    connection, _ = listener.accept()
-    data = b""
-    while piece := connection.recv(65536):
-        data += piece
-    connection.sendall(data.upper())
-    connection.close()
-"""
-
-
 def test_bytes_pass_both_ways_through_a_port_of_the_pod(harness: Harness) -> None:
-    pod = harness.machine.up("a", "python", "-c", SERVER)
+    pod = harness.machine.up("a", "python", "-c", UPPERCASE_SERVER)
     harness.machine.until(lambda: harness.log(pod).endswith(b"\n"), "it listens")
     port = int(harness.log(pod))
     data = b"abc" * 500_000
@@ -284,7 +271,7 @@ def test_bytes_pass_both_ways_through_a_port_of_the_pod(harness: Harness) -> Non
 def test_a_port_of_another_process_on_the_machine_is_refused(harness: Harness) -> None:
     """Pods share the machine's network: otherwise every server on it could be reached, the platform's own included."""
     mine = harness.machine.up("a", "sleep", "infinity")
-    other = harness.machine.up("b", "python", "-c", SERVER, devices=(1,))
+    other = harness.machine.up("b", "python", "-c", UPPERCASE_SERVER, devices=(1,))
     harness.machine.until(lambda: harness.log(other).endswith(b"\n"), "it listens")
     with pytest.raises(PodAccessError) as refusal:
         harness.run(harness.access.open_port(harness.address(mine), int(harness.log(other))))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future
 from importlib import import_module
@@ -16,10 +18,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateIndex
 
 from fairpool.control.store import changes
+from fairpool.control.store import database as database_module
 from fairpool.control.store.compiled import Compiled, CompiledIn
-from fairpool.control.store.database import UNITS_S, Closed, Database
+from fairpool.control.store.database import SLICE_S, UNITS_S, Closed, Database
 from fairpool.control.store.migrations import downgrade, upgrade
 from fairpool.control.store.sqlite import Sqlite
 from fairpool.control.store.tables import clusters, metadata, pods, revision, users, workloads
@@ -183,6 +187,42 @@ def test_those_who_read_are_let_in_between_many_that_write(tmp_path: Path) -> No
             await asyncio.sleep(0)
         assert sorted(await writing) == list(range(2, 18))
         assert len(seen) >= 4
+
+    with_database(tmp_path, scenario)
+
+
+def test_others_have_their_turn_while_the_units_of_one_commit_are_carried_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit waits for the disk, so many units share one; the event loop is not theirs for so long."""
+    monkeypatch.setattr(database_module, "UNITS_S", 3600.0)  # however slow the machine is
+
+    def long(connection: Connection) -> int:
+        until = time.perf_counter() + SLICE_S
+        while time.perf_counter() < until:
+            pass
+        return bump(connection)
+
+    async def scenario(database: Database) -> None:
+        commits = 0
+
+        def committed() -> None:
+            nonlocal commits
+            commits += 1
+
+        database.after_commit = committed
+        first = asyncio.ensure_future(database.write(bump))  # the others come while it is on its way to the disk
+        await asyncio.sleep(0)
+        rest = asyncio.gather(*(database.write(long) for _ in range(4)))
+        turns_in: Counter[int] = Counter()
+        while not rest.done():
+            turns_in[commits] += 1
+            assert await database.read(changes.current) in (1, 2, 6)
+            await asyncio.sleep(0)
+        assert await first == 2
+        assert await rest == [3, 4, 5, 6]
+        assert commits == 2
+        assert turns_in[1] >= 4
 
     with_database(tmp_path, scenario)
 
@@ -391,3 +431,63 @@ def test_pages_are_chosen_in_an_index(order: tuple[str, ...], tmp_path: Path) ->
         assert "TEMP B-TREE" not in steps
 
     with_database(tmp_path, scenario)
+
+
+def test_partial_indexes_are_partial_in_postgresql_too() -> None:
+    partial = [each for each in workloads.indexes if each.dialect_options["sqlite"]["where"] is not None]
+    postgres: Any = postgresql.dialect
+    assert len(partial) == 7
+    for index in partial:
+        where = str(index.dialect_options["sqlite"]["where"])
+        assert str(CreateIndex(index).compile(dialect=postgres())).endswith(f"WHERE {where}")
+
+
+# --- reads in another thread ---
+
+
+def test_a_read_apart_keeps_no_other_read_waiting_and_sees_what_was_written(tmp_path: Path) -> None:
+    async def scenario(database: Database) -> None:
+        begun, go_on = threading.Event(), threading.Event()
+
+        def long(connection: Connection) -> tuple[int, int, int]:
+            before = changes.current(connection)
+            begun.set()
+            assert go_on.wait(60)
+            return before, changes.current(connection), threading.get_ident()
+
+        assert await database.write(bump) == 2
+        reading = asyncio.ensure_future(database.read_apart(long))
+        await asyncio.to_thread(begun.wait, 60)
+        assert await database.write(bump) == 3
+        assert await database.read(changes.current) == 3
+        go_on.set()
+        before, after, thread = await reading
+        assert (before, after) == (2, 2)  # one moment, whatever is written meanwhile
+        assert thread != threading.get_ident()
+        assert await database.read_apart(changes.current) == 3
+
+    with_database(tmp_path, scenario)
+
+
+def test_what_a_read_apart_raises_reaches_its_caller_and_the_next_one_works(tmp_path: Path) -> None:
+    def wrong(connection: Connection) -> int:
+        changes.current(connection)
+        raise LookupError("not there")
+
+    async def scenario(database: Database) -> None:
+        with pytest.raises(LookupError, match="not there"):
+            await database.read_apart(wrong)
+        assert await database.read_apart(changes.current) == 1
+
+    with_database(tmp_path, scenario)
+
+
+def test_a_closed_database_reads_nothing_apart(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        database = Database(Sqlite(tmp_path / "control.sqlite"))
+        await database.open(upgrade)
+        await database.close()
+        with pytest.raises(Closed):
+            await database.read_apart(changes.current)
+
+    asyncio.run(scenario())

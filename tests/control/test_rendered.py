@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fairpool.control.rendered import RenderedCache
+from fairpool.control.store import workload_lists
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from tests.control.control_plane import ControlPlane, control_plane, expect
@@ -22,7 +23,7 @@ def control() -> Iterator[ControlPlane]:
 
 def read(control: ControlPlane, cache: RenderedCache) -> list[str]:
     def unit(connection: Connection) -> list[str]:
-        return cache.items(connection, store.page(connection, store.Listing(sort_by="name")))
+        return cache.items(connection, workload_lists.page(connection, workload_lists.Listing(sort_by="name")))
 
     found: list[str] = control.app.state.plane.database.read_now(unit)
     return found
@@ -56,7 +57,7 @@ def test_one_that_was_purged_meanwhile_is_left_out(control: ControlPlane) -> Non
     plane = control.app.state.plane
 
     def unit(connection: Connection) -> list[str]:
-        keys = store.page(connection, store.Listing())
+        keys = workload_lists.page(connection, workload_lists.Listing())
         return RenderedCache().items(connection, [store.Key("absent", 1, 0), *keys])
 
     assert len(plane.database.read_now(unit)) == 1

@@ -14,22 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.pod_programs import UPPERCASE_SERVER
 from tests.running_platform import PATIENCE_S, Running
 
 pytestmark = pytest.mark.slow
-
-SERVER = """
-import socket
-listener = socket.create_server(("127.0.0.1", 0))
-print(listener.getsockname()[1], flush=True)
-while True:
-    connection, _ = listener.accept()
-    data = b""
-    while piece := connection.recv(65536):
-        data += piece
-    connection.sendall(data.upper())
-    connection.close()
-"""
 
 
 class User:
@@ -138,7 +126,7 @@ def test_what_cannot_be_planned_is_refused_by_name(user: User, arguments: tuple[
 
 
 def test_a_local_port_leads_to_the_program_of_a_job(user: User) -> None:
-    workload = user.runs("served", "python", "-c", SERVER)
+    workload = user.runs("served", "python", "-c", UPPERCASE_SERVER)
     user.platform.until(lambda: user.platform.log(workload).endswith("\n"), "it listens")
     remote = int(user.platform.log(workload))
     process = user.begin("runai", "port-forward", "served", "--port", f"0:{remote}")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -344,6 +344,39 @@ def test_a_log_that_is_moved_while_it_is_read_is_read_whole(machine: Machine, mo
 
     monkeypatch.setattr(supervisor, "read_log", forgotten_first)
     assert machine.log(pod) == "for later\n"
+
+
+def test_log_and_reports_can_be_read_at_every_moment_while_a_pod_is_forgotten(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file is moved, linked or removed while others read, without the supervisor's lock."""
+    report = '{"metrics": {"accuracy": 0.5}}'
+    pod = machine.run("a", "sh", "-c", f"echo for later; echo '{report}' > ~/.fairpool-report.json").order.pod
+    seen, steps = [], []
+
+    def looked(name: str, act: Callable[..., None]) -> Callable[..., None]:
+        def act_and_look(*arguments: Any, **options: Any) -> None:
+            look()
+            act(*arguments, **options)
+            steps.append(name)
+            look()
+
+        return act_and_look
+
+    def look() -> None:
+        here = machine.engine.supervisor
+        chunk, reports = here.read_log(pod), here.reports(pod)
+        assert isinstance(chunk, LogChunk)
+        seen.append((chunk.data, chunk.is_complete, reports.get("metrics")))
+        assert isinstance(here.execute(pod, ["true"]), Problem)
+        assert isinstance(here.attach(pod), Problem)
+
+    for name in ("rename", "unlink", "rmdir", "symlink", "link"):
+        monkeypatch.setattr(os, name, looked(name, getattr(os, name)))
+    machine.forget(pod)
+    machine.engine.supervisor._collector.close()
+    assert steps.count("rename") >= 2
+    assert [each for each in seen if each != (b"for later\n", True, {"accuracy": 0.5})] == []
 
 
 def test_a_pod_that_was_never_here_has_no_log(machine: Machine) -> None:

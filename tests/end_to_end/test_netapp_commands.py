@@ -19,9 +19,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -265,9 +266,12 @@ class Watchman:
         self._end.set()
 
 
-@pytest.fixture
-def typist(tmp_path: Path) -> Iterator[Typist]:
-    typist = Typist(tmp_path)
+TypistT = TypeVar("TypistT", bound=Typist)
+
+
+@contextmanager
+def watched(typist: TypistT) -> Iterator[TypistT]:
+    """A person who types, at an open platform that is watched all the time and cleaned up afterwards."""
     watchman = Watchman(typist.data_directory.machine)
     thread = threading.Thread(target=watchman.watch)
     thread.start()
@@ -280,6 +284,12 @@ def typist(tmp_path: Path) -> Iterator[Typist]:
         watchman.leave()
         thread.join()
         typist.clean_up()
+
+
+@pytest.fixture
+def typist(tmp_path: Path) -> Iterator[Typist]:
+    with watched(Typist(tmp_path)) as typist:
+        yield typist
 
 
 # --- the scenario

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import pytest
 
 from fairpool.api.client import Client
-from tests.end_to_end.test_netapp_commands import AT_MOST_S, FACTS, LINES, Typist, Watchman, play
+from tests.end_to_end.test_netapp_commands import AT_MOST_S, FACTS, LINES, Typist, play, watched
 from tests.two_programs import ClusterProcess, ControlProcess, Relay
 
 pytestmark = pytest.mark.slow
@@ -88,19 +87,8 @@ class TypistOfTwo(Typist):
 @pytest.fixture
 def typist(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[TypistOfTwo]:
     seed = request.node.callspec.params["seed"] if hasattr(request.node, "callspec") else 0
-    typist = TypistOfTwo(tmp_path, seed)
-    watchman = Watchman(typist.data_directory.machine)
-    thread = threading.Thread(target=watchman.watch)
-    thread.start()
-    try:
-        typist.open()
+    with watched(TypistOfTwo(tmp_path, seed)) as typist:
         yield typist
-        assert watchman.looks
-        assert watchman.twice == []
-    finally:
-        watchman.leave()
-        thread.join()
-        typist.clean_up()
 
 
 def test_the_documented_commands_reach_the_documented_states_in_two_programs(typist: TypistOfTwo) -> None:

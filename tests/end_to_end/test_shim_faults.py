@@ -262,12 +262,12 @@ print("all is well")
 """
 
 
-@pytest.mark.parametrize("trouble", [FULL, NO_NAMES], ids=["no room", "room for a few files"])
-def test_on_a_full_disk_pods_are_stopped_and_ends_are_kept(tmp_path: Path, trouble: str) -> None:
+@pytest.mark.parametrize("fault", [FULL, NO_NAMES], ids=["no room", "room for a few files"])
+def test_on_a_full_disk_pods_are_stopped_and_ends_are_kept(tmp_path: Path, fault: str) -> None:
     small = tmp_path / "small"
     small.mkdir()
     script = tmp_path / "full.py"
-    script.write_text(trouble)
+    script.write_text(fault)
     shell = 'mount -t tmpfs -o size=4m,nr_inodes=300 none "$1" && exec "$2" "$3" "$1" "$4"'
     (outside := tmp_path / "outside").mkdir()
     outside.chmod(0o777)

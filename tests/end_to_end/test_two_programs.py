@@ -10,7 +10,6 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,30 +24,6 @@ from tests.two_programs import ClusterProcess, ControlProcess, Relay, control_at
 pytestmark = pytest.mark.slow
 
 FOREVER = "import time; time.sleep(100000)"
-
-
-@pytest.fixture
-def control(tmp_path: Path) -> Iterator[ControlProcess]:
-    with control_at(tmp_path) as control:
-        yield control
-
-
-@pytest.fixture
-def relay(control: ControlProcess) -> Iterator[Relay]:
-    relay = Relay()
-    relay.target = int(control.address.rpartition(":")[2])
-    yield relay
-    relay.close()
-
-
-@pytest.fixture
-def cluster(control: ControlProcess, relay: Relay, tmp_path: Path) -> Iterator[ClusterProcess]:
-    address = f"http://127.0.0.1:{relay.port}"
-    cluster = ClusterProcess(tmp_path / "east", address, control.token_file("east"), tmp_path / "config")
-    cluster.up()
-    yield cluster
-    relay.mend()
-    cluster.clean_up()
 
 
 def make_project(client: Client, name: str, cluster: str) -> None:

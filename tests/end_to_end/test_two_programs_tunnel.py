@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +13,7 @@ from fairpool.api.workload_spec import SubmitTraining
 from fairpool.scheduler.snapshot_file import Loaded, from_bytes
 from tests.end_to_end.test_two_programs import make_project, submit, until_phase
 from tests.running_platform import PATIENCE_S
-from tests.two_programs import ClusterProcess, ControlProcess, Relay, control_at
+from tests.two_programs import ClusterProcess, ControlProcess, Relay
 
 pytestmark = pytest.mark.slow
 
@@ -29,30 +27,6 @@ while True:
     connection.sendall(connection.recv(100).upper())
     connection.close()
 """
-
-
-@pytest.fixture
-def control(tmp_path: Path) -> Iterator[ControlProcess]:
-    with control_at(tmp_path) as control:
-        yield control
-
-
-@pytest.fixture
-def relay(control: ControlProcess) -> Iterator[Relay]:
-    relay = Relay()
-    relay.target = int(control.address.rpartition(":")[2])
-    yield relay
-    relay.close()
-
-
-@pytest.fixture
-def cluster(control: ControlProcess, relay: Relay, tmp_path: Path) -> Iterator[ClusterProcess]:
-    address = f"http://127.0.0.1:{relay.port}"
-    cluster = ClusterProcess(tmp_path / "east", address, control.token_file("east"), tmp_path / "config")
-    cluster.up()
-    yield cluster
-    relay.mend()
-    cluster.clean_up()
 
 
 def running(client: Client, program: str) -> str:
@@ -133,12 +107,12 @@ def test_commands_ports_and_past_logs_reach_the_pod(control: ControlProcess, clu
     with pytest.raises(Refused, match="no process of the pod"), client.port(workload, own):
         pass
     cluster.kill()
-    cluster.until(lambda: _is_refused(client, workload), "the cluster is away")
+    cluster.until(lambda: is_refused(client, workload), "the cluster is away")
     cluster.up()
-    cluster.until(lambda: not _is_refused(client, workload), "the cluster is back")
+    cluster.until(lambda: not is_refused(client, workload), "the cluster is back")
 
 
-def _is_refused(client: Client, workload: str) -> bool:
+def is_refused(client: Client, workload: str) -> bool:
     try:
         list(client.logs(workload))
     except Refused as refusal:

@@ -71,6 +71,8 @@ class Faults:
     """Of each pod: it ignores SIGTERM, and some have long grace periods. For behaviours."""
     report_cut: float = _up_to(0.5)
     """Of each piece of a report: the link is cut after it, for so long that the loop gives up for now."""
+    control_cut: float = _up_to(0.5)
+    """An hour: the control plane cannot be reached, for minutes or hours, also after all other faults have ended."""
 
     @classmethod
     def none(cls) -> Faults:

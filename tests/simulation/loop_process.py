@@ -180,7 +180,9 @@ def _run(messages: Connection, setup: LoopSetup) -> None:
 
 
 def _serve(messages: Connection, world: _World, setup: LoopSetup) -> None:
-    wire = FaultyControl(ClusterClient(setup.address, setup.token), Faults.none(), Random(setup.seed))
+    shared = SharedNumbers(setup.folder / "numbers")
+    client = ClusterClient(setup.address, setup.token)
+    wire = FaultyControl(client, Faults.none(), Random(setup.seed), shared.now)
     ledger = WatchedLedger(
         setup.folder / "ledger.db",
         lease_s=setup.lease_s,
@@ -189,8 +191,7 @@ def _serve(messages: Connection, world: _World, setup: LoopSetup) -> None:
         started_over=lambda: world.ask("started over"),
     )
     link = ControlLink(wire, setup.cluster, piece_rows=setup.piece_rows, on_step=world.step)
-    clock = SharedNumbers(setup.folder / "numbers").wall
-    loop = Loop(ledger, world, link, clock, holder=setup.holder, on_step=world.step)
+    loop = Loop(ledger, world, link, shared.wall, holder=setup.holder, on_step=world.step)
     _report(messages, loop, True)
     while True:
         wire.faults = messages.recv()

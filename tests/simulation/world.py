@@ -149,7 +149,7 @@ class World:
         self.control = self._new_control()
         organization = random_organization(rng, two_pools)
         self.control.declare(organization)
-        self.wire = FaultyControl(self.control, self.faults, Random(f"control {seed}"))
+        self.wire = FaultyControl(self.control, self.faults, Random(f"control {seed}"), self.clock.now)
         self.users = RandomUsers(self.control, [node.name for node in nodes], Random(f"people {seed}"))
         count = workloads if workloads is not None else rng.randint(3, 12)
         gap_s = rng.choice((1, 30, 120))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -349,3 +350,32 @@ def _count_plans(cluster: Cluster) -> list[PoolName]:
     cluster.run(1)
     planned.clear()
     return planned
+
+
+def test_garbage_is_collected_between_cycles_only() -> None:
+    cluster = Cluster()
+    seen: list[bool] = []
+    cluster.loop.release()
+    link, clock = ControlLink(cluster.wire, "c"), cluster.clock.wall.now
+    cluster.loop = Loop(cluster.ledger, cluster.engine, link, clock, on_step=lambda _: seen.append(gc.isenabled()))
+    cluster.submit("a")
+    cluster.run(2)
+    assert cluster.phase("a") is WorkloadPhase.RUNNING
+    assert seen
+    assert not any(seen)
+    assert gc.isenabled()
+
+
+def test_garbage_is_collected_after_a_cycle_that_failed() -> None:
+    cluster = Cluster()
+    cluster.loop.release()
+
+    def fail(step: str) -> None:
+        raise RuntimeError(step)
+
+    cluster.loop = Loop(
+        cluster.ledger, cluster.engine, ControlLink(cluster.wire, "c"), cluster.clock.wall.now, on_step=fail
+    )
+    with pytest.raises(RuntimeError):
+        cluster.loop.run_cycle()
+    assert gc.isenabled()

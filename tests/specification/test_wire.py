@@ -79,28 +79,34 @@ def hints_of(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
+def desired(
+    spec: WorkloadSpec, over: Over | None = None, incarnations: Mapping[int, int] | None = None
+) -> DesiredWorkload:
+    return DesiredWorkload.of_declared(WorkloadWire.of(spec)).with_reported(over, incarnations or {}, ())
+
+
 def test_a_workload_is_the_same_after_the_journey() -> None:
     for seed in range(100):
         spec: WorkloadSpec = dealt(WorkloadSpec, random.Random(seed))
-        arrived = DesiredWorkload.from_json(DesiredWorkload.from_spec(spec).to_json())
+        arrived = DesiredWorkload.from_json(desired(spec).to_json())
         assert arrived.to_spec() == spec, f"seed {seed}"
 
 
 def test_an_organization_is_the_same_after_the_journey() -> None:
     for seed in range(100):
         organization: Organization = dealt(Organization, random.Random(seed))
-        arrived = OrganizationWire.from_json(OrganizationWire.from_organization(organization).to_json())
+        arrived = OrganizationWire.from_json(OrganizationWire.of(organization).to_json())
         assert arrived.to_organization() == organization, f"seed {seed}"
 
 
 def test_any_mapping_of_the_model_can_travel() -> None:
     frozen = Organization(queues=MappingProxyType({}), rules=MappingProxyType({}))
-    assert OrganizationWire.from_organization(frozen).to_organization() == Organization()
+    assert OrganizationWire.of(frozen).to_organization() == Organization()
 
 
 def test_amounts_beyond_64_bits_and_unlimited_quotas_keep_their_value() -> None:
     spec = WorkloadSpec(id=WorkloadId("w"), name="", project=QueueId("p"), created_at=Instant(2**70), priority=-(2**70))
-    assert DesiredWorkload.from_json(DesiredWorkload.from_spec(spec).to_json()).to_spec() == spec
+    assert DesiredWorkload.from_json(desired(spec).to_json()).to_spec() == spec
 
 
 MIRRORS = [
@@ -121,7 +127,7 @@ def test_a_wire_has_every_field_of_what_it_carries(wire: type[Wire]) -> None:
 def test_what_was_reported_travels_with_a_workload() -> None:
     over = Over(run=2, phase=WorkloadPhase.FAILED, cause=Cause.RETRIES, at=Instant(5), detail="six times")
     spec = WorkloadSpec(id=WorkloadId("w"), name="w", project=QueueId("p"), created_at=Instant(1))
-    arrived = DesiredWorkload.from_json(DesiredWorkload.from_spec(spec, over, {0: 3, 11: 0}).to_json())
+    arrived = DesiredWorkload.from_json(desired(spec, over, {0: 3, 11: 0}).to_json())
     assert (arrived.over, arrived.incarnations) == (over, {0: 3, 11: 0})
 
 
@@ -194,9 +200,9 @@ MESSAGES: list[Message] = [
         after=Revision(3),
         revision=Revision(9),
         whole=True,
-        workloads=(DesiredWorkload.from_spec(SPEC),),
+        workloads=(desired(SPEC),),
         removed=(WorkloadId("x"),),
-        organization=OrganizationWire.from_organization(Organization()),
+        organization=OrganizationWire.of(Organization()),
         reported_token=Token(4),
         reported_events=17,
     ),

@@ -13,17 +13,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairpool.api.calls import TIMEOUT_S, Calls, event_data, plain_body, refused_answer
+from fairpool.api.access_calls import AccessCalls
+from fairpool.api.calls import TIMEOUT_S, event_data, refused_answer
 from fairpool.api.calls import Refused as Refused
 from fairpool.api.calls import new_key as new_key
-from fairpool.api.limits import PROJECTS
 from fairpool.api.loopback import Unreachable as Unreachable
+from fairpool.api.organization_calls import OrganizationCalls
 
 if TYPE_CHECKING:
-    from fairpool.api import access, assets, organization, overview, questions, uploads, workload_spec
-    from fairpool.api import audit as audit_wire
-    from fairpool.api import nodes as nodes_wire
-    from fairpool.api import settings as settings_wire
+    from fairpool.api import questions, uploads, workload_spec
     from fairpool.api import workloads as work
     from fairpool.api.shell_client import Shell
     from fairpool.api.wire import Request
@@ -37,8 +35,6 @@ PATHS = {
     "Distributed": "distributed",
     "Inference": "inferences",
 }
-DEPARTMENTS = "/api/v1/org-unit/departments"
-TEMPLATES = "/api/v1/asset/workload-template"
 CHANGES_SILENCE_S = 60.0
 """The stream of changes carries a comment more often than that."""
 COMMAND_IN_ADDRESS_MAX = 4000
@@ -65,76 +61,8 @@ class Change:
     object: dict[str, Any] | None
 
 
-class Client(Calls):
+class Client(AccessCalls, OrganizationCalls):
     """Calls to one control plane, as one caller."""
-
-    # --- who is calling --------------------------------------------------------------------------------------
-
-    def sign_in(self, username: str, password: str) -> access.TokenAnswer:
-        """Exchange a password for a token, and use it from now on."""
-        return self._token({"grantType": "password", "username": username, "password": password})
-
-    def sign_in_application(self, client_id: str, client_secret: str) -> access.TokenAnswer:
-        return self._token({"grantType": "client_credentials", "clientId": client_id, "clientSecret": client_secret})
-
-    def renew(self, refresh_token: str) -> access.TokenAnswer:
-        return self._token({"grantType": "refresh_token", "refreshToken": refresh_token})
-
-    def sign_out(self) -> None:
-        """Revoke the token."""
-        self._call("POST", "/api/v1/me/logout")
-        self.token = None
-
-    def me(self) -> access.Me:
-        return self._get("/api/v1/me")
-
-    def change_password(self, current: str, new: str) -> None:
-        self._call("POST", "/api/v1/me/password", {"currentPassword": current, "newPassword": new})
-
-    def users(self) -> list[access.User]:
-        return self._all("/api/v1/users", "users")
-
-    def create_user(self, request: access.UserRequest | Json) -> access.NewUser:
-        return self._post("/api/v1/users", request)
-
-    def delete_user(self, user_id: str) -> None:
-        self._call("DELETE", f"/api/v1/users/{user_id}")
-
-    def reset_password(self, user_id: str) -> str:
-        """A new password that must be changed at the next sign-in."""
-        return self._post(f"/api/v1/users/{user_id}/password").temp_password
-
-    def roles(self) -> list[access.Role]:
-        return self._all("/api/v1/authorization/roles", "roles")
-
-    def access_rules(self) -> list[access.AccessRule]:
-        return self._all("/api/v1/authorization/access-rules", "accessRules")
-
-    def create_access_rule(self, request: access.AccessRuleRequest | Json) -> access.AccessRule:
-        return self._post("/api/v1/authorization/access-rules", request)
-
-    def create_access_rules(self, requests: Sequence[access.AccessRuleRequest | Json]) -> access.AccessRuleBatchAnswer:
-        body = {"payload": [plain_body(each) for each in requests]}
-        return self._post("/api/v1/authorization/access-rules/batch-create", body)
-
-    def delete_access_rules(self, ids: Sequence[str]) -> access.AccessRuleBatchAnswer:
-        return self._post("/api/v1/authorization/access-rules/batch", {"ids": list(ids), "action": "delete"})
-
-    def delete_access_rule(self, rule_id: str) -> None:
-        self._call("DELETE", f"/api/v1/authorization/access-rules/{rule_id}")
-
-    def applications(self) -> list[access.Application]:
-        return self._all("/api/v1/apps", "apps")
-
-    def create_application(self, request: access.ApplicationRequest | Json) -> access.NewApplication:
-        return self._post("/api/v1/apps", request)
-
-    def new_application_secret(self, application_id: str) -> access.NewApplication:
-        """Its earlier secret is revoked."""
-        return self._post(f"/api/v1/apps/{application_id}/secret")
-
-    def delete_application(self, application_id: str) -> None:
-        self._call("DELETE", f"/api/v1/apps/{application_id}")
 
     # --- workloads -------------------------------------------------------------------------------------------
 
@@ -308,145 +236,6 @@ class Client(Calls):
     def priorities(self) -> list[work.PriorityClass]:
         return self._all("/api/v1/workload-priorities", "workloadPriorities")
 
-    # --- organization ----------------------------------------------------------------------------------------
-
-    def projects(self) -> list[organization.Project]:
-        return self._all(PROJECTS, "projects")
-
-    def project(self, project_id: str) -> organization.Project:
-        return self._get(f"{PROJECTS}/{project_id}")
-
-    def create_project(self, request: organization.ProjectRequest | Json) -> organization.Project:
-        return self._post(PROJECTS, request)
-
-    def replace_project(
-        self, request: organization.ProjectRequest | Json, revision: int | None = None
-    ) -> organization.Project:
-        """Replace all of it; with a revision only if it has not changed since."""
-        return self._change("PUT", f"{PROJECTS}/{plain_body(request)['name']}", request, revision)
-
-    def update_project(
-        self, project_id: str, request: organization.ProjectUpdate | Json, revision: int | None = None
-    ) -> organization.Project:
-        return self._change("PATCH", f"{PROJECTS}/{project_id}", request, revision)
-
-    def set_project_resources(
-        self, project_id: str, request: organization.ResourcesUpdate | Json, revision: int | None = None
-    ) -> organization.Project:
-        return self._change("PUT", f"{PROJECTS}/{project_id}/resources", request, revision)
-
-    def delete_project(self, project_id: str, *, workloads: str | None = None, move_to: str | None = None) -> None:
-        """With work in it this is refused with the choices: `workloads="delete"` or `workloads="move", move_to=…`."""
-        params = {"workloads": workloads, "to": move_to}
-        said = {name: value for name, value in params.items() if value is not None}
-        self._call("DELETE", f"{PROJECTS}/{project_id}", params=said)
-
-    def departments(self) -> list[organization.Department]:
-        return self._all(DEPARTMENTS, "departments")
-
-    def create_department(self, request: organization.DepartmentRequest | Json) -> organization.Department:
-        return self._post(DEPARTMENTS, request)
-
-    def replace_department(
-        self, request: organization.DepartmentRequest | Json, revision: int | None = None
-    ) -> organization.Department:
-        return self._change("PUT", f"{DEPARTMENTS}/{plain_body(request)['name']}", request, revision)
-
-    def update_department(
-        self, department_id: str, request: organization.DepartmentUpdate | Json, revision: int | None = None
-    ) -> organization.Department:
-        return self._change("PATCH", f"{DEPARTMENTS}/{department_id}", request, revision)
-
-    def delete_department(self, department_id: str) -> None:
-        self._call("DELETE", f"{DEPARTMENTS}/{department_id}")
-
-    # --- templates -------------------------------------------------------------------------------------------
-
-    def templates(self) -> list[assets.Template]:
-        return self._all(TEMPLATES, "entries")
-
-    def create_template(self, request: assets.TemplateRequest | Json) -> assets.Template:
-        return self._post(TEMPLATES, request)
-
-    def replace_template(
-        self, template_id: str, request: assets.TemplateRequest | Json, revision: int | None = None
-    ) -> assets.Template:
-        return self._change("PUT", f"{TEMPLATES}/{template_id}", request, revision)
-
-    def delete_template(self, template_id: str) -> None:
-        self._call("DELETE", f"{TEMPLATES}/{template_id}")
-
-    # --- nodes and clusters ----------------------------------------------------------------------------------
-
-    def nodes(self) -> list[nodes_wire.NodeAnswer]:
-        return self._all("/api/v1/nodes", "nodes")
-
-    def node(self, name: str, cluster: str | None = None) -> nodes_wire.NodeDetail:
-        """The cluster must be named if several have a node of this name."""
-        return self._get(f"/api/v1/nodes/{name}", {"clusterId": cluster} if cluster else None)
-
-    def overview(self) -> overview.Overview:
-        """Nodes, projects and running work as they were at one moment."""
-        return self._get("/api/v1/overview")
-
-    def override_node(
-        self,
-        node: str,
-        overrides: nodes_wire.NodeOverridesRequest | Json,
-        revision: int | None = None,
-        cluster: str | None = None,
-    ) -> nodes_wire.NodeAnswer:
-        """Replace what administrators set on a node; with a revision only if it has not changed since."""
-        where = f"?clusterId={cluster}" if cluster else ""
-        return self._change("PUT", f"/api/v1/nodes/{node}/overrides{where}", overrides, revision)
-
-    def node_pools(self) -> list[nodes_wire.NodePoolAnswer]:
-        return self._all("/api/v1/node-pools", "nodepools")
-
-    def create_node_pool(self, request: nodes_wire.NodePoolRequest | Json) -> nodes_wire.NodePoolAnswer:
-        return self._post("/api/v1/node-pools", request)
-
-    def node_pool(self, pool: str) -> nodes_wire.NodePoolAnswer:
-        return self._get(f"/api/v1/node-pools/{pool}")
-
-    def update_node_pool(
-        self, pool: str, request: nodes_wire.NodePoolUpdate | Json, revision: int | None = None
-    ) -> nodes_wire.NodePoolAnswer:
-        return self._change("PATCH", f"/api/v1/node-pools/{pool}", request, revision)
-
-    def delete_node_pool(self, pool: str) -> None:
-        self._call("DELETE", f"/api/v1/node-pools/{pool}")
-
-    def clusters(self) -> list[nodes_wire.ClusterAnswer]:
-        return self._all("/api/v1/clusters", "clusters")
-
-    def create_cluster(self, request: nodes_wire.ClusterRequest | Json) -> nodes_wire.NewCluster:
-        return self._post("/api/v1/clusters", request)
-
-    def new_cluster_token(self, cluster_id: str) -> nodes_wire.NewCluster:
-        """Its earlier tokens are revoked."""
-        return self._post(f"/api/v1/clusters/{cluster_id}/token")
-
-    def replace_cluster(
-        self, cluster_id: str, request: nodes_wire.ClusterRequest | Json, revision: int | None = None
-    ) -> nodes_wire.ClusterAnswer:
-        return self._change("PUT", f"/api/v1/clusters/{cluster_id}", request, revision)
-
-    def delete_cluster(self, cluster_id: str) -> None:
-        self._call("DELETE", f"/api/v1/clusters/{cluster_id}")
-
-    def settings(self) -> list[settings_wire.Setting]:
-        return self._get("/v1/k8s/setting").settings
-
-    def change_setting(
-        self, key: str, request: settings_wire.SettingRequest | Json, revision: int | None = None
-    ) -> settings_wire.Setting:
-        return self._change("PUT", f"/v1/k8s/setting/{key}", request, revision)
-
-    def audit(self, *, limit: int = 50, offset: int = 0) -> list[audit_wire.AuditEntry]:
-        params = {"limit": limit, "offset": offset}
-        return self._get("/api/v1/audit/log", params).entries
-
     # --- changes ---------------------------------------------------------------------------------------------
 
     def changes(self, after: int | None = None) -> Iterator[Change]:
@@ -463,12 +252,6 @@ class Client(Calls):
             except Unreachable:
                 if after is None:
                     raise
-
-    def _token(self, request: Mapping[str, str]) -> access.TokenAnswer:
-        self.token = None
-        answer = self._read(self._call("POST", "/api/v1/token", request))
-        self.token = answer.access_token
-        return answer
 
 
 def _change(data: dict[str, Any]) -> Change:

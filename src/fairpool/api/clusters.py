@@ -83,16 +83,6 @@ class DesiredWorkload(WorkloadWire):
         return self.spec
 
     @classmethod
-    def from_spec(
-        cls,
-        spec: WorkloadSpec,
-        over: Over | None = None,
-        incarnations: Mapping[int, int] | None = None,
-        done: tuple[int, ...] = (),
-    ) -> DesiredWorkload:
-        return cls.of_declared(WorkloadWire.of(spec)).with_reported(over, incarnations or {}, done)
-
-    @classmethod
     def of_declared(cls, declared: WorkloadWire) -> DesiredWorkload:
         """A declared workload, of which nothing is reported yet. It is not validated again."""
         return cls.model_construct(**dict(declared))

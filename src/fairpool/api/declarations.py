@@ -258,10 +258,6 @@ class OrganizationWire(Wire):
     node_overrides: Annotated[dict[NodeName, NodeOverridesWire], renamed("marks", "node_overrides")]
     graces: GracesWire = GracesWire.of(DEFAULT_GRACES)  # what was kept before lacks them
 
-    @classmethod
-    def from_organization(cls, organization: Organization) -> OrganizationWire:
-        return cls.of(organization)
-
     def to_organization(self) -> Organization:
         organization = self.to_model()
         assert isinstance(organization, Organization)

@@ -41,7 +41,9 @@ def renamed(before: str, after: str) -> Any:
 class Wire(BaseModel):
     """A value in a message. Unknown fields are refused: one that is silently dropped is a promise broken."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, from_attributes=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, from_attributes=True, allow_inf_nan=False, defer_build=True
+    )
 
     mirrors: ClassVar[Any] = None
     """The dataclass of the model that it carries, if it carries one."""
@@ -60,11 +62,12 @@ class Wire(BaseModel):
         }
         return self.mirrors(**given)
 
-    def to_json(self, version: int = VERSION) -> str:
-        """As text, with the fields and names of this version."""
+    def to_json(self, version: int = VERSION, *, without: str = "") -> str:
+        """As text, with the fields and names of this version, and without this one."""
         if version == VERSION:
-            return self.model_dump_json()
-        return self.older(version).model_dump_json(exclude=_left_out(type(self), version), by_alias=True)
+            return self.model_dump_json(exclude={without} if without else None)
+        left_out = _left_out(type(self), version) | ({without: True} if without else {})
+        return self.older(version).model_dump_json(exclude=left_out, by_alias=True)
 
     def older(self, version: int) -> Self:
         """The same value for a side that speaks this version."""
@@ -105,8 +108,8 @@ def read_message(kind: type[MessageT], text: str | bytes) -> MessageT | list[Pro
         return wire_problems(kind.__name__, error)
 
 
-def wire_problems(kind: str, error: ValidationError) -> list[Problem]:
-    """What is wrong with a message of this kind."""
+def wire_problems(kind: str, error: ValidationError, first: int = 0) -> list[Problem]:
+    """What is wrong with a message of this kind, or with rows of a list that begin with this number."""
     problems = []
     for each in error.errors(include_url=False):
         if each["loc"] == ("version",):
@@ -114,7 +117,9 @@ def wire_problems(kind: str, error: ValidationError) -> list[Problem]:
             what = f"this {kind} has protocol version {each['input']!r}; this side speaks {PREVIOUS} and {VERSION}"
             fix = "run the same release of Fairpool on both sides; upgrade the control plane first, then its clusters"
             return [Problem("wire.version", what, fix)]
-        place = ".".join(str(part) for part in (kind, *each["loc"]))
+        number, *path = each["loc"] or ("",)
+        loc = [number + first if isinstance(number, int) else number, *path]
+        place = ".".join(str(part) for part in (kind, *loc) if part != "")
         if each["type"] == "extra_forbidden":
             fix = "remove it, or update this side if the sender is newer"
             problems.append(Problem("wire.unknown_field", f"{place} is not a known field", fix))

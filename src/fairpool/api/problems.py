@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
@@ -71,11 +71,6 @@ def problem_document(
         problems=list(problems),
         choices=choices,
     )
-
-
-def problems_of(items: Iterable[ProblemItem]) -> list[Problem]:
-    """What a client makes of an answer."""
-    return [each.problem() for each in items]
 
 
 def _sentence(each: ProblemItem) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.message import Wire
@@ -57,7 +57,9 @@ class PastCycles(Wire):
 
 
 Question = WouldStart | SnapshotQuestion | WhatIf | PastCycles
-_QUESTION: TypeAdapter[Question] = TypeAdapter(Annotated[Question, Field(discriminator="kind")])
+_QUESTION: TypeAdapter[Question] = TypeAdapter(
+    Annotated[Question, Field(discriminator="kind")], config=ConfigDict(defer_build=True)
+)
 
 
 def read_question(text: str | bytes) -> Question | Problem:

@@ -9,11 +9,8 @@ from pydantic import ValidationError as ValidationError  # imported from here, s
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json, to_json
 
-from fairpool.api.limits import LABEL_NAME_MAX, NAME_PATTERN, PROJECT_NAME_MAX, WORKLOAD_NAME_MAX
+from fairpool.api.limits import LABEL_NAME_MAX, NAME_PATTERN, PROJECT_NAME_MAX
 
-WorkloadName = Annotated[
-    str, StringConstraints(pattern=NAME_PATTERN, max_length=WORKLOAD_NAME_MAX), Field(examples=["train-1"])
-]
 ProjectName = Annotated[
     str, StringConstraints(pattern=NAME_PATTERN, max_length=PROJECT_NAME_MAX), Field(examples=["team-a"])
 ]
@@ -32,6 +29,7 @@ class Request(BaseModel):
         extra="forbid",
         alias_generator=to_camel,
         populate_by_name=True,
+        defer_build=True,
         allow_inf_nan=False,
         frozen=True,
         hide_input_in_errors=True,  # it may be a password, and errors are printed
@@ -49,6 +47,7 @@ class Answer(BaseModel):
         extra="ignore",
         alias_generator=to_camel,
         populate_by_name=True,
+        defer_build=True,
         frozen=True,
         hide_input_in_errors=True,
     )

@@ -169,9 +169,6 @@ class InferenceSpec(CommonSpec):
     autoscaling: Autoscaling = Field(default_factory=Autoscaling)
 
 
-WorkloadSpecWire = WorkspaceSpec | TrainingSpec | DistributedSpec | InferenceSpec
-
-
 class Submit(Request):
     """Fields of every submit."""
 

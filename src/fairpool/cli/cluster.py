@@ -10,7 +10,7 @@ import click
 
 from fairpool.cli import server_flags, server_start
 from fairpool.cli.failure import UNUSABLE, fail
-from fairpool.cli.server_flags import DEFAULT_HEALTH, failing
+from fairpool.cli.server_flags import DEFAULT_HEALTH
 from fairpool.platform.address import Address, listening_socket
 from fairpool.platform.data_directory import CLUSTER, DataDirectory
 from fairpool.platform.remote_control import ControlTarget, read_target
@@ -70,12 +70,7 @@ def cluster(
         hidden=(token_file.expanduser().absolute(), *(each.expanduser().absolute() for each in hide)),
         log_level=log_level,
     )
-    with failing():
-        server_start.prepare(start.data_directory)
-        if detach:
-            _in_background(start, server_flags.typed_again(context))
-        else:
-            _here(start)
+    server_start.start(context, start, _in_background if detach else _here)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +87,7 @@ class StartCluster:
     log_level: str
 
 
-def _here(start: StartCluster) -> None:
+def _here(start: StartCluster, _: list[str]) -> None:
     from fairpool.platform.cluster_program import ClusterOptions, ClusterProgram
     from fairpool.platform.server_log import open_log
 

@@ -11,7 +11,6 @@ import click
 
 from fairpool.cli import server_flags, server_start
 from fairpool.cli.failure import UNUSABLE, fail
-from fairpool.cli.server_flags import failing
 from fairpool.model.problem import Problem
 from fairpool.platform.address import listening_socket
 from fairpool.platform.data_directory import CONTROL, DataDirectory
@@ -68,12 +67,7 @@ def control(
         tls=tls,
     )
     start = StartControl(server_flags.data_directory_at(data), options, log_level, with_welcome=not in_background)
-    with failing():
-        server_start.prepare(start.data_directory)
-        if detach:
-            _in_background(start, server_flags.typed_again(context))
-        else:
-            _here(start)
+    server_start.start(context, start, _in_background if detach else _here)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +95,7 @@ def _tls_files(certificate: Path | None, key: Path | None) -> TlsFiles | None:
     return files
 
 
-def _here(start: StartControl) -> None:
+def _here(start: StartControl, _: list[str]) -> None:
     from fairpool.cli.welcome import LocalUser, shown_addresses
     from fairpool.platform.control_program import ControlProgram
     from fairpool.platform.server_log import open_log
@@ -127,12 +121,7 @@ def _here(start: StartControl) -> None:
 
 
 def _in_background(start: StartControl, arguments: list[str]) -> None:
-    data_directory = start.data_directory
-    holder = server_start.already_up(data_directory, CONTROL, changes_nothing=True)
-    if holder is not None:
-        server_start.ask_for_welcome(data_directory, holder.address, is_new=False)
-        return
-    first_password = start.options.first_password
-    status = server_start.start_in_background(data_directory, CONTROL, arguments, first_password)
-    server_start.ask_for_welcome(data_directory, status["address"])
-    server_start.say_running(status, "The control plane", data_directory)
+    password = start.options.first_password
+    server_start.in_background_with_welcome(
+        start.data_directory, CONTROL, arguments, password, "The control plane", changes_nothing=True
+    )

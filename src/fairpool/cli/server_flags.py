@@ -100,14 +100,22 @@ CONFIG_FILE = click.option(
     help='TOML file with values for these flags, such as `log-level = "debug"`. Flags and environment variables '
     f"override it. Also: {CONFIG_FILE_VARIABLE}.",
 )
-LISTEN = click.option(
-    "--listen",
-    envvar="FAIRPOOL_LISTEN",
-    default=DEFAULT,
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Address to listen on; port 0 picks a free port. Also: FAIRPOOL_LISTEN.",
-)
+
+
+def _with_default(name: str, default: str, metavar: str, words: str) -> Callable[[C], C]:
+    """A flag that has a value also where none is given; its environment variable is named after it."""
+    variable = f"FAIRPOOL_{name.removeprefix('--').replace('-', '_').upper()}"
+    return click.option(
+        name,
+        envvar=variable,
+        default=default,
+        show_default=True,
+        metavar=metavar,
+        help=f"{words} Also: {variable}.",
+    )
+
+
+LISTEN = _with_default("--listen", DEFAULT, "HOST:PORT", "Address to listen on; port 0 picks a free port.")
 HOST_NAMES = click.option(
     "--host-name",
     "host_names",
@@ -144,30 +152,16 @@ NODE = click.option(
     metavar="SPEC",
     help="Add one node: name=big,gpus=4,model=H100,memory=80GB,cpus=64,ram=512GB.",
 )
-KEEP_HISTORY = click.option(
-    "--keep-history",
-    envvar="FAIRPOOL_KEEP_HISTORY",
-    default="30d",
-    show_default=True,
-    metavar="AGE",
-    help="How long to keep deleted jobs and events: 90s, 10m, 2h, 30d. Also: FAIRPOOL_KEEP_HISTORY.",
+KEEP_HISTORY = _with_default(
+    "--keep-history", "30d", "AGE", "How long to keep deleted jobs and events: 90s, 10m, 2h, 30d."
 )
-KEEP_AUDIT = click.option(
-    "--keep-audit",
-    envvar="FAIRPOOL_KEEP_AUDIT",
-    default="365d",
-    show_default=True,
-    metavar="AGE",
-    help="How long to keep the audit log. Also: FAIRPOOL_KEEP_AUDIT.",
-)
-DISK_RESERVE = click.option(
+KEEP_AUDIT = _with_default("--keep-audit", "365d", "AGE", "How long to keep the audit log.")
+DISK_RESERVE = _with_default(
     "--disk-reserve",
-    envvar="FAIRPOOL_DISK_RESERVE",
-    default="1GiB",
-    show_default=True,
-    metavar="SIZE",
-    help="Disk space reserved for the server. When the disk is full, the pod that fills it is stopped. 0 disables the "
-    "reserve. Also: FAIRPOOL_DISK_RESERVE.",
+    "1GiB",
+    "SIZE",
+    "Disk space reserved for the server. When the disk is full, the pod that fills it is stopped. 0 disables the "
+    "reserve.",
 )
 LOG_LEVEL = click.option(
     "--log-level",
@@ -209,13 +203,8 @@ CA_FILE = click.option(
     help="Certificate of the authority that signed the control plane's certificate, if it is a private one: a PEM "
     "file. Default: the authorities that this machine trusts. Also: FAIRPOOL_CA_FILE.",
 )
-HEALTH_LISTEN = click.option(
-    "--health-listen",
-    envvar="FAIRPOOL_HEALTH_LISTEN",
-    default=DEFAULT_HEALTH,
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Address of /healthz and /readyz; port 0 picks a free port. Also: FAIRPOOL_HEALTH_LISTEN.",
+HEALTH_LISTEN = _with_default(
+    "--health-listen", DEFAULT_HEALTH, "HOST:PORT", "Address of /healthz and /readyz; port 0 picks a free port."
 )
 HIDE = click.option(
     "--hide",

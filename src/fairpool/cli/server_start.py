@@ -3,17 +3,19 @@ the nodes, the background, and the login of the user who typed the command."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
 from fairpool import __version__
 from fairpool.cli.failure import ERROR, UNUSABLE, fail
+from fairpool.cli.server_flags import failing, typed_again
 from fairpool.model.problem import Problem
 from fairpool.platform.data_directory import DataDirectory, PlatformError, directory_problem
 from fairpool.platform.directory_lock import LockHolder, in_use, lock_holder, locked
@@ -28,11 +30,24 @@ SHOWN = ("Address", "Control", "Cluster", "Health", "Data", "Config", "Nodes", "
 """Lines of a server in the background that are repeated where it was started."""
 
 
-def prepare(data_directory: DataDirectory) -> None:
-    """Raises `PlatformError`."""
-    warning = data_directory.prepare()
-    if warning:
-        click.echo(f"warning: {warning}", err=True)
+class Start(Protocol):
+    """What a command has read from its flags."""
+
+    @property
+    def data_directory(self) -> DataDirectory: ...
+
+
+S = TypeVar("S", bound=Start)
+
+
+def start(context: click.Context, read: S, run: Callable[[S, list[str]], None]) -> None:
+    """Run a server, or start one in the background; `run` also gets the flags as one would type them again."""
+    with failing():
+        warning = read.data_directory.prepare()
+        if warning:
+            click.echo(f"warning: {warning}", err=True)
+        gc.disable()  # until it is ready (`keep_what_is_loaded`): a tenth of the time of a start
+        run(read, typed_again(context))
 
 
 @contextmanager
@@ -163,6 +178,29 @@ def start_in_background(
         if line.startswith(SHOWN):
             click.echo(line)
     return status
+
+
+def in_background_with_welcome(
+    data_directory: DataDirectory,
+    program: str,
+    arguments: list[str],
+    first_password: str,
+    what: str,
+    *,
+    changes_nothing: bool,
+) -> None:
+    """Start a server that users sign in to, unless it runs already, and sign in the user who typed the command."""
+    holder = already_up(data_directory, program, changes_nothing=changes_nothing)
+    if holder is not None:
+        if first_password:
+            click.echo(
+                "warning: --first-password-file was ignored: it only takes effect when the server starts", err=True
+            )
+        ask_for_welcome(data_directory, holder.address, is_new=False)
+        return
+    status = start_in_background(data_directory, program, arguments, first_password)
+    ask_for_welcome(data_directory, status["address"])
+    say_running(status, what, data_directory)
 
 
 def say_running(status: Mapping[str, Any], what: str, data_directory: DataDirectory) -> None:

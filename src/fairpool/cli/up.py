@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairpool.cli import server_flags, server_start
-from fairpool.cli.server_flags import failing
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address, listening_socket
 from fairpool.platform.data_directory import UP, DataDirectory
@@ -70,12 +69,7 @@ def up(
         first_password=server_flags.first_password_in(first_password_file),
         with_welcome=not in_background,
     )
-    with failing():
-        server_start.prepare(start.data_directory)
-        if detach:
-            _up_in_background(start, server_flags.typed_again(context))
-        else:
-            _up_here(start)
+    server_start.start(context, start, _in_background if detach else _here)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +88,7 @@ class StartPlatform:
     with_welcome: bool = True
 
 
-def _up_here(start: StartPlatform) -> None:
+def _here(start: StartPlatform, _: list[str]) -> None:
     from fairpool.cli.welcome import LocalUser, shown_addresses
     from fairpool.platform.assembly import Platform
     from fairpool.platform.control_server import ControlOptions
@@ -128,16 +122,8 @@ def _up_here(start: StartPlatform) -> None:
         click.echo("Stopped. Running pods are not affected; `fairpool up` finds them again.")
 
 
-def _up_in_background(start: StartPlatform, arguments: list[str]) -> None:
-    data_directory, first_password = start.data_directory, start.first_password
-    holder = server_start.already_up(data_directory, UP, changes_nothing=not start.nodes and not start.singles)
-    if holder is not None:
-        if first_password:
-            click.echo(
-                "warning: --first-password-file was ignored: it only takes effect when the server starts", err=True
-            )
-        server_start.ask_for_welcome(data_directory, holder.address, is_new=False)
-        return
-    status = server_start.start_in_background(data_directory, UP, arguments, first_password)
-    server_start.ask_for_welcome(data_directory, status["address"])
-    server_start.say_running(status, "Fairpool", data_directory)
+def _in_background(start: StartPlatform, arguments: list[str]) -> None:
+    unchanged = not start.nodes and not start.singles
+    server_start.in_background_with_welcome(
+        start.data_directory, UP, arguments, start.first_password, "Fairpool", changes_nothing=unchanged
+    )

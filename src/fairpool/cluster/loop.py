@@ -19,6 +19,7 @@ from fairpool.cluster.pending_reports import PendingReports
 from fairpool.cluster.planning import SnapshotHook
 from fairpool.cluster.report_queue import PIECE_ROWS, Acknowledged, Offered
 from fairpool.engines.port import Engine, EngineUnreachable, Fenced
+from fairpool.model.bulk_read import without_garbage_collection
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
 from fairpool.model.observation import (
     ForgetOrder,
@@ -100,6 +101,10 @@ class Loop:
 
     def run_cycle(self) -> bool:
         """Run one cycle. False: there was nothing to do."""
+        with without_garbage_collection():  # it would go through all that is kept, in the middle of a decision
+            return self._run_cycle()
+
+    def _run_cycle(self) -> bool:
         now = self._clock()
         self.error = ""
         try:

@@ -111,8 +111,7 @@ def create_app(
     app.state.links = SignInLinks()
     app.state.is_ready = lambda: True
     app.state.routes = ROUTES
-    app.state.openapi = None
-    app.state.reference = None
+    app.state.description = None
     return app
 
 

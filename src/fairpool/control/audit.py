@@ -20,6 +20,7 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.routes import Parameter, Query, Routes
 from fairpool.control.store import audit as store
+from fairpool.control.store.database import Connection
 
 routes = Routes("audit")
 
@@ -79,12 +80,16 @@ def choice(said: dict[str, str], start: str | None, end: str | None) -> store.Ch
 )
 async def log(
     plane: Plane, caller: Caller, query: AuditQuery, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
-) -> wire.AuditPage:
+) -> Response:
     caller.require(Action.AUDIT_READ)
     chosen = query.choice()
-    rows = await plane.read(lambda connection: store.entries(connection, chosen, offset, limit + 1))
-    entries = [_entry(row) for row in rows[:limit]]
-    return wire.AuditPage(entries=entries, next=offset + limit if len(rows) > limit else None)
+
+    def unit(connection: Connection) -> wire.AuditPage:
+        rows = store.entries(connection, chosen, offset, limit + 1)
+        entries = [_entry(row) for row in rows[:limit]]
+        return wire.AuditPage(entries=entries, next=offset + limit if len(rows) > limit else None)
+
+    return await plane.answer_apart(unit)
 
 
 @routes.get("/api/v1/audit/log/file", action=Action.AUDIT_READ, summary="Download the audit log as CSV", responses=FILE)
@@ -95,12 +100,20 @@ async def log_file(plane: Plane, caller: Caller, query: AuditQuery) -> Response:
 
 
 async def _lines(plane: Plane, chosen: store.Choice) -> AsyncIterator[str]:
-    """In pieces, so that other requests do not wait; entries added meanwhile are newer and are left out."""
+    """In pieces; entries added meanwhile are newer and are left out."""
     yield _csv([list(wire.AuditEntry.model_fields)])
     before: int | None = None
-    while rows := await plane.read(partial(store.entries, chosen=chosen, offset=0, limit=PIECE, before=before)):
-        yield _csv([[_cell(value) for value in _entry(row).model_dump().values()] for row in rows])
-        before = rows[-1].id
+    while (piece := await plane.read_apart(partial(_piece, chosen=chosen, before=before))) is not None:
+        text, before = piece
+        yield text
+
+
+def _piece(connection: Connection, chosen: store.Choice, before: int | None) -> tuple[str, int] | None:
+    """The entries before one, and the last of them; None: there are no more."""
+    rows = store.entries(connection, chosen, 0, PIECE, before)
+    if not rows:
+        return None
+    return _csv([[_cell(value) for value in _entry(row).model_dump().values()] for row in rows]), rows[-1].id
 
 
 def _csv(rows: list[list[str]]) -> str:

@@ -22,6 +22,7 @@ from fairpool.control.projects import known_project, visible_projects
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, unknown, validation_problems
 from fairpool.control.routes import Parameter, Routes
+from fairpool.control.store import workload_lists
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.control.submit import submit as submit_workload
@@ -66,7 +67,7 @@ async def jobs(project: str, plane: Plane, caller: Caller) -> list[wire.ClassicJ
     def unit(connection: Connection) -> list[store.Key]:
         known_project(connection, caller, project, Action.WORKLOAD_READ)
         condition = Filter("projectName", Operator.EQUALS, project)
-        return store.page(connection, store.Listing(filters=(condition,), limit=EVERYTHING))
+        return workload_lists.page(connection, workload_lists.Listing(filters=(condition,), limit=EVERYTHING))
 
     found = await workloads.rendered_items(plane, await plane.read(unit))
     return [classic_job(json.loads(each)) for each in found]
@@ -181,7 +182,7 @@ def _operable(connection: Connection, caller: Caller, named: wire.ClassicJobName
     summary="List the projects you can use",
 )
 async def projects(plane: Plane, caller: Caller) -> list[wire.ClassicProject]:
-    found = await plane.read(lambda connection: visible_projects(connection, caller))
+    found = await plane.read_apart(lambda connection: visible_projects(plane, connection, caller))
     return [classic_project(each) for each in found]
 
 

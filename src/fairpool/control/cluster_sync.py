@@ -9,18 +9,19 @@ A cluster is known by its token, and neither reads nor writes rows of another. T
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Set
+from collections.abc import AsyncIterator, Iterator, Set
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from fairpool.api import clusters as link
 from fairpool.api.declarations import OrganizationWire
-from fairpool.api.message import PREVIOUS, VERSION, read_message
+from fairpool.api.message import PREVIOUS, VERSION
 from fairpool.api.problems import problem_item
+from fairpool.api.report_reader import read_report
 from fairpool.control import declarations
 from fairpool.control.clusters import known_cluster
 from fairpool.control.organization import organization_wire
@@ -36,6 +37,7 @@ from fairpool.control.store.database import Connection
 from fairpool.control.version_skew import is_withheld, withheld, withheld_report
 from fairpool.control.workload_documents import declaration_in, report_of
 from fairpool.model.ids import SECOND_MS, Revision, Token, WorkloadId
+from fairpool.model.problem import Problem
 
 routes = Routes("clusters")
 
@@ -65,7 +67,10 @@ async def pull(plane: Plane, caller: Caller, body: link.PullRequest) -> Response
         )
     version = min(body.version, VERSION)
     answer = await pulled(plane, caller.id, Revision(body.after), body.wait_s, version)
-    return Response(await pull_text(answer, version), media_type="application/json")
+    parts = pull_parts(answer, version)
+    if len(answer.workloads) <= PULL_ROWS:
+        return Response("".join(parts), media_type="application/json")
+    return StreamingResponse(_sent(parts), media_type="application/json")
 
 
 async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float, version: int = VERSION) -> link.PullAnswer:
@@ -73,13 +78,15 @@ async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float, ver
     deadline = plane.now() + int(min(wait_s, plane.settings.pull_wait_s) * SECOND_MS)
     while True:
         listening = plane.notifier.listen()
-        current = await plane.read(changes.current_declared)
+        span = await plane.read(changes.declared_span)
         left_s = (deadline - plane.now()) / SECOND_MS
-        if current != after or left_s <= 0:
+        if span.revision != after or left_s <= 0:
             listening.cancel()
             break
         await plane.notifier.wait(listening, left_s)
-    news = await plane.read(lambda connection: _news(plane, connection, cluster, after))
+    # To list all workloads, or to put the organization together, takes longer than users should wait.
+    read = plane.read_apart if span.is_whole(after) or span.organization > after else plane.read
+    news = await read(lambda connection: _news(plane, connection, cluster, after))
     workloads: list[link.DesiredWorkload] = []
     for ids in news.slices():
         await asyncio.sleep(0)  # users are answered in between
@@ -154,8 +161,8 @@ class News:
 def _news(plane: Plane, connection: Connection, cluster: str, after: Revision) -> News:
     """What changed after a revision. Everything, if none was read yet, or one that is not or no longer known here."""
     known = known_cluster(connection, cluster)
-    oldest, revision = changes.declared_span(connection)
-    whole = not max(1, oldest) <= after <= revision
+    span = changes.declared_span(connection)
+    revision, whole = span.revision, span.is_whole(after)
     changed = changes.declared_after(connection, after) if not whole and after < revision else []
     organization_is_news = whole or any(noun in changes.ORGANIZATION for noun, _ in changed)
     if whole:
@@ -201,15 +208,21 @@ def _desired_in(declaration: str) -> link.DesiredWorkload:
     return link.DesiredWorkload.of_declared(declaration_in(declaration).workload)
 
 
-async def pull_text(answer: link.PullAnswer, version: int) -> str:
-    """An answer as text, written a few workloads at a time."""
-    written = []
+def pull_parts(answer: link.PullAnswer, version: int) -> Iterator[str]:
+    """An answer as text, a few workloads at a time."""
+    rest = answer.to_json(version, without="workloads")
+    yield f'{rest[:-1]},"workloads":['  # an object with at least a version, of which the end is still to come
     for first in range(0, len(answer.workloads), PULL_ROWS):
+        written = [each.to_json(version) for each in answer.workloads[first : first + PULL_ROWS]]
+        yield f"{',' if first else ''}{','.join(written)}"
+    yield "]}"
+
+
+async def _sent(parts: Iterator[str]) -> AsyncIterator[str]:
+    """The parts, between which users are answered."""
+    for each in parts:
+        yield each
         await asyncio.sleep(0)
-        written += [each.to_json(version) for each in answer.workloads[first : first + PULL_ROWS]]
-    rest = answer.model_copy(update={"workloads": ()}).to_json(version)
-    # Before this list there are only numbers, so that it is found where it is.
-    return rest.replace('"workloads":[]', f'"workloads":[{",".join(written)}]', 1)
 
 
 # --- push ----------------------------------------------------------------------------------------------------
@@ -221,14 +234,27 @@ async def pull_text(answer: link.PullAnswer, version: int) -> str:
     summary="Report the state of a cluster (called by clusters)",
     request_body=link.PushReport,
     answer=link.PushAnswer,
-    body_max_bytes=256 * 1024 * 1024,  # clusters of the previous version do not report in pieces
+    body_max_bytes=64 * 1024 * 1024,  # clusters of the previous version do not report in pieces
 )
 async def push(request: Request, plane: Plane, caller: Caller) -> Response:
-    report = read_message(link.PushReport, await request.body())
+    report = await _read_in_slices(await request.body())
     if isinstance(report, list):
         raise Refused(422, [problem_item(each) for each in report])
     answer = await pushed(plane, caller.id, report)
     return Response(answer.to_json(report.version), media_type="application/json")
+
+
+async def _read_in_slices(body: bytes) -> link.PushReport | list[Problem]:
+    """A report, or all that is wrong with it; users are answered in between."""
+    reading = read_report(body)
+    while True:
+        try:
+            next(reading)
+        except StopIteration as done:
+            found: link.PushReport | list[Problem] = done.value
+            return found
+        finally:
+            await asyncio.sleep(0)
 
 
 async def pushed(plane: Plane, cluster: str, report: link.PushReport) -> link.PushAnswer:

@@ -62,16 +62,20 @@ FIELDS: Mapping[str, Field[wire.Department]] = {
 
 
 @routes.get(DEPARTMENTS, action=Action.DEPARTMENT_READ, answer=wire.DepartmentPage, summary="List departments")
-async def departments(plane: Plane, caller: Caller, query: ListQuery) -> wire.DepartmentPage:
-    found = filtered(await plane.read(lambda connection: _departments(connection, caller)), FIELDS, query)
-    listed, following = page(found, query)
-    return wire.DepartmentPage(departments=listed, next=following)
+async def departments(plane: Plane, caller: Caller, query: ListQuery) -> Response:
+    def unit(connection: Connection) -> wire.DepartmentPage:
+        listed, following = page(filtered(_departments(plane, connection, caller), FIELDS, query), query)
+        return wire.DepartmentPage(departments=listed, next=following)
+
+    return await plane.answer_apart(unit)
 
 
 @routes.get(f"{DEPARTMENTS}/count", action=Action.DEPARTMENT_READ, answer=Count, summary="Count departments")
-async def department_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Count:
-    everything = await plane.read(lambda connection: _departments(connection, caller))
-    return Count(count=len(filtered(everything, FIELDS, counting(filter_by, search))))
+async def department_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Response:
+    query = counting(filter_by, search)
+    return await plane.answer_apart(
+        lambda connection: Count(count=len(filtered(_departments(plane, connection, caller), FIELDS, query)))
+    )
 
 
 @routes.get(
@@ -79,9 +83,9 @@ async def department_count(plane: Plane, caller: Caller, filter_by: FilterBy = "
 )
 async def department(department_id: str, plane: Plane, caller: Caller) -> Response:
     def unit(connection: Connection) -> wire.Department:
-        return _department(connection, _known_department(connection, department_id), caller)
+        return _department(plane, connection, _known_department(connection, department_id), caller)
 
-    found = await plane.read(unit)
+    found = await plane.read_apart(unit)
     return answered(ActionResult(body=found, revision=found.revision))
 
 
@@ -93,7 +97,7 @@ async def create_department(request: Request, plane: Plane, caller: Caller, body
 
     def unit(connection: Connection) -> ActionResult:
         revision = add_department(plane, connection, body)
-        made = _department(connection, store.department(connection, body.name), caller)
+        made = _department(plane, connection, store.department(connection, body.name), caller)
         return ActionResult(
             body=made, status=201, action="create", entity_type="department", entity_id=body.name, revision=revision
         )
@@ -168,7 +172,7 @@ async def _change_department(
         check_match(request, row.revision)
         body = change(wire.DepartmentRequest.model_validate_json(row.document))
         revision = change_department(plane, connection, body)
-        made = _department(connection, store.department(connection, department_id), caller)
+        made = _department(plane, connection, store.department(connection, department_id), caller)
         return ActionResult(
             body=made, action="update", entity_type="department", entity_id=department_id, revision=revision
         )
@@ -210,8 +214,8 @@ async def delete_department(department_id: str, request: Request, plane: Plane, 
     return answer
 
 
-def _departments(connection: Connection, caller: Caller) -> list[wire.Department]:
-    known = organization_tree(connection)
+def _departments(plane: Plane, connection: Connection, caller: Caller) -> list[wire.Department]:
+    known = organization_tree(plane, connection)
     warnings = known.warnings()
     return [_shown(row, known, warnings, caller) for row in store.all_departments(connection)]
 
@@ -223,8 +227,8 @@ def _known_department(connection: Connection, name: str) -> Any:
     return row
 
 
-def _department(connection: Connection, row: Any, caller: Caller) -> wire.Department:
-    known = organization_tree(connection)
+def _department(plane: Plane, connection: Connection, row: Any, caller: Caller) -> wire.Department:
+    known = organization_tree(plane, connection)
     return _shown(row, known, known.warnings(), caller)
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from fairpool.api.access import RoleName
+from fairpool.api.wire import compact
 from fairpool.control import rbac
 from fairpool.control.openapi import openapi_document
 from fairpool.control.pages import layout
 from fairpool.control.rbac import Action
-from fairpool.control.routes import Routes
+from fairpool.control.routes import Route, Routes
 
 Document = dict[str, Any]
 
@@ -23,15 +26,30 @@ routes = Routes(in_document=False)
 
 @routes.get("/api/openapi.json", action=Action.OPEN)
 async def openapi(request: Request) -> Response:
-    return JSONResponse(_document(request))
+    return Response((await _texts(request)).document, media_type="application/json")
 
 
-def _document(request: Request) -> Document:
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The description of the API, as it is sent."""
+
+    document: str
+    reference: str
+    page: str
+
+    @classmethod
+    def of(cls, routes: tuple[Route, ...]) -> Texts:
+        document = openapi_document(routes)
+        return cls(compact(document), reference(document), reference_page(document))
+
+
+async def _texts(request: Request) -> Texts:
+    """Made when first asked for, in another thread: it takes half a second."""
     state = request.app.state
-    if state.openapi is None:
-        state.openapi = openapi_document(state.routes)
-    document: Document = state.openapi
-    return document
+    if state.description is None:
+        state.description = await asyncio.to_thread(Texts.of, state.routes)
+    texts: Texts = state.description
+    return texts
 
 
 @routes.get(
@@ -47,12 +65,10 @@ def _document(request: Request) -> Document:
     action=Action.OPEN,
 )
 async def page(request: Request) -> Response:
-    document = _document(request)
+    texts = await _texts(request)
     if "text/markdown" in request.headers.get("accept", ""):
-        return Response(reference(document), media_type="text/markdown; charset=utf-8")
-    if request.app.state.reference is None:
-        request.app.state.reference = reference_page(document)
-    return layout("Fairpool API", request.app.state.reference)
+        return Response(texts.reference, media_type="text/markdown; charset=utf-8")
+    return layout("Fairpool API", texts.page)
 
 
 def reference(document: Document) -> str:

@@ -2,10 +2,15 @@
 
 The guard is asked before the body is read, so that a caller who is refused costs nothing else, and again after it,
 because permissions may have been revoked while it was on its way. All that is wrong with a request is reported at once.
+
+Parsing holds the interpreter's lock, so that another thread would not help: a body is bounded in bytes (`BodyLimit`)
+and in values, and what is done with a large one is done in steps, between which other requests are answered. A large
+answer is sent in pieces.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -26,8 +31,21 @@ from fairpool.control.routes import WEBSOCKET, Parameters, Route
 
 JSON = re.compile(r"application/([\w.-]+\+)?json", re.IGNORECASE)
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-MARKS = re.compile(rb"\xee\x80[\x80-\x82]|\\ue00[0-2]", re.IGNORECASE)
+MARKS = tuple(
+    mark for number in (0xE000, 0xE001, 0xE002) for mark in (chr(number).encode(), b"\\u%x" % number, b"\\u%X" % number)
+)
 """Only clusters may mention projects with marks around their names, see `model/mentions.py`."""
+MARK_BYTES_MAX = max(map(len, MARKS))
+LARGE_BYTES = 64 * 1024
+PIECE_BYTES = 256 * 1024
+"""Searched, or sent, at once."""
+SEPARATORS = (b",", b":", b"{", b"[")
+SEPARATORS_MAX = 60_000
+"""In a large body: so many are parsed in about 5 ms, whatever is between them."""
+PROBLEMS_MAX = 100
+"""Reported one by one."""
+NOTHING: Any = object()
+"""In place of a body, where there is none."""
 MISSING = {"type": "missing", "loc": ("body",), "msg": "Field required"}
 
 
@@ -41,32 +59,36 @@ class Endpoint:
         if self._route.method == WEBSOCKET:
             socket = WebSocket(scope, receive, send)
             await guard(socket, self._route)
-            await self._route.handler(**self._arguments(socket, b""))
+            await self._route.handler(**self._arguments(socket))
             return
         request = Request(scope, receive, send)
         response = await self._response(request)
         if MARK in getattr(response, "body", b""):
             response = await redacted_response(plane_of(request), getattr(request.state, "caller", None), response)
-        await response(scope, receive, send)
+        if len(getattr(response, "body", b"")) > PIECE_BYTES:
+            await _send_in_pieces(response, send)
+        else:
+            await response(scope, receive, send)
 
     async def _response(self, request: Request) -> Response:
-        route, body = self._route, b""
+        route, body = self._route, NOTHING
         await guard(request, route)
         if route.before is not None:
             await route.before(request)
         if route.takes.body is not None:
-            body = await _read(request)
+            text = await _read(request)
             await guard(request, route)
-            if route.action is not Action.LINK and MARKS.search(body):
-                fix = "leave out the private-use characters U+E000 to U+E002"
-                raise refused(422, "request.reserved_characters", "the request contains reserved characters", fix)
+            if route.action is not Action.LINK:
+                await _check_marks(text)
+            _check_is_json(request, text)
+            body = await _parsed(text) if text else NOTHING
         answer = await route.handler(**self._arguments(request, body))
         if isinstance(answer, Response):
             return answer
         assert isinstance(answer, list) or type(answer) is route.answer, "an answer is of the declared model"
         return Response(_json(answer), route.status, media_type="application/json")
 
-    def _arguments(self, connection: HTTPConnection, body: bytes) -> dict[str, Any]:
+    def _arguments(self, connection: HTTPConnection, body: Any = NOTHING) -> dict[str, Any]:
         """What the handler is called with, or everything that is wrong with the request."""
         takes, path = self._route.takes, connection.scope["path_params"]
         arguments: dict[str, Any] = {name: path[name] for name in takes.in_path}
@@ -80,10 +102,9 @@ class Endpoint:
         for each in takes.parameters:
             _take_parameters(each, connection, arguments, errors)
         if takes.body is not None:
-            _check_is_json(connection, body)
             try:
-                if body:
-                    arguments["body"] = takes.body.validate_python(_parsed(body))
+                if body is not NOTHING:
+                    arguments["body"] = takes.body.validate_python(body)
                 else:
                     errors.append(MISSING)
             except ValidationError as error:
@@ -121,6 +142,9 @@ def _given(wanted: Parameters, connection: HTTPConnection) -> dict[str, Any]:
 
 
 def _located(where: str, error: ValidationError) -> list[Mapping[str, Any]]:
+    count = error.error_count()
+    if count > PROBLEMS_MAX:  # to make a list of them all would take as long as a hundred requests
+        return [{"type": "too_many", "loc": (where,), "msg": f"{count} values are not valid"}]
     return [{**each, "loc": (where, *each["loc"])} for each in error.errors(include_url=False)]
 
 
@@ -141,12 +165,41 @@ def _check_is_json(connection: HTTPConnection, body: bytes) -> None:
         raise refused(415, "request.not_json", what, "send the header Content-Type: application/json")
 
 
-def _parsed(body: bytes) -> Any:
+async def _check_marks(body: bytes) -> None:
+    for start in range(0, len(body), PIECE_BYTES):
+        if start:
+            await asyncio.sleep(0)
+        piece = body[start : start + PIECE_BYTES + MARK_BYTES_MAX]
+        if not any(mark in piece for mark in MARKS):
+            continue
+        fix = "leave out the private-use characters U+E000 to U+E002"
+        raise refused(422, "request.reserved_characters", "the request contains reserved characters", fix)
+
+
+async def _parsed(body: bytes) -> Any:
     """The JSON value. Validated after that: straight from the text, a field given under two names goes unnoticed."""
+    is_large = len(body) > LARGE_BYTES
+    if is_large and sum(map(body.count, SEPARATORS)) > SEPARATORS_MAX:
+        what = f"the request body has more than {SEPARATORS_MAX} separators ({b' '.join(SEPARATORS).decode()})"
+        raise refused(413, "request.too_many_values", what, "send several smaller requests")
+    if is_large:
+        await asyncio.sleep(0)
     try:
-        return wire.parse_json(body.removeprefix(BYTE_ORDER_MARK))
+        value = wire.parse_json(body.removeprefix(BYTE_ORDER_MARK))
     except ValueError as error:
         raise refused(400, "request.not_json", "the request body is not valid JSON", "send a JSON object") from error
+    if is_large:
+        await asyncio.sleep(0)
+    return value
+
+
+async def _send_in_pieces(response: Response, send: Send) -> None:
+    body = memoryview(response.body)
+    await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+    for start in range(0, len(body), PIECE_BYTES):
+        piece = bytes(body[start : start + PIECE_BYTES])
+        await send({"type": "http.response.body", "body": piece, "more_body": start + PIECE_BYTES < len(body)})
+        await asyncio.sleep(0)
 
 
 def _json(answer: BaseModel | list[BaseModel]) -> str:

@@ -164,7 +164,15 @@ def item_text(row: Any) -> str:
 
 def detail_text(row: Any) -> str:
     """A workload with all its details, as JSON."""
-    declared = declaration_of(row)
+    return _detail_text(row, declaration_of(row), report_of(row))
+
+
+def new_detail_text(row: Any, declared: WorkloadDeclaration) -> str:
+    """The same of one that was just declared: there is no need to read what was written a moment ago."""
+    return _detail_text(row, declared, None)
+
+
+def _detail_text(row: Any, declared: WorkloadDeclaration, last: WorkloadReport | None) -> str:
     details = {
         "actualPhase": row.phase,
         "workloadId": row.id,
@@ -174,7 +182,7 @@ def detail_text(row: Any) -> str:
     }
     if declared.origins:
         details["valueOrigins"] = dict(declared.origins)
-    return compact(workload_item(row, declared, report_of(row)) | details)
+    return compact(workload_item(row, declared, last) | details)
 
 
 def event_item(workload_name: str, line: EventReport, declared: WorkloadDeclaration | None = None) -> wire.EventItem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from fairpool.model.ids import Instant
 
@@ -11,7 +12,14 @@ from fairpool.model.ids import Instant
 def iso(moment: int) -> str:
     """`2026-11-15T12:00:00.000Z`."""
     seconds, milli = divmod(moment, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{milli:03d}Z"
+    minutes, second = divmod(seconds, 60)
+    return f"{_minute(minutes)}:{second:02d}.{milli:03d}Z"
+
+
+@lru_cache(maxsize=4096)
+def _minute(minutes: int) -> str:
+    """`2026-11-15T12:00`; cached, since a list is full of moments that are close together."""
+    return datetime.fromtimestamp(60 * minutes, UTC).isoformat()[:16]
 
 
 def iso_or_none(moment: int | None) -> str | None:

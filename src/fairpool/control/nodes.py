@@ -83,14 +83,20 @@ POOL_FIELDS: Mapping[str, Field[wire.NodePoolAnswer]] = {
     answer=wire.NodePage,
     summary="List nodes, as last reported by their clusters",
 )
-async def nodes(plane: Plane, caller: Caller, query: ListQuery) -> wire.NodePage:
-    listed, following = page(filtered(await plane.read(all_nodes), NODE_FIELDS, query), query)
-    return wire.NodePage(nodes=listed, next=following)
+async def nodes(plane: Plane, caller: Caller, query: ListQuery) -> Response:
+    def unit(connection: Connection) -> wire.NodePage:
+        listed, following = page(filtered(all_nodes(connection), NODE_FIELDS, query), query)
+        return wire.NodePage(nodes=listed, next=following)
+
+    return await plane.answer_apart(unit)
 
 
 @routes.get("/api/v1/nodes/count", action=Action.NODE_READ, answer=Count, summary="Count nodes")
-async def node_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Count:
-    return Count(count=len(filtered(await plane.read(all_nodes), NODE_FIELDS, counting(filter_by, search))))
+async def node_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Response:
+    query = counting(filter_by, search)
+    return await plane.answer_apart(
+        lambda connection: Count(count=len(filtered(all_nodes(connection), NODE_FIELDS, query)))
+    )
 
 
 @routes.get(
@@ -138,21 +144,27 @@ async def override_node(
 
 
 @routes.get("/api/v1/node-pools", action=Action.NODE_READ, answer=wire.NodePoolPage, summary="List node pools")
-async def pools(plane: Plane, caller: Caller, query: ListQuery) -> wire.NodePoolPage:
-    listed, following = page(filtered(await plane.read(_pools), POOL_FIELDS, query), query)
-    return wire.NodePoolPage(nodepools=listed, next=following)
+async def pools(plane: Plane, caller: Caller, query: ListQuery) -> Response:
+    def unit(connection: Connection) -> wire.NodePoolPage:
+        listed, following = page(filtered(_pools(connection), POOL_FIELDS, query), query)
+        return wire.NodePoolPage(nodepools=listed, next=following)
+
+    return await plane.answer_apart(unit)
 
 
 @routes.get("/api/v1/node-pools/count", action=Action.NODE_READ, answer=Count, summary="Count node pools")
-async def pool_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Count:
-    return Count(count=len(filtered(await plane.read(_pools), POOL_FIELDS, counting(filter_by, search))))
+async def pool_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Response:
+    query = counting(filter_by, search)
+    return await plane.answer_apart(
+        lambda connection: Count(count=len(filtered(_pools(connection), POOL_FIELDS, query)))
+    )
 
 
 @routes.get(
     "/api/v1/node-pools/{pool_id}", action=Action.NODE_READ, answer=wire.NodePoolAnswer, summary="Get a node pool"
 )
 async def pool(pool_id: str, plane: Plane, caller: Caller) -> Response:
-    found = await plane.read(lambda connection: _pool(connection, _known_pool(connection, pool_id)))
+    found = await plane.read_apart(lambda connection: _pool(connection, _known_pool(connection, pool_id)))
     return answered(ActionResult(body=found, revision=found.revision))
 
 
@@ -298,20 +310,20 @@ def _pool_of(row: Any, there: list[wire.NodeAnswer]) -> wire.NodePoolAnswer:
     )
 
 
-def all_nodes(connection: Connection) -> list[wire.NodeAnswer]:
-    """Every node, with what the pods on it hold."""
+def all_nodes(connection: Connection, name: str | None = None) -> list[wire.NodeAnswer]:
+    """Every node, or every node of this name, with what the pods on it hold."""
     overrides = {(row.cluster, row.node): row for row in store.node_overrides(connection)}
-    in_use = holdings.by_node(connection)
+    in_use = holdings.by_node(connection, name)
     return [
         _node(row, overrides.get((row.cluster, row.name)), in_use.get((row.cluster, row.name), holdings.Use()))
-        for row in cluster_store.all_nodes(connection)
+        for row in cluster_store.all_nodes(connection, name)
     ]
 
 
 def _known_node(connection: Connection, name: str, cluster: str) -> wire.NodeAnswer:
     """The node of this name, in the cluster of this id or name if one is given."""
     wanted = known_cluster(connection, cluster).id if cluster else None
-    found = [each for each in all_nodes(connection) if each.name == name and wanted in (None, each.cluster_uuid)]
+    found = [each for each in all_nodes(connection, name) if wanted in (None, each.cluster_uuid)]
     if not found:
         raise unknown("node", name)
     if len(found) > 1:

@@ -21,13 +21,13 @@ from fairpool.control.audit import choice
 from fairpool.control.classic import classic_job
 from fairpool.control.filters import Filter, Operator
 from fairpool.control.moments import iso
-from fairpool.control.paging import Limit, ListQuery, Offset, filtered, page
+from fairpool.control.paging import Limit, ListQuery, Offset
 from fairpool.control.plane import Caller, Plane, plane_of
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.routes import Parameter, Route, Routes
 from fairpool.control.store import audit as audit_store
-from fairpool.control.store import workloads as workload_store
+from fairpool.control.store import workload_lists
 from fairpool.control.store.database import Connection
 from fairpool.control.workloads import rendered_items
 
@@ -58,11 +58,9 @@ async def check_cluster(request: Request) -> None:
     answer=wire.ProjectPage,
     summary="List the projects of a cluster",
 )
-async def cluster_projects(request: Request, plane: Plane, caller: Caller, query: ListQuery) -> wire.ProjectPage:
-    everything = await plane.read(lambda connection: projects.visible_projects(connection, caller))
-    mine = [each for each in everything if each.cluster_id == request.state.cluster]
-    listed, following = page(filtered(mine, projects.FIELDS, query), query)
-    return wire.ProjectPage(projects=listed, next=following)
+async def cluster_projects(request: Request, plane: Plane, caller: Caller, query: ListQuery) -> Response:
+    cluster: str = request.state.cluster
+    return await plane.answer_apart(lambda connection: projects.project_page(plane, connection, caller, query, cluster))
 
 
 @routes.post(
@@ -87,13 +85,13 @@ async def create_cluster_project(request: Request, plane: Plane, caller: Caller,
 )
 async def cluster_jobs(request: Request, plane: Plane, caller: Caller) -> list[classic.ClassicJob]:
     places = caller.places(Action.WORKLOAD_READ)
-    listing = workload_store.Listing(
+    listing = workload_lists.Listing(
         filters=(Filter("clusterId", Operator.EQUALS, request.state.cluster),),
         projects=None if places is None else places.projects,
         departments=() if places is None else places.departments,
         limit=JOBS_MAX,
     )
-    keys = await plane.read(lambda connection: workload_store.page(connection, listing))
+    keys = await plane.read(lambda connection: workload_lists.page(connection, listing))
     found = await rendered_items(plane, keys)
     return [classic_job(json.loads(each)) for each in found]
 

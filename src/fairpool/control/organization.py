@@ -225,15 +225,15 @@ class OrganizationTree:
         return {department: list(dict.fromkeys(lines)) for department, lines in said.items()}
 
 
-def organization_tree(connection: Connection) -> OrganizationTree:
+def organization_tree(plane: Plane, connection: Connection) -> OrganizationTree:
     """As they are now."""
     rows = store.all_projects(connection)
-    gpus: dict[str, dict[str, int]] = {}
-    for node in cluster_store.all_nodes(connection):
-        report = NodeReport.from_json(node.document)
-        pools = gpus.setdefault(node.cluster, {})
-        pool = report.pool or DEFAULT_POOL
-        pools[pool] = pools.get(pool, 0) + report.gpus
+    nodes = {each.id: reported_nodes(plane, connection, each.id) for each in cluster_store.all_clusters(connection)}
+    gpus = {
+        cluster: {pool: members.gpus for pool, members in there.pools.items()}
+        for cluster, there in nodes.items()
+        if there.pools
+    }
     return OrganizationTree(
         projects=tuple(project_unit(row) for row in rows),
         departments=tuple(department_unit(row) for row in store.all_departments(connection)),

@@ -47,13 +47,13 @@ async def overview(plane: Plane, caller: Caller, cluster: InCluster = "") -> Res
         }
         rest = wire.Overview(
             nodes=[each for each in all_nodes(connection) if only in (None, each.cluster_uuid)],
-            projects=[each for each in visible_projects(connection, caller) if only in (None, each.cluster_id)],
+            projects=[each for each in visible_projects(plane, connection, caller) if only in (None, each.cluster_id)],
             waiting=waiting,
             hidden_workloads=hidden,
             workloads=[],
         ).model_dump_json(by_alias=True, exclude_none=True, exclude={"workloads"})
         return rest, busy
 
-    rest, busy = await plane.read(unit)
+    rest, busy = await plane.read_apart(unit)
     texts = await rendered_items(plane, busy)
     return Response(f'{rest[:-1]},"workloads":[{",".join(texts)}]}}', media_type="application/json")

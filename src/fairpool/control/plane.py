@@ -39,7 +39,7 @@ T = TypeVar("T")
 KEY_MAX = 256
 CALLERS_MAX = 10_000
 MINUTE_MS = 60 * SECOND_MS
-SLICE_S = 0.005
+SLICE_S = 0.003
 """How long one part of an action that is many may keep the event loop busy; what is begun is finished."""
 DENIALS_A_MINUTE = 60
 """Denied requests of one caller that are logged one by one."""
@@ -170,6 +170,15 @@ class Plane:
 
     async def read(self, unit: Callable[[Connection], T]) -> T:
         return await self.database.read(unit)
+
+    async def read_apart(self, unit: Callable[[Connection], T]) -> T:
+        """In another thread, see `Database.read_apart`."""
+        return await self.database.read_apart(unit)
+
+    async def answer_apart(self, unit: Callable[[Connection], Answer]) -> Response:
+        """An answer that is read, made and written as JSON in another thread: lists over whole tables."""
+        text = await self.database.read_apart(lambda connection: _text(unit(connection)))
+        return Response(text, media_type="application/json")
 
     async def write(self, unit: Callable[[Connection], T]) -> T:
         return await self.database.write(unit)

@@ -57,25 +57,35 @@ FIELDS: Mapping[str, Field[wire.Project]] = {
 
 
 @routes.get(PROJECTS, action=Action.PROJECT_READ, answer=wire.ProjectPage, summary="List the projects you can see")
-async def projects(plane: Plane, caller: Caller, query: ListQuery) -> wire.ProjectPage:
-    found = filtered(await plane.read(lambda connection: visible_projects(connection, caller)), FIELDS, query)
-    listed, following = page(found, query)
+async def projects(plane: Plane, caller: Caller, query: ListQuery) -> Response:
+    return await plane.answer_apart(lambda connection: project_page(plane, connection, caller, query))
+
+
+def project_page(
+    plane: Plane, connection: Connection, caller: Caller, query: ListQuery, cluster: str | None = None
+) -> wire.ProjectPage:
+    """A page of the projects that the caller may see, in one cluster or in all."""
+    everything = visible_projects(plane, connection, caller)
+    mine = [each for each in everything if cluster in (None, each.cluster_id)]
+    listed, following = page(filtered(mine, FIELDS, query), query)
     return wire.ProjectPage(projects=listed, next=following)
 
 
 @routes.get(f"{PROJECTS}/count", action=Action.PROJECT_READ, answer=Count, summary="Count the projects you can see")
-async def project_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Count:
-    everything = await plane.read(lambda connection: visible_projects(connection, caller))
-    return Count(count=len(filtered(everything, FIELDS, counting(filter_by, search))))
+async def project_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Response:
+    query = counting(filter_by, search)
+    return await plane.answer_apart(
+        lambda connection: Count(count=len(filtered(visible_projects(plane, connection, caller), FIELDS, query)))
+    )
 
 
 @routes.get(PROJECTS + "/{project_id}", action=Action.PROJECT_READ, answer=wire.Project, summary="Get a project")
 async def project(project_id: str, plane: Plane, caller: Caller) -> Response:
     def unit(connection: Connection) -> wire.Project:
         row = known_project(connection, caller, project_id, Action.PROJECT_READ)
-        return _project(row, store.use_by_project(connection), _warnings(connection, caller))
+        return _project(row, store.use_by_project(connection), _warnings(plane, connection, caller))
 
-    found = await plane.read(unit)
+    found = await plane.read_apart(unit)
     return answered(ActionResult(body=found, revision=found.revision))
 
 
@@ -86,7 +96,7 @@ async def create_project(request: Request, plane: Plane, caller: Caller, body: w
 
     def unit(connection: Connection) -> ActionResult:
         revision = add_project(plane, connection, body, caller.name)
-        made = _project(store.project(connection, body.name), {}, _warnings(connection, caller))
+        made = _project(store.project(connection, body.name), {}, _warnings(plane, connection, caller))
         return ActionResult(
             body=made, status=201, action="create", entity_type="project", entity_id=body.name, revision=revision
         )
@@ -220,7 +230,7 @@ async def _change_project(
             caller.require(Action.PROJECT_WRITE, department=body.parent_id)  # its quota comes out of that department
         revision = change_project(plane, connection, row, body)
         use = store.use_by_project(connection)
-        made = _project(store.project(connection, project_id), use, _warnings(connection, caller))
+        made = _project(store.project(connection, project_id), use, _warnings(plane, connection, caller))
         return ActionResult(body=made, action="update", entity_type="project", entity_id=project_id, revision=revision)
 
     return await plane.perform(request, caller, unit)
@@ -242,7 +252,7 @@ def known_project(connection: Connection, caller: Caller, name: str, action: Act
     return row
 
 
-def visible_projects(connection: Connection, caller: Caller) -> list[wire.Project]:
+def visible_projects(plane: Plane, connection: Connection, caller: Caller) -> list[wire.Project]:
     """Projects that the caller may see, by name."""
     places = caller.places(Action.PROJECT_READ)
     rows = store.all_projects(
@@ -250,13 +260,13 @@ def visible_projects(connection: Connection, caller: Caller) -> list[wire.Projec
         names=None if places is None else places.projects,
         parents=() if places is None else places.departments,
     )
-    use, warnings = store.use_by_project(connection), _warnings(connection, caller)
+    use, warnings = store.use_by_project(connection), _warnings(plane, connection, caller)
     return [_project(row, use, warnings) for row in rows]
 
 
-def _warnings(connection: Connection, caller: Caller) -> Mapping[str, list[str]]:
+def _warnings(plane: Plane, connection: Connection, caller: Caller) -> Mapping[str, list[str]]:
     """Oversubscribed quotas by department, for callers who may see all projects."""
-    return organization_tree(connection).warnings() if caller.places(Action.PROJECT_READ) is None else {}
+    return organization_tree(plane, connection).warnings() if caller.places(Action.PROJECT_READ) is None else {}
 
 
 def _department_of(connection: Connection, project: str) -> str:

@@ -48,7 +48,7 @@ IN_PATH = re.compile(r"\{(\w+)\}")
 class Query(BaseModel):
     """Query parameters that several routes have in common."""
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
+    model_config = ConfigDict(frozen=True, populate_by_name=True, defer_build=True)
 
 
 class Header:
@@ -201,7 +201,8 @@ def arguments_of(handler: Handler, path: str) -> Arguments:
     queries = {name: each for name, each in single.items() if name not in headers}
     for where, fields in (("query", queries), ("header", headers)):
         if fields:
-            groups.append(_parameters(where, create_model(f"{handler.__name__} {where}", **fields), None))
+            model = create_model(f"{handler.__name__} {where}", __base__=Query, **fields)
+            groups.append(_parameters(where, model, None))
     taken = tuple(name for name in inspect.signature(handler).parameters if name in in_path)
     return Arguments(in_path=taken, parameters=tuple(groups), body=body, **named)
 
@@ -215,7 +216,11 @@ def _parameters(where: Any, model: type[BaseModel], argument: str | None) -> Par
     names = tuple((info.alias or name, _is_list(info.annotation)) for name, info in fields.items())
     defaults: dict[str, Any] | None = None
     if not any(info.is_required() for info in fields.values()):
-        defaults = {name: info.default for name, info in fields.items()} if argument is None else {argument: model()}
+        defaults = (
+            {name: info.default for name, info in fields.items()}
+            if argument is None
+            else {argument: model.model_construct()}
+        )
     return Parameters(where, model, argument, names, defaults)
 
 

@@ -12,7 +12,7 @@ from fairpool.model.ids import Instant
 FIRST_USER = "test@run.ai"
 FIRST_PASSWORD = "password"
 """The password with which earlier releases made the first account. No new account has it, and none may choose it."""
-BODY_MAX_BYTES = 10 * 1024 * 1024
+BODY_MAX_BYTES = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ VALUES_MAX = 10_000
 
 
 class StateCache:
-    """Values by name. For one event loop.
+    """Values by name. Threads may share it: at worst, a value is made twice.
 
     A state is a number that the database raises with every change. A transaction that is undone gives its numbers
     back, and the next one uses them for something else: so a state also has to say how many were undone.

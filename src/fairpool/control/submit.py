@@ -138,7 +138,7 @@ class Admitted:
 async def _tried(plane: Plane, prepared: Admitted) -> Response:
     """What submitting it would answer, and whether it would start now."""
     row = declarations.new_row(prepared.spec, prepared.declaration, **prepared.values, revision=0) | {"id": ""}
-    text = items.detail_text(SimpleNamespace(**row))
+    text = items.new_detail_text(SimpleNamespace(**row), prepared.declaration)
     if not prepared.body.suspended:
         text = _with_forecast(text, await forecast(plane, prepared.values["cluster"], prepared.spec))
     return answered(ActionResult(body=text))
@@ -182,7 +182,7 @@ def _declared(plane: Plane, connection: Connection, prepared: Admitted) -> Actio
     row = declarations.declare(plane, connection, spec, prepared.declaration, **prepared.values)
     claims.make(connection, prepared.body, spec.project, prepared.values["submitted_by"], spec.created_at)
     return ActionResult(
-        body=items.detail_text(row),
+        body=items.new_detail_text(row, prepared.declaration),
         status=202,
         action="create",
         entity_type="workload",

@@ -50,7 +50,7 @@ class Limits:
     body_slow_s: float = 60.0
     """After so long a body must have come at the least rate."""
     body_bytes_per_s: int = 512
-    discarded_bytes: int = 2 * BODY_MAX_BYTES
+    discarded_bytes: int = 10 * BODY_MAX_BYTES
     """How much of a body is still read after its request was refused, so that the client can read the refusal.
 
     Beyond it the connection is closed, which a client notices only at its next request. So it is more than any body

@@ -49,9 +49,10 @@ def on_signals(shut_down: Callable[[], None]) -> Iterator[None]:
 
 
 def keep_what_is_loaded() -> None:
-    """Exclude all present objects from garbage collection: what was loaded stays for good."""
+    """Collect garbage from here on, except among all present objects: what was loaded stays for good."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def stepped_down(why: str) -> PlatformError:

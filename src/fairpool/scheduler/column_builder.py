@@ -7,22 +7,22 @@ depends on a row that is: the pods of a fresh group or node, the sets and nodes 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 
-from fairpool.model.ids import ClaimId, Instant, PodId
-from fairpool.model.lifecycle import PodPhase
+from fairpool.model.ids import ClaimId, PodId
 from fairpool.model.node import Placement, TaintEffect
 from fairpool.model.precedence import KindRule
 from fairpool.model.workload import Claim, Pod, PodGroup, PodSet
-from fairpool.scheduler.charge import Charges, ShapeFacts
+from fairpool.scheduler.charge import Charges
+from fairpool.scheduler.column_selections import follow_running_groups, select_groups, select_pods
 from fairpool.scheduler.columns import NOTHING, NOWHERE, WAITS, Columns, NodeColumns
 from fairpool.scheduler.initial_load import leaf_amounts, load_node, load_sets
-from fairpool.scheduler.node_classes import node_classes, rule_keys
+from fairpool.scheduler.node_classes import node_classes
 from fairpool.scheduler.numbering import Id, renumbered
 from fairpool.scheduler.policy import DeviceChoice, Policy
 from fairpool.scheduler.queues import LeafAmounts, QueueTable
+from fairpool.scheduler.shape_columns import number_shapes
 from fairpool.scheduler.validation import CleanRows, tree_of
 
 DEVICE_CHOICES = {
@@ -44,7 +44,7 @@ def build_columns(rows: CleanRows, before: Columns | None) -> Columns:
     builder = _Builder(rows, before)
     builder.number_groups()
     builder.number_pods()
-    builder.number_shapes()
+    number_shapes(builder.columns, before, builder.pods)
     builder.load()
     builder.select()
     return builder.columns
@@ -190,13 +190,24 @@ class _Builder:
                     members[number] = tuple([moved[each] for each in kept[number]])
         columns.sets.pods, columns.sets.only_pod = members, only
         fresh = set(pods.fresh)
-        coming: dict[int, list[int]] = {number: [] for number in self.sets.fresh}
+        alone: dict[int, int] = {}
+        coming: dict[int, list[int]] = {}
         for pod in pods.fresh:
-            coming.setdefault(columns.set_of[pod], []).append(pod)
+            number = columns.set_of[pod]
+            if number in coming:
+                coming[number].append(pod)
+            elif number in alone:
+                coming[number] = [alone.pop(number), pod]
+            elif members[number]:
+                coming[number] = [pod]
+            else:  # most sets have one pod
+                alone[number] = pod
         left = self.sets.renumber([before.set_of[pod] for pod in pods.gone])
-        for number in left:
-            if 0 <= number < self.sets.count:
+        for number in (*self.sets.fresh, *left):
+            if 0 <= number < self.sets.count and number not in alone:
                 coming.setdefault(number, [])
+        for number, pod in alone.items():
+            only[number], members[number] = pod, columns.singles[pod]
         order = _pod_order(columns)
         for number, here in coming.items():
             if members[number]:
@@ -205,60 +216,8 @@ class _Builder:
                 here.sort(key=order)
             only[number] = here[0] if len(here) == 1 else NOWHERE
             members[number] = columns.singles[here[0]] if len(here) == 1 else tuple(here)
-        self.changed_sets: Collection[int] = coming
-        self.changed_groups = {*self.groups.fresh, *(columns.sets.group[number] for number in coming)}
-
-    # ---- shapes
-
-    def number_shapes(self) -> None:
-        """Each different shape once, in the order of the first pod that has it."""
-        columns, before, pods = self.columns, self.before, self.pods
-        facts, numbers = before.facts, before.shape_numbers
-        by_identity: dict[int, int] = {}
-        fresh: list[int] = []
-        for pod in pods.fresh:
-            shape = columns.pods[pod].shape
-            number = by_identity.get(id(shape))
-            if number is None:
-                number = numbers.get(shape)
-                if number is None:
-                    if facts is before.facts:
-                        facts, numbers = list(facts), dict(numbers)
-                    number = numbers[shape] = len(facts)
-                    facts.append(ShapeFacts(shape, columns.charges))
-                by_identity[id(shape)] = number
-            fresh.append(number)
-        columns.facts, columns.shape_numbers = facts, numbers
-        columns.shape_of = pods.splice(before.shape_of, fresh)
-        first = self._first_pods(len(facts), fresh)
-        order = sorted((pod, number) for number, pod in enumerate(first) if pod != NOWHERE)
-        columns.first_of_shape = [pod for pod, _ in order]
-        if [number for _, number in order] != list(range(len(facts))):
-            self._reorder_shapes([number for _, number in order])
-        typical = [typical.shape for typical in columns.policy.typical]
-        shapes = (*(each.shape for each in columns.facts), *typical)
-        columns.rule_keys = before.rule_keys if columns.facts is before.facts else rule_keys(shapes)
-
-    def _first_pods(self, count: int, fresh: Sequence[int]) -> list[int]:
-        """By shape the first pod that has it; NOWHERE if none has."""
-        columns, before, pods = self.columns, self.before, self.pods
-        first = [*pods.renumber(before.first_of_shape), *[NOWHERE] * (count - len(before.facts))]
-        gone = set(pods.gone)
-        for shape, pod in enumerate(before.first_of_shape):
-            if pod in gone:
-                start = bisect_left(columns.pod_ids, before.pod_ids[pod])
-                first[shape] = _next_with(columns.shape_of, shape, start)
-        for pod, shape in zip(reversed(pods.fresh), reversed(fresh), strict=True):
-            if first[shape] == NOWHERE or pod < first[shape]:
-                first[shape] = pod
-        return first
-
-    def _reorder_shapes(self, order: Sequence[int]) -> None:
-        columns = self.columns
-        place = {number: now for now, number in enumerate(order)}
-        columns.facts = [columns.facts[number] for number in order]
-        columns.shape_numbers = {facts.shape: number for number, facts in enumerate(columns.facts)}
-        columns.shape_of = [place[number] for number in columns.shape_of]
+        self.changed_sets: Collection[int] = {*alone, *coming}
+        self.changed_groups = {*self.groups.fresh, *(columns.sets.group[number] for number in self.changed_sets)}
 
     # ---- what pods hold
 
@@ -307,59 +266,12 @@ class _Builder:
         amounts = before.queues.amounts.plus(leaf_amounts(before, self.pods.gone), -1)
         return amounts.plus(leaf_amounts(columns, self.pods.fresh), +1)
 
-    # ---- selections
-
     def select(self) -> None:
         """Pods and groups that matter for something that most do not matter for."""
-        columns, before = self.columns, self.before
-        rows, pods = columns.pods, self.pods
-        fresh = set(pods.fresh)
-        columns.promised_pods = pods.part(
-            before.promised_pods, fresh, (pod for pod in fresh if rows[pod].phase is PodPhase.PROMISED)
-        )
-        columns.nominated_pods = pods.part(
-            before.nominated_pods, fresh, (pod for pod in fresh if rows[pod].nominated is not None)
-        )
-        columns.claiming_pods = pods.part(before.claiming_pods, fresh, (pod for pod in fresh if rows[pod].claims))
-        columns.labelled_pods = pods.part(
-            before.labelled_pods,
-            fresh,
-            (pod for pod in fresh if (shape := rows[pod].shape).labels or shape.near or shape.apart),
-        )
-        changed = self.changed_groups
-        columns.unplaced_groups = self.groups.part(
-            before.unplaced_groups,
-            changed,
-            filter(columns.is_unplaced, changed),
-        )
-        self._follow_running_groups()
-        columns.broken_groups = self.groups.part(before.broken_groups, changed, filter(columns.is_broken, changed))
-
-    def _follow_running_groups(self) -> None:
-        """Priorities and starts of the groups that may be preempted, by leaf queue."""
-        columns, before = self.columns, self.before
-        if self.is_first or not self.same_queues:
-            gone: Iterable[int] = ()
-            fresh: Iterable[int] = range(len(columns.groups))
-            priorities: dict[int, dict[int, int]] = {}
-            starts: dict[int, list[Instant]] = {}
-        else:
-            ids = (columns.group_ids[group] for group in self.changed_groups)
-            gone = {*self.groups.gone, *(number for each in ids if (number := before.group_number(each)) is not None)}
-            fresh = self.changed_groups
-            priorities, starts = dict(before.running_priorities), dict(before.started)
-        for sign, of, groups in ((-1, before, gone), (+1, columns, fresh)):
-            for (leaf, priority), count in Counter(_running(of, groups)).items():
-                here = priorities[leaf] = dict(priorities.get(leaf, {}))
-                here[priority] = here.get(priority, 0) + sign * count
-        columns.running_priorities = {
-            leaf: kept for leaf, counts in priorities.items() if (kept := {p: n for p, n in counts.items() if n})
-        }
-        for leaf, leaving in _started(before, gone).items():
-            starts[leaf] = _without(starts[leaf], leaving)
-        for leaf, coming in _started(columns, fresh).items():
-            starts[leaf] = sorted([*starts.get(leaf, ()), *coming])
-        columns.started = {leaf: moments for leaf, moments in starts.items() if moments}
+        select_pods(self.columns, self.before, self.pods)
+        select_groups(self.columns, self.before, self.groups, self.changed_groups)
+        is_anew = self.is_first or not self.same_queues
+        follow_running_groups(self.columns, self.before, None if is_anew else self.groups, self.changed_groups)
 
 
 def _singles(known: list[range], count: int) -> list[range]:
@@ -371,47 +283,12 @@ def _singles(known: list[range], count: int) -> list[range]:
     )
 
 
-def _running(columns: Columns, groups: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Leaf queue and priority of groups that hold something and may be preempted."""
-    queue_of, rules, active = columns.queue_of, columns.rules, columns.sets.active
-    for group in groups:
-        rule, leaf = rules[group], queue_of[group]
-        if rule.preemptible and leaf != NOWHERE and any(active[each] for each in columns.sets_of[group]):
-            yield leaf, rule.priority
-
-
-def _started(columns: Columns, groups: Iterable[int]) -> dict[int, list[Instant]]:
-    """By leaf queue, when groups that may be preempted started."""
-    starts: dict[int, list[Instant]] = {}
-    for group in groups:
-        moment, leaf = columns.groups[group].started_at, columns.queue_of[group]
-        if moment is not None and leaf != NOWHERE and columns.rules[group].preemptible:
-            starts.setdefault(leaf, []).append(moment)
-    return starts
-
-
 def numbers_of(wanted: Sequence[Id], ids: Sequence[Id]) -> list[int]:
     """Numbers of rows, by id."""
     if len(wanted) > FEW:
         index = dict(zip(ids, range(len(ids)), strict=True))
         return [index[each] for each in wanted]
     return [bisect_left(ids, each) for each in wanted]
-
-
-def _without(line: list[Instant], leaving: Iterable[Instant]) -> list[Instant]:
-    """A sorted list without some of its members."""
-    left = list(line)
-    for each in leaving:
-        del left[bisect_left(left, each)]
-    return left
-
-
-def _next_with(column: list[int], value: int, start: int) -> int:
-    """The first place of a value from a place on; NOWHERE if there is none."""
-    try:
-        return column.index(value, start)
-    except ValueError:
-        return NOWHERE
 
 
 def _is_plain(group: PodGroup) -> bool:

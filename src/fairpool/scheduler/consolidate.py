@@ -29,20 +29,22 @@ def consolidate(solver: Solver) -> list[Solution]:
 def _movable(solver: Solver, group: int, bound: int | None) -> Candidates:
     """Groups that may be moved: at most so many, the first in the order in which they give."""
     columns = solver.columns
+    holds_some = any(columns.sets.active[number] for number in columns.sets_of[group])
 
     def may_move(other: int) -> bool:
-        return other != group and solver.may_be_taken(other) and columns.groups[other].movable
+        return columns.groups[other].movable and not (holds_some and other == group)
 
+    movable = Candidates(may_move, are_lost=False, are_common=not holds_some)
     if bound is None:
-        return Candidates(may_move, are_lost=False)
-    solver.possible_victims.refresh()
-    line, place = solver.victim_lines(Candidates(may_move)), 0
+        return movable
+    solver.refresh()
+    line, place = solver.victim_lines(movable), 0
     chosen: set[int] = set()
     admitted = bound if columns.policy.sort_before_bounding else bound + 1
     while len(chosen) < admitted and (unit := line.unit(place)) is not None:
         place += 1
         chosen.add(unit.group)
-    return Candidates(chosen.__contains__, are_lost=False)
+    return Candidates(may_move, among=frozenset(chosen), are_lost=False)
 
 
 def _all_keep_a_place(solver: Solver, solution: Solution) -> bool:

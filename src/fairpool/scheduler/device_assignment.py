@@ -18,16 +18,36 @@ Devices = dict[int, tuple[int, ...]]
 def assign_devices(trial: Trial, changed: Iterable[int]) -> Devices:
     """Devices for every pod that has got a place in this trial."""
     on_node: dict[int, list[int]] = {}
+    hold, hold_node, promise_node = trial.columns.hold, trial.columns.hold_node, trial.columns.promise_node
     for pod in changed:
-        if trial.is_active(pod):
-            node = trial.place(pod)[0]
-            if node in on_node:
-                on_node[node].append(pod)
-            else:
-                on_node[node] = [pod]
+        node = promise_node[pod]
+        if node == NOWHERE and hold[pod] == REAL:
+            node = hold_node[pod]
+        if node in on_node:
+            on_node[node].append(pod)
+        elif node != NOWHERE:
+            on_node[node] = [pod]
     devices: Devices = {}
     for node, pods in sorted(on_node.items()):
-        devices.update(_NodeDevices(trial, node).assign(pods))
+        devices.update(_on_empty_node(trial, node, pods) or _NodeDevices(trial, node).assign(pods))
+    return devices
+
+
+def _on_empty_node(trial: Trial, node: int, pods: list[int]) -> Devices | None:
+    """Whole devices in order, where nothing was before; None: it is not as simple as that."""
+    columns = trial.columns
+    if columns.on_node.get(columns.nodes.names[node]):
+        return None
+    withheld = columns.nodes.rows[node].gpus_withheld
+    usable = [device for device in range(columns.nodes.rows[node].gpus) if device not in withheld]
+    devices: Devices = {}
+    at = 0
+    for pod in pods:
+        facts = columns.facts[columns.shape_of[pod]]
+        if facts.shared or columns.promise_node[pod] != NOWHERE:
+            return None
+        devices[pod] = tuple(usable[at : at + facts.whole])
+        at += facts.whole
     return devices
 
 

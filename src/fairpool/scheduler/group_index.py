@@ -37,6 +37,10 @@ class GroupIndex:
             line.sort()
         self._read = len(trial.touched)
 
+    def only(self, groups: Iterable[int]) -> GroupIndex:
+        """An index of some of the groups, as they are now."""
+        return GroupIndex(self.trial, filter(self.keys.__contains__, groups), self.belongs, self.key)
+
     def refresh(self) -> None:
         """Take note of groups that have moved."""
         touched = self.trial.touched

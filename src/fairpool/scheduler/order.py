@@ -5,10 +5,10 @@ The comparison of queues is not transitive, so siblings are always scanned in id
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
 
-from fairpool.scheduler.chunk import versus_minimum
+from fairpool.scheduler.chunk import BELOW, versus_minimum
 from fairpool.scheduler.columns import Columns
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.queues import QueueTable, Vector, within
@@ -85,3 +85,22 @@ def group_key(columns: Columns, group: int, gone: Collection[int] = ()) -> Group
     priority = -columns.rules[group].priority if columns.policy.priority_order else 0
     against_minimum = versus_minimum(columns, group, gone) if columns.policy.elastic_order else 0
     return (priority, against_minimum, columns.groups[group].created_at, group)
+
+
+def group_keys(columns: Columns, groups: Iterable[int]) -> list[GroupKey]:
+    """The same for many groups: most of them have one pod set and wait as a whole."""
+    policy, rules, rows, first_set, active = (
+        columns.policy,
+        columns.rules,
+        columns.groups,
+        columns.first_set,
+        columns.sets.active,
+    )
+    if not policy.priority_order or not policy.elastic_order:
+        return [group_key(columns, group) for group in groups]
+    return [
+        (-rules[group].priority, BELOW, rows[group].created_at, group)
+        if columns.is_plain[group] and not active[first_set[group]]
+        else group_key(columns, group)
+        for group in groups
+    ]

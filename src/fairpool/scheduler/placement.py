@@ -115,7 +115,7 @@ class Placer:
         claims = columns.pods[pod].claims
         if not self.fit.amounts_fit_now(facts, node) or (claims and not self.trial.claims.is_free(claims, node)):
             return False
-        fresh = sum(not self._is_shared_by_others(pod, node, device) for device in devices)
+        fresh = sum(not self._is_shared(node, device) for device in devices)
         if fresh > columns.nodes.gpus_idle[node]:
             return False
         mib = columns.nodes.device_mib[node]
@@ -125,7 +125,7 @@ class Placer:
             for device in devices
         )
 
-    def _is_shared_by_others(self, pod: int, node: int, device: int) -> bool:
+    def _is_shared(self, node: int, device: int) -> bool:
         use = self.columns.nodes.shared[node][device]
         return bool(use[STAYING] or use[LEAVING])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -72,7 +73,7 @@ class PlanBuilder:
 
     def to_plan(self, is_final: bool) -> Plan:
         columns, trial = self.columns, self.trial
-        changed = sorted({pod for pod, _ in trial.journal if trial.has_changed(pod)})
+        changed = sorted(filter(trial.has_changed, {pod for pod, _ in trial.journal}))
         bound = [pod for pod in changed if self._is_bound(pod)]
         devices = assign_devices(trial, changed)
         return Plan(
@@ -130,8 +131,15 @@ class PlanBuilder:
     def _started(self, bound: Iterable[int]) -> tuple[GroupId, ...]:
         """Groups that had nothing and now have pods bound."""
         columns, trial = self.columns, self.trial
-        groups = sorted({columns.group_of[pod] for pod in bound})
-        return tuple([columns.group_ids[group] for group in groups if not trial.was_running(group)])
+        counts = Counter([columns.group_of[pod] for pod in bound])
+        return tuple(
+            [
+                columns.group_ids[group]
+                for group, count in sorted(counts.items())
+                if (columns.is_plain[group] and count == len(columns.sets.pods[columns.first_set[group]]))
+                or not trial.was_running(group)
+            ]
+        )
 
     def _withdrawals(self) -> Iterator[Withdraw]:
         """Promises of earlier cycles that were neither kept nor replaced by another place."""

@@ -45,7 +45,6 @@ def _candidates(solver: Solver, taker: int) -> Candidates:
     def may_give(group: int) -> bool:
         return (
             group != taker
-            and solver.may_be_taken(group)
             and columns.rules[group].priority < priority
             and not is_moving(solver.trial, group)
             and may_be_victim(columns, Pass.PREEMPT, taker, group)

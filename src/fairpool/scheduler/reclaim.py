@@ -79,11 +79,7 @@ def _candidates(solver: Solver, taker: int) -> Candidates:
     columns = solver.columns
 
     def may_give(group: int) -> bool:
-        return (
-            solver.may_be_taken(group)
-            and not is_moving(solver.trial, group)
-            and may_be_victim(columns, Pass.RECLAIM, taker, group)
-        )
+        return not is_moving(solver.trial, group) and may_be_victim(columns, Pass.RECLAIM, taker, group)
 
     return Candidates(
         may_give,
@@ -229,6 +225,6 @@ def respects_runtimes(solver: Solver, solution: Solution, by: Pass) -> bool:
     for pod in sorted(counted):
         by_group.setdefault(columns.group_of[pod], []).append(pod)
     return all(
-        protected_until(columns, by, solution.group, group) is None or keeps_minimum(columns, group, pods)
+        protected_until(columns, by, solution.group, group) is None or keeps_minimum(columns, pods)
         for group, pods in by_group.items()
     )

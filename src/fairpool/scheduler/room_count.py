@@ -47,13 +47,17 @@ class RoomCount:
 
     def offer(self, group: int, unit: Sequence[int]) -> list[int]:
         """Note one more unit; returns the nodes that it is on."""
-        self.pods_of.setdefault(group, []).extend(unit)
+        nodes: set[int] = set()
         for pod in unit:
+            node = self.trial.place(pod)[0]
             self.offered.add(pod)
-            self.groups_on.setdefault(self.trial.place(pod)[0], {})[group] = None
-        if len({self.trial.place(pod)[0] for pod in self.pods_of[group]}) > 1:
+            self.groups_on.setdefault(node, {})[group] = None
+            nodes.add(node)
+        others = self.pods_of.setdefault(group, [])
+        if len(nodes) > 1 or any(self.trial.place(pod)[0] not in nodes for pod in others):
             self.scattered.add(group)
-        return sorted({self.trial.place(pod)[0] for pod in unit})
+        others.extend(unit)
+        return sorted(nodes)
 
     def pods_around(self, node: int) -> list[int]:
         """What was offered by the groups that have something on a node."""

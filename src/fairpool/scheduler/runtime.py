@@ -59,7 +59,7 @@ def is_elastic(columns: Columns, group: int) -> bool:
     return any(len(sets.pods[each]) > sets.minimum[each] for each in columns.sets_of[group])
 
 
-def keeps_minimum(columns: Columns, group: int, evicted: Iterable[int]) -> bool:
+def keeps_minimum(columns: Columns, evicted: Iterable[int]) -> bool:
     """Whether a group keeps its minimum in every pod set that loses pods, asked once they are evicted.
 
     In parity (B8) pods that leave count as there, and every pod that was considered counts as evicted.

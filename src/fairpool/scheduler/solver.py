@@ -41,7 +41,7 @@ class Solver:
     @cached_property
     def possible_victims(self) -> GroupIndex:
         """Groups that may be victims, sorted at first use and kept for all passes."""
-        return possible_victims(self.trial)
+        return possible_victims(self.trial, self.placer.winners)
 
     @cached_property
     def waiting(self) -> GroupIndex:
@@ -62,7 +62,7 @@ class Solver:
         kind = equivalence.equivalence_class(self.placer, group, chunk)
         if kind is not None and self._failed.get(kind) == self.trial.mark():
             return None
-        self._refresh()
+        self.refresh()
         start = self.trial.mark()
         found = self._find(group, chunk, candidates, accepts)
         if found is None:
@@ -76,19 +76,18 @@ class Solver:
             self.placer.winners.add(group)
         return found
 
-    def may_be_taken(self, group: int) -> bool:
-        """Whether nothing was taken for this group in the same plan, nor is about to be."""
-        return group not in self.placer.winners
-
     def victim_lines(self, candidates: Candidates) -> VictimLines:
         """The line of one search, of those who may give."""
+        if candidates.among is not None:
+            return VictimLines(self.trial, self.possible_victims.only(candidates.among), candidates)
         if not candidates.are_common:
             return VictimLines(self.trial, self.possible_victims, candidates)
         if self._common is None:
             self._common = VictimLines.for_pass(self.trial, self.possible_victims, candidates)
         return self._common.for_search(candidates)
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """Take note of what has moved since the last search."""
         moved = dict.fromkeys(self.trial.touched[self._read :])
         for group in moved:
             self.needs.pop(group, None)

@@ -171,14 +171,15 @@ class Trial:
 
     def promised(self) -> list[int]:
         """Pods that are promised a place now."""
-        moved = {pod for pod, _ in self.journal}
-        return sorted(
-            pod for pod in moved.union(self.columns.promised_pods) if self.columns.promise_node[pod] != NOWHERE
-        )
+        promise_node = self.columns.promise_node
+        moved = [pod for pod, _ in self.journal if promise_node[pod] != NOWHERE]
+        return sorted({*moved, *(pod for pod in self.columns.promised_pods if promise_node[pod] != NOWHERE)})
 
     def has_changed(self, pod: int) -> bool:
         """Whether the plan does something to a pod."""
         columns, was = self.columns, self.started_as[pod]
+        if was is WAITS:
+            return columns.hold[pod] != NOTHING or columns.promise_node[pod] != NOWHERE
         return (
             columns.hold[pod] != was[0]
             or columns.promise_node[pod] != was[3]

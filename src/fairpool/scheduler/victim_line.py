@@ -270,18 +270,31 @@ class LeafLine(Line):
             self._cursor.advance()
         else:
             return False
-        columns, gone = self.columns, self._gone.get(group)
+        gone = self._gone.get(group)
         pods = evictable_unit(self.trial, group, gone or ())
-        held = self._held(pods)
-        is_all = gone is None and len(pods) == sum(columns.sets.active[number] for number in columns.sets_of[group])
-        given = plus(self._taken, held if is_all else self._held(self._rest(group)))
-        self.units.append(Unit(group, pods, given, self._only_node(pods) if is_all else NOWHERE))
-        self._taken = plus(self._taken, held)
+        is_all = gone is None and self._is_all(group, pods)
+        self.units.append(self._unit(group, pods, is_all))
         if not is_all:
             self._lose(group, pods)
         if len(self.units) in self.lost_too:
             self._lose_too(*self.lost_too[len(self.units)])
         return True
+
+    def _is_all(self, group: int, pods: Sequence[int]) -> bool:
+        """Whether a group has no other pods that it could lose."""
+        active, numbers = self.columns.sets.active, self.columns.sets_of[group]
+        if len(numbers) == 1:
+            return len(pods) == active[numbers[0]]
+        return len(pods) == sum(active[number] for number in numbers)
+
+    def _unit(self, group: int, pods: list[int], is_all: bool) -> Unit:
+        candidates = self.lines.candidates
+        if candidates.leaves is not None and len(candidates.leaves) == 1:  # there is no other queue to compare with
+            return Unit(group, pods, NONE, NOWHERE)
+        held = self._held(pods)
+        given = plus(self._taken, held if is_all else self._held(self._rest(group)))
+        self._taken = plus(self._taken, held)
+        return Unit(group, pods, given, self._only_node(pods) if is_all and candidates.losses else NOWHERE)
 
     def _lose(self, group: int, pods: Iterable[int]) -> None:
         gone = self._gone.setdefault(group, set())

@@ -74,15 +74,14 @@ class PotentialVictims:
     def all_pods(self) -> list[int]:
         return [pod for units in self._units_of.values() for _, pods in units for pod in pods]
 
-    def without(self, gone: set[int], place_of: Callable[[int], int]) -> PotentialVictims:
-        """The same without some pods."""
-        rest = PotentialVictims()
-        for group, units in self._units_of.items():
-            for place, pods in units:
-                left = [pod for pod in pods if pod not in gone]
-                if left:
-                    rest.add(place, group, left, {place_of(pod) for pod in left})
-        return rest
+    def remove(self, group: int, nodes: Iterable[int]) -> None:
+        """Forget a group with all it would lose, on these nodes."""
+        self._units_of.pop(group, None)
+        for node in nodes:
+            groups = self.groups_on.get(node, set())
+            groups.discard(group)
+            if not groups:
+                self.groups_on.pop(node, None)
 
 
 class VictimSearch:
@@ -150,7 +149,9 @@ class VictimSearch:
         earlier = set(before.recorded)
         self.at, self.count = before.at, count
         count.take([pod for pod in self.recorded if pod not in earlier])
-        self.potential = before.potential.without(recorded, self._node_of)
+        self.potential = before.potential
+        for pod in self.recorded:
+            self.potential.remove(columns.group_of[pod], (self._node_of(pod),))
 
     def _gives_in_parts(self, group: int) -> bool:
         sets = self.columns.sets
@@ -198,19 +199,21 @@ class VictimSearch:
 
     def _attempt_near(self, place: int, unit: Unit) -> Solution | None:
         """Try each node where the last victims are: evict the potential victims of every group that has one there."""
-        nodes = sorted({self._node_of(pod) for pod in unit.pods})
+        nodes = (
+            sorted({self._node_of(pod) for pod in unit.pods}) if len(unit.pods) > 1 else [self._node_of(unit.pods[0])]
+        )
         for node in nodes:
             for earlier, other in self.potential.left_aside(node):
                 self._note(earlier, other, (node,))
         self._note(place, unit, nodes)
         for node in nodes:
+            if self.count is not None and self.count.places + self.count.gain(node) < len(self.chunk):
+                continue
             groups = frozenset(self.potential.groups_on[node])
             size = self.potential.size(groups)
             if (groups, size) in self.tried:
                 continue
             self.tried.add((groups, size))
-            if self.count is not None and self.count.places + self.count.gain(node) < len(self.chunk):
-                continue
             found = self.attempt([*self.recorded, *self.potential.pods(groups)], self._considered())
             if found:
                 return found

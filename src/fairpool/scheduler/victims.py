@@ -5,7 +5,7 @@ A group loses one unit at a time and then takes part with what it has left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from fairpool.scheduler.columns import NOWHERE
@@ -17,14 +17,15 @@ from fairpool.scheduler.trial import Trial
 ABSENT = -1
 
 
-def possible_victims(trial: Trial) -> GroupIndex:
-    """All groups that may be preempted and hold something, last in their queue first."""
+def possible_victims(trial: Trial, winners: Collection[int]) -> GroupIndex:
+    """All groups that may be preempted and hold something, last in their queue first; but no winners of this plan."""
     columns = trial.columns
     sets = columns.sets
 
     def belongs(group: int) -> bool:
         return (
             columns.queue_of[group] != NOWHERE
+            and group not in winners
             and not columns.is_non_preemptible(group)
             and any(sets.active[number] for number in columns.sets_of[group])
         )
@@ -46,6 +47,8 @@ class Candidates:
     """Which groups may be taken from."""
 
     may_give: Callable[[int], bool]
+    among: frozenset[int] | None = None
+    """Only these groups; None: all."""
     leaves: tuple[int, ...] | None = None
     """Only groups of these leaf queues; None: all."""
     not_leaf: int = ABSENT

@@ -58,14 +58,14 @@ class WaitingGroups:
             for group in moved:
                 self._class_of.pop(group, None)
             self._startable = [group for group in self._startable if group not in moved]
-            self._look_at(filter(self._columns.is_unplaced, moved))
+            self._look_at(moved.intersection(self._trial.unplaced_groups()))
             self._startable.sort()
         self._one_of_each = None
         self._read = len(touched)
 
     def _look_at(self, groups: Iterable[int]) -> None:
-        columns, kinds = self._columns, self._kinds
-        sets, rules, queue_of = columns.sets, columns.rules, columns.queue_of
+        columns, kinds, expired = self._columns, self._kinds, self._expired
+        sets, rules, queue_of, shape_of = columns.sets, columns.rules, columns.queue_of, columns.shape_of
         particular = self._fit.particular_shapes
         singular = {*columns.claiming_pods, *columns.nominated_pods}
         for group in groups:
@@ -76,11 +76,11 @@ class WaitingGroups:
                 columns.is_plain[group]
                 and waiting == len(pods)
                 and not columns.groups[group].avoid
-                and group not in self._expired
+                and group not in expired
                 and (not singular or singular.isdisjoint(pods))
             ):
-                shapes = tuple([columns.shape_of[pod] for pod in pods])
-                if particular.isdisjoint(shapes):
+                shapes = (shape_of[pods[0]],) if len(pods) == 1 else tuple([shape_of[pod] for pod in pods])
+                if not particular or particular.isdisjoint(shapes):
                     rule = rules[group]
                     key = (queue_of[group], shapes, rule.priority, rule.preemptible, sets.minimum[number])
                     kind = kinds.setdefault(key, -1 - len(kinds))

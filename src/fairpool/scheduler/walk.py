@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 from fairpool.scheduler.chunk import chunk_need, next_chunk
 from fairpool.scheduler.columns import NOWHERE
 from fairpool.scheduler.group_index import Cursor, GroupIndex
-from fairpool.scheduler.order import GroupKey, Precedence, compare_precedence, group_key, queue_precedence
+from fairpool.scheduler.order import GroupKey, Precedence, compare_precedence, group_key, group_keys, queue_precedence
 from fairpool.scheduler.queues import NONE, QueueTable, Vector
 from fairpool.scheduler.sibling_ranking import ABSENT, SIBLINGS_MIN, SiblingRanking, ties
 from fairpool.scheduler.trial import Trial
@@ -42,16 +42,16 @@ class Walk:
         self._fill(groups)
 
     def _fill(self, groups: Iterable[int]) -> None:
-        queue_of = self.columns.queue_of
-        for group in groups:
+        queue_of, keys, heaps = self.columns.queue_of, self.keys, self.heaps
+        waiting = [group for group in groups if queue_of[group] != NOWHERE]
+        for group, key in zip(waiting, group_keys(self.columns, waiting), strict=True):
+            keys[group] = key
             queue = queue_of[group]
-            if queue != NOWHERE:
-                key = self.keys[group] = group_key(self.columns, group)
-                heap = self.heaps.get(queue)
-                if heap is None:
-                    heap = self.heaps[queue] = []
-                heap.append(key)
-        for heap in self.heaps.values():
+            if queue in heaps:
+                heaps[queue].append(key)
+            else:
+                heaps[queue] = [key]
+        for heap in heaps.values():
             heapify(heap)
 
     def push(self, group: int) -> None:

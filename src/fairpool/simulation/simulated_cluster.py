@@ -75,11 +75,12 @@ class SimulatedCluster:
         self.engine = SimulatedEngine(self.clock, scenario.nodes, self._behaviour_of, self._state_file)
         self.control = ControlDriver(self.clock.now, files.control, cluster=CLUSTER)
         self._ledger = Ledger(files.ledger)
-        self.loop = Loop(
-            self._ledger, self.engine, ControlLink(self.control, CLUSTER), self.clock.now, on_snapshot=watch
-        )
+        self.loop = Loop(self._ledger, self.engine, self._new_link(), self.clock.now, on_snapshot=watch)
         self._submitted = scenario.submitted()
         self._unfinished: deque[WorkloadId] = deque(self.control.specs())
+
+    def _new_link(self) -> ControlLink:
+        return ControlLink(self.control, CLUSTER)
 
     def _behaviour_of(self, order: StartOrder) -> Behaviour:
         return self.scenario.behaviours[order.workload]

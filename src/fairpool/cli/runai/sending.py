@@ -75,7 +75,7 @@ def send(options: GlobalOptions, asked: dict[str, Any], line: str) -> int:
     if asked["dry_run"]:
         _try(session, asked, jobs)
         return 0
-    _hint(options, asked, jobs)
+    _hint(options, asked)
     if asked["preemptible"]:
         options.warn(PREEMPTIBLE)
     return _submit_all(options, session, asked, jobs)
@@ -175,7 +175,7 @@ def _try(session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) ->
         if each.folder is not None:
             workdir.look_through(each.folder, each.exclude)
     with session.connected() as client:
-        checked = _check(client, session, asked, jobs)
+        checked = _check(client, jobs)
     _print([each.document() for each in jobs], "json" if asked["output"] == "json" else "yaml")
     for job in checked:
         click.echo(f"{printable(job.name)} would be accepted; nothing was submitted.", err=True)
@@ -199,7 +199,7 @@ def forecast_lines(forecast: StartForecast | None) -> list[str]:
     return lines
 
 
-def _check(client: Client, session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> list[Workload]:
+def _check(client: Client, jobs: Sequence[Planned]) -> list[Workload]:
     """As they would be; raises a failure with everything that is wrong with any of them."""
     problems: list[Problem] = []
     checked: list[Workload] = []
@@ -232,7 +232,7 @@ def _without_those_to_come(body: Mapping[str, Any], coming: set[tuple[str, str]]
 def _submit_all(options: GlobalOptions, session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> int:
     with session.connected() as client:
         if len(jobs) > 1:
-            _check(client, session, asked, jobs)
+            _check(client, jobs)
         made = [_submit_one(client, session, asked, each) for each in jobs]
         if asked["output"] in ("json", "yaml"):
             _print(document(made), asked["output"])
@@ -311,7 +311,7 @@ def _submitted(client: Client, kind: str, body: Mapping[str, Any]) -> Workload:
         return client.submit(Submission(kind, body), key)
 
 
-def _hint(options: GlobalOptions, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> None:
+def _hint(options: GlobalOptions, asked: Mapping[str, Any]) -> None:
     """A hint at `--workdir` where the command names a script of the current folder."""
     if asked["file"] or asked["workdir"] is not None or asked["working_dir"]:
         return

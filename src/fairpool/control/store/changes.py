@@ -26,7 +26,9 @@ _BUMP_ORGANIZATION = Compiled(_ROW.values(value=_NEXT, declared=_NEXT, organizat
 _ADD = Compiled(insert(changes))
 _CURRENT = Compiled(select(revision.c.value).where(revision.c.id == 1))
 _ORGANIZATION = Compiled(select(revision.c.organization).where(revision.c.id == 1))
-_DECLARED_NOW = Compiled(select(revision.c.declared, revision.c.oldest).where(revision.c.id == 1))
+_DECLARED_NOW = Compiled(
+    select(revision.c.declared, revision.c.oldest, revision.c.organization).where(revision.c.id == 1)
+)
 _AFTER = Compiled(
     select(changes).where(changes.c.revision > bindparam("after")).order_by(changes.c.revision).limit(bindparam("most"))
 )
@@ -115,13 +117,28 @@ def organization_revision(connection: Connection) -> int:
 
 def is_forgotten(connection: Connection, after: int) -> bool:
     """Whether changes after this one are no longer listed."""
-    return after < declared_span(connection)[0]
+    return after < declared_span(connection).oldest
 
 
-def declared_span(connection: Connection) -> tuple[int, Revision]:
-    """The revision after which changes are listed, and the last one that clusters must hear of."""
+@dataclass(frozen=True, slots=True)
+class DeclaredSpan:
+    """Which changes of declarations are listed."""
+
+    oldest: int
+    """Changes after this revision are."""
+    revision: Revision
+    """The last one that clusters must hear of."""
+    organization: int
+    """The last change of the organization."""
+
+    def is_whole(self, after: int) -> bool:
+        """Whether a cluster that has read up to a revision must read everything."""
+        return not max(1, self.oldest) <= after <= self.revision
+
+
+def declared_span(connection: Connection) -> DeclaredSpan:
     row = _DECLARED_NOW.one(connection)
-    return row.oldest, Revision(row.declared)
+    return DeclaredSpan(row.oldest, Revision(row.declared), row.organization)
 
 
 def after(connection: Connection, number: int, most: int = 500) -> list[Changed]:

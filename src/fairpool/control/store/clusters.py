@@ -111,8 +111,10 @@ def drop_node(connection: Connection, cluster_id: str, name: str) -> None:
     _NODES_CHANGED.run(connection, {"of": cluster_id})
 
 
-def all_nodes(connection: Connection) -> list[Row[Any]]:
-    return list(connection.execute(select(nodes).order_by(nodes.c.name, nodes.c.cluster)))
+def all_nodes(connection: Connection, name: str | None = None) -> list[Row[Any]]:
+    """Every node, or every node of this name."""
+    query = select(nodes) if name is None else select(nodes).where(nodes.c.name == name)
+    return list(connection.execute(query.order_by(nodes.c.name, nodes.c.cluster)))
 
 
 def nodes_of(connection: Connection, cluster_id: str) -> list[Any]:

@@ -3,7 +3,8 @@
 A unit is an ordinary function of a connection. Units that arrive while a commit is on its way to the disk form the
 next one, so that the price of a durable commit is paid once for all of them; each runs in a savepoint of its own and
 fails alone. Statements run on the event loop's thread, where no other thread's turn is waited for, and only the
-commit, which waits for the disk, is given to another; so is waiting for a lock that another process holds.
+commit, which waits for the disk, is given to another; so is waiting for a lock that another process holds. Reads that
+go through whole tables are done in a third thread (`read_apart`), since all others would wait for them.
 
 What differs between database systems is behind `DatabaseDriver`; `store/sqlite.py` is the one there is. Errors of the
 database and its disk are raised as `Unavailable`.
@@ -35,7 +36,9 @@ Unit = Callable[[Connection], T]
 
 UNITS_PER_COMMIT = 128
 UNITS_S = 0.02
-"""With more at a time, the event loop would be busy for longer than those who only read should wait."""
+"""How long the units of one commit may take together: those who came first wait for the last."""
+SLICE_S = 0.003
+"""How long units are carried out before other callbacks of the event loop have their turn."""
 
 BUSY_S = 5.0
 """How long a change waits for another process that holds the write lock."""
@@ -59,6 +62,9 @@ class DatabaseDriver(Protocol):
         """From here on, all statements see the same state."""
 
     def end_read(self) -> None: ...
+
+    def read_apart(self, unit: Callable[[Connection], T]) -> T:
+        """Read in the calling thread, which is always the same, on a connection of its own."""
 
     def begin_write(self) -> bool:
         """Take the right to write, so that nothing read from here on is changed by others before the commit. False:
@@ -128,6 +134,7 @@ class Database:
         self._at_rest = asyncio.Event()
         self._at_rest.set()
         self._disk: Executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="commit")
+        self._apart = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read")
         self._writing: Connection | None = None
         self._reading: Connection | None = None
         self.after_commit: Callable[[], None] = lambda: None
@@ -159,6 +166,7 @@ class Database:
     def close_now(self) -> None:
         """Let go of the file; nothing may be under way."""
         self._is_closed = True
+        self._apart.shutdown()
         self._driver.close()
         self._disk.shutdown()
 
@@ -175,6 +183,20 @@ class Database:
                 return unit(self._reading)
             finally:
                 self._driver.end_read()
+        except Exception as error:
+            problem = self._driver.unavailable(error)
+            if problem is None:
+                raise
+            self._note(problem)
+            raise problem from error
+
+    async def read_apart(self, unit: Unit[T]) -> T:
+        """The same in another thread: for what goes through whole tables, or takes long to compute from them."""
+        assert self._reading is not None, "the database is not open"
+        if self._is_closed:
+            raise Closed("the database is closed; nothing can be read")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._apart, self._driver.read_apart, unit)
         except Exception as error:
             problem = self._driver.unavailable(error)
             if problem is None:
@@ -239,18 +261,21 @@ class Database:
             self._fail_all([], error)
             return
         if has_begun:
-            self._carry_out_batch()
+            self._carry_out_batch([])
         else:
             self._wait_for_lock()
 
-    def _carry_out_batch(self) -> None:
-        """The transaction was begun."""
-        batch: list[_Pending[Any]] = []
+    def _carry_out_batch(self, batch: list[_Pending[Any]], used_s: float = 0.0) -> None:
+        """The transaction was begun. Between two slices of it others read, on a connection of their own."""
+        began = now = time.perf_counter()
         try:
-            until = time.perf_counter() + UNITS_S
-            while self._queue and len(batch) < UNITS_PER_COMMIT and time.perf_counter() < until:
+            while self._queue and len(batch) < UNITS_PER_COMMIT and used_s + now - began < UNITS_S:
+                if now - began >= SLICE_S:
+                    asyncio.get_running_loop().call_soon(self._carry_out_batch, batch, used_s + now - began)
+                    return
                 batch.append(self._queue.popleft())
                 self._carry_out(batch[-1])
+                now = time.perf_counter()
             self._in_commit_thread(self._driver.commit, lambda _, error: self._end(batch, error))
         except Exception as error:
             self._fail_all(batch, error)
@@ -288,7 +313,7 @@ class Database:
             self._fail_all([], error)
             return
         if has_begun:
-            self._carry_out_batch()
+            self._carry_out_batch([])
             return
         late = time.monotonic() - self._busy_s
         impatient = []

@@ -55,10 +55,12 @@ def replace(connection: Connection, cluster: str, workload: str, pods: Iterable[
     _ADD.run_all(connection, rows)
 
 
-def by_node(connection: Connection) -> dict[tuple[str, str], Use]:
-    """What is in use, by cluster and node."""
+def by_node(connection: Connection, node: str | None = None) -> dict[tuple[str, str], Use]:
+    """What is in use, by cluster and node; of all nodes, or of those with this name."""
     found: dict[tuple[str, str], Use] = {}
-    for row in connection.execute(select(holdings)):
+    for row in connection.execute(
+        select(holdings) if node is None else select(holdings).where(holdings.c.node == node)
+    ):
         use = found.setdefault((row.cluster, row.node), Use())
         use.gpus_milli += row.gpus_milli
         use.cpu_milli += row.cpu_milli

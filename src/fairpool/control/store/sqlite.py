@@ -12,13 +12,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
 from fairpool.control.store.unavailable import BUSY, DAMAGED, FAILING, FULL, MOVED, READ_ONLY, Unavailable
+
+T = TypeVar("T")
 
 LOCK_SLICE_MS = 200
 """How long `wait_to_write` waits for the lock at a time."""
@@ -52,6 +54,7 @@ class Sqlite:
         self._synchronous = synchronous
         self._engines: list[Engine] = []
         self._connections: list[Connection] = []
+        self._apart: Connection | None = None
         self._files: list[int] = []
         """Which files were opened, by their inodes."""
 
@@ -87,6 +90,18 @@ class Sqlite:
     def end_read(self) -> None:
         if self._reader.in_transaction:  # after some errors SQLite has ended it by itself
             self._reader.execute("COMMIT")
+
+    def read_apart(self, unit: Callable[[Connection], T]) -> T:
+        assert self.path is not None, "tables in memory have one connection"
+        if self._apart is None:
+            self._apart = self._connect(READ_BUSY_MS)
+        reader = driver_of(self._apart)
+        reader.execute("BEGIN")
+        try:
+            return unit(self._apart)
+        finally:
+            if reader.in_transaction:
+                reader.execute("COMMIT")
 
     def begin_write(self) -> bool:
         try:

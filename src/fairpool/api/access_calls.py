@@ -1,0 +1,94 @@
+"""Calls of the client about sign-in, users, roles and applications, and the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fairpool.api.calls import Calls, plain_body
+
+if TYPE_CHECKING:
+    from fairpool.api import access
+    from fairpool.api import audit as audit_wire
+
+    Json = Mapping[str, Any]
+
+
+class AccessCalls(Calls):
+    """Who may do what, and who did."""
+
+    def sign_in(self, username: str, password: str) -> access.TokenAnswer:
+        """Exchange a password for a token, and use it from now on."""
+        return self._token({"grantType": "password", "username": username, "password": password})
+
+    def sign_in_application(self, client_id: str, client_secret: str) -> access.TokenAnswer:
+        return self._token({"grantType": "client_credentials", "clientId": client_id, "clientSecret": client_secret})
+
+    def renew(self, refresh_token: str) -> access.TokenAnswer:
+        return self._token({"grantType": "refresh_token", "refreshToken": refresh_token})
+
+    def sign_out(self) -> None:
+        """Revoke the token."""
+        self._call("POST", "/api/v1/me/logout")
+        self.token = None
+
+    def me(self) -> access.Me:
+        return self._get("/api/v1/me")
+
+    def change_password(self, current: str, new: str) -> None:
+        self._call("POST", "/api/v1/me/password", {"currentPassword": current, "newPassword": new})
+
+    def users(self) -> list[access.User]:
+        return self._all("/api/v1/users", "users")
+
+    def create_user(self, request: access.UserRequest | Json) -> access.NewUser:
+        return self._post("/api/v1/users", request)
+
+    def delete_user(self, user_id: str) -> None:
+        self._call("DELETE", f"/api/v1/users/{user_id}")
+
+    def reset_password(self, user_id: str) -> str:
+        """A new password that must be changed at the next sign-in."""
+        return self._post(f"/api/v1/users/{user_id}/password").temp_password
+
+    def roles(self) -> list[access.Role]:
+        return self._all("/api/v1/authorization/roles", "roles")
+
+    def access_rules(self) -> list[access.AccessRule]:
+        return self._all("/api/v1/authorization/access-rules", "accessRules")
+
+    def create_access_rule(self, request: access.AccessRuleRequest | Json) -> access.AccessRule:
+        return self._post("/api/v1/authorization/access-rules", request)
+
+    def create_access_rules(self, requests: Sequence[access.AccessRuleRequest | Json]) -> access.AccessRuleBatchAnswer:
+        body = {"payload": [plain_body(each) for each in requests]}
+        return self._post("/api/v1/authorization/access-rules/batch-create", body)
+
+    def delete_access_rules(self, ids: Sequence[str]) -> access.AccessRuleBatchAnswer:
+        return self._post("/api/v1/authorization/access-rules/batch", {"ids": list(ids), "action": "delete"})
+
+    def delete_access_rule(self, rule_id: str) -> None:
+        self._call("DELETE", f"/api/v1/authorization/access-rules/{rule_id}")
+
+    def applications(self) -> list[access.Application]:
+        return self._all("/api/v1/apps", "apps")
+
+    def create_application(self, request: access.ApplicationRequest | Json) -> access.NewApplication:
+        return self._post("/api/v1/apps", request)
+
+    def new_application_secret(self, application_id: str) -> access.NewApplication:
+        """Its earlier secret is revoked."""
+        return self._post(f"/api/v1/apps/{application_id}/secret")
+
+    def delete_application(self, application_id: str) -> None:
+        self._call("DELETE", f"/api/v1/apps/{application_id}")
+
+    def audit(self, *, limit: int = 50, offset: int = 0) -> list[audit_wire.AuditEntry]:
+        params = {"limit": limit, "offset": offset}
+        return self._get("/api/v1/audit/log", params).entries
+
+    def _token(self, request: Mapping[str, str]) -> access.TokenAnswer:
+        self.token = None
+        answer = self._read(self._call("POST", "/api/v1/token", request))
+        self.token = answer.access_token
+        return answer

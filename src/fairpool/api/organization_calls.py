@@ -1,0 +1,158 @@
+"""Calls of the client about projects, departments, templates, nodes, node pools and clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fairpool.api.calls import Calls, plain_body
+from fairpool.api.limits import PROJECTS
+
+if TYPE_CHECKING:
+    from fairpool.api import assets, organization, overview
+    from fairpool.api import nodes as nodes_wire
+    from fairpool.api import settings as settings_wire
+
+    Json = Mapping[str, Any]
+
+DEPARTMENTS = "/api/v1/org-unit/departments"
+TEMPLATES = "/api/v1/asset/workload-template"
+
+
+class OrganizationCalls(Calls):
+    """What there is, and who is owed how much of it."""
+
+    def projects(self) -> list[organization.Project]:
+        return self._all(PROJECTS, "projects")
+
+    def project(self, project_id: str) -> organization.Project:
+        return self._get(f"{PROJECTS}/{project_id}")
+
+    def create_project(self, request: organization.ProjectRequest | Json) -> organization.Project:
+        return self._post(PROJECTS, request)
+
+    def replace_project(
+        self, request: organization.ProjectRequest | Json, revision: int | None = None
+    ) -> organization.Project:
+        """Replace all of it; with a revision only if it has not changed since."""
+        return self._change("PUT", f"{PROJECTS}/{plain_body(request)['name']}", request, revision)
+
+    def update_project(
+        self, project_id: str, request: organization.ProjectUpdate | Json, revision: int | None = None
+    ) -> organization.Project:
+        return self._change("PATCH", f"{PROJECTS}/{project_id}", request, revision)
+
+    def set_project_resources(
+        self, project_id: str, request: organization.ResourcesUpdate | Json, revision: int | None = None
+    ) -> organization.Project:
+        return self._change("PUT", f"{PROJECTS}/{project_id}/resources", request, revision)
+
+    def delete_project(self, project_id: str, *, workloads: str | None = None, move_to: str | None = None) -> None:
+        """With work in it this is refused with the choices: `workloads="delete"` or `workloads="move", move_to=…`."""
+        params = {"workloads": workloads, "to": move_to}
+        said = {name: value for name, value in params.items() if value is not None}
+        self._call("DELETE", f"{PROJECTS}/{project_id}", params=said)
+
+    def departments(self) -> list[organization.Department]:
+        return self._all(DEPARTMENTS, "departments")
+
+    def create_department(self, request: organization.DepartmentRequest | Json) -> organization.Department:
+        return self._post(DEPARTMENTS, request)
+
+    def replace_department(
+        self, request: organization.DepartmentRequest | Json, revision: int | None = None
+    ) -> organization.Department:
+        return self._change("PUT", f"{DEPARTMENTS}/{plain_body(request)['name']}", request, revision)
+
+    def update_department(
+        self, department_id: str, request: organization.DepartmentUpdate | Json, revision: int | None = None
+    ) -> organization.Department:
+        return self._change("PATCH", f"{DEPARTMENTS}/{department_id}", request, revision)
+
+    def delete_department(self, department_id: str) -> None:
+        self._call("DELETE", f"{DEPARTMENTS}/{department_id}")
+
+    # --- templates -------------------------------------------------------------------------------------------
+
+    def templates(self) -> list[assets.Template]:
+        return self._all(TEMPLATES, "entries")
+
+    def create_template(self, request: assets.TemplateRequest | Json) -> assets.Template:
+        return self._post(TEMPLATES, request)
+
+    def replace_template(
+        self, template_id: str, request: assets.TemplateRequest | Json, revision: int | None = None
+    ) -> assets.Template:
+        return self._change("PUT", f"{TEMPLATES}/{template_id}", request, revision)
+
+    def delete_template(self, template_id: str) -> None:
+        self._call("DELETE", f"{TEMPLATES}/{template_id}")
+
+    # --- nodes and clusters ----------------------------------------------------------------------------------
+
+    def nodes(self) -> list[nodes_wire.NodeAnswer]:
+        return self._all("/api/v1/nodes", "nodes")
+
+    def node(self, name: str, cluster: str | None = None) -> nodes_wire.NodeDetail:
+        """The cluster must be named if several have a node of this name."""
+        return self._get(f"/api/v1/nodes/{name}", {"clusterId": cluster} if cluster else None)
+
+    def overview(self) -> overview.Overview:
+        """Nodes, projects and running work as they were at one moment."""
+        return self._get("/api/v1/overview")
+
+    def override_node(
+        self,
+        node: str,
+        overrides: nodes_wire.NodeOverridesRequest | Json,
+        revision: int | None = None,
+        cluster: str | None = None,
+    ) -> nodes_wire.NodeAnswer:
+        """Replace what administrators set on a node; with a revision only if it has not changed since."""
+        where = f"?clusterId={cluster}" if cluster else ""
+        return self._change("PUT", f"/api/v1/nodes/{node}/overrides{where}", overrides, revision)
+
+    def node_pools(self) -> list[nodes_wire.NodePoolAnswer]:
+        return self._all("/api/v1/node-pools", "nodepools")
+
+    def create_node_pool(self, request: nodes_wire.NodePoolRequest | Json) -> nodes_wire.NodePoolAnswer:
+        return self._post("/api/v1/node-pools", request)
+
+    def node_pool(self, pool: str) -> nodes_wire.NodePoolAnswer:
+        return self._get(f"/api/v1/node-pools/{pool}")
+
+    def update_node_pool(
+        self, pool: str, request: nodes_wire.NodePoolUpdate | Json, revision: int | None = None
+    ) -> nodes_wire.NodePoolAnswer:
+        return self._change("PATCH", f"/api/v1/node-pools/{pool}", request, revision)
+
+    def delete_node_pool(self, pool: str) -> None:
+        self._call("DELETE", f"/api/v1/node-pools/{pool}")
+
+    def clusters(self) -> list[nodes_wire.ClusterAnswer]:
+        return self._all("/api/v1/clusters", "clusters")
+
+    def create_cluster(self, request: nodes_wire.ClusterRequest | Json) -> nodes_wire.NewCluster:
+        return self._post("/api/v1/clusters", request)
+
+    def new_cluster_token(self, cluster_id: str) -> nodes_wire.NewCluster:
+        """Its earlier tokens are revoked."""
+        return self._post(f"/api/v1/clusters/{cluster_id}/token")
+
+    def replace_cluster(
+        self, cluster_id: str, request: nodes_wire.ClusterRequest | Json, revision: int | None = None
+    ) -> nodes_wire.ClusterAnswer:
+        return self._change("PUT", f"/api/v1/clusters/{cluster_id}", request, revision)
+
+    def delete_cluster(self, cluster_id: str) -> None:
+        self._call("DELETE", f"/api/v1/clusters/{cluster_id}")
+
+    # --- settings ------------------------------------------------------------------------------------------------
+
+    def settings(self) -> list[settings_wire.Setting]:
+        return self._get("/v1/k8s/setting").settings
+
+    def change_setting(
+        self, key: str, request: settings_wire.SettingRequest | Json, revision: int | None = None
+    ) -> settings_wire.Setting:
+        return self._change("PUT", f"/v1/k8s/setting/{key}", request, revision)
