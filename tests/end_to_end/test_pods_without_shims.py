@@ -22,18 +22,20 @@ from tests.local_machine import NODE, TOKEN, Machine, a_machine, is_running
 pytestmark = pytest.mark.slow
 
 DEAF = "trap '' TERM; echo deaf; while :; do sleep 1000; done"
+LONG_S = str(10_000_000 + os.getpid())
+"""How long daemons sleep; other test processes of this machine use other numbers."""
 ERASED = """
 import os, sys, time
 def daemon():
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
-            os.execve("/bin/sh", ["sh", "-c", "trap '' TERM HUP; while :; do sleep 7654321; done"], {})
+            os.execve("/bin/sh", ["sh", "-c", "trap '' TERM HUP; while :; do sleep LONG_S; done"], {})
         os._exit(0)
 daemon()
 print("ready", flush=True)
 time.sleep(1000)
-"""
+""".replace("LONG_S", LONG_S)
 """Leaves behind a process with another parent, another session and no environment."""
 
 
@@ -68,7 +70,7 @@ def daemons() -> list[int]:
             line = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
             continue
-        if b"7654321" in line and is_running(pid):
+        if LONG_S.encode() in line and is_running(pid):
             found.append(pid)
     return found
 
@@ -217,7 +219,7 @@ def test_a_process_without_its_uuid_and_shim_is_found_by_its_namespace(machine: 
 
 
 def test_a_process_without_its_uuid_shim_and_folder_is_found_by_the_next_server(machine: Machine) -> None:
-    pod = machine.up("a", "env", "-i", "sh", "-c", "echo ready; while :; do sleep 7654321; done")
+    pod = machine.up("a", "env", "-i", "sh", "-c", f"echo ready; while :; do sleep {LONG_S}; done")
     machine.until(lambda: daemons() and "ready" in machine.log(pod), "a process without a mark runs")
     machine.engine.supervisor._checked_at = float("-inf")  # as if half a minute had passed
     machine.see(pod)

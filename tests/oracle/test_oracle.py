@@ -22,6 +22,7 @@ from fairpool.scheduler.policy import Pass, Policy
 from fairpool.scheduler.snapshot import Snapshot
 from tests.conformance.case import Case, read_folder
 from tests.conformance.judge import judge
+from tests.oracle.mutations import MUTATIONS, ROOT, SCHEDULER, Mutation, mutated
 from tests.oracle.order import comes_first, group_key, next_victim, unit
 from tests.oracle.outcome import PodChange, applied, decide, outcome_of, plan
 from tests.oracle.read import read
@@ -410,3 +411,12 @@ def test_the_oracle_asks_the_scheduler_for_nothing_that_decides() -> None:
         modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         assert {name for name in modules if name.startswith("fairpool.scheduler")} <= data, path.name
         assert not [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "rule_for"]
+
+
+# --- mutations of the scheduler, see `mutations.py`
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.rule)
+def test_a_mutation_fits_the_code_that_it_changes(mutation: Mutation) -> None:
+    text = (ROOT / SCHEDULER / f"{mutation.module}.py").read_text(encoding="utf-8")
+    compile(mutated(text, mutation), mutation.module, "exec")

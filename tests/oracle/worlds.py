@@ -56,10 +56,14 @@ SMALL_MIG, LARGE_MIG = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
 Choice = TypeVar("Choice")
 
 
-def world(seed: int, profile: str, feature: str, policy: Policy) -> Snapshot:
-    """The world of a seed. With the same seed both policies see the same rows, promises aside."""
+def world(seed: int, profile: str, feature: str, policy: Policy, extras: frozenset[str] = frozenset()) -> Snapshot:
+    """The world of a seed, with more extras than it happens to have, if wanted.
+
+    With the same seed both policies see the same rows, promises aside.
+    """
     name = f"{seed}/{profile}/{feature}"
-    return _Maker(random.Random(name), random.Random(f"variations of {name}"), profile, feature, policy).snapshot()
+    dice, variation = random.Random(name), random.Random(f"variations of {name}")
+    return _Maker(dice, variation, profile, feature, policy, extras).snapshot()
 
 
 @dataclass
@@ -88,7 +92,13 @@ class _Job:
 
 class _Maker:
     def __init__(
-        self, rng: random.Random, variation: random.Random, profile: str, feature: str, policy: Policy
+        self,
+        rng: random.Random,
+        variation: random.Random,
+        profile: str,
+        feature: str,
+        policy: Policy,
+        extras: frozenset[str],
     ) -> None:
         self.rng = rng
         self.variation = variation
@@ -99,7 +109,7 @@ class _Maker:
         self.has = {name for name in EXTRAS if rng.random() < EXTRAS[name]}
         self.has |= {name for name in VARIATIONS if variation.random() < VARIATIONS[name]}
         ways = ways_to_differ(variation) if feature == "unlike" else frozenset()
-        self.has |= {NEEDED[way] for way in ways if way in NEEDED}
+        self.has |= {NEEDED[way] for way in ways if way in NEEDED} | extras
         self.nodes = self._nodes()
         self.unlike = Unlike(variation, self.nodes, ways)
         self.use = {node.name: self._use(node) for node in self.nodes}

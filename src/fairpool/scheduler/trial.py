@@ -27,8 +27,8 @@ class Trial:
         self.claims = ClaimTable(columns.claims.values(), columns.nodes.rows, columns.nodes.index)
         self._claim_journal: list[tuple[int, Users, Places]] = []
         self.started_as = columns.started_as
-        self._unplaced = _Selection(self, columns.unplaced_groups, columns.is_unplaced)
-        self._broken = _Selection(self, columns.broken_groups, columns.is_broken)
+        self._unplaced = _Selection(self.touched, columns.unplaced_groups, columns.is_unplaced)
+        self._broken = _Selection(self.touched, columns.broken_groups, columns.is_broken)
         for pod in columns.claiming_pods:
             if self.started_as[pod] is not WAITS:
                 self._use_claims(pod)
@@ -271,22 +271,31 @@ class Trial:
                 held[2] += memory
 
     def _use_claims(self, pod: int) -> None:
-        """A pod that is evicted is leaving with its claims; it has them again if it gets another place."""
-        leaving = None if self.is_waiting(pod) else not self.is_active(pod)
+        """A pod that is evicted is leaving with its claims; if this plan gave it its place, it gives them back at once.
+
+        It has them again if it gets another place.
+        """
+        is_active = self.is_active(pod)
+        leaving: bool | None = not is_active
+        if self.is_waiting(pod) or (not is_active and self.started_as[pod] is WAITS):
+            leaving = None
         self.claims.use(pod, self.columns.pods[pod].claims, self.place(pod)[0], leaving)
 
 
 class _Selection:
-    """Groups of some kind, sorted, kept up to date as pods move."""
+    """Groups of some kind, sorted, kept up to date as pods move.
 
-    def __init__(self, trial: Trial, groups: Sequence[int], belongs: Callable[[int], bool]) -> None:
-        self._trial = trial
+    It knows the moves, not the trial: a trial that nothing refers to any more is freed at once, with its columns.
+    """
+
+    def __init__(self, touched: list[int], groups: Sequence[int], belongs: Callable[[int], bool]) -> None:
+        self._touched = touched
         self._belongs = belongs
         self._sorted = groups
         self._read = 0
 
     def now(self) -> Sequence[int]:
-        touched = self._trial.touched
+        touched = self._touched
         if self._read < len(touched):
             moved = set(touched[self._read :])
             kept = [group for group in self._sorted if group not in moved]

@@ -207,11 +207,11 @@ class VictimSearch:
                 self._note(earlier, other, (node,))
         self._note(place, unit, nodes)
         for node in nodes:
-            if self.count is not None and self.count.places + self.count.gain(node) < len(self.chunk):
-                continue
             groups = frozenset(self.potential.groups_on[node])
             size = self.potential.size(groups)
             if (groups, size) in self.tried:
+                continue
+            if self.count is not None and self.count.places + self.count.gain(node) < len(self.chunk):
                 continue
             self.tried.add((groups, size))
             found = self.attempt([*self.recorded, *self.potential.pods(groups)], self._considered())
