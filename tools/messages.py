@@ -1,8 +1,9 @@
 """Every sentence a person may see, in one place: `python -m tools.messages --write`.
 
-Two kinds of golden files, compared with the code by `tests/architecture/test_messages.py`:
+Three kinds of golden files, compared with the code by `tests/architecture/test_messages.py`:
 
     tests/golden/help/*.txt      the help page of every command, at 80 columns
+    tests/golden/screens/*.txt   tables and screens at 80 and 140 columns, see `tools/screens.py`
     tests/golden/messages/*.txt  every text in a package's code that has words in it, by module, in source order
 
 A text is any string or f-string of at least two words that is neither a docstring nor a pattern nor a statement of SQL;
@@ -19,6 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+
+from tools.screens import screen_files
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "golden"
@@ -41,7 +44,8 @@ def golden_files() -> dict[str, str]:
         if found:
             packages.setdefault(module.partition("/")[0].removesuffix(".py"), []).append(_section(module, found))
     files = {f"messages/{package}.txt": "\n".join(sections) for package, sections in packages.items()}
-    return files | {f"help/{name}.txt": "\n".join(help_pages(name, command)) for name, command in _commands().items()}
+    files |= {f"help/{name}.txt": "\n".join(help_pages(name, command)) for name, command in _commands().items()}
+    return files | screen_files()
 
 
 def _section(module: str, found: list[str]) -> str:
@@ -94,13 +98,22 @@ def _text(node: ast.expr) -> str:
 def _commands() -> dict[str, click.Command]:
     from fairpool.cli.adm.main import main as runai_adm
     from fairpool.cli.main import main as fairpool
+    from fairpool.cli.rntop.main import main as rntop
     from fairpool.cli.runai.main import main as runai
 
-    return {"fairpool": fairpool, "runai": runai, "runai-adm": runai_adm}
+    return {"fairpool": fairpool, "runai": runai, "runai-adm": runai_adm, "rntop": rntop}
 
 
-def help_pages(name: str, command: click.Command, parent: click.Context | None = None) -> Iterator[str]:
-    """The page of a command, then those of its subcommands, hidden ones left out."""
+def help_pages(
+    name: str, command: click.Command, parent: click.Context | None = None, seen: set[object] | None = None
+) -> Iterator[str]:
+    """The page of a command, then those of its subcommands; hidden ones are left out, and those that are another name
+    of a command above."""
+    seen = set() if seen is None else seen
+    same = (command.callback, tuple(name for each in command.params for name in each.opts))
+    if same in seen and command.callback is not None:
+        return
+    seen.add(same)
     context = click.Context(command, info_name=name, parent=parent, max_content_width=80, terminal_width=80)
     yield f"== {context.command_path}\n{command.get_help(context)}\n"
     if not isinstance(command, click.Group):
@@ -111,7 +124,7 @@ def help_pages(name: str, command: click.Command, parent: click.Context | None =
             continue
         found = command.get_command(context, below)
         if found is not None and not found.hidden:
-            yield from help_pages(below, found, context)
+            yield from help_pages(below, found, context, seen)
 
 
 def main(arguments: list[str]) -> int:

@@ -19,6 +19,7 @@ import pytest
 
 from tests.hostile_pod import ATTEMPTS
 from tests.local_machine import TIMEOUT_S
+from tests.needs import skip_unless_ci
 from tests.ordinary_user import run_as_ordinary_user
 
 pytestmark = pytest.mark.slow
@@ -59,12 +60,6 @@ def tried(user: str, folder: Path) -> dict[str, str | None]:
         skip_unless_ci(f"this machine does not let {user} isolate pods: {why}")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return found
-
-
-def skip_unless_ci(why: str) -> None:
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{why}; where CI runs this must be tried")
-    pytest.skip(why)
 
 
 @pytest.mark.parametrize("name", [*ATTEMPTS, *AROUND])

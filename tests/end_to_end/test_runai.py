@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import select
 import shlex
-import signal
 import socket
 import subprocess
 import sys
-import termios
 import threading
 import time
 from collections.abc import Iterator
@@ -40,6 +35,7 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome
 from fairpool.model.status import WaitReason, WorkloadPhase
 from tests.end_to_end.runai_server import DANGEROUS, LOG, Server, real_environment, serving
+from tests.end_to_end.terminal import Terminal
 
 pytestmark = pytest.mark.slow
 
@@ -356,7 +352,7 @@ def test_nodes_are_listed_with_what_is_free(server: Server, project: str) -> Non
 def test_gpus_that_are_withheld_are_counted_and_explained(server: Server, project: str) -> None:
     words = "GPU 0 is not scheduled: used by process 490 (python3), which is not part of a pod"
     server.node("dgx1-1", gpus=1)
-    server.nodes["dgx1-1"] = server.nodes["dgx1-1"].model_copy(update={"gpus_withheld": (0,), "words": words})
+    server.nodes["dgx1-1"] = server.nodes["dgx1-1"].model_copy(update={"gpus_withheld": (0,), "message": words})
     server.node("dgx1-2", gpus=1)
     listed = server.type("runai list nodes")
     assert re.search(r"^dgx1-1 .* 0 +0.00$", listed.out, re.MULTILINE)
@@ -737,7 +733,7 @@ def test_a_list_is_watched(server: Server, project: str) -> None:
     assert said.count("--- 20") == 2
     assert "one" in said
     assert "cannot print json" in server.refused("runai list --watch -o json")
-    with Terminal(server, "list", "--watch", "--rounds", "1", columns=100) as terminal:
+    with terminal_of(server, "list", "--watch", "--rounds", "1", columns=100) as terminal:
         pass
     assert "Ctrl-C to quit" in terminal.text
 
@@ -782,7 +778,7 @@ def test_who_only_watches_a_job_can_leave_it(server: Server, project: str, asked
     """A raw terminal would send Ctrl-C to a job that does not hear it."""
     server.typed(f"runai submit a -i img {asked}")
     server.runs(project, "a", gpus=0)
-    with Terminal(server, "attach", "a", *flags) as terminal:
+    with terminal_of(server, "attach", "a", *flags) as terminal:
         terminal.read_until("Ctrl-C detaches; the job keeps running.")
         terminal.read_until("$ ")
         assert terminal.hears_ctrl_c
@@ -794,7 +790,7 @@ def test_bash_on_a_terminal_is_a_terminal(server: Server, project: str) -> None:
     """F-119."""
     server.typed("runai submit b -i img")
     server.runs(project, "b", gpus=0)
-    with Terminal(server, "bash", "b", columns=100) as terminal:
+    with terminal_of(server, "bash", "b", columns=100) as terminal:
         terminal.read_until("$ bash")
         terminal.write("echo hi\r")
         terminal.read_until("ECHO HI")
@@ -808,70 +804,14 @@ def test_bash_on_a_terminal_is_a_terminal(server: Server, project: str) -> None:
 # --- terminals ---------------------------------------------------------------------------------------------------
 
 
-def _hear_ctrl_c() -> None:
-    """As on any terminal; a process in the background ignores it, and so do the processes it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-class Terminal:
-    """A process on a terminal of its own."""
-
-    def __init__(self, server: Server, *arguments: str, columns: int = 80) -> None:
-        self.text, self.code = "", -1
-        self._ours, theirs = pty.openpty()
-        termios.tcsetwinsize(theirs, (24, columns))
-        environment = real_environment(server, NO_COLOR="", TERM="xterm")
-        self._process = subprocess.Popen(
-            [*COMMAND, *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env=environment,
-            close_fds=True,
-            preexec_fn=_hear_ctrl_c,
-        )
-        os.close(theirs)
-
-    def __enter__(self) -> Terminal:
-        return self
-
-    def write(self, text: str) -> None:
-        os.write(self._ours, text.encode())
-
-    @property
-    def hears_ctrl_c(self) -> bool:
-        """Whether the key is a signal here, and not a byte for another program."""
-        return bool(termios.tcgetattr(self._ours)[3] & termios.ISIG)
-
-    def interrupt(self) -> None:
-        """What Ctrl-C comes to, on a terminal that belongs to no session."""
-        self._process.send_signal(signal.SIGINT)
-
-    def read_until(self, text: str, timeout_s: float = 120) -> None:
-        end = time.monotonic() + timeout_s
-        while text not in self.text:
-            assert time.monotonic() < end, self.text
-            if select.select([self._ours], [], [], 0.2)[0]:
-                self._read()
-
-    def _read(self) -> bool:
-        try:
-            data = os.read(self._ours, 65536)
-        except OSError:
-            return False
-        self.text += data.decode(errors="replace")
-        return bool(data)
-
-    def __exit__(self, *_: object) -> None:
-        while self._read():
-            pass
-        self.code = self._process.wait(20)
-        os.close(self._ours)
+def terminal_of(server: Server, *arguments: str, columns: int = 80) -> Terminal:
+    environment = real_environment(server, NO_COLOR="", TERM="xterm")
+    return Terminal([*COMMAND, *arguments], environment, columns)
 
 
 def test_a_narrow_terminal_gets_what_matters_and_is_told_what_is_missing(server: Server, project: str) -> None:
     server.typed(f"runai submit long-name-of-a-job -i {QUICKSTART} -g 1")
-    with Terminal(server, "list", "jobs") as terminal:
+    with terminal_of(server, "list", "jobs") as terminal:
         pass
     plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal.text).replace("\r", "")
     assert all(len(line) <= 80 for line in plain.splitlines()), plain
@@ -898,13 +838,13 @@ def test_escapes_in_a_log_do_not_reach_a_terminal(server: Server, project: str) 
     server.typed("runai submit x -i img")
     server.runs(project, "x", gpus=0)
     server.pod_access.log = DANGEROUS
-    with Terminal(server, "logs", "x") as terminal:
+    with terminal_of(server, "logs", "x") as terminal:
         pass
     assert "\x1b]" not in terminal.text
     assert "\x1b[2J" not in terminal.text
     assert "\x9b" not in terminal.text
     assert "\x1b[31mred\x1b[0m" in terminal.text
-    with Terminal(server, "logs", "x", "--raw") as terminal:
+    with terminal_of(server, "logs", "x", "--raw") as terminal:
         pass
     assert "\x1b]0;owned\x07" in terminal.text
 
@@ -927,7 +867,7 @@ def test_top_is_drawn_once_or_again_and_again(server: Server, project: str) -> N
     assert re.search(r"^dgx1-1 +Ready +default +8 +4.00 +#{10}\.{10} +1$", said, re.MULTILINE)
     assert len(re.findall("^PROJECT +QUOTA", server.typed("runai top -w --rounds 2 --interval 0.2"), re.MULTILINE)) == 2
     assert re.search(rf"^t +{project} .* 4.00", server.typed("runai top job"), re.MULTILINE)
-    with Terminal(server, "top", "--watch", "--rounds", "1", columns=120) as terminal:
+    with terminal_of(server, "top", "--watch", "--rounds", "1", columns=120) as terminal:
         pass
     assert terminal.code == 0
     assert "\x1b[?1049h" in terminal.text
@@ -1071,7 +1011,9 @@ def test_a_given_password_must_be_changed_first(server: Server) -> None:
     said = server.refused("runai list jobs -p team-a", person="eve")
     assert said.startswith("the password of eve@example.com was set by an administrator and must be changed first: ")
     assert "runai password" in said
-    with Terminal(server, "login", "--config-path", str(server.folder / "eve2"), "-u", "eve@example.com") as terminal:
+    with terminal_of(
+        server, "login", "--config-path", str(server.folder / "eve2"), "-u", "eve@example.com"
+    ) as terminal:
         terminal.read_until("Password")
         terminal.write(f"{password[1]}\r")
         terminal.read_until("New password")
@@ -1088,7 +1030,7 @@ def test_a_password_set_by_an_administrator_is_changed_at_the_first_login(tmp_pa
         fresh.log_in()
         given = re.search(r"once: (\S+)", fresh.typed("runai-adm user create kim@example.com"))
         assert given is not None
-        with Terminal(fresh, "login", "--config-path", str(tmp_path / "kim"), "-u", "kim@example.com") as terminal:
+        with terminal_of(fresh, "login", "--config-path", str(tmp_path / "kim"), "-u", "kim@example.com") as terminal:
             seen: list[str] = []
 
             def after(words: str, typed: str) -> None:
@@ -1255,7 +1197,7 @@ def test_why_tells_how_the_last_try_ended(server: Server, project: str) -> None:
 def test_long_reasons_go_on_below_in_a_narrow_terminal(server: Server, project: str) -> None:
     server.typed("runai submit long -i img")
     server.happened(server.id_of(project, "long"), "ended", "would not start it: " + "because of this " * 12)
-    with Terminal(server, "describe", "job", "long") as terminal:
+    with terminal_of(server, "describe", "job", "long") as terminal:
         pass
     events = re.sub(r"\x1b\[[0-9;]*m", "", terminal.text).replace("\r", "").partition("Events:")[2]
     assert all(len(line) <= 80 for line in events.splitlines()), events
@@ -1371,9 +1313,5 @@ def test_version_needs_no_server(server: Server) -> None:
 
 
 def test_what_is_documented_and_not_there_yet_says_so(server: Server) -> None:
-    for line in (
-        "runai submit-dist mpi x -i y",
-        "runai update",
-    ):
-        assert "is not supported yet" in server.refused(line), line
+    assert "is not supported yet" in server.refused("runai submit-dist mpi x -i y")
     assert "single sign-on (--idp-issuer-url) is not supported yet" in server.refused("runai login --idp-issuer-url x")

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from fairpool import __version__
+from fairpool.api.client import Refused
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import ControlPlaneUnreachable
 from tests.end_to_end.runai_server import Server, serving
@@ -227,7 +228,8 @@ def test_the_life_of_a_user(server: Server) -> None:
 
 def test_what_is_not_there_yet_says_so_and_version_does_not_ask(server: Server) -> None:
     line = "runai-adm generate-values --external-ips 10.0.0.1 --domain example.com --airgapped"
-    assert "runai-adm generate-values is not supported yet" in server.refused(line)
+    assert "`runai-adm generate-values` writes the Helm values of a Kubernetes installation" in server.refused(line)
+    assert "part of the Python package fairpool" in server.refused("runai-adm update")
     assert "is not supported yet" in server.refused("runai-adm set secret x --cluster-wide")
     assert "is not supported yet" in server.refused("runai-adm set node-role --dynamic-mig-enabled dgx1-1")
     assert server.typed("runai-adm version --short", person="offline") == f"{__version__}\n"
@@ -263,3 +265,101 @@ def test_a_token_that_cannot_be_written_is_not_made(server: Server, tmp_path: Pa
     refused = server.refused(f"runai-adm cluster create lost --token-file {tmp_path}/none/x")
     assert "cannot be written" in refused
     assert "lost" not in server.typed("runai-adm cluster list")
+
+
+def test_a_cluster_is_renamed_and_keeps_the_rest(server: Server) -> None:
+    server.typed("runai-adm cluster create north")
+    before = json.loads(server.typed("runai-adm cluster get north -o json"))
+    assert server.typed("runai-adm cluster update north --domain north.example.com") == (
+        "Cluster north updated successfully.\n"
+    )
+    server.typed("runai-adm cluster update north --name far-north")
+    after = json.loads(server.typed("runai-adm clusters get far-north -o json"))
+    assert (after["uuid"], after["domain"]) == (before["uuid"], "north.example.com")
+    assert "nothing to change" in server.refused("runai-adm cluster update far-north")
+    assert "already exists" in server.refused("runai-adm cluster update far-north --name local")
+    assert "is not a valid name" in server.refused("runai-adm cluster update far-north --name ../up")
+    server.typed("runai-adm cluster delete far-north")
+
+
+def test_the_life_of_an_application(server: Server, tmp_path: Path) -> None:
+    server.typed("runai-adm project create app-project --gpu-quota 1")
+    secret = server.typed("runai-adm application create sweep --project app-project").strip()
+    assert secret.startswith("fps_")
+    row = json.loads(server.typed("runai-adm applications get sweep -o json"))
+    assert [(rule["roleName"], rule["scopeId"]) for rule in row["accessRules"]] == [("researcher", "app-project")]
+    assert "ROLE: researcher in project app-project" in server.typed("runai-adm application get sweep")
+    login = f"runai login application --name {row['clientId']} --password-stdin"
+    server.typed(login, stdin=secret, person="program")
+    assert "app-project" in server.typed("runai list projects -o name", person="program")
+    server.typed("runai-adm application update sweep --remove-project app-project")
+    assert "Access denied" in server.refused("runai list projects -o name", person="program")
+    assert "has no role in project app-project" in server.refused(
+        "runai-adm application update sweep --remove-project app-project"
+    )
+
+    file = tmp_path / "sweep.secret"
+    said = server.typed(f"runai-adm application secret sweep --secret-file {file}")
+    assert said == f"Secret written to {file}.\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert server.type(login, stdin=secret, person="program").code == 1
+    server.typed(login, stdin=file.read_text(), person="program")
+    assert secret not in server.typed("runai-adm application list -o json")
+    assert "already exists" in server.refused("runai-adm application create sweep")
+    assert "there is no application swep" in server.refused("runai-adm application get swep")
+    server.typed("runai-adm app delete sweep")
+    assert server.typed("runai-adm application list -o name") == ""
+    assert server.type("runai whoami", person="program").code == 1
+
+
+def test_a_secret_that_cannot_be_written_is_not_made(server: Server, tmp_path: Path) -> None:
+    said = server.refused(f"runai-adm application create lost --secret-file {tmp_path}/no/file")
+    assert "choose another file with --secret-file" in said
+    assert "project nowhere was not found" in server.refused("runai-adm application create lost --project nowhere")
+    assert "lost" not in server.typed("runai-adm application list -o name")
+
+
+def test_settings_are_shown_changed_and_restored(server: Server) -> None:
+    table = server.typed("runai-adm setting list").splitlines()
+    assert table[0].split() == ["SETTING", "VALUE", "DEFAULT", "LABEL"]
+    assert "security.passwordMinLength" in server.typed("runai-adm settings list -o name")
+    changed = server.typed("runai-adm setting update security.passwordMinLength 12")
+    assert changed == "Setting security.passwordMinLength is now 12.\n"
+    assert json.loads(server.typed("runai-adm setting get security.passwordMinLength -o json"))["value"] == 12
+    assert server.admin.create_user({"email": "long@example.com", "password": "a" * 12}).username
+    with pytest.raises(Refused, match="use at least 12"):
+        server.admin.create_user({"email": "short@example.com", "password": "a" * 11})
+    server.typed("runai-adm setting update security.passwordMinLength --default")
+    assert "VALUE: 8" in server.typed("runai-adm setting get security.passwordMinLength")
+    server.typed("runai-adm setting update department.use FALSE")
+    assert "VALUE: false" in server.typed("runai-adm setting get department.use")
+    server.typed("runai-adm setting update department.use true")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("setting update security.passwordMinLength 7", "use a number from 8 to 128"),
+        ("setting update security.passwordMinLength many", "use a number from 8 to 128"),
+        ("setting update department.use 1", "use true or false"),
+        ("setting update department.use", "give either a value or --default"),
+        ("setting update department.use true --default", "give either a value or --default"),
+        ("setting get departement.use", "Did you mean department.use?"),
+        ("setting update '../x' 1", "there is no setting ../x"),
+        ("setting create x 1", "settings cannot be created"),
+        ("setting delete department.use", "settings cannot be deleted"),
+        ("application update x", "nothing to change"),
+        ("application create ''", "name"),
+    ],
+)
+def test_what_makes_no_sense_for_settings_and_applications_is_refused(server: Server, line: str, said: str) -> None:
+    assert said in server.refused(f"runai-adm {line}")
+
+
+def test_a_researcher_may_not_change_settings(server: Server) -> None:
+    secret = server.typed("runai-adm application create reader --role researcher").strip()
+    row = json.loads(server.typed("runai-adm application get reader -o json"))
+    server.typed(f"runai login application --name {row['clientId']}", stdin=secret, person="reader")
+    for line in ("setting update department.use false", "application list", "cluster update local --domain x"):
+        assert "Access denied" in server.refused(f"runai-adm {line}", person="reader"), line
+    server.typed("runai-adm application delete reader")

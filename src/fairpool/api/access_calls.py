@@ -76,6 +76,10 @@ class AccessCalls(Calls):
     def create_application(self, request: access.ApplicationRequest | Json) -> access.NewApplication:
         return self._post("/api/v1/apps", request)
 
+    def new_application_secret(self, application_id: str) -> access.NewApplication:
+        """Its earlier secret is revoked."""
+        return self._post(f"/api/v1/apps/{application_id}/secret")
+
     def delete_application(self, application_id: str) -> None:
         self._call("DELETE", f"/api/v1/apps/{application_id}")
 

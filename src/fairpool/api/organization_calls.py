@@ -11,6 +11,7 @@ from fairpool.api.limits import PROJECTS
 if TYPE_CHECKING:
     from fairpool.api import assets, organization, overview
     from fairpool.api import nodes as nodes_wire
+    from fairpool.api import settings as settings_wire
 
     Json = Mapping[str, Any]
 
@@ -138,5 +139,20 @@ class OrganizationCalls(Calls):
         """Its earlier tokens are revoked."""
         return self._post(f"/api/v1/clusters/{cluster_id}/token")
 
+    def replace_cluster(
+        self, cluster_id: str, request: nodes_wire.ClusterRequest | Json, revision: int | None = None
+    ) -> nodes_wire.ClusterAnswer:
+        return self._change("PUT", f"/api/v1/clusters/{cluster_id}", request, revision)
+
     def delete_cluster(self, cluster_id: str) -> None:
         self._call("DELETE", f"/api/v1/clusters/{cluster_id}")
+
+    # --- settings ------------------------------------------------------------------------------------------------
+
+    def settings(self) -> list[settings_wire.Setting]:
+        return self._get("/v1/k8s/setting").settings
+
+    def change_setting(
+        self, key: str, request: settings_wire.SettingRequest | Json, revision: int | None = None
+    ) -> settings_wire.Setting:
+        return self._change("PUT", f"/v1/k8s/setting/{key}", request, revision)

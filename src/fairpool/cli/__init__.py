@@ -1,1 +1,1 @@
-"""The commands `fairpool`, `runai` and `runai-adm`: flags, help, output and errors."""
+"""The commands `fairpool`, `runai`, `runai-adm` and `rntop`: flags, help, output and errors."""

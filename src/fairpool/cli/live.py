@@ -32,7 +32,7 @@ def past_cycles(cluster: str | None) -> list[PastCycle]:
 
 def _chosen(session: Session, client: Client, cluster: str | None) -> str:
     """By flag, by default, or the only one there is."""
-    named = cluster or session.configuration.default("cluster", session.server)
+    named = cluster or session.default("cluster")
     if named:
         return named
     names = [each.name for each in client.clusters()]

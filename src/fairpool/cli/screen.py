@@ -65,6 +65,8 @@ class Screen:
     """None: as wide as it takes."""
     colour: bool = False
     rows_max: int | None = None
+    headings: bool = True
+    """Above the columns of tables."""
     lines: list[str] = field(default_factory=list)
 
     @classmethod
@@ -115,7 +117,7 @@ class Screen:
             widths = _narrowed(columns, _widths(headings, bodies), room)
             shown = _shown(columns, bodies, widths, room)
         kept = [(columns[index], widths[index]) for index in shown]
-        for number in range(len(headings[0])):
+        for number in range(len(headings[0]) if self.headings else 0):
             for line in _row_lines([headings[index][number] for index in shown], kept):
                 if line:
                     self.lines.append(click.style(line, dim=True) if self.colour else line)

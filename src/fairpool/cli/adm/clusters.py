@@ -1,9 +1,7 @@
-"""`runai-adm cluster`: list, get, create, token, delete."""
+"""`runai-adm cluster`: list, get, create, update, token, delete."""
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +10,8 @@ import click
 from fairpool.api.limits import PROJECT_NAME_MAX
 from fairpool.api.record import document
 from fairpool.cli.adm.names import check_name, find_named
-from fairpool.cli.failure import Failure, failure
+from fairpool.cli.adm.secret_file import SecretFile
+from fairpool.cli.failure import failure
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.session import Session
@@ -67,11 +66,29 @@ def get_cluster(options: GlobalOptions, name: str, output: str | None) -> None:
 def create_cluster(options: GlobalOptions, name: str, token_file: Path | None) -> None:
     """Add a cluster. Its token is shown once: start the cluster with `fairpool cluster --token-file FILE`."""
     check_name(name, PROJECT_NAME_MAX)
-    with _Written(token_file) as written, Session(options).connected() as client:
+    with SecretFile(token_file, "--token-file") as written, Session(options).connected() as client:
         made = client.create_cluster({"name": name})
         written.keep(made.token)
     click.echo(f"Cluster {printable(name)} created successfully.", err=token_file is None)
     _say_token(made.token, token_file)
+
+
+@command("update", "runai-adm cluster update east --name far-east", with_project=False)
+@click.argument("name")
+@flag("--name", "renamed", metavar="NAME", help="New name of the cluster.")
+@flag("--domain", metavar="NAME", help="Domain name of the cluster, shown to users.")
+@click.pass_obj
+def update_cluster(options: GlobalOptions, name: str, renamed: str | None, domain: str | None) -> None:
+    """Change the name or domain of a cluster. Its token and its projects stay as they are."""
+    if renamed is None and domain is None:
+        raise failure("command.no_change", "nothing to change", "see `runai-adm cluster update --help`")
+    if renamed is not None:
+        check_name(renamed, PROJECT_NAME_MAX)
+    with Session(options).connected() as client:
+        found = find_named("cluster", name, client.clusters())
+        said = {"name": renamed or name, "domain": found.domain if domain is None else domain, "version": found.version}
+        client.replace_cluster(found.uuid, said, found.revision)
+    click.echo(f"Cluster {printable(renamed or name)} updated successfully.")
 
 
 @command("token", "runai-adm cluster token east --token-file east.token", with_project=False)
@@ -80,7 +97,7 @@ def create_cluster(options: GlobalOptions, name: str, token_file: Path | None) -
 @click.pass_obj
 def token_cluster(options: GlobalOptions, name: str, token_file: Path | None) -> None:
     """Make a new token for a cluster. Earlier tokens stop working at once."""
-    with _Written(token_file) as written, Session(options).connected() as client:
+    with SecretFile(token_file, "--token-file") as written, Session(options).connected() as client:
         made = client.new_cluster_token(find_named("cluster", name, client.clusters()).uuid)
         written.keep(made.token)
     click.echo(f"Earlier tokens of cluster {printable(name)} no longer work.", err=True)
@@ -103,41 +120,3 @@ def _say_token(token: str, file: Path | None) -> None:
         click.echo("The token is shown only once.", err=True)
     else:
         click.echo(f"Token written to {printable(str(file))}.")
-
-
-class _Written:
-    """A file for a token, made before the token is: a token that cannot be kept would be lost.
-
-    An existing file is replaced when the token is there, and not touched otherwise.
-    """
-
-    def __init__(self, file: Path | None) -> None:
-        self._file = file.expanduser() if file is not None else None
-        self._partial: Path | None = None
-
-    def __enter__(self) -> _Written:
-        if self._file is not None:
-            self._partial = self._file.with_name(f".{self._file.name}.{os.getpid()}.new")
-            try:
-                os.close(os.open(self._partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
-            except OSError as error:
-                raise self._not_written(error) from error
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._partial is not None:
-            with suppress(OSError):
-                self._partial.unlink(missing_ok=True)
-
-    def keep(self, token: str) -> None:
-        if self._file is None or self._partial is None:
-            return
-        try:
-            self._partial.write_text(f"{token}\n", encoding="ascii")
-            self._partial.replace(self._file)
-        except OSError as error:
-            raise self._not_written(error) from error
-
-    def _not_written(self, error: OSError) -> Failure:
-        what = f"{self._file} cannot be written: {(error.strerror or str(error)).lower()}"
-        return failure("flag.token_file", what, "choose another file with --token-file")

@@ -18,6 +18,7 @@ TEXTS = {
     "cordon": "Stop scheduling new pods on a node.",
     "uncordon": "Schedule pods on a cordoned node again.",
     "token": "Make a new token for a {noun}.",
+    "secret": "Make a new secret for an {noun}.",
     "reset-password": "Reset the password of a user.",
 }
 COMPLETION = "fairpool.cli.runai.completion:completion_for"
@@ -32,7 +33,8 @@ def _verbs(noun: str, module: str, functions: str) -> dict[str, LazyCommand]:
     found = {}
     for function in functions.split():
         verb = "reset-password" if function == "reset_password" else function.partition("_")[0]
-        found[verb] = lazy(TEXTS[verb].format(noun=noun), f"{module}:{function}")
+        text = TEXTS[verb].format(noun=noun)
+        found[verb] = lazy(text.replace(" a a", " an a"), f"{module}:{function}")
     return found
 
 
@@ -95,7 +97,7 @@ MEMBERS = {
             **_verbs(
                 "cluster",
                 "fairpool.cli.adm.clusters",
-                "list_clusters get_cluster create_cluster token_cluster delete_cluster",
+                "list_clusters get_cluster create_cluster update_cluster token_cluster delete_cluster",
             ),
             "create": lazy("Add a cluster, and get its token.", "fairpool.cli.adm.clusters:create_cluster"),
             "delete": lazy("Remove a cluster that has no projects.", "fairpool.cli.adm.clusters:delete_cluster"),
@@ -110,6 +112,29 @@ MEMBERS = {
             "user", "fairpool.cli.adm.users", "list_users get_user create_user update_user delete_user reset_password"
         ),
     ),
+    "application": _noun(
+        "application",
+        "Manage applications: accounts for programs.",
+        "runai-adm application create nightly-sweep --project team-a",
+        _verbs(
+            "application",
+            "fairpool.cli.adm.applications",
+            "list_applications get_application create_application update_application secret_application "
+            "delete_application",
+        ),
+    ),
+    "setting": _noun(
+        "setting",
+        "Show and change settings of the control plane.",
+        "runai-adm setting list",
+        {
+            **_verbs("setting", "fairpool.cli.adm.settings", "list_settings get_setting update_setting"),
+            **{
+                verb: lazy("Not supported.", "fairpool.cli.adm.settings:refused_setting_verb", verb, hidden=True)
+                for verb in ("create", "delete")
+            },
+        },
+    ),
     "template": _noun(
         "template",
         "Manage workload templates.",
@@ -122,9 +147,10 @@ MEMBERS = {
     ),
     "set": _verb("set", "Set the role of a node."),
     "remove": _verb("remove", "Remove a role from a node."),
+    "collect-logs": lazy("Collect logs and state in an archive.", "fairpool.cli.adm.log_archive:collect_logs"),
     "completion": lazy("Print the completion script for bash, zsh or fish.", COMPLETION, "runai-adm"),
     "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_command", "runai-adm"),
-    **{name: _unsupported(name) for name in ("generate-values", "collect-logs", "update")},
+    **{name: _unsupported(name) for name in ("generate-values", "update")},
 }
 
 main = RunaiProgram(
@@ -132,6 +158,12 @@ main = RunaiProgram(
     help="Manage projects, departments, nodes and users. Sign in with `runai login`.",
     example="runai-adm project create team-a --gpu-quota 4",
     members=MEMBERS,
+    aliases={
+        **{f"{noun}s": noun for noun in ("project", "department", "node-pool", "cluster", "node", "user", "setting")},
+        "applications": "application",
+        "app": "application",
+        "apps": "application",
+    },
     with_project=False,
 )
 

@@ -130,7 +130,7 @@ def create_project(options: GlobalOptions, /, name: str, node_pool: str, cluster
     session = Session(options)
     check_name(name, PROJECT_NAME_MAX)
     said = _said(asked, None)
-    chosen = cluster or session.configuration.default("cluster", session.server)
+    chosen = cluster or session.default("cluster")
     if chosen:
         said["clusterId"] = chosen
     request = {"name": name, "resources": changed_quotas([], node_pool, asked), **said}

@@ -10,16 +10,16 @@ import click
 from fairpool.api.client import Client
 from fairpool.api.record import document
 from fairpool.api.roles import RoleName
-from fairpool.cli.failure import Failure, failure, meant
+from fairpool.cli.adm.memberships import Subject, change_projects, rule_text
+from fairpool.cli.failure import failure, meant
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import GlobalOptions, command, flag, project_names
 from fairpool.cli.runai.listing import output_flag, screen_here, show, show_document
 from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.screen import Column, printable
-from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    from fairpool.api.access import AccessRule, User
+    from fairpool.api.access import User
 
 ROLES = [role.value for role in RoleName]
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
@@ -60,12 +60,8 @@ def get_user(options: GlobalOptions, name: str, output: str | None) -> None:
         screen.facts(
             [("USER", found.username), ("ID", found.id), ("CREATED", ages.local(found.created_at))], aligned=False
         )
-        screen.facts([("ROLE", _rule_text(rule)) for rule in rules], aligned=False)
+        screen.facts([("ROLE", rule_text(rule)) for rule in rules], aligned=False)
         screen.show()
-
-
-def _rule_text(rule: AccessRule) -> str:
-    return f"{rule.role_name} in {rule.scope_type} {rule.scope_id}".rstrip()
 
 
 @command("create", "runai-adm user create ann@example.com --project team-a", with_project=False)
@@ -116,18 +112,7 @@ def update_user(
     if not add_project and not remove_project:
         raise failure("command.no_change", "nothing to change", "see `runai-adm user update --help`")
     with Session(options).connected() as client:
-        found = _user(client, name)
-        rules = [rule for rule in client.access_rules() if rule.subject_id == found.id and rule.scope_type == "project"]
-        strange = [project for project in remove_project if project not in {rule.scope_id for rule in rules}]
-        if strange:
-            what = "{} has no role in project {}"
-            raise Failure([Problem("rule.unknown", what.format(name, project), "") for project in strange])
-        for project in add_project:
-            check_project(client, project)
-            client.create_access_rule({"subjectId": found.id, "roleId": "researcher", "scopeId": project})
-        for rule in rules:
-            if rule.scope_id in remove_project:
-                client.delete_access_rule(rule.id)
+        change_projects(client, Subject(_user(client, name).id, name), add_project, remove_project)
     click.echo(f"User {printable(name)} updated successfully.")
 
 

@@ -52,7 +52,7 @@ ONE_CLUSTER = ClusterChoice({})
 
 def choose(session: Session, client: Client, asked: str | None, seen: Collection[str]) -> ClusterChoice:
     """The choice among clusters; `seen` are the ids of those that something was found in."""
-    default = session.configuration.default("cluster", session.server)
+    default = session.default("cluster")
     if asked is None and default is None and len(set(seen)) < 2:
         return ClusterChoice({})
     known = {each.uuid: each.name for each in client.clusters()}

@@ -1,4 +1,4 @@
-"""Configuration files of `runai`: the server, and for each server the default project and the login.
+"""Configuration files of `runai`: contexts, the server, and for each server the default project and the login.
 
 Two files in one folder: `config.json` to read and edit, `credentials.json` readable by its owner alone. A token is kept
 under the address of its server and is never sent to another.
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fairpool.cli.failure import failure
+from fairpool.cli.failure import failure, meant
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
 ANY_ADDRESS = frozenset({"", "0.0.0.0", "::", "[::]"})
@@ -33,6 +33,16 @@ class Login:
     access_token: str
     refresh_token: str = ""
     expires_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A control plane by a name of the user's own, with a default project and cluster."""
+
+    name: str
+    server: str
+    project: str = ""
+    cluster: str = ""
 
 
 def address(text: str) -> str:
@@ -74,8 +84,79 @@ class Configuration:
         chosen = given or os.environ.get("FAIRPOOL_SERVER") or listening_here() or self._settings().get("server")
         return address(str(chosen or DEFAULT_SERVER))
 
-    def set_server(self, server: str) -> None:
-        self._write("config.json", self._settings() | {"server": server})
+    def set_server(self, server: str) -> str:
+        """Use this server from now on. The context that was in use is left, unless it is of this server: its name."""
+        with self.locked():
+            settings = self._settings() | {"server": server}
+            left = self.current_context()
+            if left is None or left.server == server:
+                self._write("config.json", settings)
+                return ""
+            self._write("config.json", {name: value for name, value in settings.items() if name != "context"})
+            return left.name
+
+    # --- contexts ---
+
+    def contexts(self) -> dict[str, Context]:
+        """By name. An entry that cannot be read is left out."""
+        known = self._settings().get("contexts")
+        found = {}
+        for name, said in known.items() if isinstance(known, dict) else ():
+            if isinstance(said, dict) and isinstance(said.get("server"), str):
+                texts = {noun: str(said[noun]) for noun in ("project", "cluster") if isinstance(said.get(noun), str)}
+                found[name] = Context(name, said["server"], **texts)
+        return found
+
+    def current_context(self) -> Context | None:
+        """The one that was chosen with `use`, if it is still there."""
+        return self.contexts().get(str(self._settings().get("context")))
+
+    def context(self, given: str | None, server: str | None) -> Context | None:
+        """The first of: none with `--server`, `--context`, `FAIRPOOL_CONTEXT`, none with `FAIRPOOL_SERVER` or
+        `FAIRPOOL_LISTEN`, the one in use."""
+        if given and server:
+            raise failure("context.and_server", "--context and --server cannot be used together", "leave one out")
+        if server:
+            return None
+        named = given or os.environ.get("FAIRPOOL_CONTEXT")
+        if named:
+            return self.named_context(named)
+        return None if os.environ.get("FAIRPOOL_SERVER") or listening_here() else self.current_context()
+
+    def named_context(self, name: str) -> Context:
+        """The context of this name; a failure with a hint if there is none."""
+        known = self.contexts()
+        if name not in known:
+            fix = (
+                f"add it with `runai context set {name} --server ADDRESS`"
+                if known
+                else "see `runai context set --help`"
+            )
+            raise failure("context.unknown", f"there is no context {name}", fix, hint=meant(name, known))
+        return known[name]
+
+    def set_context(self, context: Context, *, use: bool = False) -> None:
+        """Add it, or replace the one of its name."""
+        with self.locked():
+            settings = self._settings()
+            known = settings.get("contexts")
+            said = {name: value for name, value in asdict(context).items() if name != "name" and value}
+            chosen = {"context": context.name} if use else {}
+            others = known if isinstance(known, dict) else {}
+            self._write("config.json", settings | {"contexts": others | {context.name: said}} | chosen)
+
+    def use_context(self, name: str) -> None:
+        self.set_context(self.named_context(name), use=True)
+
+    def delete_context(self, name: str) -> None:
+        with self.locked():
+            settings = self._settings()
+            settings["contexts"].pop(name)
+            if settings.get("context") == name:
+                del settings["context"]
+            self._write("config.json", settings)
+
+    # --- defaults of a server ---
 
     def default(self, noun: str, server: str) -> str | None:
         """The default `project` or `cluster` at a server."""
@@ -84,10 +165,11 @@ class Configuration:
         return value if isinstance(value, str) and value else None
 
     def set_default(self, noun: str, server: str, name: str) -> None:
-        settings = self._settings()
-        known = settings.get(f"{noun}s")
-        chosen = (known if isinstance(known, dict) else {}) | {server: name}
-        self._write("config.json", settings | {f"{noun}s": chosen})
+        with self.locked():
+            settings = self._settings()
+            known = settings.get(f"{noun}s")
+            chosen = (known if isinstance(known, dict) else {}) | {server: name}
+            self._write("config.json", settings | {f"{noun}s": chosen})
 
     def socket(self, server: str) -> Path | None:
         """The Unix socket at which a server on this machine can be reached too, if one is known."""
@@ -96,10 +178,11 @@ class Configuration:
         return Path(value) if isinstance(value, str) and value else None
 
     def set_socket(self, server: str, place: str) -> None:
-        settings = self._settings()
-        known = settings.get("sockets")
-        others = {name: each for name, each in known.items() if each != place} if isinstance(known, dict) else {}
-        self._write("config.json", settings | {"sockets": others | {server: place}})
+        with self.locked():
+            settings = self._settings()
+            known = settings.get("sockets")
+            others = {name: each for name, each in known.items() if each != place} if isinstance(known, dict) else {}
+            self._write("config.json", settings | {"sockets": others | {server: place}})
 
     # --- logins ---
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +14,7 @@ from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.jobs import gpus_asked, gpus_cell, node_cell, running_seconds, type_word
-from fairpool.cli.runai.listing import FORMATS, PROSE, screen_here, show_document
+from fairpool.cli.runai.listing import PROSE, one_output_flag, screen_here, show_document
 from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import Column, Screen, printable
@@ -21,6 +23,14 @@ if TYPE_CHECKING:
     from fairpool.api.workloads import EventItem, PodItem, Workload, WorkloadItem
 
 EVENTS_SHOWN = 50
+SECTIONS = {
+    "general": "Show the facts of the job.",
+    "compute": "Show what the job requests and holds.",
+    "containers": "Show the image, the program and the mounts.",
+    "networks": "Show the ports and addresses.",
+    "pods": "Show the pods.",
+    "events": "Show the events.",
+}
 POD_WORDS = {
     "waiting": "Pending",
     "promised": "Pending",
@@ -33,11 +43,24 @@ WARNINGS = frozenset({"error", "lost", "evicted"})
 """Outcomes that are shown as warnings."""
 
 
-def _describe(options: GlobalOptions, name: str, output: str | None) -> None:
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Which parts of a description are shown, and how long their tables may be."""
+
+    sections: tuple[str, ...] = ()
+    """None chosen: the facts, mounts, origins of values, pods and events."""
+    pods: int | None = None
+    events: int = EVENTS_SHOWN
+
+    def has(self, section: str) -> bool:
+        return section in (self.sections or ("general", "mounts", "origins", "pods", "events"))
+
+
+def _describe(options: GlobalOptions, name: str, output: str | None, shown: Shown) -> None:
     session = Session(options)
     project = session.project()
     with session.connected() as client:
-        found = client.workload(job(client, project, name).id)
+        found = client.workload(job(client, project, name, options.kind).id)
         pods = client.history(found.id)
         events = client.events(found.id)
     if output == "name":
@@ -46,33 +69,65 @@ def _describe(options: GlobalOptions, name: str, output: str | None) -> None:
         show_document(output, classic_document(found, pods))
     else:
         screen = screen_here()
-        screen.facts(summary(found, pods), aligned=False)
-        draw_mounts(screen, mounts(found.spec))
-        _draw_origins(screen, found.value_origins or {})
-        _draw_pods(screen, found, [pod for pod in pods if pod.current])
-        _draw_events(screen, events[-EVENTS_SHOWN:])
+        _draw_facts(screen, found, pods, shown)
+        if shown.has("mounts") or shown.has("containers"):
+            draw_mounts(screen, mounts(found.spec))
+        if shown.has("origins"):
+            _draw_origins(screen, found.value_origins or {})
+        if shown.has("pods"):
+            _draw_pods(screen, found, [pod for pod in pods if pod.current], shown.pods)
+        if shown.has("events"):
+            _draw_events(screen, events[-shown.events :])
         screen.show()
 
 
-_output = flag("-o", "--output", type=click.Choice(FORMATS), help="Output format: json, yaml, wide or name.")
+def _draw_facts(screen: Screen, found: Workload, pods: Sequence[PodItem], shown: Shown) -> None:
+    facts = {
+        "general": summary(found, pods),
+        "compute": compute(found),
+        "containers": container(found),
+        "networks": network(found),
+    }
+    for section, rows in facts.items():
+        if shown.has(section):
+            screen.facts(rows, aligned=False)
+
+
+def _sections(command: Callable[..., Any]) -> Callable[..., Any]:
+    for name, text in reversed(SECTIONS.items()):
+        command = flag(f"--{name}", is_flag=True, section="Sections", help=text)(command)
+    return command
 
 
 @command("job", "runai describe job hyper1")
 @click.argument("name", shell_complete=job_names)
-@_output
+@one_output_flag
+@_sections
+@flag("--pod-limit", type=click.IntRange(1), section="Sections", metavar="N", help="Show at most N pods.")
+@flag(
+    "--event-limit",
+    type=click.IntRange(1),
+    default=EVENTS_SHOWN,
+    section="Sections",
+    metavar="N",
+    help=f"Show the last N events ({EVENTS_SHOWN}).",
+)
 @click.pass_obj
-def describe_job(options: GlobalOptions, name: str, output: str | None) -> None:
-    """Show a job with its request, pods, mounts and events."""
-    _describe(options, name, output)
+def describe_job(
+    options: GlobalOptions, /, name: str, output: str | None, pod_limit: int | None, event_limit: int, **sections: bool
+) -> None:
+    """Show a job with its request, pods, mounts and events. With flags of sections, only those."""
+    chosen = tuple(each for each in SECTIONS if sections[each])
+    _describe(options, name, output, Shown(chosen, pod_limit, event_limit))
 
 
 @command("get", "runai get hyper1")
 @click.argument("name", shell_complete=job_names)
-@_output
+@one_output_flag
 @click.pass_obj
 def get(options: GlobalOptions, name: str, output: str | None) -> None:
     """Old name of `runai describe job`."""
-    _describe(options, name, output)
+    _describe(options, name, output, Shown())
 
 
 # --- what is shown -----------------------------------------------------------------------------------------------
@@ -111,6 +166,42 @@ def summary(found: Workload, pods: Sequence[PodItem]) -> list[tuple[str, str]]:
         *asked_of_time(found.spec),
     ]
     return [*pairs, *reported(pods), *([("MESSAGE", found.phase_message)] if found.phase_message else [])]
+
+
+def compute(found: Workload) -> list[tuple[str, str]]:
+    """What it requests and holds."""
+    asked, held = found.workload_requested_resources, found.allocated_resources
+    parts = max(found.requested_pods, 1)
+    return [
+        ("PODS", str(found.requested_pods)),
+        ("GPUS", gpus_asked(found, parts)),
+        ("TOTAL REQUESTED GPUS", gpus_asked(found)),
+        ("ALLOCATED GPUS", gpus_cell(found).split(" ", maxsplit=1)[0]),
+        ("ALLOCATED GPUS MEMORY", "-" if held.gpu_memory_mib is None else f"{held.gpu_memory_mib} MiB"),
+        ("TOTAL REQUESTED CPUS", f"{asked.cpu:g}"),
+        ("TOTAL REQUESTED MEMORY", f"{asked.memory_bytes / (1 << 20):.0f} MiB"),
+    ]
+
+
+def container(found: Workload) -> list[tuple[str, str]]:
+    """Its image and program; variables without their values, which may be secret."""
+    spec = found.spec
+    names = [str(each.get("name", "")) for each in spec.get("environmentVariables") or []]
+    return [
+        ("IMAGE", ", ".join(found.images)),
+        ("COMMAND", shlex.join(map(str, spec.get("command") or []))),
+        ("ARGUMENTS", shlex.join(map(str, spec.get("args") or []))),
+        ("WORKING DIRECTORY", str(spec.get("workingDir") or "-")),
+        ("ENVIRONMENT", ", ".join(names) or "-"),
+    ]
+
+
+def network(found: Workload) -> list[tuple[str, str]]:
+    """Its ports, and where they can be reached."""
+    ports = [each for key in ("ports", "exposedUrls") for each in found.spec.get(key) or []]
+    serving = found.spec.get("servingPort")
+    numbers = [str(each.get("container")) for each in [*ports, *([serving] if serving else [])]]
+    return [("PORTS", ", ".join(numbers) or "-"), ("SERVICE URL(S)", ", ".join(found.urls) or "-")]
 
 
 def tries(found: WorkloadItem) -> list[tuple[str, str]]:
@@ -221,8 +312,9 @@ def _cell(index: int) -> Any:
     return lambda row: row[index]
 
 
-def _draw_pods(screen: Screen, found: Workload, pods: list[PodItem]) -> None:
+def _draw_pods(screen: Screen, found: Workload, pods: list[PodItem], most: int | None = None) -> None:
     at = ages.now()
+    left_out = max(0, len(pods) - most) if most else 0
     screen.title("Pods:")
     columns: list[Column[PodItem]] = [
         Column("POD", lambda pod: pod.name),
@@ -232,9 +324,11 @@ def _draw_pods(screen: Screen, found: Workload, pods: list[PodItem]) -> None:
         Column("NODE", lambda pod: pod.node or "N/A"),
     ]
     if pods:
-        screen.draw(columns, pods)
+        screen.draw(columns, pods[: len(pods) - left_out])
     else:
         screen.text("No pods yet")
+    if left_out:
+        screen.text(f"... and {left_out} more")
 
 
 def _draw_events(screen: Screen, events: Sequence[EventItem]) -> None:

@@ -60,7 +60,7 @@ def pytorch() -> click.Command:
     return SubmitCommand(
         "pytorch",
         params=[*(each for each in plain.params if each.name not in NOT_HERE), *_gang_flags()],
-        callback=_submit_pytorch,
+        callback=_pytorch,
         help="Submit training with a master and workers that start together or not at all. The command after -- runs "
         "in every pod, with MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE set. -g applies to each pod.",
         example="runai submit-dist pytorch dist1 -i python -g 1 --workers 2 -- python train.py",
@@ -102,7 +102,12 @@ def _gang_flags() -> list[click.Parameter]:
 
 
 @click.pass_context
-def _submit_pytorch(ctx: click.Context, /, **asked: Any) -> None:
+def _pytorch(ctx: click.Context, /, **asked: Any) -> None:
+    submit_pytorch(ctx, asked)
+
+
+def submit_pytorch(ctx: click.Context, asked: dict[str, Any]) -> None:
+    """Submit, or report everything that is wrong."""
     uncarried = {
         f"--clean-pod-policy={asked['clean_pod_policy']}": asked["clean_pod_policy"] in ("All", "None"),
         "--master-no-pvcs": asked["master_no_pvcs"],

@@ -6,7 +6,11 @@ from fairpool.model.problem import Problem
 
 FLAGS = {
     "spec.imagePullPolicy": "--image-pull-policy",
-    "spec.compute.gpuPortionLimit": "--gpu",
+    "spec.compute.gpuPortionLimit": "--gpu-portion-limit",
+    "spec.compute.gpuMemoryLimit": "--gpu-memory-limit",
+    "spec.compute.gpuPortionRequest": "--gpu-portion-request",
+    "spec.compute.gpuDevicesRequest": "--gpu-devices-request",
+    "spec.compute.gpuRequestType": "--gpu-request-type",
     "spec.compute.migProfile": "--mig-profile",
     "spec.compute.largeShmRequest": "--large-shm",
     "spec.compute.gpu": "--gpu",

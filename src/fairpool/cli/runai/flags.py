@@ -34,6 +34,24 @@ COMPLETE_SENTENCES = frozenset(
 """Problems whose words are those of the product's older command, which scripts look for: printed without their fix."""
 
 
+@dataclass(frozen=True, slots=True)
+class KindFilter:
+    """The kind of workload that a group of commands is about, as in `runai training`."""
+
+    noun: str
+    types: tuple[str, ...]
+    """As the API names them; empty: all."""
+    framework: str | None = None
+    """Only distributed training with this framework."""
+
+    def includes(self, type_: str, framework: str | None) -> bool:
+        is_of_type = not self.types or type_ in self.types
+        return is_of_type and (self.framework is None or self.framework == framework)
+
+
+EVERY_KIND = KindFilter("job", ())
+
+
 @dataclass
 class GlobalOptions:
     """Flags that every command takes, and messages at the level that they set."""
@@ -41,7 +59,10 @@ class GlobalOptions:
     server: str | None = None
     project: str | None = None
     config: str | None = None
+    context: str | None = None
     loglevel: str = "info"
+    kind: KindFilter = EVERY_KIND
+    """Jobs of other kinds are not listed, and refused where they are named."""
 
     def notice(self, text: str) -> None:
         """A message at level info."""
@@ -97,6 +118,13 @@ def template_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> l
     return templates(ctx, incomplete)
 
 
+def context_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """For completion; imported only then."""
+    from fairpool.cli.runai.suggestions import contexts
+
+    return contexts(ctx, incomplete)
+
+
 def everywhere(*, with_project: bool = True) -> list[click.Parameter]:
     """The flags that every command takes, before or after its name."""
     section = EVERYWHERE
@@ -107,8 +135,17 @@ def everywhere(*, with_project: bool = True) -> list[click.Parameter]:
             expose_value=False,
             callback=_remembered("server"),
             section=section,
-            help="Address of the control plane. Default: FAIRPOOL_SERVER, FAIRPOOL_LISTEN, the server of the last "
-            "login, or http://127.0.0.1:8080.",
+            help="Address of the control plane. Default: FAIRPOOL_SERVER, FAIRPOOL_LISTEN, the context in use, the "
+            "server of the last login, or http://127.0.0.1:8080.",
+        ),
+        Flag(
+            ["--context"],
+            metavar="NAME",
+            expose_value=False,
+            callback=_remembered("context"),
+            shell_complete=context_names,
+            section=section,
+            help="Context, see `runai context` (default: FAIRPOOL_CONTEXT, or the one in use).",
         ),
         Flag(
             ["--config-path", "config"],

@@ -12,8 +12,8 @@ import click
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import GlobalOptions, command, flag
-from fairpool.cli.runai.listing import natural, output_flag, show
+from fairpool.cli.runai.flags import EVERY_KIND, GlobalOptions, KindFilter, command, flag
+from fairpool.cli.runai.listing import TABLE, natural, output_flags, show
 from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.runai.watching import redraw, watch_flags
 from fairpool.cli.screen import Column, Screen
@@ -23,16 +23,27 @@ from fairpool.model.spelling import did_you_mean
 if TYPE_CHECKING:
     from fairpool.api.workloads import WorkloadItem
 
+TYPES = {
+    "workspace": "Workspace",
+    "training": "Training",
+    "distributed": "Distributed",
+    "inference": "Inference",
+}
+FRAMEWORKS = {"pytorch": "PyTorch", "mpi": "MPI", "tensorflow": "TF", "tf": "TF", "xgboost": "XGBoost"}
 FINISHED = frozenset({"Completed", "Failed", "Deleted"})
 
 
 @command("jobs", "runai list jobs -p team-a")
-@flag("-A", "--all-projects", is_flag=True, help="List the jobs of all projects you can see.")
+@flag("-A", "--all-projects", "--all", is_flag=True, help="List the jobs of all projects you can see.")
 @flag("--status", "statuses", multiple=True, metavar="STATUS", help="Only jobs with this status; repeatable.")
 @flag("-u", "--user", metavar="USER", help="Only jobs of this user; `me` for your own.")
 @flag("-l", "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Only jobs with this label; repeatable.")
+@flag("--type", "type_", type=click.Choice(TYPES), help="Only jobs of this kind.")
+@flag("--framework", type=click.Choice(FRAMEWORKS), help="Only distributed training with this framework.")
+@flag("--limit", type=click.IntRange(1), metavar="N", help="List at most N jobs.")
+@flag("--offset", type=click.IntRange(0), default=0, metavar="N", help="Leave out the first N jobs.")
 @watch_flags
-@output_flag
+@output_flags
 @click.pass_obj
 def list_jobs(
     options: GlobalOptions,
@@ -40,67 +51,100 @@ def list_jobs(
     statuses: tuple[str, ...],
     user: str | None,
     labels: tuple[str, ...],
+    type_: str | None,
+    framework: str | None,
+    limit: int | None,
+    offset: int,
     watch: bool,
     interval: float,
     rounds: int | None,
     output: str | None,
+    no_headers: bool,
 ) -> None:
     """List jobs, sorted by name."""
+    output = None if output == TABLE else output
     if watch and output not in (None, "wide"):
         raise failure("list.watch", f"--watch shows a table and cannot print {output}", "leave out -o or --watch")
-    chosen = Chosen(statuses=_statuses(statuses), labels=_labels(labels))
+    chosen = Chosen(
+        statuses=_statuses(statuses),
+        labels=_labels(labels),
+        kind=options.kind,
+        type=TYPES.get(type_ or ""),
+        framework=FRAMEWORKS.get(framework or ""),
+        offset=offset,
+        limit=limit,
+    )
     session = Session(options)
     project = None if all_projects else session.project()
     with session.connected() as client:
-        filters = [] if project is None else [f"projectName=={project}"]
+        filters = [*chosen.filters(), *([] if project is None else [f"projectName=={project}"])]
         if user is not None:
             filters.append(f"submittedBy=={client.me().username if user == 'me' else user}")
         found = chosen.of(client.all_workloads(filters=filters))
         if project is not None and not found:
             check_project(client, project)
-        title = "" if project is None else f"Showing jobs for project {project}"
+        title = "" if project is None else f"Showing {options.kind.noun}s for project {project}"
         if watch:
 
             def table(screen: Screen) -> None:
                 rows = chosen.of(client.all_workloads(filters=filters))
-                screen.text(title or "Showing jobs for all projects")
-                shown = [
-                    each for each in job_list_columns(ages.now(), one_project=project is not None) if not each.wide
-                ]
+                screen.text(title or f"Showing {options.kind.noun}s for all projects")
+                screen.headings = not no_headers
+                every = job_list_columns(ages.now(), one_project=project is not None)
+                shown = [each for each in every if not each.wide]
                 screen.draw(shown, rows)
 
             redraw(table, interval, rounds)
             return
     documents = document(found)
-    show(output, job_list_columns(ages.now(), one_project=project is not None), found, documents=documents, title=title)
+    shown = job_list_columns(ages.now(), one_project=project is not None)
+    show(output, shown, found, documents=documents, title=title, headings=not no_headers)
     if not found and output in (None, "wide"):
-        _say_none(options, project, is_filtered=bool(statuses or user or labels))
+        _say_none(options, project, is_filtered=bool(statuses or user or labels or type_ or framework or offset))
 
 
 def _say_none(options: GlobalOptions, project: str | None, *, is_filtered: bool) -> None:
     where = f"in project {project}" if project is not None else "that you can see"
     if is_filtered:
-        options.notice(f"There are no matching jobs {where}.")
+        options.notice(f"There are no matching {options.kind.noun}s {where}.")
+        return
+    if options.kind is not EVERY_KIND:
+        options.notice(f"There are no {options.kind.noun}s {where}.")
         return
     options.notice(f"There are no jobs {where}. To submit one: runai submit NAME -i IMAGE -g 0.5 -- COMMAND")
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A filter of jobs by status and label; statuses are in lower case, those of the older command or phases."""
+    """A filter of jobs; statuses are in lower case, those of the older command or phases."""
 
     statuses: frozenset[str] = frozenset()
     labels: Mapping[str, str] = field(default_factory=dict)
+    kind: KindFilter = EVERY_KIND
+    type: str | None = None
+    framework: str | None = None
+    offset: int = 0
+    limit: int | None = None
+
+    def filters(self) -> list[str]:
+        """What the server can leave out."""
+        types = {*self.kind.types, *([self.type] if self.type else [])}
+        return [f"type=={next(iter(types))}"] if len(types) == 1 else []
 
     def of(self, jobs: Sequence[WorkloadItem]) -> list[WorkloadItem]:
         """Those that match, by project and name; numbers in names by value: v2 before v10."""
         chosen = [each for each in jobs if self._holds(each)]
-        return sorted(chosen, key=lambda each: (natural(each.project_name), natural(each.name)))
+        chosen.sort(key=lambda each: (natural(each.project_name), natural(each.name)))
+        return chosen[self.offset : None if self.limit is None else self.offset + self.limit]
 
     def _holds(self, each: WorkloadItem) -> bool:
         words = {each.classic_status.lower(), each.phase.lower()}
-        return (not self.statuses or bool(self.statuses & words)) and all(
-            each.labels.get(key) == value for key, value in self.labels.items()
+        return (
+            self.kind.includes(each.type, each.distributed_framework)
+            and self.type in (None, each.type)
+            and self.framework in (None, each.distributed_framework)
+            and (not self.statuses or bool(self.statuses & words))
+            and all(each.labels.get(key) == value for key, value in self.labels.items())
         )
 
 

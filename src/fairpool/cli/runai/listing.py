@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -20,6 +20,8 @@ from fairpool.cli.screen import Column, Screen, printable
 
 RowT = TypeVar("RowT")
 FORMATS = ("json", "yaml", "wide", "name")
+TABLE = "table"
+"""What is printed where no format is asked for."""
 NUMBERS = re.compile(r"(\d+)")
 
 output_flag = flag(
@@ -27,12 +29,35 @@ output_flag = flag(
 )
 
 
+one_output_flag = flag(
+    "-o", "--output", type=click.Choice((*FORMATS, TABLE)), help="Output format: json, yaml, wide, name or table."
+)
+
+
+def output_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`-o`, its values as flags of their own, and `--no-headers`; the command gets `output` and `no_headers`."""
+    decorators = (
+        one_output_flag,
+        *(flag(f"--{each}", "output", flag_value=each, hidden=True) for each in ("json", "yaml", "table")),
+        flag("--no-headers", is_flag=True, help="Print the rows of the table only."),
+    )
+    for each in reversed(decorators):
+        command = each(command)
+    return command
+
+
 PROSE = 30
 """How narrow a column of sentences may become."""
 
 
 def show(
-    output: str | None, columns: Sequence[Column[RowT]], rows: Sequence[RowT], *, documents: Any, title: str = ""
+    output: str | None,
+    columns: Sequence[Column[RowT]],
+    rows: Sequence[RowT],
+    *,
+    documents: Any,
+    title: str = "",
+    headings: bool = True,
 ) -> None:
     """A list in the requested format. `documents` is printed as JSON or YAML; the first column is the name."""
     if output == "name":
@@ -42,7 +67,8 @@ def show(
         show_document(output, documents)
     else:
         screen = screen_here()
-        if title:
+        screen.headings = headings
+        if title and headings:
             screen.text(title)
         chosen = [each for each in columns if output == "wide" or not each.wide]
         screen.draw(chosen, rows, whole=output == "wide")

@@ -15,13 +15,21 @@ from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
 ASKED_MAX = 3
+METHODS = ("user", "application", "sso", "remote-browser")
 SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_scope")
 
 
 @command("login", "runai login --user ann@example.com --server http://127.0.0.1:8080", with_project=False)
+@click.argument("method", required=False, type=click.Choice(METHODS))
 @flag("-u", "--user", metavar="NAME", help="User name; prompted for if not given.")
-@flag("--application", metavar="NAME", help="Sign in as this application, with its secret instead of a password.")
+@flag(
+    "--application",
+    "--name",
+    metavar="NAME",
+    help="Sign in as this application, with its secret instead of a password.",
+)
 @flag("--password-stdin", is_flag=True, help="Read the password or secret from standard input.")
+@flag("-p", "--password", "--secret", "typed", hidden=True)
 @flag("--client-id", hidden=True)
 @flag("--idp-issuer-url", hidden=True)
 @flag("--redirect-server", hidden=True)
@@ -30,30 +38,42 @@ SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_
 def login(
     options: GlobalOptions,
     /,
+    method: str | None,
     user: str | None,
     application: str | None,
     password_stdin: bool,
+    typed: str | None,
     **single_sign_on: str | None,
 ) -> None:
-    """Sign in to a server with a user name and password."""
-    asked = [name for name in SINGLE_SIGN_ON if single_sign_on[name]]
-    if asked:
-        flags = [f"--{name.replace('_', '-')}" for name in asked]
-        raise Failure([not_yet(f"single sign-on ({', '.join(flags)})", "sign in with --user and a password")])
+    """Sign in to a server with a user name and password, or as an application with its secret."""
+    _refuse_single_sign_on(method, single_sign_on)
     session = Session(options)
+    if method == "application" and application is None:
+        application = click.prompt("Application", err=True)
     name = application or user or click.prompt("User", err=True)
-    password = _password("Secret" if application else "Password", password_stdin)
+    if typed is not None:
+        options.warn("Warning: other users of this machine can see a password in a command line. Use --password-stdin.")
+    password = typed or _password("Secret" if application else "Password", password_stdin)
     with session.unsigned() as client:
         answer = client.sign_in_application(name, password) if application else client.sign_in(name, password)
         session.keep(name, client, answer.refresh_token, answer.expires_in)
-        session.configuration.set_server(session.server)
+        left = session.configuration.set_server(session.server)
         click.echo("Logged in successfully")
+        if left:
+            options.notice(f"Context {left} is no longer in use. To return to it: runai context use {left}")
         if answer.must_change_password:
             options.warn(f"The password of {name} is temporary. Change it before you run other commands.")
             if password_stdin or not sys.stdin.isatty():
                 options.notice("Change it with: runai password")
             else:
                 _change(session, client, name, password, _new_password())
+
+
+def _refuse_single_sign_on(method: str | None, said: dict[str, str | None]) -> None:
+    asked = [f"--{name.replace('_', '-')}" for name in SINGLE_SIGN_ON if said[name]]
+    asked += [method] if method in ("sso", "remote-browser") else []
+    if asked:
+        raise Failure([not_yet(f"single sign-on ({', '.join(asked)})", "sign in with --user and a password")])
 
 
 def _password(word: str, from_stdin: bool) -> str:

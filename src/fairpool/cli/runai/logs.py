@@ -82,7 +82,7 @@ def logs(
     session = Session(options)
     project = session.project()
     with session.connected() as client:
-        found = job(client, project, name)
+        found = job(client, project, name, options.kind)
         if all_pods and follow:
             follow_all(session, client, found, wanted, raw=raw)
             return

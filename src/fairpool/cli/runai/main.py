@@ -10,7 +10,24 @@ from fairpool.cli.runai.flags import Group, RunaiProgram
 
 def _unsupported(name: str) -> LazyCommand:
     place = "fairpool.cli.runai.unsupported_commands:unsupported"
-    return lazy("Not supported yet.", place, "runai", name, hidden=True)
+    return lazy("Not supported.", place, "runai", name, hidden=True)
+
+
+def _kind(name: str, text: str, *, hidden: bool = False) -> LazyCommand:
+    """`runai training` and the like, imported when it is called."""
+
+    def load() -> click.Command:
+        from fairpool.cli.runai.workload_groups import kind_group
+
+        return kind_group(name).load()
+
+    return LazyCommand(text, load, hidden)
+
+
+def _only_list(name: str, text: str, place: str) -> LazyCommand:
+    """`runai node list`: the newer order of words for `runai list nodes`."""
+    members = {"list": lazy(text, place)}
+    return LazyCommand(text, lambda: Group(name, help=text, example=f"runai {name} list", members=members), hidden=True)
 
 
 def _list() -> click.Command:
@@ -68,6 +85,21 @@ def _config() -> click.Command:
     )
 
 
+def _context() -> click.Command:
+    return Group(
+        "context",
+        help="Name the control planes that you use, and switch between them.",
+        example="runai context set east --server https://east.example.com --use",
+        members={
+            "list": lazy("List contexts; the default.", "fairpool.cli.runai.contexts:list_contexts"),
+            "use": lazy("Switch to a context.", "fairpool.cli.runai.contexts:use_context"),
+            "set": lazy("Add or change a context.", "fairpool.cli.runai.contexts:set_context"),
+            "delete": lazy("Delete contexts.", "fairpool.cli.runai.contexts:delete_contexts"),
+        },
+        default="list",
+    )
+
+
 def _project() -> click.Command:
     return Group(
         "project",
@@ -121,6 +153,8 @@ def _top() -> click.Command:
     )
 
 
+FRAMEWORKS = ("pytorch", "mpi", "tensorflow", "xgboost")
+UNSUPPORTED = ("submit-mpi", "update", "upgrade", "kubeconfig", "report")
 COMPLETION = "fairpool.cli.runai.completion:completion_for"
 MEMBERS = {
     "submit": lazy("Submit a job.", "fairpool.cli.runai.submit:submit"),
@@ -139,8 +173,13 @@ MEMBERS = {
     "delete": lazy("Stop and delete jobs.", "fairpool.cli.runai.operations:delete"),
     "why": lazy("Explain why a job is waiting, stopped or failed.", "fairpool.cli.runai.reasons:why"),
     "history": lazy("Show every try of a job's pods.", "fairpool.cli.runai.reasons:history"),
+    "workspace": _kind("workspace", "Submit and manage interactive jobs only."),
+    "training": _kind("training", "Submit and manage training only."),
+    "inference": _kind("inference", "Submit and manage model servers only."),
+    "workload": _kind("workload", "Manage jobs of every kind."),
     "top": LazyCommand("Show current GPU usage; --watch refreshes it.", _top),
     "config": LazyCommand("Set the default project or cluster.", _config),
+    "context": LazyCommand("Switch between several control planes.", _context),
     "login": lazy("Sign in.", "fairpool.cli.runai.login:login"),
     "logout": lazy("Sign out.", "fairpool.cli.runai.login:logout"),
     "whoami": lazy("Show who is signed in.", "fairpool.cli.runai.login:whoami"),
@@ -150,8 +189,12 @@ MEMBERS = {
     "get": lazy("Old name of describe job.", "fairpool.cli.runai.details:get", hidden=True),
     "project": LazyCommand("Old name of config project.", _project, hidden=True),
     "cluster": LazyCommand("Old name of config cluster.", _cluster, hidden=True),
+    **{name: _kind(name, "Short for `runai training`.", hidden=True) for name in FRAMEWORKS},
+    "node": _only_list("node", "List nodes with their GPUs.", "fairpool.cli.runai.nodes:list_nodes"),
+    "nodepool": _only_list("nodepool", "List node pools.", "fairpool.cli.adm.node_pools:list_pools"),
+    "pvc": _only_list("pvc", "List the volume claims of a project.", "fairpool.cli.runai.claims:list_claims"),
+    **{name: _unsupported(name) for name in UNSUPPORTED},
     "template": LazyCommand("Old name of list templates.", _template, hidden=True),
-    **{name: _unsupported(name) for name in ("submit-mpi", "update")},
 }
 
 main = RunaiProgram(

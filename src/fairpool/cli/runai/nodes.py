@@ -214,7 +214,7 @@ def list_clusters(options: GlobalOptions, output: str | None) -> None:
     session = Session(options)
     with session.connected() as client:
         found = client.clusters()
-    current = session.configuration.default("cluster", session.server) or (found[0].name if len(found) == 1 else None)
+    current = session.default("cluster") or (found[0].name if len(found) == 1 else None)
     project = session.default_project or ""
     columns: list[Column[ClusterAnswer]] = [
         Column("CLUSTER", lambda each: f"{each.name} (current)" if _marked(each, current, output) else each.name),
@@ -240,5 +240,5 @@ def config_cluster(options: GlobalOptions, name: str) -> None:
         names = [each.name for each in client.clusters()]
     if name not in names:
         raise failure("cluster.unknown", f"Cluster {name} does not exist", hint=meant(name, names))
-    session.configuration.set_default("cluster", session.server, name)
+    session.set_default("cluster", name)
     click.echo(f"Set current cluster to {printable(name)}")

@@ -7,9 +7,9 @@ import sys
 import click
 
 from fairpool.api.client import Client
-from fairpool.cli.failure import ERROR, failure, meant
-from fairpool.cli.runai.flags import command, flag
-from fairpool.cli.runai.session import NAME, Session, check_project
+from fairpool.cli.failure import ERROR, failure, meant, print_problem
+from fairpool.cli.runai.flags import KindFilter, command, flag
+from fairpool.cli.runai.session import NAME, Session, check_project, other_kind
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
 
@@ -67,20 +67,21 @@ def _operate(
         names = names[1:]  # `delete job x`, the later spelling
     if bool(names) == everything:
         what = "job names and --all cannot be used together" if names else "no job was named"
-        raise failure("job.none", what, f"use runai {action} NAME ... or runai {action} --all")
+        raise failure("job.none", what, f"use {ctx.command_path} NAME ... or {ctx.command_path} --all")
+    noun = ctx.obj.kind.noun
     session = Session(ctx.obj)
     project = session.project()
     with session.connected() as client:
         if everything:
-            found = _everything(client, project, leaving=force)
+            found = _everything(client, project, ctx.obj.kind, leaving=force)
         else:
-            found = _named(client, project, names, leaving=force)
+            found = _named(client, project, names, ctx.obj.kind, leaving=force)
         if ask and found:
-            what = "the only job" if len(found) == 1 else f"all {len(found)} jobs"
+            what = f"the only {noun}" if len(found) == 1 else f"all {len(found)} {noun}s"
             click.confirm(f"{action.capitalize()} {what} of project {project}?", abort=True)
         failed = _done(client, action, done, found, force)
     if everything and not found:
-        ctx.obj.notice(f"There are no jobs in project {project}.")
+        ctx.obj.notice(f"There are no {noun}s in project {project}.")
     ctx.exit(ERROR if failed or len(found) < len(set(names)) else 0)
 
 
@@ -88,15 +89,19 @@ Found = dict[str, list[str]]
 """Ids by name: one that is being deleted may have the name of another."""
 
 
-def _named(client: Client, project: str, names: tuple[str, ...], *, leaving: bool) -> Found:
+def _named(client: Client, project: str, names: tuple[str, ...], kind: KindFilter, *, leaving: bool) -> Found:
     """Ids by name. A name that does not exist is reported, and the others are still processed."""
     check_project(client, project)
     found: Found = {}
     for name in dict.fromkeys(names):
         known = client.find_workload(project, name) if NAME.fullmatch(name) else None
+        if known is not None and not kind.includes(known.type, known.distributed_framework):
+            print_problem(other_kind(known, kind))
+            continue
         ids = [known.id] if known is not None else []
         if leaving and not ids and NAME.fullmatch(name):  # a new job of the same name is not meant with it
-            ids += [each.id for each in client.leaving_workloads(project, name)]
+            leaving_ones = client.leaving_workloads(project, name)
+            ids += [each.id for each in leaving_ones if kind.includes(each.type, each.distributed_framework)]
         if ids:
             found[name] = ids
             continue
@@ -109,12 +114,13 @@ def _named(client: Client, project: str, names: tuple[str, ...], *, leaving: boo
     return found
 
 
-def _everything(client: Client, project: str, *, leaving: bool) -> Found:
+def _everything(client: Client, project: str, kind: KindFilter, *, leaving: bool) -> Found:
     check_project(client, project)
     filters = [f"projectName=={project}"] if leaving else [f"projectName=={project}", "desiredPhase!=Deleted"]
     found: Found = {}
     for each in client.all_workloads(filters=filters):
-        found.setdefault(each.name, []).append(each.id)
+        if kind.includes(each.type, each.distributed_framework):
+            found.setdefault(each.name, []).append(each.id)
     return found
 
 

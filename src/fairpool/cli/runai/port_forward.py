@@ -44,7 +44,7 @@ def port_forward(options: GlobalOptions, name: str, ports: Sequence[str], addres
     session = Session(options)
     project = session.project()
     with session.connected() as client:
-        workload = job(client, project, name).id
+        workload = job(client, project, name, options.kind).id
         _check_is_running(client, workload)
     if address not in LOOPBACK:
         options.warn(f"Anyone who can reach {address} can use these ports with your permissions.")

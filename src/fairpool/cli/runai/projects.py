@@ -141,7 +141,7 @@ def config_project(ctx: click.Context, name: str, rest: tuple[str, ...]) -> None
     session = Session(ctx.obj)
     with session.connected() as client:
         check_project(client, name)
-    session.configuration.set_default("project", session.server, name)
+    session.set_default("project", name)
     click.echo(f"Project {printable(name)} has been set as default project")
     if rest:  # two commands whose line break was lost, as in a document that people copy from
         from fairpool.cli.runai.main import main

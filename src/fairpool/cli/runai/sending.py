@@ -98,7 +98,7 @@ def planned(asked: Mapping[str, Any], session: Session, line: str) -> Iterator[P
     if asked["exclude"] and asked["workdir"] is None and not asked["file"]:
         raise failure("flag.exclude", "--exclude needs --workdir", "add --workdir ., or leave out --exclude")
     if not asked["file"]:
-        cluster = session.configuration.default("cluster", session.server)
+        cluster = session.default("cluster")
         body = submission.document(asked, project=session.project(), cluster=cluster, command_line=line)
         plain = Planned(body, submission.kind_of(asked))
         yield _with_folder(plain, asked["workdir"], asked["exclude"], os.getcwd())
@@ -139,6 +139,10 @@ def jobs_in(file: str) -> list[Job]:
 def _from_file(job: Job, asked: Mapping[str, Any], session: Session, line: str) -> Planned | list[Problem]:
     from fairpool.cli.runai import job_file  # loads YAML and the models of the API
 
+    wanted = session.options.kind
+    if ("kind",) in job.lines and not wanted.includes(job.kind, wanted.framework):
+        what = f"{job.where(('kind',))}: {job.kind} is not a {wanted.noun}"
+        return [Problem("file.kind", what, "submit it with `runai submit -f`")]
     project = session.options.project or job.body.get("projectId") or session.project()
     said = submission.document(asked, project=project, cluster=None, command_line=line)
     kind = submission.kind_of(asked, job.kind)

@@ -6,15 +6,16 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.config_directory import config_directory
 from fairpool.api.limits import NAME_PATTERN
 from fairpool.cli.failure import Failure, failure, meant
-from fairpool.cli.runai.configuration import Configuration, Login
+from fairpool.cli.runai.configuration import Configuration, Login, address
 from fairpool.cli.runai.field_flags import refused_flag
-from fairpool.cli.runai.flags import GlobalOptions
+from fairpool.cli.runai.flags import EVERY_KIND, GlobalOptions, KindFilter
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 
 RENEW_BEFORE_S = 60
 NAME = re.compile(NAME_PATTERN)
+KIND_NOUNS = {
+    "Workspace": "workspace",
+    "Training": "training",
+    "Distributed": "distributed training",
+    "Inference": "inference",
+}
 NOT_SIGNED_IN = "User not authenticated, run the 'runai login' command."
 
 
@@ -31,11 +38,25 @@ class Session:
     def __init__(self, options: GlobalOptions) -> None:
         self.options = options
         self.configuration = Configuration(config_directory(options.config))
-        self.server = self.configuration.server(options.server)
+        self.context = self.configuration.context(options.context, options.server)
+        self.server = address(self.context.server) if self.context else self.configuration.server(options.server)
 
     @property
     def default_project(self) -> str | None:
-        return self.configuration.default("project", self.server)
+        return self.default("project")
+
+    def default(self, noun: str) -> str | None:
+        """The default `project` or `cluster`: that of the context in use, else of the server."""
+        own: str = getattr(self.context, noun) if self.context else ""
+        return own or self.configuration.default(noun, self.server)
+
+    def set_default(self, noun: str, name: str) -> None:
+        """For the context in use, else for the server."""
+        if self.context:
+            self.context = replace(self.context, **{noun: name})
+            self.configuration.set_context(self.context)
+        else:
+            self.configuration.set_default(noun, self.server, name)
 
     def project(self) -> str:
         """By flag or by default; raises a failure if there is neither."""
@@ -144,12 +165,23 @@ class Session:
         )
 
 
-def job(client: Client, project: str, name: str) -> WorkloadItem:
-    """The job of this name, also one that is being deleted; a failure with a hint if there is none."""
+def job(client: Client, project: str, name: str, kind: KindFilter = EVERY_KIND) -> WorkloadItem:
+    """The job of this name, also one that is being deleted; a failure with a hint if there is none of this kind."""
     found = find_job(client, project, name)
     if found is None:
         raise unknown_job(client, project, name)
+    if not kind.includes(found.type, found.distributed_framework):
+        raise Failure([other_kind(found, kind)])
     return found
+
+
+def other_kind(found: WorkloadItem, kind: KindFilter) -> Problem:
+    """What is wrong with `runai training describe NAME` where NAME is a workspace."""
+    noun = KIND_NOUNS.get(found.type, "workload")
+    group = "training" if found.type == "Distributed" else noun
+    article = "an" if noun.startswith("i") else "a"
+    what = f"{found.name} is not a {kind.noun} but {article} {noun}"
+    return Problem("job.other_kind", what, f"use `runai {group}` or `runai workload` instead")
 
 
 def find_job(client: Client, project: str, name: str) -> WorkloadItem | None:

@@ -17,7 +17,7 @@ import click
 from fairpool.api.client import Client
 from fairpool.api.pod_choice import pod_called, pods_there
 from fairpool.cli.failure import failure
-from fairpool.cli.runai.flags import Command, command, flag
+from fairpool.cli.runai.flags import EVERY_KIND, Command, KindFilter, command, flag
 from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
@@ -91,15 +91,22 @@ def attach(ctx: click.Context, name: str, no_stdin: bool, no_tty: bool, pod: str
     session = Session(ctx.obj)
     project = session.project()
     with session.connected() as client:
-        code = attach_to(client, project, name, pod=pod, stdin=not no_stdin, tty=not no_tty)
+        code = attach_to(client, project, name, pod=pod, stdin=not no_stdin, tty=not no_tty, kind=session.options.kind)
     ctx.exit(code)
 
 
 def attach_to(
-    client: Client, project: str, name: str, *, pod: str | None = None, stdin: bool = True, tty: bool = True
+    client: Client,
+    project: str,
+    name: str,
+    *,
+    pod: str | None = None,
+    stdin: bool = True,
+    tty: bool = True,
+    kind: KindFilter = EVERY_KIND,
 ) -> int:
     """Wait until it runs, and attach to it."""
-    workload = job(client, project, name).id
+    workload = job(client, project, name, kind).id
     end = time.monotonic() + ATTACH_WAIT_S
     while (running := _running(client, workload, pod)) is None and time.monotonic() < end:
         time.sleep(LOOK_AGAIN_S)
@@ -129,7 +136,7 @@ def _visit(ctx: click.Context, name: str, command: Sequence[str], *, pod: str | 
     session = Session(ctx.obj)
     project = session.project()
     with session.connected() as client:
-        workload = job(client, project, name).id
+        workload = job(client, project, name, session.options.kind).id
         code = _converse(client, workload, command, pod, stdin=stdin, tty=tty)
     ctx.exit(LOST if code is None else code)
 

@@ -248,6 +248,7 @@ def _compute(asked: Mapping[str, Any]) -> dict[str, Any]:
         cpuMemoryLimit=asked["memory_limit"],
         largeShmRequest=asked["large_shm"] or None,
         extendedResources=resources or None,
+        **asked.get("compute", {}),
     )
 
 

@@ -9,12 +9,16 @@ import json
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
 
 from fairpool.api.client import Client
-from fairpool.cli.runai.flags import GlobalOptions
+from fairpool.api.config_directory import config_directory
+from fairpool.cli.failure import Failure
+from fairpool.cli.runai.configuration import Configuration
+from fairpool.cli.runai.flags import GlobalOptions, KindFilter
 from fairpool.cli.runai.session import Session
 
 FRESH_S = 10.0
@@ -25,8 +29,16 @@ def existing_projects(ctx: click.Context, incomplete: str) -> list[str]:
     return _beginning(ctx, "projects", incomplete, lambda client, _: [each.name for each in client.projects()])
 
 
+def contexts(ctx: click.Context, incomplete: str) -> list[str]:
+    try:
+        known = Configuration(config_directory(ctx.ensure_object(GlobalOptions).config)).contexts()
+    except Failure:
+        return []
+    return [name for name in sorted(known) if name.startswith(incomplete)]
+
+
 def job_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    return _beginning(ctx, "jobs", incomplete, _jobs)
+    return _beginning(ctx, "jobs", incomplete, partial(_jobs, kind=ctx.ensure_object(GlobalOptions).kind))
 
 
 def node_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
@@ -37,10 +49,10 @@ def templates(ctx: click.Context, incomplete: str) -> list[str]:
     return _beginning(ctx, "templates", incomplete, lambda client, _: [each.meta.name for each in client.templates()])
 
 
-def _jobs(client: Client, project: str) -> list[str]:
+def _jobs(client: Client, project: str, kind: KindFilter) -> list[str]:
     filters = [f"projectName=={project}", "desiredPhase!=Deleted"]
     page = client.workloads(filters=filters, sort_by="createdAt", descending=True, limit=MOST)
-    return [each.name for each in page.workloads]
+    return [each.name for each in page.workloads if kind.includes(each.type, each.distributed_framework)]
 
 
 def _beginning(ctx: click.Context, noun: str, incomplete: str, ask: Callable[[Client, str], list[str]]) -> list[str]:
@@ -54,7 +66,8 @@ def _names(options: GlobalOptions, noun: str, ask: Callable[[Client, str], list[
     session = Session(options)
     project = session.project() if noun == "jobs" else ""
     login = session.configuration.login(session.server)
-    key = f"{session.server} {login.user if login else ''} {noun} {project}"
+    kind = f"{options.kind.noun} {options.kind.framework or ''}"
+    key = f"{session.server} {login.user if login else ''} {noun} {project} {kind}"
     path = _cache()
     kept = _kept(path)
     known = kept.get(key)

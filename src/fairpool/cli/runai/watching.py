@@ -58,7 +58,7 @@ def _on_terminal(draw: Draw, interval: float, rounds: int | None) -> None:
             if hidden > 0:
                 footer = f"{hidden} more {'line does' if hidden == 1 else 'lines do'} not fit. {footer}"
             lines = [*screen.lines[: max(1, console.height - 2)], "", footer]
-            live.update(Text("\n".join(lines[: console.height])), refresh=True)
+            live.update(Text.from_ansi("\n".join(lines[: console.height])), refresh=True)
 
 
 def _in_pipe(draw: Draw, interval: float, rounds: int | None) -> None:

@@ -1,0 +1,153 @@
+"""`runai-adm application`: list, get, create, update, secret, delete. Applications are accounts for programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairpool.api.record import document
+from fairpool.api.roles import RoleName
+from fairpool.cli.adm.memberships import Subject, change_projects, rule_text
+from fairpool.cli.adm.names import find_named
+from fairpool.cli.adm.secret_file import SecretFile
+from fairpool.cli.failure import failure
+from fairpool.cli.runai import ages
+from fairpool.cli.runai.flags import GlobalOptions, command, flag, project_names
+from fairpool.cli.runai.listing import output_flag, screen_here, show, show_document
+from fairpool.cli.runai.session import Session, check_project
+from fairpool.cli.screen import Column, printable
+
+if TYPE_CHECKING:
+    from fairpool.api.access import Application, NewApplication
+
+SECRET_FILE = flag(
+    "--secret-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the secret to FILE, which only you can read, instead of printing it.",
+)
+
+
+@command("list", "runai-adm application list", with_project=False)
+@output_flag
+@click.pass_obj
+def list_applications(options: GlobalOptions, output: str | None) -> None:
+    """List applications with their system-wide roles."""
+    with Session(options).connected() as client:
+        found = sorted(client.applications(), key=lambda each: each.name)
+    show(output, application_columns(), found, documents=document(found))
+
+
+def application_columns() -> list[Column[Application]]:
+    return [
+        Column("APPLICATION", lambda each: each.name),
+        Column("CLIENT ID", lambda each: each.client_id),
+        Column("ROLES", lambda each: ", ".join(role for role in each.roles) or "-"),
+        Column("CREATED", lambda each: ages.local(each.created_at), spare=1),
+        Column("ID", lambda each: each.id, wide=True),
+    ]
+
+
+@command("get", "runai-adm application get nightly-sweep", with_project=False)
+@click.argument("name")
+@output_flag
+@click.pass_obj
+def get_application(options: GlobalOptions, name: str, output: str | None) -> None:
+    """Show an application with its roles and the projects in which they apply."""
+    with Session(options).connected() as client:
+        found = find_named("application", name, client.applications())
+        rules = [rule for rule in client.access_rules() if rule.subject_id == found.id]
+    if output in ("json", "yaml"):
+        show_document(output, {**document(found), "accessRules": document(rules)})
+    elif output == "name":
+        click.echo(printable(found.name))
+    else:
+        screen = screen_here()
+        shown = [column for column in application_columns() if column.heading != "ROLES"]
+        screen.facts([(column.heading, column.cell(found)) for column in shown], aligned=False)
+        screen.facts([("ROLE", rule_text(rule)) for rule in rules], aligned=False)
+        screen.show()
+
+
+@command("create", "runai-adm application create nightly-sweep --project team-a", with_project=False)
+@click.argument("name")
+@flag("--role", type=click.Choice([role.value for role in RoleName]), help="Grant a system-wide role.")
+@flag(
+    "--project",
+    "projects",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=project_names,
+    help="Make the application a researcher in this project; repeatable.",
+)
+@SECRET_FILE
+@click.pass_obj
+def create_application(
+    options: GlobalOptions, name: str, role: str | None, projects: tuple[str, ...], secret_file: Path | None
+) -> None:
+    """Create an application. Its secret is shown once; a program signs in with `runai login application`."""
+    with SecretFile(secret_file, "--secret-file") as written, Session(options).connected() as client:
+        for project in projects:
+            check_project(client, project)
+        made = client.create_application({"name": name, "roles": [role] if role else []})
+        written.keep(made.secret)
+        click.echo(f"Application {printable(made.name)} created successfully.", err=secret_file is None)
+        _say_secret(made, secret_file)
+        change_projects(client, Subject(made.id, made.name, "app"), projects, ())
+
+
+@command("update", "runai-adm application update nightly-sweep --add-project team-b", with_project=False)
+@click.argument("name")
+@flag(
+    "--add-project",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=project_names,
+    help="Make the application a researcher in this project; repeatable.",
+)
+@flag("--remove-project", multiple=True, metavar="NAME", help="Remove it from this project; repeatable.")
+@click.pass_obj
+def update_application(
+    options: GlobalOptions, name: str, add_project: tuple[str, ...], remove_project: tuple[str, ...]
+) -> None:
+    """Add an application to projects, or remove it from projects."""
+    if not add_project and not remove_project:
+        raise failure("command.no_change", "nothing to change", "see `runai-adm application update --help`")
+    with Session(options).connected() as client:
+        found = find_named("application", name, client.applications())
+        change_projects(client, Subject(found.id, found.name, "app"), add_project, remove_project)
+    click.echo(f"Application {printable(name)} updated successfully.")
+
+
+@command("secret", "runai-adm application secret nightly-sweep --secret-file sweep.secret", with_project=False)
+@click.argument("name")
+@SECRET_FILE
+@click.pass_obj
+def secret_application(options: GlobalOptions, name: str, secret_file: Path | None) -> None:
+    """Make a new secret for an application. The earlier one and its sessions end at once."""
+    with SecretFile(secret_file, "--secret-file") as written, Session(options).connected() as client:
+        made = client.new_application_secret(find_named("application", name, client.applications()).id)
+        written.keep(made.secret)
+    click.echo(f"The earlier secret of {printable(name)} no longer works.", err=True)
+    _say_secret(made, secret_file)
+
+
+@command("delete", "runai-adm application delete nightly-sweep", with_project=False)
+@click.argument("name")
+@click.pass_obj
+def delete_application(options: GlobalOptions, name: str) -> None:
+    """Delete an application. Its sessions end; its jobs are kept."""
+    with Session(options).connected() as client:
+        client.delete_application(find_named("application", name, client.applications()).id)
+    click.echo(f"Application {printable(name)} deleted successfully.")
+
+
+def _say_secret(made: NewApplication, file: Path | None) -> None:
+    click.echo(f"Client id: {printable(made.client_id)}", err=True)
+    if file is None:
+        click.echo(made.secret)
+        click.echo("The secret is shown only once.", err=True)
+    else:
+        click.echo(f"Secret written to {printable(str(file))}.")
