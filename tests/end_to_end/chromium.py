@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-import shutil
 import subprocess
 import tempfile
 import time
@@ -17,9 +16,9 @@ from typing import Any
 
 from websockets.sync.client import ClientConnection, connect
 
+from tests import needs
 from tests.running_platform import PATIENCE_S
 
-PROGRAM = shutil.which("chromium")
 FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
     *("--remote-debugging-port=0", "--window-size=1280,900", "--disable-background-networking"),
@@ -80,10 +79,10 @@ def wait(get: Callable[[], Any], what: Callable[[], str]) -> Any:
 @contextmanager
 def browser_page() -> Iterator[Page]:
     """A page of a browser with no history."""
-    assert PROGRAM is not None
+    program = needs.program("chromium", "chromium")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         process = subprocess.Popen(
-            [PROGRAM, *FLAGS, f"--user-data-dir={folder}", "about:blank"],
+            [program, *FLAGS, f"--user-data-dir={folder}", "about:blank"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

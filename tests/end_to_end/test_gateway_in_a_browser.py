@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -13,14 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end import chromium
+from tests import needs
 from tests.end_to_end.chromium import Page, browser_page
 from tests.end_to_end.test_gateway_on_one_machine import Tools, free_port
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(chromium.PROGRAM is None, reason="needs Chromium (Debian's package `chromium`)"),
-]
+pytestmark = pytest.mark.slow
 
 INSTALL_S = 600.0
 RUN_CELL = """(async () => {
@@ -68,6 +64,7 @@ UPLOAD = """(async () => {
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
+    needs.program("chromium", "chromium")
     made = Tools(tmp_path_factory.mktemp("browser"))
     try:
         made.researcher("ann@example.com", "demo")
@@ -179,8 +176,6 @@ def install(environment: Path) -> None:
         done = subprocess.run(command, capture_output=True, timeout=INSTALL_S, check=False)
     if done.returncode != 0:
         why = f"JupyterLab cannot be installed here: {done.stderr.decode()[-300:]}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(why)
-        pytest.skip(why)
+        needs.skip_unless_ci(why)
     for folder in (environment, *environment.parents[:2]):
         folder.chmod(0o755)
