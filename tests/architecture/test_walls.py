@@ -101,7 +101,7 @@ def test_modules_that_do_not_exist_yet_are_no_error(tmp_path: Path) -> None:
 # Packages and modules that a contract watches over by name: import-linter wants them to exist.
 NAMED_MODULES = (
     *("model/node.py", "scheduler/plan.py", "control/app.py", "cluster/loop.py", "replay/saved.py"),
-    *("cli/main.py", "cli/runai/main.py", "cli/adm/main.py", "gateway/proxy.py"),
+    *("cli/main.py", "cli/runai/main.py", "cli/adm/main.py", "cli/rntop/main.py", "gateway/proxy.py"),
     *(f"control/{module}.py" for module in ("admission", "declared", "feasibility", "filters", "pod_template", "rbac")),
     "control/resource_request.py",
     *(

@@ -289,7 +289,7 @@ namespaces.enter(namespaces.CLONE_NEWNS)
 mounts.mount("none", "/", "", mounts.MS_REC | mounts.MS_PRIVATE)
 mounts.mount(str(path), str(path), "", mounts.MS_BIND)
 mounts.mount("none", str(path), "", mounts.MS_BIND | mounts.MS_REMOUNT | mounts.MS_RDONLY)
-problem = condition.problem_with(path)
+problem = condition.problem_with_database(path)
 print(problem.code if problem else "")
 """
 

@@ -198,9 +198,10 @@ def test_much_input_and_output_passes_through_a_command_unchanged(harness: Harne
 def test_a_command_ends_when_its_session_is_closed(harness: Harness) -> None:
     pod = harness.machine.up("a", "sleep", "infinity")
     mark = harness.machine.shared / "ran-on"
+    sleeping = f"sleep {3600 + os.getpid()}"  # other tests on this machine have sleepers too
 
     async def work() -> None:
-        command = ("sh", "-c", f"echo ready; sleep 3600; touch {mark}")
+        command = ("sh", "-c", f"echo ready; {sleeping}; touch {mark}")
         shell = await harness.access.open_shell(harness.address(pod), command, False)
         assert await shell.receive() == Frame(Channel.OUTPUT, b"ready\n")
         await shell.close()
@@ -208,7 +209,7 @@ def test_a_command_ends_when_its_session_is_closed(harness: Harness) -> None:
 
     harness.run(work())
     supervisor = harness.machine.engine.supervisor
-    harness.machine.until(lambda: not _runs(supervisor, "sleep 3600"), "the command ends")
+    harness.machine.until(lambda: not _runs(supervisor, sleeping), "the command ends")
     assert not mark.exists()
 
 

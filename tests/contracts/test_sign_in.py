@@ -263,9 +263,9 @@ def test_no_byte_of_a_body_is_read_before_its_sender_may_send_it(control: Contro
         if path == "/api/v1/cluster/pull":  # which takes no large body from any caller
             continue
         full = re.sub(r"\{\w+\}", "nothing", path)
-        assert sent(control, full, "no-role", 9 * 1024 * 1024) == (403, 0), path
-        assert sent(control, full, "", 9 * 1024 * 1024) == (401, 0), path
-    assert sent(control, "/api/v1/cluster/push", "no-role", 250 * 1024 * 1024) == (403, 0)
+        assert sent(control, full, "no-role", 1024 * 1024) == (403, 0), path
+        assert sent(control, full, "", 1024 * 1024) == (401, 0), path
+    assert sent(control, "/api/v1/cluster/push", "no-role", 60 * 1024 * 1024) == (403, 0)
     assert sent(control, "/api/v1/cluster/pull", "no-role", 250 * 1024 * 1024) == (413, 0)
 
 

@@ -72,6 +72,10 @@ class FaultyEngine:
         """Nothing goes wrong from now on; what is on its way still arrives, and nodes that left come back."""
         self._faults = self._random_faults.faults = Faults.none()
 
+    def spare_records(self, spare: bool) -> None:
+        """Whether no record of a pod is lost from now on."""
+        self._random_faults.spares_records = spare
+
     def wait(self, timeout_s: float) -> None:
         self._engine.wait(timeout_s)
 

@@ -35,6 +35,8 @@ class RandomFaults:
         self._returning: list[tuple[Instant, NodeName, Node]] = []
         self._withdrawn: list[tuple[Instant, NodeName]] = []
         self._sets = 0
+        self.spares_records = False
+        """While a lost ledger is made again from what the engine shows: two losses at once are not survived."""
 
     def apply(self, now: Instant) -> None:
         """Apply the faults of the time since the last call."""
@@ -64,7 +66,7 @@ class RandomFaults:
             engine.alive,
             faults.record_loss,
             hours,
-            lambda pod: engine.lose_record(pod, _after(now, rng.uniform(1, UNSEEN_S))),
+            lambda pod: None if self.spares_records else engine.lose_record(pod, _after(now, rng.uniform(1, UNSEEN_S))),
         )
         self._apply_to_some(
             engine.alive,

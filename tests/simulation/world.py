@@ -457,6 +457,7 @@ class World:
     def _note_written(self, entry: LedgerEntry, token: Token, now: Instant) -> None:
         """An entry is in the ledger: this is what the loop knew, and what it made of it."""
         self.event_log.record(now, entry.events)
+        self.network.spare_records(False)
         loops = (self.loop, self._former[0] if self._former is not None else None)
         cache = next(loop.cache for loop in loops if loop is not None and loop.token == token)
         if entry.organization is None:
@@ -516,6 +517,7 @@ class World:
                 each.unlink()
         self._forget()
         self.engine.find_all()  # a new loop looks for everything: two losses at once are not survived
+        self.network.spare_records(True)
         self.ledger = self._new_ledger()
 
     def _forget(self) -> None:
