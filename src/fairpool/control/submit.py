@@ -365,8 +365,8 @@ def _readmitted(
 ) -> AdmittedChange:
     before = declaration_of(row)
     said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    templates.check_update(connection, said, organization_store.project(connection, row.project))
     merged = claims.as_existing(before.request) | said
+    merged = templates.updated(connection, said, merged, organization_store.project(connection, row.project))
     most_s = preferences.current_value(plane.settings, connection, preferences.GRACE)
     if body.spec.termination_grace_period_seconds is None and (merged.get(GRACE_FIELD) or 0) > most_s:
         merged[GRACE_FIELD] = most_s  # declared when more was allowed

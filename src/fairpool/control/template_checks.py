@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from typing import cast
 
 from fairpool.api import assets as wire
 from fairpool.api import workload_spec
 from fairpool.api.problems import ProblemItem
+from fairpool.control.admission import KIND_OF_SUBMIT
 from fairpool.control.template_values import ONE_SUBMIT_ONLY, SPECS, Values, is_field, supported, supports
 from fairpool.control.unsupported import refusals
-
-SUBMITS: Mapping[workload_spec.Kind, type[workload_spec.SubmitAny]] = {
-    workload_spec.Kind.WORKSPACE: workload_spec.SubmitWorkspace,
-    workload_spec.Kind.TRAINING: workload_spec.SubmitTraining,
-    workload_spec.Kind.DISTRIBUTED: workload_spec.SubmitDistributed,
-    workload_spec.Kind.INFERENCE: workload_spec.SubmitInference,
-}
 
 
 def template_problems(body: wire.TemplateRequest) -> list[ProblemItem]:
@@ -61,10 +56,10 @@ def _not_carried(body: wire.TemplateRequest, values: Values) -> list[ProblemItem
     """Values that a submit would be refused for."""
     found: dict[str, ProblemItem] = {}
     types = body.meta.workload_supported_types or supported(values)
-    for kind, submit in SUBMITS.items():
+    for submit, kind in KIND_OF_SUBMIT.items():
         if supports(types, kind):
             request = submit.model_validate({"projectId": "template", "spec": values})
-            found |= {each.field or "": each for each in refusals(request)}
+            found |= {each.field or "": each for each in refusals(cast(workload_spec.SubmitAny, request))}
     return list(found.values())
 
 

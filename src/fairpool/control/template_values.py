@@ -14,7 +14,9 @@ from typing import Any, get_args
 
 from fairpool.api import workload_spec as wire
 from fairpool.api.assets import AssetScope, SupportedTypes
+from fairpool.api.pod_spec import PodSpecWire
 from fairpool.api.problems import ProblemItem
+from fairpool.api.wire import compact
 
 Values = Mapping[str, Any]
 """Fields of a specification as they travel, those that are given."""
@@ -52,16 +54,9 @@ GPU_FIELDS = (
 )
 TOGETHER = (GPU_FIELDS, ("command", "args"))
 """Fields that mean something together: those of a lower precedence do not mix with them."""
-POD_FIELDS = (
-    "image",
-    "imagePullPolicy",
-    "command",
-    "args",
-    "workingDir",
-    "pythonEnv",
-    "environmentVariables",
-    "compute",
-)
+SAYING_THE_SAME = (GPU_FIELDS, ("nodeType", "nodeAffinityRequired"), ("ports", "exposedUrls"), ("args", "array"))
+"""Who locks one of them locks the others."""
+POD_FIELDS = frozenset(str(info.alias) for info in PodSpecWire.model_fields.values())
 """What the master of a distributed workload has of its own."""
 WIDEST_FIRST = (AssetScope.TENANT, AssetScope.CLUSTER, AssetScope.DEPARTMENT, AssetScope.PROJECT)
 
@@ -97,34 +92,57 @@ def merged(request: Values, templates: Iterable[TemplateValues]) -> Merged:
     ordered = sorted(templates, key=lambda each: (each.administrative, WIDEST_FIRST.index(each.scope)), reverse=True)
     locks = _locks(ordered)
     found = Merged(dict(request), problems=locked_problems(request, ordered))
-    for template, values in locks.values():
-        _fill(found, values, template.origin)
     for template in ordered:
-        free = {path: value for path, value in _paths(template.values) if not _is_locked(path, locks)}
+        free = {path: value for path, value in _paths(template.values) if path not in locks}
         _fill(found, free, template.origin)
-    found.problems += [
+    _hold(found, locks)
+    found.problems += _missing(found.spec, ordered)
+    return found
+
+
+def relocked(spec: Values, templates: Sequence[TemplateValues]) -> Merged:
+    """The specification of a workload that is changed: with what templates lock, and what lacks that they require."""
+    found = Merged(dict(spec))
+    _hold(found, _locks(templates))
+    found.problems = _missing(found.spec, templates)
+    return found
+
+
+def _missing(spec: Values, templates: Iterable[TemplateValues]) -> list[ProblemItem]:
+    return [
         ProblemItem(
             code="template.required",
             what=f"{path} must be set: {template.origin} requires it",
             fix="set it in the request",
             field=f"spec.{path}",
         )
-        for template in ordered
+        for template in templates
         for path in template.required
-        if all(_at(found.spec, each) is None for each in _same(path))
+        if all(_at(spec, each) is None for each in (GPU_FIELDS if path in GPU_FIELDS else (path,)))
     ]
-    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Lock:
+    """A field that a template locks."""
+
+    path: str
+    """As the template names it: it may be of another field that says the same, or of all fields around it."""
+    template: TemplateValues
+    value: Any
+    """None: it must not be set."""
 
 
 def locked_problems(request: Values, templates: Iterable[TemplateValues]) -> list[ProblemItem]:
     """Refusals of fields that a request, or an update, sets to another value than the locked one."""
     master = request.get("masterSpec")
     pods = [request, *([master] if isinstance(master, Mapping) else [])]
-    return [
-        _locked_problem(path, template, values.get(path))
-        for path, (template, values) in _locks(templates).items()
-        if any(_differs(_at(pod, other), values.get(other)) for pod in pods for other in _same(path))
-    ]
+    broken = {
+        lock.path: lock
+        for path, lock in _locks(templates).items()
+        if any(_differs(_at(pod, path), lock.value) for pod in pods)
+    }
+    return [_locked_problem(lock) for lock in broken.values()]
 
 
 def _differs(given: Any, value: Any) -> bool:
@@ -134,37 +152,59 @@ def _differs(given: Any, value: Any) -> bool:
     return str(given) != str(value) if is_text else bool(given != value)
 
 
-def _locks(templates: Iterable[TemplateValues]) -> dict[str, tuple[TemplateValues, Values]]:
-    """Locked fields with their value, in all ways to say it (none: it must not be set). Where several templates lock
-    a field, the one of the widest scope does."""
-    found: dict[str, tuple[TemplateValues, Values]] = {}
+def _locks(templates: Iterable[TemplateValues]) -> dict[str, _Lock]:
+    """Every field that is locked. Where several templates lock one, that of the widest scope does."""
+    found: dict[str, _Lock] = {}
     for template in sorted(templates, key=lambda each: WIDEST_FIRST.index(each.scope)):
         for path in template.locked if template.administrative else ():
-            if not _is_locked(path, found):
-                said = {other: _at(template.values, other) for other in _same(path)}
-                found[path] = (template, {other: value for other, value in said.items() if value is not None})
+            for each in (inner for same in _same(path) for inner in _inside(same)):
+                found.setdefault(each, _Lock(path, template, _at(template.values, each)))
     return found
 
 
-def _is_locked(path: str, locks: Iterable[str]) -> bool:
-    return any(
-        path == other or path.startswith(f"{other}.") or other.startswith(f"{path}.")
-        for lock in locks
-        for other in _same(lock)
-    )
+def _hold(found: Merged, locks: Mapping[str, _Lock]) -> None:
+    """Set every locked field to its value, whatever a request or a template says."""
+    for path, lock in locks.items():
+        if _differs_or_lacks(_at(found.spec, path), lock.value):
+            _put(found, path, lock.value, lock.template.origin)
+    master = found.spec.get("masterSpec")
+    if isinstance(master, Mapping):
+        inner = Merged(dict(master))
+        _hold(inner, {path: lock for path, lock in locks.items() if path.partition(".")[0] in POD_FIELDS})
+        found.spec["masterSpec"] = inner.spec
+        found.origins |= {f"masterSpec.{path}": origin for path, origin in inner.origins.items()}
+
+
+def _differs_or_lacks(given: Any, value: Any) -> bool:
+    return value is not None if given is None else _differs(given, value)
 
 
 def _same(path: str) -> tuple[str, ...]:
     """A field, and those that say the same in another way."""
-    return GPU_FIELDS if path in GPU_FIELDS else (path,)
+    return next((group for group in SAYING_THE_SAME if path in group), (path,))
 
 
-def _locked_problem(path: str, template: TemplateValues, value: Any) -> ProblemItem:
+def _inside(path: str) -> tuple[str, ...]:
+    """A field; of one that is merged field by field, its fields."""
+    return tuple(f"{path}.{name}" for name in _names_inside(path)) if path in NESTED else (path,)
+
+
+def _names_inside(top: str) -> list[str]:
+    infos = [info for spec in SPECS.values() for info in spec.model_fields.values() if info.alias == top]
+    models = [infos[0].annotation, *get_args(infos[0].annotation)] if infos else []  # alone, or `Model | None`
+    return [info.alias for each in models for info in getattr(each, "model_fields", {}).values()]
+
+
+def _locked_problem(lock: _Lock) -> ProblemItem:
+    value = _at(lock.template.values, lock.path)
     fix = "remove it"
     if isinstance(value, str | int | float):
-        fix += f": its value is {value}"
+        fix += f": its value is {value if isinstance(value, str) else compact(value)}"
     return ProblemItem(
-        code="template.locked", what=f"{path} is locked by {template.origin}", fix=fix, field=f"spec.{path}"
+        code="template.locked",
+        what=f"{lock.path} is locked by {lock.template.origin}",
+        fix=fix,
+        field=f"spec.{lock.path}",
     )
 
 
@@ -185,11 +225,10 @@ def _has_all(spec: type[wire.CommonSpec], values: Values) -> bool:
 def is_field(path: str) -> bool:
     """Whether some kind of workload has this field."""
     top, _, below = path.partition(".")
-    infos = [info for spec in SPECS.values() for info in spec.model_fields.values() if info.alias == top]
-    if not infos or not below:
-        return bool(infos) and top not in ONE_SUBMIT_ONLY
-    models = [infos[0].annotation, *get_args(infos[0].annotation)]  # alone, or `Model | None`
-    return any(info.alias == below for each in models for info in getattr(each, "model_fields", {}).values())
+    if below:
+        return below in _names_inside(top)
+    names = {info.alias for spec in SPECS.values() for info in spec.model_fields.values()}
+    return top in names and top not in ONE_SUBMIT_ONLY
 
 
 # --- merging -----------------------------------------------------------------------------------------------------

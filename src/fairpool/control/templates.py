@@ -34,6 +34,7 @@ from fairpool.control.template_values import (
     TemplateValues,
     locked_problems,
     merged,
+    relocked,
     supported,
     supports,
 )
@@ -342,6 +343,8 @@ def filled(connection: Connection, body: workload_spec.SubmitAny, project: Any) 
     found = [values_of(row) for row in store.administrative_of(connection, project)]
     applied = [template for template, types in found if supports(types, kind)]
     asked = body.spec.template or body.template_id
+    if body.template_id and body.spec.template and body.template_id != body.spec.template:
+        raise refused(422, "template.twice", "a template is named twice", "remove templateId", "templateId")
     if asked:
         chosen_one = _named(connection, project, asked, kind)
         applied += [] if chosen_one.administrative else [chosen_one]
@@ -374,11 +377,15 @@ def _named(connection: Connection, project: Any, asked: str, kind: workload_spec
     return template
 
 
-def check_update(connection: Connection, said: Mapping[str, Any], project: Any) -> None:
-    """Refuse a change of fields that administrative templates lock, and a change of the template."""
+def updated(connection: Connection, said: Mapping[str, Any], spec: dict[str, Any], project: Any) -> dict[str, Any]:
+    """The specification of a model that is changed. Refuses other values for locked fields, and another template; a
+    locked value that the change leaves out stays."""
     if "template" in said:
         what = "the template of a workload cannot be changed"
         raise refused(422, "template.changed", what, "set the values themselves", "spec.template")
-    found = [values_of(row)[0] for row in store.administrative_of(connection, project)]
-    if problems := locked_problems(said, found):
+    found = [values_of(row) for row in store.administrative_of(connection, project)]
+    applied = [template for template, types in found if supports(types, workload_spec.Kind.INFERENCE)]
+    result = relocked(spec, applied)
+    if problems := [*locked_problems(said, applied), *result.problems]:
         raise Refused(422, problems)
+    return result.spec
