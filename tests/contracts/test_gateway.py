@@ -12,7 +12,19 @@ import time
 import pytest
 
 from fairpool.gateway import proxy
-from tests.gateway_harness import GOOD, OTHER, TOKEN, TOOL, Answer, gateway_to, read_all, read_head, says, until
+from tests.gateway_harness import (
+    GOOD,
+    NO_DATABASE,
+    OTHER,
+    TOKEN,
+    TOOL,
+    Answer,
+    gateway_to,
+    read_all,
+    read_head,
+    says,
+    until,
+)
 
 BOTH = pytest.mark.parametrize("through_tunnel", [False, True], ids=["one machine", "through a tunnel"])
 
@@ -448,6 +460,32 @@ def test_open_sockets_and_streams_end_with_the_permission() -> None:
         kept.settimeout(0.3)
         with pytest.raises(TimeoutError):
             read_all(kept)
+
+
+@pytest.mark.parametrize("failure", [NO_DATABASE, ValueError("a bug")], ids=["database", "bug"])
+def test_after_an_error_of_the_control_plane_permissions_still_end(
+    failure: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(proxy, "RETRY_S", 0.05)
+    with gateway_to(websocket_echo) as (door, _), door.connect() as websocket:
+        websocket.sendall(door.head("GET /ws HTTP/1.1", *UPGRADE, KEY))
+        assert read_head(websocket)
+        door.access.failure = failure
+        until(lambda: door.access.failures >= 3, "the watcher has failed several times")
+        assert caplog.text.count("cannot end revoked connections now") == 1, "said once, not at each attempt"
+        door.access.good.discard(GOOD)
+        door.access.failure = None
+        read_all(websocket)
+
+
+def test_while_the_database_fails_requests_are_answered_with_its_problem() -> None:
+    with gateway_to(says()) as (door, pod):
+        door.access.failure = NO_DATABASE
+        answer = door.get()
+        assert (answer.status, json.loads(answer.body)["problems"][0]["code"]) == (503, "database.busy")
+        assert pod.heads == []
+        door.access.failure = None
+        assert door.get().status == 200
 
 
 def test_a_pod_is_told_when_the_client_leaves() -> None:

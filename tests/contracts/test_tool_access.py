@@ -9,9 +9,10 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from fairpool.api.gateway import Admission, Credential, NotAdmitted, browser_hash
+from fairpool.api.gateway import AccessUnavailable, Admission, Credential, NotAdmitted, browser_hash
 from fairpool.api.gateway_address import GatewayAddress
 from fairpool.control.owner import new_link
+from fairpool.control.store.unavailable import BUSY, Unavailable
 from fairpool.control.tool_access import Tools
 from tests.control.control_plane import HERE, ControlPlane, control_plane, expect
 
@@ -169,6 +170,33 @@ def test_what_was_permitted_ends_for_open_connections(browser: Browser, end: str
             control.push(control.report(workloads=(moved.model_copy(update={"pods": pods}),)))
     assert browser.call(browser.tools.ended, [admission]) == [admission]
     assert browser.tools.known(origin, session) is not admission
+
+
+def test_errors_of_the_database_are_told_as_such(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    origin = running(browser)
+    browser.sign_in("ann@example.com")
+    session, ticket = browser.session(origin), browser.ticket(origin)
+    token = Credential(token=browser.control.tokens["ann"])
+    admission = browser.call(browser.tools.admit, origin, session)
+
+    async def fails(_: Any) -> None:
+        raise Unavailable(BUSY)
+
+    for name in ("read", "read_apart", "write"):
+        monkeypatch.setattr(browser.control.app.state.plane.database, name, fails)
+    browser.call(browser.control.app.state.plane.forget_callers)
+    for question in (
+        (browser.tools.admit, origin, session),
+        (browser.tools.admit, origin, token),
+        (browser.tools.ended, [admission]),
+        (browser.tools.enter, origin, ticket, BROWSER),
+        (browser.tools.origin_of, "/nb-8888", token),
+    ):
+        with pytest.raises(AccessUnavailable) as raised:
+            browser.call(*question)
+        assert (raised.value.status, raised.value.problem.code) == (503, BUSY)
+    monkeypatch.undo()
+    assert browser.admitted(origin, session) == 200
 
 
 def test_sessions_and_routes_survive_a_restart(tmp_path: Any) -> None:

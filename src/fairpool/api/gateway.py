@@ -64,8 +64,16 @@ class StreamRefused(Exception):
         self.problem = problem
 
 
+class AccessUnavailable(Exception):
+    """The control plane cannot say who may do what now; `status` and `problem` are for the client."""
+
+    def __init__(self, status: int, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.status, self.problem = status, problem
+
+
 class ToolAccess(Protocol):
-    """The control plane, as the gateway sees it."""
+    """The control plane, as the gateway sees it. What is awaited may raise `AccessUnavailable`."""
 
     def known(self, origin: str, credential: Credential) -> Admission | None:
         """An admission of a moment ago that is still valid; None: ask `admit`."""
