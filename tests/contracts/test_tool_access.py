@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -170,6 +171,22 @@ def test_what_was_permitted_ends_for_open_connections(browser: Browser, end: str
             control.push(control.report(workloads=(moved.model_copy(update={"pods": pods}),)))
     assert browser.call(browser.tools.ended, [admission]) == [admission]
     assert browser.tools.known(origin, session) is not admission
+
+
+def test_a_commit_is_noticed_whenever_it_came(browser: Browser) -> None:
+    origin = running(browser)
+    browser.sign_in("ann@example.com")
+    admission = browser.call(browser.tools.admit, origin, browser.session(origin))
+    browser.call(browser.tools.changed, 60.0)
+    assert browser.call(browser.tools.ended, [admission]) == []
+    browser.control.http.post("/sign-out", follow_redirects=False)  # between two calls of `changed`
+    began = time.monotonic()
+    browser.call(browser.tools.changed, 60.0)
+    assert time.monotonic() - began < 30
+    assert browser.call(browser.tools.ended, [admission]) == [admission]
+    began = time.monotonic()
+    browser.call(browser.tools.changed, 0.2)
+    assert time.monotonic() - began >= 0.2, "nothing more was committed"
 
 
 def test_errors_of_the_database_are_told_as_such(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:

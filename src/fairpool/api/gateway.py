@@ -85,7 +85,7 @@ class ToolAccess(Protocol):
         """Those of these that are not valid any more."""
 
     async def changed(self, timeout_s: float) -> None:
-        """Returns when something was committed, or after this time."""
+        """Returns when something was committed since it last returned, or after this time. For one task."""
 
     async def connect(self, admission: Admission) -> PodStream:
         """Connect to the port; raises `StreamRefused`."""

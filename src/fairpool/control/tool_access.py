@@ -115,6 +115,8 @@ class Tools:
         self._address = address
         self._seen: dict[str, CachedRow] = {}
         self._admissions: dict[tuple[str, Credential], ToolAdmission] = {}
+        self._notifications = 0
+        """When `changed` last returned."""
 
     # --- who may use what ---
 
@@ -170,7 +172,10 @@ class Tools:
         return ended
 
     async def changed(self, timeout_s: float) -> None:
-        await self._plane.notifier.wait(self._plane.notifier.listen(), timeout_s)
+        notifier = self._plane.notifier
+        if notifier.notifications == self._notifications:
+            await notifier.wait(notifier.listen(), timeout_s)
+        self._notifications = notifier.notifications
 
     async def connect(self, admission: Admission) -> PodStream:
         assert isinstance(admission, ToolAdmission)
