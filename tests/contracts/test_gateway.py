@@ -176,6 +176,26 @@ def test_other_protocols_are_not_upgraded_to() -> None:
         assert "upgrade" not in dict(pod.fields())
 
 
+@BOTH
+@pytest.mark.parametrize("lines", [(), ("Connection: Upgrade", "Upgrade: h2c")], ids=["none", "another"])
+def test_an_upgrade_that_was_not_asked_for_is_an_error_of_the_pod(through_tunnel: bool, lines: tuple[str, ...]) -> None:
+    later: list[bytes] = []
+
+    def upgrades(connection: socket.socket, _: bytes) -> None:
+        head = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+        connection.sendall(head + b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+        later.append(connection.recv(65536))
+
+    with gateway_to(upgrades, through_tunnel=through_tunnel) as (door, pod):
+        data = door.raw(door.head("GET / HTTP/1.1", *lines) + door.head("GET /second HTTP/1.1"))
+        assert Answer(data).status == 502
+        assert json.loads(Answer(data).body)["problems"][0]["code"] == "gateway.answer"
+        assert data.count(b"HTTP/1.") == 1, "the connection is closed"
+        until(lambda: later, "the pod's connection ends")
+        assert later == [b""]
+        assert len(pod.heads) == 1
+
+
 # --- what is not passed on -----------------------------------------------------------------------------------
 
 

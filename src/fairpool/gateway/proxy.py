@@ -203,6 +203,8 @@ class Gateway:
             return _last(answers.refused(request, 502, GONE))
         try:
             if pod.status == 101:
+                if not is_upgrade:  # the client would take what follows for HTTP
+                    return _last(answers.refused(request, 502, BAD_ANSWER))
                 return await self._spliced(request, pod)
             return await self._answer(request, pod)
         finally:
