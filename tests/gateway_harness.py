@@ -38,7 +38,7 @@ class FakeAccess:
     failure: Exception | None = None
     """Raised instead of every answer."""
     failures: int = 0
-    entered: list[tuple[str, str, str]] = field(default_factory=list)
+    entered: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
 
     def known(self, origin: str, credential: Credential) -> Admission | None:
         return None
@@ -69,9 +69,9 @@ class FakeAccess:
         port = LocalPort(reader, writer)
         return OnlyStream(port) if self.through_tunnel else port
 
-    async def enter(self, origin: str, ticket: str, browser: str) -> str | None:
-        self.entered.append((origin, ticket, browser))
-        return GOOD if ticket == "ticket" else None
+    async def enter(self, origin: str, ticket: str, browsers: tuple[str, ...]) -> str | None:
+        self.entered.append((origin, ticket, browsers))
+        return GOOD if ticket == "ticket" and browsers else None
 
     def sign_in_url(self, origin: str, browser: str, path: str) -> str:
         return f"http://control/open?origin={origin}&browser={browser}&path={path}"

@@ -378,13 +378,21 @@ def test_a_ticket_becomes_a_cookie_of_this_origin_and_browser() -> None:
         answer = door.get("/.fairpool/enter?ticket=ticket&path=/lab", cookie, cookie="")
         assert (answer.status, answer.one("location")) == (303, "/lab")
         assert answer.one("set-cookie") == f"fairpool_tool={GOOD}; HttpOnly; Path=/; SameSite=Lax"
-        assert door.access.entered == [(TOOL, "ticket", hashlib.sha256(b"secret").hexdigest())]
+        assert door.access.entered == [(TOOL, "ticket", (hashlib.sha256(b"secret").hexdigest(),))]
         assert door.get("/.fairpool/enter?ticket=used", cookie, cookie="").status == 403
         assert door.get("/.fairpool/enter?ticket=ticket", cookie="").status == 403, "no browser, no session"
         for path in ("//evil.example", "/\\evil.example", "https://evil.example", "/%0d%0aX:1"):
             assert door.get(f"/.fairpool/enter?ticket=ticket&path={path}", cookie, cookie="").one("location") == "/"
         assert door.get("/.fairpool/other").status == 404
         assert pod.heads == []
+
+
+def test_a_browser_with_several_cookies_shows_its_ticket_once() -> None:
+    with gateway_to(says()) as (door, _):
+        cookies = "; ".join(f"fairpool_browser=secret-{number}" for number in range(6))
+        assert door.get("/.fairpool/enter?ticket=ticket", f"Cookie: {cookies}", cookie="").status == 303
+        hashes = tuple(hashlib.sha256(f"secret-{number}".encode()).hexdigest() for number in range(4))
+        assert door.access.entered == [(TOOL, "ticket", hashes)]
 
 
 def test_with_tls_the_browser_guards_the_cookies() -> None:

@@ -51,7 +51,7 @@ class Browser:
         return str(query["ticket"][0])
 
     def session(self, origin: str) -> Credential:
-        session = self.call(self.tools.enter, origin, self.ticket(origin), BROWSER)
+        session = self.call(self.tools.enter, origin, self.ticket(origin), (BROWSER,))
         assert session is not None
         return Credential(sessions=(session,))
 
@@ -110,14 +110,16 @@ def test_a_ticket_works_once_soon_and_for_its_browser_and_origin(browser: Browse
     origin, other = running(browser), running(browser, "other")
     browser.sign_in("ann@example.com")
 
-    def enter(ticket: str, at: str = origin, by: str = BROWSER) -> str | None:
-        return browser.call(browser.tools.enter, at, ticket, by)  # type: ignore[no-any-return]
+    def enter(ticket: str, *by: str, at: str = origin) -> str | None:
+        return browser.call(browser.tools.enter, at, ticket, by or (BROWSER,))  # type: ignore[no-any-return]
 
     ticket = browser.ticket(origin)
     assert enter(ticket) is not None
     assert enter(ticket) is None, "used"
+    another = browser_hash("another browser")
+    assert enter(browser.ticket(origin), another, BROWSER) is not None, "a page set a second cookie"
     stolen = browser.ticket(origin)
-    assert enter(stolen, by=browser_hash("another browser")) is None
+    assert enter(stolen, another) is None
     assert enter(stolen) is None, "a ticket that was shown at the wrong place is void"
     assert enter(browser.ticket(origin), at=other) is None
     late = browser.ticket(origin)
@@ -206,7 +208,7 @@ def test_errors_of_the_database_are_told_as_such(browser: Browser, monkeypatch: 
         (browser.tools.admit, origin, session),
         (browser.tools.admit, origin, token),
         (browser.tools.ended, [admission]),
-        (browser.tools.enter, origin, ticket, BROWSER),
+        (browser.tools.enter, origin, ticket, (BROWSER,)),
         (browser.tools.origin_of, "/nb-8888", token),
     ):
         with pytest.raises(AccessUnavailable) as raised:

@@ -90,8 +90,11 @@ class ToolAccess(Protocol):
     async def connect(self, admission: Admission) -> PodStream:
         """Connect to the port; raises `StreamRefused`."""
 
-    async def enter(self, origin: str, ticket: str, browser: str) -> str | None:
-        """Exchange a ticket for a session, if it was given for this origin and this browser."""
+    async def enter(self, origin: str, ticket: str, browsers: tuple[str, ...]) -> str | None:
+        """Exchange a ticket for a session, if it was given for this origin and one of these hashes of the browser.
+
+        Whether it was or not, the ticket is used up.
+        """
 
     def sign_in_url(self, origin: str, browser: str, path: str) -> str:
         """The page of the control plane that gives tickets. `browser`: the hash of the browser's secret."""

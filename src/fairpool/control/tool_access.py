@@ -78,10 +78,10 @@ class Tickets:
             self._tickets.pop(next(iter(self._tickets)))
         return code
 
-    def take(self, code: str, origin: str, browser: str, now: Instant) -> Ticket | None:
+    def take(self, code: str, origin: str, browsers: tuple[str, ...], now: Instant) -> Ticket | None:
         """Use a ticket. One that is shown at the wrong place is used up as well: it was stolen."""
         ticket = self._tickets.pop(digest_of(code), None)
-        if ticket is None or now >= ticket.until or (ticket.origin, ticket.browser) != (origin, browser):
+        if ticket is None or now >= ticket.until or ticket.origin != origin or ticket.browser not in browsers:
             return None
         return ticket
 
@@ -186,8 +186,8 @@ class Tools:
 
     # --- sessions ---
 
-    async def enter(self, origin: str, ticket: str, browser: str) -> str | None:
-        given = self._tickets.take(ticket, origin, browser, self._plane.now())
+    async def enter(self, origin: str, ticket: str, browsers: tuple[str, ...]) -> str | None:
+        given = self._tickets.take(ticket, origin, browsers, self._plane.now())
         if given is None:
             return None
         session, caller = "fpg_" + secrets.token_urlsafe(32), given.caller

@@ -65,6 +65,8 @@ RETRY_S = 1.0
 """After a check that failed."""
 RETRIED = frozenset({"GET", "HEAD", "OPTIONS"})
 BROWSER_COOKIE_S = 600
+BROWSER_COOKIES_MAX = 4
+"""A browser has several only if a page of another host below the same domain set some."""
 
 BAD_REQUEST = Problem("gateway.request", "the request is not valid", "send a plain path that begins with /")
 WRONG_HOST = Problem("gateway.host", "this is not a host name of the gateway", "use the URL that `runai list` shows")
@@ -165,9 +167,8 @@ class Gateway:
         ticket, path = request.query.get("ticket", ""), local_path(request.query.get("path", "/"))
         if request.path != ENTER or request.method != "GET" or not ticket:
             return answers.refused(request, 404, BAD_REQUEST)
-        session = None
-        for secret in [value for name, value in cookies if name == self._browser_cookie][:4]:
-            session = session or await self._access.enter(origin, ticket, browser_hash(secret))
+        browsers = [browser_hash(value) for name, value in cookies if name == self._browser_cookie]
+        session = await self._access.enter(origin, ticket, tuple(browsers[:BROWSER_COOKIES_MAX]))
         if session is None:
             return answers.refused(request, 403, BAD_TICKET)
         answer = answers.redirect(path, 303)
