@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 
 from fairpool.api.gateway import AccessUnavailable, Admission, Credential, NotAdmitted, browser_hash
 from fairpool.api.gateway_address import GatewayAddress
+from fairpool.control import tool_access
 from fairpool.control.owner import new_link
 from fairpool.control.store.unavailable import BUSY, Unavailable
 from fairpool.control.tool_access import Tools
+from fairpool.control.tool_routes import Tool, tool_of
 from tests.control.control_plane import HERE, ControlPlane, control_plane, expect
 
 AT = GatewayAddress("http", "localhost", 8088)
@@ -258,6 +261,22 @@ def test_documented_paths_lead_to_the_callers_own_tools(browser: Browser) -> Non
     running(browser, "test-ingress", "team-b")
     token = Credential(token=browser.control.tokens["bob"])
     assert "localhost:8088/" in browser.call(browser.tools.origin_of, "/test-ingress-8888", token)
+
+
+def test_going_through_all_tools_does_not_hold_up_the_event_loop(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running(browser)
+    token, threads = Credential(token=browser.control.tokens["ann"]), []
+
+    def noted(row: Any) -> Tool | None:
+        threads.append(threading.get_ident())
+        return tool_of(row)
+
+    monkeypatch.setattr(tool_access, "tool_of", noted)
+    assert isinstance(browser.call(browser.tools.origin_of, "/nb-8888", token), str)
+    assert threads
+    assert browser.call(threading.get_ident) not in threads
 
 
 def test_several_tools_of_one_name_are_offered(browser: Browser) -> None:

@@ -287,12 +287,15 @@ class Tools:
 
 async def tool_urls(plane: Plane, address: GatewayAddress, caller: Caller, path: str) -> list[tuple[str, str]]:
     """The tools that a documented path means to this caller: name and URL of each."""
-    rows = await plane.read(store.with_urls)
-    tools = [tool for row in rows if (tool := tool_of(row)) is not None and _may(caller, tool)]
-    return [
-        (f"{tool.project}/{tool.name}", address.origin_url(tool.origin(port)) + rest)
-        for tool, port, rest in meant(path, tools)
-    ]
+
+    def unit(connection: Connection) -> list[tuple[str, str]]:
+        tools = (tool_of(row) for row in store.with_urls(connection))
+        return [
+            (f"{tool.project}/{tool.name}", address.origin_url(tool.origin(port)) + rest)
+            for tool, port, rest in meant(path, (each for each in tools if each is not None and _may(caller, each)))
+        ]
+
+    return await plane.read_apart(unit)
 
 
 async def may_open(plane: Plane, caller: Caller, origin: str) -> Tool | None:
