@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairpool.api.gateway import Admission, Credential, NotAdmitted, PodStream, StreamRefused
+from fairpool.api.gateway import AccessUnavailable, Admission, Credential, NotAdmitted, PodStream, StreamRefused
 from fairpool.api.gateway_address import GatewayAddress
 from fairpool.gateway import aio
 from fairpool.gateway.proxy import Gateway
@@ -23,6 +23,7 @@ TOOL, OTHER = "tool-8888", "other-8888"
 GOOD = "fpg_good"
 TOKEN = "fpa_token"
 NOT_SIGNED_IN = NotAdmitted(401, Problem("access.not_signed_in", "you are not signed in", "sign in"))
+NO_DATABASE = AccessUnavailable(503, Problem("database.busy", "the database is locked", "retry"))
 UNKNOWN = NotAdmitted(404, Problem("gateway.unknown", "there is no such tool", "see `runai list`"))
 
 
@@ -34,12 +35,18 @@ class FakeAccess:
     good: set[str] = field(default_factory=lambda: {GOOD, TOKEN})
     through_tunnel: bool = False
     connections: int = 0
-    entered: list[tuple[str, str, str]] = field(default_factory=list)
+    failure: Exception | None = None
+    """Raised instead of every answer."""
+    failures: int = 0
+    entered: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
 
     def known(self, origin: str, credential: Credential) -> Admission | None:
         return None
 
     async def admit(self, origin: str, credential: Credential) -> Admission | NotAdmitted:
+        if self.failure is not None:
+            self.failures += 1
+            raise self.failure
         if not self.good.intersection({credential.token, *credential.sessions}):
             return NOT_SIGNED_IN
         if origin not in self.ports:
@@ -62,9 +69,9 @@ class FakeAccess:
         port = LocalPort(reader, writer)
         return OnlyStream(port) if self.through_tunnel else port
 
-    async def enter(self, origin: str, ticket: str, browser: str) -> str | None:
-        self.entered.append((origin, ticket, browser))
-        return GOOD if ticket == "ticket" else None
+    async def enter(self, origin: str, ticket: str, browsers: tuple[str, ...]) -> str | None:
+        self.entered.append((origin, ticket, browsers))
+        return GOOD if ticket == "ticket" and browsers else None
 
     def sign_in_url(self, origin: str, browser: str, path: str) -> str:
         return f"http://control/open?origin={origin}&browser={browser}&path={path}"

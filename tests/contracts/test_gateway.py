@@ -12,7 +12,19 @@ import time
 import pytest
 
 from fairpool.gateway import proxy
-from tests.gateway_harness import GOOD, OTHER, TOKEN, TOOL, Answer, gateway_to, read_all, read_head, says, until
+from tests.gateway_harness import (
+    GOOD,
+    NO_DATABASE,
+    OTHER,
+    TOKEN,
+    TOOL,
+    Answer,
+    gateway_to,
+    read_all,
+    read_head,
+    says,
+    until,
+)
 
 BOTH = pytest.mark.parametrize("through_tunnel", [False, True], ids=["one machine", "through a tunnel"])
 
@@ -162,6 +174,26 @@ def test_other_protocols_are_not_upgraded_to() -> None:
     with gateway_to(says()) as (door, pod):
         assert door.get("/", "Upgrade: h2c", "HTTP2-Settings: AAA").status == 200
         assert "upgrade" not in dict(pod.fields())
+
+
+@BOTH
+@pytest.mark.parametrize("lines", [(), ("Connection: Upgrade", "Upgrade: h2c")], ids=["none", "another"])
+def test_an_upgrade_that_was_not_asked_for_is_an_error_of_the_pod(through_tunnel: bool, lines: tuple[str, ...]) -> None:
+    later: list[bytes] = []
+
+    def upgrades(connection: socket.socket, _: bytes) -> None:
+        head = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+        connection.sendall(head + b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+        later.append(connection.recv(65536))
+
+    with gateway_to(upgrades, through_tunnel=through_tunnel) as (door, pod):
+        data = door.raw(door.head("GET / HTTP/1.1", *lines) + door.head("GET /second HTTP/1.1"))
+        assert Answer(data).status == 502
+        assert json.loads(Answer(data).body)["problems"][0]["code"] == "gateway.answer"
+        assert data.count(b"HTTP/1.") == 1, "the connection is closed"
+        until(lambda: later, "the pod's connection ends")
+        assert later == [b""]
+        assert len(pod.heads) == 1
 
 
 # --- what is not passed on -----------------------------------------------------------------------------------
@@ -346,13 +378,21 @@ def test_a_ticket_becomes_a_cookie_of_this_origin_and_browser() -> None:
         answer = door.get("/.fairpool/enter?ticket=ticket&path=/lab", cookie, cookie="")
         assert (answer.status, answer.one("location")) == (303, "/lab")
         assert answer.one("set-cookie") == f"fairpool_tool={GOOD}; HttpOnly; Path=/; SameSite=Lax"
-        assert door.access.entered == [(TOOL, "ticket", hashlib.sha256(b"secret").hexdigest())]
+        assert door.access.entered == [(TOOL, "ticket", (hashlib.sha256(b"secret").hexdigest(),))]
         assert door.get("/.fairpool/enter?ticket=used", cookie, cookie="").status == 403
         assert door.get("/.fairpool/enter?ticket=ticket", cookie="").status == 403, "no browser, no session"
         for path in ("//evil.example", "/\\evil.example", "https://evil.example", "/%0d%0aX:1"):
             assert door.get(f"/.fairpool/enter?ticket=ticket&path={path}", cookie, cookie="").one("location") == "/"
         assert door.get("/.fairpool/other").status == 404
         assert pod.heads == []
+
+
+def test_a_browser_with_several_cookies_shows_its_ticket_once() -> None:
+    with gateway_to(says()) as (door, _):
+        cookies = "; ".join(f"fairpool_browser=secret-{number}" for number in range(6))
+        assert door.get("/.fairpool/enter?ticket=ticket", f"Cookie: {cookies}", cookie="").status == 303
+        hashes = tuple(hashlib.sha256(f"secret-{number}".encode()).hexdigest() for number in range(4))
+        assert door.access.entered == [(TOOL, "ticket", hashes)]
 
 
 def test_with_tls_the_browser_guards_the_cookies() -> None:
@@ -448,6 +488,32 @@ def test_open_sockets_and_streams_end_with_the_permission() -> None:
         kept.settimeout(0.3)
         with pytest.raises(TimeoutError):
             read_all(kept)
+
+
+@pytest.mark.parametrize("failure", [NO_DATABASE, ValueError("a bug")], ids=["database", "bug"])
+def test_after_an_error_of_the_control_plane_permissions_still_end(
+    failure: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(proxy, "RETRY_S", 0.05)
+    with gateway_to(websocket_echo) as (door, _), door.connect() as websocket:
+        websocket.sendall(door.head("GET /ws HTTP/1.1", *UPGRADE, KEY))
+        assert read_head(websocket)
+        door.access.failure = failure
+        until(lambda: door.access.failures >= 3, "the watcher has failed several times")
+        assert caplog.text.count("cannot end revoked connections now") == 1, "said once, not at each attempt"
+        door.access.good.discard(GOOD)
+        door.access.failure = None
+        read_all(websocket)
+
+
+def test_while_the_database_fails_requests_are_answered_with_its_problem() -> None:
+    with gateway_to(says()) as (door, pod):
+        door.access.failure = NO_DATABASE
+        answer = door.get()
+        assert (answer.status, json.loads(answer.body)["problems"][0]["code"]) == (503, "database.busy")
+        assert pod.heads == []
+        door.access.failure = None
+        assert door.get().status == 200
 
 
 def test_a_pod_is_told_when_the_client_leaves() -> None:

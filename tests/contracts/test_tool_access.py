@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
-from fairpool.api.gateway import Admission, Credential, NotAdmitted, browser_hash
+from fairpool.api.gateway import AccessUnavailable, Admission, Credential, NotAdmitted, browser_hash
 from fairpool.api.gateway_address import GatewayAddress
+from fairpool.control import tool_access
 from fairpool.control.owner import new_link
+from fairpool.control.store.unavailable import BUSY, Unavailable
 from fairpool.control.tool_access import Tools
+from fairpool.control.tool_routes import Tool, tool_of
 from tests.control.control_plane import HERE, ControlPlane, control_plane, expect
 
 AT = GatewayAddress("http", "localhost", 8088)
@@ -49,7 +54,7 @@ class Browser:
         return str(query["ticket"][0])
 
     def session(self, origin: str) -> Credential:
-        session = self.call(self.tools.enter, origin, self.ticket(origin), BROWSER)
+        session = self.call(self.tools.enter, origin, self.ticket(origin), (BROWSER,))
         assert session is not None
         return Credential(sessions=(session,))
 
@@ -108,14 +113,16 @@ def test_a_ticket_works_once_soon_and_for_its_browser_and_origin(browser: Browse
     origin, other = running(browser), running(browser, "other")
     browser.sign_in("ann@example.com")
 
-    def enter(ticket: str, at: str = origin, by: str = BROWSER) -> str | None:
-        return browser.call(browser.tools.enter, at, ticket, by)  # type: ignore[no-any-return]
+    def enter(ticket: str, *by: str, at: str = origin) -> str | None:
+        return browser.call(browser.tools.enter, at, ticket, by or (BROWSER,))  # type: ignore[no-any-return]
 
     ticket = browser.ticket(origin)
     assert enter(ticket) is not None
     assert enter(ticket) is None, "used"
+    another = browser_hash("another browser")
+    assert enter(browser.ticket(origin), another, BROWSER) is not None, "a page set a second cookie"
     stolen = browser.ticket(origin)
-    assert enter(stolen, by=browser_hash("another browser")) is None
+    assert enter(stolen, another) is None
     assert enter(stolen) is None, "a ticket that was shown at the wrong place is void"
     assert enter(browser.ticket(origin), at=other) is None
     late = browser.ticket(origin)
@@ -171,6 +178,49 @@ def test_what_was_permitted_ends_for_open_connections(browser: Browser, end: str
     assert browser.tools.known(origin, session) is not admission
 
 
+def test_a_commit_is_noticed_whenever_it_came(browser: Browser) -> None:
+    origin = running(browser)
+    browser.sign_in("ann@example.com")
+    admission = browser.call(browser.tools.admit, origin, browser.session(origin))
+    browser.call(browser.tools.changed, 60.0)
+    assert browser.call(browser.tools.ended, [admission]) == []
+    browser.control.http.post("/sign-out", follow_redirects=False)  # between two calls of `changed`
+    began = time.monotonic()
+    browser.call(browser.tools.changed, 60.0)
+    assert time.monotonic() - began < 30
+    assert browser.call(browser.tools.ended, [admission]) == [admission]
+    began = time.monotonic()
+    browser.call(browser.tools.changed, 0.2)
+    assert time.monotonic() - began >= 0.2, "nothing more was committed"
+
+
+def test_errors_of_the_database_are_told_as_such(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    origin = running(browser)
+    browser.sign_in("ann@example.com")
+    session, ticket = browser.session(origin), browser.ticket(origin)
+    token = Credential(token=browser.control.tokens["ann"])
+    admission = browser.call(browser.tools.admit, origin, session)
+
+    async def fails(_: Any) -> None:
+        raise Unavailable(BUSY)
+
+    for name in ("read", "read_apart", "write"):
+        monkeypatch.setattr(browser.control.app.state.plane.database, name, fails)
+    browser.call(browser.control.app.state.plane.forget_callers)
+    for question in (
+        (browser.tools.admit, origin, session),
+        (browser.tools.admit, origin, token),
+        (browser.tools.ended, [admission]),
+        (browser.tools.enter, origin, ticket, (BROWSER,)),
+        (browser.tools.origin_of, "/nb-8888", token),
+    ):
+        with pytest.raises(AccessUnavailable) as raised:
+            browser.call(*question)
+        assert (raised.value.status, raised.value.problem.code) == (503, BUSY)
+    monkeypatch.undo()
+    assert browser.admitted(origin, session) == 200
+
+
 def test_sessions_and_routes_survive_a_restart(tmp_path: Any) -> None:
     with control_plane(tmp_path, gateway=AT) as control:
         control.project("team-a")
@@ -211,6 +261,22 @@ def test_documented_paths_lead_to_the_callers_own_tools(browser: Browser) -> Non
     running(browser, "test-ingress", "team-b")
     token = Credential(token=browser.control.tokens["bob"])
     assert "localhost:8088/" in browser.call(browser.tools.origin_of, "/test-ingress-8888", token)
+
+
+def test_going_through_all_tools_does_not_hold_up_the_event_loop(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running(browser)
+    token, threads = Credential(token=browser.control.tokens["ann"]), []
+
+    def noted(row: Any) -> Tool | None:
+        threads.append(threading.get_ident())
+        return tool_of(row)
+
+    monkeypatch.setattr(tool_access, "tool_of", noted)
+    assert isinstance(browser.call(browser.tools.origin_of, "/nb-8888", token), str)
+    assert threads
+    assert browser.call(threading.get_ident) not in threads
 
 
 def test_several_tools_of_one_name_are_offered(browser: Browser) -> None:

@@ -64,8 +64,16 @@ class StreamRefused(Exception):
         self.problem = problem
 
 
+class AccessUnavailable(Exception):
+    """The control plane cannot say who may do what now; `status` and `problem` are for the client."""
+
+    def __init__(self, status: int, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.status, self.problem = status, problem
+
+
 class ToolAccess(Protocol):
-    """The control plane, as the gateway sees it."""
+    """The control plane, as the gateway sees it. What is awaited may raise `AccessUnavailable`."""
 
     def known(self, origin: str, credential: Credential) -> Admission | None:
         """An admission of a moment ago that is still valid; None: ask `admit`."""
@@ -77,13 +85,16 @@ class ToolAccess(Protocol):
         """Those of these that are not valid any more."""
 
     async def changed(self, timeout_s: float) -> None:
-        """Returns when something was committed, or after this time."""
+        """Returns when something was committed since it last returned, or after this time. For one task."""
 
     async def connect(self, admission: Admission) -> PodStream:
         """Connect to the port; raises `StreamRefused`."""
 
-    async def enter(self, origin: str, ticket: str, browser: str) -> str | None:
-        """Exchange a ticket for a session, if it was given for this origin and this browser."""
+    async def enter(self, origin: str, ticket: str, browsers: tuple[str, ...]) -> str | None:
+        """Exchange a ticket for a session, if it was given for this origin and one of these hashes of the browser.
+
+        Whether it was or not, the ticket is used up.
+        """
 
     def sign_in_url(self, origin: str, browser: str, path: str) -> str:
         """The page of the control plane that gives tickets. `browser`: the hash of the browser's secret."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from fairpool.api.gateway import Admission, Credential, NotAdmitted, PodStream, StreamRefused
+from fairpool.api.gateway import AccessUnavailable, Admission, Credential, NotAdmitted, PodStream, StreamRefused
 from fairpool.api.gateway_address import GatewayAddress
 from fairpool.control.guard import digest_of, known
 from fairpool.control.plane import Caller, Plane
@@ -23,6 +24,7 @@ from fairpool.control.refusal import Refused
 from fairpool.control.store import access as access_store
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
+from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.tool_routes import Tool, meant, read_origin, tool_of
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.problem import Problem
@@ -76,10 +78,10 @@ class Tickets:
             self._tickets.pop(next(iter(self._tickets)))
         return code
 
-    def take(self, code: str, origin: str, browser: str, now: Instant) -> Ticket | None:
+    def take(self, code: str, origin: str, browsers: tuple[str, ...], now: Instant) -> Ticket | None:
         """Use a ticket. One that is shown at the wrong place is used up as well: it was stolen."""
         ticket = self._tickets.pop(digest_of(code), None)
-        if ticket is None or now >= ticket.until or (ticket.origin, ticket.browser) != (origin, browser):
+        if ticket is None or now >= ticket.until or ticket.origin != origin or ticket.browser not in browsers:
             return None
         return ticket
 
@@ -113,6 +115,8 @@ class Tools:
         self._address = address
         self._seen: dict[str, CachedRow] = {}
         self._admissions: dict[tuple[str, Credential], ToolAdmission] = {}
+        self._notifications = 0
+        """When `changed` last returned."""
 
     # --- who may use what ---
 
@@ -168,7 +172,10 @@ class Tools:
         return ended
 
     async def changed(self, timeout_s: float) -> None:
-        await self._plane.notifier.wait(self._plane.notifier.listen(), timeout_s)
+        notifier = self._plane.notifier
+        if notifier.notifications == self._notifications:
+            await notifier.wait(notifier.listen(), timeout_s)
+        self._notifications = notifier.notifications
 
     async def connect(self, admission: Admission) -> PodStream:
         assert isinstance(admission, ToolAdmission)
@@ -179,8 +186,8 @@ class Tools:
 
     # --- sessions ---
 
-    async def enter(self, origin: str, ticket: str, browser: str) -> str | None:
-        given = self._tickets.take(ticket, origin, browser, self._plane.now())
+    async def enter(self, origin: str, ticket: str, browsers: tuple[str, ...]) -> str | None:
+        given = self._tickets.take(ticket, origin, browsers, self._plane.now())
         if given is None:
             return None
         session, caller = "fpg_" + secrets.token_urlsafe(32), given.caller
@@ -200,7 +207,8 @@ class Tools:
             )
             return session
 
-        return await self._plane.write(unit)
+        with _for_gateway():
+            return await self._plane.write(unit)
 
     def sign_in_url(self, origin: str, browser: str, path: str) -> str:
         return f"{self._control_url}/open?{urlencode({'origin': origin, 'browser': browser, 'path': path})}"
@@ -212,7 +220,8 @@ class Tools:
         found = await self._caller("", credential)
         if isinstance(found, NotAdmitted):
             return found
-        urls = await tool_urls(self._plane, self._address, found[0], path)
+        with _for_gateway():
+            urls = await tool_urls(self._plane, self._address, found[0], path)
         return urls[0][1] if len(urls) == 1 else UNKNOWN
 
     async def _caller(self, origin: str, credential: Credential) -> tuple[Caller, str] | NotAdmitted:
@@ -220,7 +229,8 @@ class Tools:
         for session in credential.sessions:
             digest = _session_digest(origin, session)
             try:
-                caller, key = await known(self._plane, digest, SESSIONS), f"{SESSION} {digest}"
+                with _for_gateway():
+                    caller, key = await known(self._plane, digest, SESSIONS), f"{SESSION} {digest}"
             except Refused:
                 continue
             return MUST_CHANGE if caller.must_change_password else (caller, key)
@@ -228,7 +238,8 @@ class Tools:
             return NOT_SIGNED_IN
         digest = digest_of(credential.token)
         try:
-            caller = await known(self._plane, digest)
+            with _for_gateway():
+                caller = await known(self._plane, digest)
         except Refused:
             return NOT_SIGNED_IN
         if caller.kind == "cluster":
@@ -261,7 +272,8 @@ class Tools:
             rows = store.some(connection, [each for each in stale if each in keys and each not in unchanged])
             return {**unchanged, **{each: tool_of(row) for each, row in rows.items()}}
 
-        found = await self._plane.read(unit)
+        with _for_gateway():
+            found = await self._plane.read(unit)
         if len(self._seen) >= REMEMBERED_MAX:
             self._seen.clear()
         for each in stale:
@@ -275,12 +287,15 @@ class Tools:
 
 async def tool_urls(plane: Plane, address: GatewayAddress, caller: Caller, path: str) -> list[tuple[str, str]]:
     """The tools that a documented path means to this caller: name and URL of each."""
-    rows = await plane.read(store.with_urls)
-    tools = [tool for row in rows if (tool := tool_of(row)) is not None and _may(caller, tool)]
-    return [
-        (f"{tool.project}/{tool.name}", address.origin_url(tool.origin(port)) + rest)
-        for tool, port, rest in meant(path, tools)
-    ]
+
+    def unit(connection: Connection) -> list[tuple[str, str]]:
+        tools = (tool_of(row) for row in store.with_urls(connection))
+        return [
+            (f"{tool.project}/{tool.name}", address.origin_url(tool.origin(port)) + rest)
+            for tool, port, rest in meant(path, (each for each in tools if each is not None and _may(caller, each)))
+        ]
+
+    return await plane.read_apart(unit)
 
 
 async def may_open(plane: Plane, caller: Caller, origin: str) -> Tool | None:
@@ -291,6 +306,15 @@ async def may_open(plane: Plane, caller: Caller, origin: str) -> Tool | None:
     row = await plane.read(lambda connection: store.one(connection, place[0]))
     tool = tool_of(row) if row is not None else None
     return tool if tool is not None and place[1] in tool.asked and _may(caller, tool) else None
+
+
+@contextmanager
+def _for_gateway() -> Iterator[None]:
+    """Errors of the database, as the gateway knows them."""
+    try:
+        yield
+    except Unavailable as error:
+        raise AccessUnavailable(error.status, error.problem) from error
 
 
 def _may(caller: Caller, tool: Tool) -> bool:

@@ -19,6 +19,7 @@ from contextlib import suppress
 from fairpool.api.gateway import (
     ENTER,
     OWN_PATHS,
+    AccessUnavailable,
     Admission,
     Credential,
     NotAdmitted,
@@ -60,8 +61,12 @@ SLOW_S = 60.0
 """How long a client may send nothing of a body, or read nothing of an answer."""
 LOOK_AGAIN_S, LOOK_PAUSE_S = 5.0, 0.2
 """Open exchanges are checked at least, and at most, this often."""
+RETRY_S = 1.0
+"""After a check that failed."""
 RETRIED = frozenset({"GET", "HEAD", "OPTIONS"})
 BROWSER_COOKIE_S = 600
+BROWSER_COOKIES_MAX = 4
+"""A browser has several only if a page of another host below the same domain set some."""
 
 BAD_REQUEST = Problem("gateway.request", "the request is not valid", "send a plain path that begins with /")
 WRONG_HOST = Problem("gateway.host", "this is not a host name of the gateway", "use the URL that `runai list` shows")
@@ -92,6 +97,8 @@ class Gateway:
         """The answer to a request. Errors are answered, never raised."""
         try:
             response = await self._handled(request)
+        except AccessUnavailable as error:
+            response = _last(answers.refused(request, error.status, error.problem))
         except Exception:
             log.exception("request failed")
             response = _last(answers.refused(request, 500, BUG))
@@ -160,9 +167,8 @@ class Gateway:
         ticket, path = request.query.get("ticket", ""), local_path(request.query.get("path", "/"))
         if request.path != ENTER or request.method != "GET" or not ticket:
             return answers.refused(request, 404, BAD_REQUEST)
-        session = None
-        for secret in [value for name, value in cookies if name == self._browser_cookie][:4]:
-            session = session or await self._access.enter(origin, ticket, browser_hash(secret))
+        browsers = [browser_hash(value) for name, value in cookies if name == self._browser_cookie]
+        session = await self._access.enter(origin, ticket, tuple(browsers[:BROWSER_COOKIES_MAX]))
         if session is None:
             return answers.refused(request, 403, BAD_TICKET)
         answer = answers.redirect(path, 303)
@@ -198,6 +204,8 @@ class Gateway:
             return _last(answers.refused(request, 502, GONE))
         try:
             if pod.status == 101:
+                if not is_upgrade:  # the client would take what follows for HTTP
+                    return _last(answers.refused(request, 502, BAD_ANSWER))
                 return await self._spliced(request, pod)
             return await self._answer(request, pod)
         finally:
@@ -253,13 +261,26 @@ class Gateway:
 
     async def watch(self) -> None:
         """Ends exchanges whose caller lost the permission or whose tool has stopped. Runs until cancelled."""
+        is_failing = False
         while True:
-            await self._access.changed(LOOK_AGAIN_S)
-            if self._open:
-                ended = set(await self._access.ended(set(self._open.values())))
-                for connection in [each for each, admission in self._open.items() if admission in ended]:
-                    _abort(connection)
-            await asyncio.sleep(LOOK_PAUSE_S)
+            try:
+                if not is_failing:  # otherwise what has changed was not looked at yet
+                    await self._access.changed(LOOK_AGAIN_S)
+                await self._end_revoked()
+                is_failing = False
+            except Exception as error:
+                if not is_failing:
+                    trace = None if isinstance(error, AccessUnavailable) else error
+                    why = {"fields": {"why": str(error) or type(error).__name__}}
+                    log.error("cannot end revoked connections now; trying again", exc_info=trace, extra=why)
+                is_failing = True
+            await asyncio.sleep(RETRY_S if is_failing else LOOK_PAUSE_S)
+
+    async def _end_revoked(self) -> None:
+        if self._open:
+            ended = set(await self._access.ended(set(self._open.values())))
+            for connection in [each for each, admission in self._open.items() if admission in ended]:
+                _abort(connection)
 
 
 async def _body(request: Request) -> AsyncIterator[bytes]:

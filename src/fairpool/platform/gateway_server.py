@@ -100,7 +100,6 @@ async def serving_gateway(place: GatewayPlace, state: Any, tls: ssl.SSLContext |
     server = aio.make_server(gateway.handle)
     listening = await aio.listen(server, place.listener, tls if place.address.is_secure else None)
     watching = asyncio.create_task(gateway.watch(), name="gateway")
-    watching.add_done_callback(_log_failure)
     log.info("gateway at %s", place.address.url)
     try:
         yield
@@ -110,8 +109,3 @@ async def serving_gateway(place: GatewayPlace, state: Any, tls: ssl.SSLContext |
         server.pre_shutdown()
         await server.shutdown(SHUTDOWN_S)
         await gateway.close()
-
-
-def _log_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and task.exception() is not None:
-        log.error("the gateway no longer ends revoked connections", exc_info=task.exception())
