@@ -119,6 +119,7 @@ def test_a_submit_is_filled_up_by_the_template_that_it_names(control: ControlPla
     assert own["workloadRequestedResources"]["gpu"] == 2
     assert "compute.gpu" not in own["valueOrigins"]
     assert submit(control, spec={"template": "batch_op"}) == ["template.unknown"]
+    assert submit(control, templateId="other", spec={"template": "batch_ops"}) == ["template.twice"]
 
 
 def test_of_templates_with_one_name_the_narrowest_scope_has_it(control: ControlPlane) -> None:
@@ -160,6 +161,8 @@ def test_a_running_model_keeps_to_locks_when_it_is_changed(control: ControlPlane
     assert codes(control.call("PATCH", where, {"spec": {"image": "other"}}, by="ann")) == ["template.locked"]
     assert codes(control.call("PATCH", where, {"spec": {"template": "image"}}, by="ann")) == ["template.changed"]
     expect(control.call("PATCH", where, {"spec": {"autoscaling": {"minReplicas": 2}}}, by="ann"), 202)
+    emptied = expect(control.call("PATCH", where, {"spec": {"image": ""}}, by="ann"), 202)
+    assert emptied["spec"]["image"] == "python", "a locked value that a change leaves out stays"
 
 
 def test_templates_go_with_their_project(control: ControlPlane) -> None:

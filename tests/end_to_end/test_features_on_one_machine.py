@@ -395,11 +395,17 @@ HTTPServer(("127.0.0.1", {port}), Answer).serve_forever()
     shared.becomes("models", "both", "Running")
     listed = shared.typed("runai list -p models")
     assert re.search(r"^both +Running .* 0\.25 \(0\.25\) ", listed, re.MULTILINE)
-    (url,) = re.findall(r"http://\S+", listed)
+    (gateway,) = re.findall(rf"http://localhost:(\d+)/both-{port}", listed)
+    identity = json.loads(shared.typed("runai describe job both -p models -o json"))["workload"]["id"]
+    headers = {
+        "Host": f"{identity}-{port}.localhost:{gateway}",
+        "Authorization": f"Bearer {shared.platform.owner_token()}",
+    }
 
     def answered(path: str) -> str:
+        request = urllib.request.Request(f"http://127.0.0.1:{gateway}{path}", b"model", headers)
         try:
-            return str(urllib.request.urlopen(f"{url}{path}", data=b"model", timeout=10).read().decode())
+            return str(urllib.request.urlopen(request, timeout=10).read().decode())
         except OSError:
             return ""
 

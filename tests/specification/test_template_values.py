@@ -6,7 +6,7 @@ from typing import Any
 
 from fairpool.api.assets import AssetScope, TemplateRequest
 from fairpool.control.template_checks import template_problems
-from fairpool.control.template_values import TemplateValues, is_field, locked_problems, merged
+from fairpool.control.template_values import TemplateValues, is_field, locked_problems, merged, relocked
 
 
 def named(**values: Any) -> TemplateValues:
@@ -111,6 +111,40 @@ def test_a_lock_holds_against_every_way_around_it() -> None:
     assert merged({"security": {"hostNetwork": True}}, [whole]).problems
     assert merged({"labels": {"a": "b"}}, [admin(locked=("labels",))]).problems, "locked without a value: not to be set"
     assert locked_problems({"image": "x"}, [image])
+
+
+def test_a_lock_holds_for_fields_that_are_merged_together_or_say_the_same() -> None:
+    command, arguments = admin(command=["/wrap"], locked=("command",)), admin(args=["--safe"], locked=("args",))
+    assert spec({"args": ["x"]}, command) == {"args": ["x"], "command": ["/wrap"]}
+    assert spec({"command": ["sh"]}, arguments) == {"command": ["sh"], "args": ["--safe"]}
+    assert merged({"array": {"indices": "0-1"}}, [arguments]).problems
+    assert merged({"nodeAffinityRequired": {"nodeSelectorTerms": []}}, [admin(locked=("nodeType",))]).problems
+    assert merged({"exposedUrls": [{"container": 1}]}, [admin(locked=("ports",))]).problems
+
+
+def test_a_lock_holds_for_the_master_that_a_template_describes() -> None:
+    evil = named(masterSpec={"image": "evil", "args": ["x"]})
+    assert spec({}, admin(image="good", locked=("image",)), evil)["masterSpec"] == {"image": "good", "args": ["x"]}
+
+
+def test_a_lock_of_a_part_leaves_the_lock_of_the_rest() -> None:
+    tenant = admin(compute={"gpu": "1"}, locked=("compute.gpu",))
+    project = admin(AssetScope.PROJECT, compute={"cpuCoreRequest": 2}, locked=("compute",))
+    assert [each.field for each in merged({"compute": {"cpuCoreRequest": 99}}, [tenant, project]).problems] == [
+        "spec.compute"
+    ]
+    assert spec({}, tenant, project)["compute"] == {"gpu": "1", "cpuCoreRequest": 2}
+
+
+def test_a_change_keeps_what_is_locked_and_required() -> None:
+    lock = admin(compute={"gpu": "1"}, nodePools=["a"], locked=("compute.gpu", "nodePools"))
+    assert relocked({"image": "i", "compute": {"cpuCoreRequest": 3}, "nodePools": []}, [lock]).spec == {
+        "image": "i",
+        "compute": {"cpuCoreRequest": 3, "gpu": "1"},
+        "nodePools": ["a"],
+    }
+    assert relocked({"labels": {"a": "b"}}, [admin(locked=("labels",))]).spec == {}, "set before it was locked"
+    assert relocked({"compute": {}}, [admin(required=("compute.gpu",))]).problems
 
 
 def test_neither_a_named_template_nor_a_narrower_scope_overrides_a_lock() -> None:

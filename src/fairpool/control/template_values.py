@@ -165,7 +165,10 @@ def _locks(templates: Iterable[TemplateValues]) -> dict[str, _Lock]:
 def _hold(found: Merged, locks: Mapping[str, _Lock]) -> None:
     """Set every locked field to its value, whatever a request or a template says."""
     for path, lock in locks.items():
-        if _differs_or_lacks(_at(found.spec, path), lock.value):
+        given = _at(found.spec, path)
+        if lock.value is None and given is not None:
+            _remove(found.spec, path)
+        elif lock.value is not None and (given is None or _differs(given, lock.value)):
             _put(found, path, lock.value, lock.template.origin)
     master = found.spec.get("masterSpec")
     if isinstance(master, Mapping):
@@ -173,10 +176,6 @@ def _hold(found: Merged, locks: Mapping[str, _Lock]) -> None:
         _hold(inner, {path: lock for path, lock in locks.items() if path.partition(".")[0] in POD_FIELDS})
         found.spec["masterSpec"] = inner.spec
         found.origins |= {f"masterSpec.{path}": origin for path, origin in inner.origins.items()}
-
-
-def _differs_or_lacks(given: Any, value: Any) -> bool:
-    return value is not None if given is None else _differs(given, value)
 
 
 def _same(path: str) -> tuple[str, ...]:
@@ -200,12 +199,8 @@ def _locked_problem(lock: _Lock) -> ProblemItem:
     fix = "remove it"
     if isinstance(value, str | int | float):
         fix += f": its value is {value if isinstance(value, str) else compact(value)}"
-    return ProblemItem(
-        code="template.locked",
-        what=f"{lock.path} is locked by {lock.template.origin}",
-        fix=fix,
-        field=f"spec.{lock.path}",
-    )
+    what = f"{lock.path} is locked by {lock.template.origin}"
+    return ProblemItem(code="template.locked", what=what, fix=fix, field=f"spec.{lock.path}")
 
 
 def supported(values: Values) -> SupportedTypes:
@@ -290,6 +285,14 @@ def _at(spec: Values, path: str) -> Any:
     if below:
         value = value.get(below) if isinstance(value, Mapping) else None
     return None if value in ({}, [], "") else value
+
+
+def _remove(spec: dict[str, Any], path: str) -> None:
+    top, _, below = path.partition(".")
+    if below:
+        spec[top] = {name: value for name, value in spec[top].items() if name != below}
+    else:
+        del spec[top]
 
 
 def _set(spec: dict[str, Any], path: str, value: Any) -> None:
