@@ -16,6 +16,8 @@ from fairpool.agent.durable import read_regular, sync_directory, sync_file, writ
 NAME = "exit.json"
 ORDER = "order.json"
 CONTENT_MAX = 1 << 17
+WRITERS_MAX = 16
+"""Lines that are looked through from the end, whatever a pod may have put there."""
 
 UNKNOWN_EXIT_CODE = 137
 """Reported for a program whose end was not observed. Not zero, so that it is never taken for success."""
@@ -59,7 +61,7 @@ def _add_to_order(directory: str, text: bytes) -> None:
 def read(directory: str) -> ExitRecord | None:
     """None: the pod has not ended, or the file is unreadable; then its shim, or a replacement, writes another."""
     try:
-        lines = read_regular(f"{directory}/{NAME}", CONTENT_MAX).split(b"\n")
+        lines = read_regular(f"{directory}/{NAME}", CONTENT_MAX).rsplit(b"\n", WRITERS_MAX)
     except OSError:
         return None
     # A second writer, such as the reaper beside a shim, may have been cut off after the first had written all.
