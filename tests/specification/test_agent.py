@@ -274,6 +274,47 @@ def test_what_is_thrown_away_while_the_trash_is_emptied_is_removed_too(tmp_path:
     assert list(data.trash.iterdir()) == []
 
 
+def nested(directory: Path, depth: int) -> None:
+    for _ in range(depth):
+        directory = directory / "d"
+        os.mkdir(directory)
+
+
+def test_folders_in_a_pods_folder_are_removed_however_deep(tmp_path: Path) -> None:
+    data = StateDirectory(tmp_path)
+    data.prepare()
+    for pod in ("a", "b"):
+        data.pod_directory(PodId(pod)).mkdir()
+        (data.pod_directory(PodId(pod)) / "log.0").write_text(pod)
+        nested(data.pod_directory(PodId(pod)), 1500)
+    collected(data, "a")
+    assert sorted(path.name for path in (data.logs / "a").iterdir()) == ["log.0", "shim.0"]
+    assert GarbageCollector(data).forget(PodId("b"))
+    os.utime(data.logs / "b", (1, 1))
+    GarbageCollector(data).prune_logs(kept=1)
+    assert [path.name for path in data.logs.iterdir()] == ["a"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_garbage_is_collected_again_after_a_round_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = StateDirectory(tmp_path)
+    data.prepare()
+    (data.trash / "a").mkdir()
+    collector = GarbageCollector(data)
+
+    def fail() -> None:
+        raise RecursionError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(collector, "_collect_once", fail)
+        collector.collect()
+        collector.close()
+    assert list(data.trash.iterdir()) != []
+    collector.collect()
+    collector.close()
+    assert list(data.trash.iterdir()) == []
+
+
 def test_output_of_those_forgotten_longest_ago_goes_first(tmp_path: Path) -> None:
     data = StateDirectory(tmp_path)
     data.prepare()

@@ -132,6 +132,21 @@ def test_an_end_that_was_cut_off_is_written_again(tmp_path: Path) -> None:
     assert read_order(str(tmp_path)) == StoredOrder(order=start_order())
 
 
+def test_an_end_stays_readable_when_a_second_writer_is_cut_off(tmp_path: Path) -> None:
+    write_order(str(tmp_path), StoredOrder(order=start_order()))
+    exit_record.write(str(tmp_path), ExitRecord(7, "", False), 5)
+    for junk in (b'\n{"code": 1', b"\n", b"\n[]"):
+        with (tmp_path / "order.json").open("ab") as file:
+            file.write(junk)
+        found = exit_record.read(str(tmp_path))
+        assert found is not None
+        assert (found.code, found.words) == (7, "")
+    exit_record.write(str(tmp_path), ExitRecord(137, "killed", True), 6)
+    found = exit_record.read(str(tmp_path))
+    assert found is not None
+    assert found.code == 137
+
+
 def test_a_pod_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     """Its shim outlives an upgrade of the server: the namespace has a link, the exit record a file of its own."""
     (tmp_path / "shim.0").symlink_to("1.2.3")

@@ -1,7 +1,7 @@
 """How a pod ended, `exit.json`: written last, by its shim or in its place.
 
 It is a second name of the file with the order, to which the record is added as a line of its own: one file less to
-create and to flush for each pod. The record is the last line. Used by shims, so it imports next to nothing.
+create and to flush for each pod. The record is the last line that is one. Used by shims, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from fairpool.agent.durable import read_regular, sync_directory, sync_file, writ
 NAME = "exit.json"
 ORDER = "order.json"
 CONTENT_MAX = 1 << 17
+WRITERS_MAX = 16
+"""Lines that are looked through from the end, whatever a pod may have put there."""
 
 UNKNOWN_EXIT_CODE = 137
 """Reported for a program whose end was not observed. Not zero, so that it is never taken for success."""
@@ -59,7 +61,16 @@ def _add_to_order(directory: str, text: bytes) -> None:
 def read(directory: str) -> ExitRecord | None:
     """None: the pod has not ended, or the file is unreadable; then its shim, or a replacement, writes another."""
     try:
-        found = json.loads(read_regular(f"{directory}/{NAME}", CONTENT_MAX).rpartition(b"\n")[2])
+        lines = read_regular(f"{directory}/{NAME}", CONTENT_MAX).rsplit(b"\n", WRITERS_MAX)
+    except OSError:
+        return None
+    # A second writer, such as the reaper beside a shim, may have been cut off after the first had written all.
+    return next((record for line in reversed(lines) if (record := _parsed(line)) is not None), None)
+
+
+def _parsed(line: bytes) -> ExitRecord | None:
+    try:
+        found = json.loads(line)
         return ExitRecord(int(found["code"]), str(found["words"]), bool(found["after_notice"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None

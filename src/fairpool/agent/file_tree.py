@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -45,7 +44,7 @@ def remove_files(directory: str) -> None:
             os.unlink(f"{directory}/{name}")
         os.rmdir(directory)
     except OSError:
-        shutil.rmtree(directory, ignore_errors=True)
+        remove_tree(directory)
 
 
 def unlink_if_there(file: str) -> None:

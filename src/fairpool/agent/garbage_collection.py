@@ -8,7 +8,6 @@ logs. All else is removed in a thread of its own, or after a crash by that of th
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from bisect import bisect_left
@@ -117,14 +116,22 @@ class GarbageCollector:
                 self._thread = thread
 
     def _collect_all(self) -> None:
-        while True:
+        try:
+            while self._begins_round():
+                with suppress(OSError):  # what could not be removed is tried again the next time
+                    self._collect_once()
+        except BaseException:
             with self._guard:
-                if not self._is_asked:
-                    self._thread = None
-                    return
-                self._is_asked = False
-            with suppress(OSError):  # what could not be removed is tried again the next time
-                self._collect_once()
+                self._thread = None  # so that the next call begins again
+            raise
+
+    def _begins_round(self) -> bool:
+        """Whether there is something to do; otherwise the thread is done, and at once no longer the collector's."""
+        with self._guard:
+            is_asked, self._is_asked = self._is_asked, False
+            if not is_asked:
+                self._thread = None
+            return is_asked
 
     def _collect_once(self) -> None:
         while self._untidied:
@@ -193,7 +200,7 @@ def _tidy(directory: str) -> int:
             if is_output and entry.is_file(follow_symlinks=False):
                 bytes_kept += entry.stat(follow_symlinks=False).st_blocks * BLOCK
             elif entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, ignore_errors=True)
+                remove_tree(entry.path)
             elif not entry.name.startswith(CLAIM):
                 unlink_if_there(entry.path)
     return bytes_kept

@@ -27,6 +27,10 @@ CANNOT = 126
 """The exit code reported to the shim where nothing else is known."""
 RUNS, FAILED, ENDED, TERMINAL = b"r", b"t", b"e", b"m"
 """The first byte of its packets to the shim."""
+RECORDED = b"k"
+"""The shim's answer to `RUNS`, once a replacement could find this process."""
+LOOK_S = 0.1
+"""Between two looks for processes to reap while that answer is awaited, which takes long only on a full disk."""
 PACKET_MAX = 4096
 UNPRIVILEGED_ID = 65534
 KEPT_OUTPUT = 0
@@ -109,15 +113,26 @@ def _wait_for_program(program: int, to_shim: socket.socket, output: int) -> NoRe
     os.closerange(0 if output < 0 else KEPT_OUTPUT + 1, to_shim.fileno())
     os.closerange(to_shim.fileno() + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     to_shim.send(RUNS)
-    process_attributes.outlive_parent()
-    while True:
-        pid, status = os.wait()
-        if pid == program:
-            break
+    status = _reap_until_ended(program, to_shim)
     try:
         to_shim.send(ENDED + str(status).encode())
     finally:
         os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
+
+
+def _reap_until_ended(program: int, to_shim: socket.socket) -> int:
+    """The exit status of the program. Until this process is recorded no replacement would find it, nor the output that
+    it keeps, so until then it ends with its shim."""
+    flags = os.WNOHANG
+    while True:
+        if flags and select.select([to_shim], [], [], LOOK_S)[0]:
+            if to_shim.recv(PACKET_MAX) != RECORDED:  # the shim was killed; the signal for that may still be coming
+                os._exit(CANNOT)
+            process_attributes.outlive_parent()
+            flags = 0
+        pid, status = os.waitpid(-1, flags)
+        if pid == program:
+            return status
 
 
 def _pass_on(program: int) -> None:

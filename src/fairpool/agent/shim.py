@@ -36,7 +36,7 @@ from fairpool.agent.durable import ORDER_MAX, read_regular
 from fairpool.agent.exec_server import OPEN_SIGNAL, ExecServer
 from fairpool.agent.exit_record import UNKNOWN_EXIT_CODE, ExitRecord
 from fairpool.agent.log_segments import LogWriter
-from fairpool.agent.pod_init import KEPT_OUTPUT, program_status
+from fairpool.agent.pod_init import KEPT_OUTPUT, RECORDED, program_status
 from fairpool.agent.process_follower import ProcessFollower
 from fairpool.agent.program import NOT_EXECUTABLE, OUTPUT, CannotRun, Started, reopen_output, start_program
 
@@ -212,7 +212,8 @@ class Shim:
         self._record_main()
 
     def _record_main(self) -> None:
-        """Once; on a full disk as soon as there is room. The program runs in any case, and needs its shim."""
+        """Once; on a full disk as soon as there is room. The program runs in any case, and needs its shim: one that is
+        isolated ends with it until it is recorded."""
         try:
             main_process.record(self._unrecorded_main, f"shim.{self._generation}")
         except FileExistsError:
@@ -220,6 +221,9 @@ class Shim:
         except OSError:
             return
         self._unrecorded_main = ""
+        if self._init_socket is not None:
+            with suppress(OSError):  # it has ended already
+                self._init_socket.send(RECORDED)
         hints.send(self._launch["pod"])
 
     def _take_over(self) -> None:

@@ -49,8 +49,7 @@ def plan_pools(draft: EntryDraft, policy: Policy, on_snapshot: SnapshotHook | No
         verdicts.update(planned.verdicts)
         changed_here = apply_plan(draft, snapshot, planned)
         if changed_here and not (planned.is_final and _are_in_pool(draft, changed_here, pool)):
-            # What was decided may make the next decision possible. Rarely after a plan that only placed pods, and then
-            # a second later another workload could have the place.
+            # What was decided may make the next decision possible, in this pool or where else a workload has pods.
             again_at.append(draft.now)
         elif planned.quiet_until is not None:
             again_at.append(planned.quiet_until)

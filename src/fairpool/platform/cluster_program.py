@@ -11,6 +11,7 @@ While the control plane is away, pods are scheduled by what was last declared. A
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import socket
@@ -154,6 +155,7 @@ class ClusterProgram:
                 if has_joined:
                     log.warning("control plane unreachable; starting with what it last declared: %s", error)
                     return known
+                gc.enable()  # which was put off until it is ready (`server_start.py`): that may take days
                 if str(error) != self._waiting_for:
                     log.warning("waiting for the control plane: %s", error)
                     on_waiting(str(error))
