@@ -559,7 +559,8 @@ def test_an_interrupt_says_what_is_known_so_far(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     position = tmp_path / "state" / "position.json"
     _until(position.exists)
-    time.sleep(0.3)
+    first = position.read_bytes()
+    _until(lambda: position.exists() and position.read_bytes() != first)  # it has begun
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=180)
     assert process.returncode == 130
