@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PYTESTS_OWN = {"parametrize", "skip", "skipif", "usefixtures", "xfail"}
+PYTESTS_OWN = {"filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xfail"}
 
 
 def test_every_mark_is_known() -> None:
