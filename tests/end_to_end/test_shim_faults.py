@@ -9,13 +9,14 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from fairpool.agent import pod_directory, pod_stop, process_table, reaper
+from fairpool.agent import main_process, pod_directory, pod_stop, process_table, reaper
 from fairpool.agent.exec_client import AttachSession, ExecSession
 from fairpool.agent.pod_observer import PodObserver
 from fairpool.engines.port import EngineUnreachable
@@ -261,78 +262,8 @@ with a_machine(root / "data") as machine:
 print("all is well")
 """
 
-UNRECORDED = """
-import os, signal, sys, time
-from pathlib import Path
-from fairpool.agent import process_table
-from fairpool.model.observation import PodState
-from tests.local_machine import TOKEN, a_machine, is_running
 
-root = Path(sys.argv[1])
-fill = root / "fill"
-fill.mkdir()
-
-def of_the_pod(seconds):
-    sought = f"sleep\\x00{seconds}\\x00".encode()
-    return [pid for pid in process_table.pids() if is_running(pid) and sought in command_line(pid)]
-
-def command_line(pid):
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
-
-with a_machine(root / "data") as machine:
-    if "isolation" in machine.engine.supervisor.unavailable:
-        sys.exit(print("all is well"))
-    machine.engine.observe(TOKEN)
-    for left in reversed(range(14)):
-        seconds = 7_000_000 + os.getpid() * 20 + left
-        names = []
-        try:
-            while True:
-                names.append(fill / f"{left}-{len(names)}")
-                names[-1].touch()
-        except OSError:
-            names.pop()
-        for name in names[:left]:
-            name.unlink()
-        # Without its environment: only a record leads to it.
-        order = machine.order(f"i{left}", "env", "-i", "sh", "-c", f"setsid sleep {seconds} & sleep {seconds}")
-        (answer,) = machine.engine.carry_out([order], TOKEN)
-        folder = machine.folder(order.pod)
-        for _ in range(600):
-            observed = machine.engine.observe(TOKEN).pods.get(order.pod)
-            if observed is None or observed.state is PodState.EXITED or len(of_the_pod(seconds)) == 2:
-                break
-            machine.engine.wait(0.05)
-        time.sleep(0.3)  # it is recorded right after its start, or not before there is room
-        runs, is_recorded = len(of_the_pod(seconds)) == 2, bool(list(folder.glob("main*")))
-        if runs:
-            os.kill(machine.shim_pid(order.pod), signal.SIGKILL)
-        if runs and not is_recorded:
-            machine.until(lambda: not of_the_pod(seconds), "it has ended with its shim")
-        for name in names[left:]:
-            name.unlink()
-        assert runs, (left, answer, "the one before could be recorded, and this one could not even start")
-        if is_recorded:
-            machine.until(lambda: machine.see(order.pod) and (folder / "shim.1").is_symlink(), "a replacement")
-            assert len(of_the_pod(seconds)) == 2, "it outlives its shim"
-            machine.stop(order.pod, grace_s=0)
-        sight = machine.until_exited(order.pod)
-        assert sight.exit_code == 137, sight
-        assert not of_the_pod(seconds)
-        machine.forget(order.pod)
-        if not is_recorded:
-            break
-    assert not is_recorded
-print("all is well")
-"""
-
-
-@pytest.mark.parametrize(
-    "fault", [FULL, NO_NAMES, UNRECORDED], ids=["no room", "room for a few files", "room for none but the program"]
-)
+@pytest.mark.parametrize("fault", [FULL, NO_NAMES], ids=["no room", "room for a few files"])
 def test_on_a_full_disk_pods_are_stopped_and_ends_are_kept(tmp_path: Path, fault: str) -> None:
     small = tmp_path / "small"
     small.mkdir()
@@ -348,6 +279,50 @@ def test_on_a_full_disk_pods_are_stopped_and_ends_are_kept(tmp_path: Path, fault
         command, cwd=ROOT, check=False, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
     assert done.stdout.strip() == "all is well", done.stderr
+
+
+SHIM = """
+import errno, sys
+from fairpool.agent import main_process, shim
+
+def no_room(*_):
+    raise OSError(errno.ENOSPC, "no room")
+
+if sys.argv[3] == "full":
+    main_process.record = no_room
+shim.prepare_signals()
+shim.run_shim(sys.argv[2], 0, {**shim.read_launch(sys.argv[1]), "limits": None})
+"""
+
+
+@pytest.mark.parametrize("disk", ["full", "with room"])
+def test_an_isolated_pod_outlives_its_shim_once_it_is_recorded(machine: Machine, tmp_path: Path, disk: str) -> None:
+    """A replacement would find neither its processes nor its output otherwise."""
+    if "isolation" in machine.engine.supervisor.unavailable:
+        pytest.skip(f"no isolation here: {machine.engine.supervisor.unavailable['isolation']}")
+    seconds = f"{8_000_000 + os.getpid()}"
+    pod = machine.up("a", "sleep", seconds)
+
+    def programs() -> list[int]:
+        sought = f"sleep\0{seconds}\0".encode()
+        return [pid for pid in process_table.pids() if command_line(pid) == sought and is_running(pid)]
+
+    (folder := tmp_path / "another").mkdir()
+    command = [sys.executable, "-c", SHIM, str(machine.folder(pod)), str(folder), disk]
+    with subprocess.Popen(command, cwd=ROOT) as shim:
+        machine.until(lambda: len(programs()) == 2, "another shim has started the same")
+        time.sleep(1)  # what is to be recorded is
+        assert len(programs()) == 2
+        shim.kill()
+    main = main_process.recorded(str(folder))
+    if disk == "full":
+        assert main is None
+        machine.until(lambda: len(programs()) == 1, "it has ended with its shim")
+    else:
+        assert main is not None
+        time.sleep(0.2)
+        assert len(programs()) == 2
+        os.kill(main[0], signal.SIGKILL)
 
 
 # --- damaged files
