@@ -86,6 +86,7 @@ async def _rest(
             coming = asyncio.create_task(_next(chunks))
             await asyncio.wait({coming, revoked}, return_when=asyncio.FIRST_COMPLETED)
             if revoked.done():
+                revoked.result()  # raises if that cannot be looked up, as at a shutdown: the stream is then cut off
                 yield f"\n[{REVOKED}]\n".encode()
                 return
             chunk = await coming
