@@ -112,6 +112,8 @@ def _wait_for_program(program: int, to_shim: socket.socket, output: int) -> NoRe
         os.dup2(output, KEPT_OUTPUT)
     os.closerange(0 if output < 0 else KEPT_OUTPUT + 1, to_shim.fileno())
     os.closerange(to_shim.fileno() + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    # From now on the socket tells of the shim's death, and not before an answer that is still in it.
+    process_attributes.outlive_parent()
     to_shim.send(RUNS)
     status = _reap_until_ended(program, to_shim)
     try:
@@ -126,9 +128,8 @@ def _reap_until_ended(program: int, to_shim: socket.socket) -> int:
     flags = os.WNOHANG
     while True:
         if flags and select.select([to_shim], [], [], LOOK_S)[0]:
-            if to_shim.recv(PACKET_MAX) != RECORDED:  # the shim was killed; the signal for that may still be coming
+            if to_shim.recv(PACKET_MAX) != RECORDED:  # the shim was killed
                 os._exit(CANNOT)
-            process_attributes.outlive_parent()
             flags = 0
         pid, status = os.waitpid(-1, flags)
         if pid == program:
