@@ -175,14 +175,14 @@ def test_the_full_screen_comes_and_goes_and_no_connection_is_left(machines: Mach
     with Terminal(command, machines.environment, columns=100) as terminal:
         terminal.read_until("GPU utilization:  80%")
         terminal.read_until("#1  GPU utilization:  70%")  # the last row, so that all others were read
-        assert "\x1b[?1049h" in terminal.text
-        assert "\x1b[32mGPU utilization:  80%" in terminal.text
-        assert "\x1b[31mUsed GPU memory: 61440 / 163840 MiB (38%)" in terminal.text
-        assert "Ctrl-C to quit" in terminal.text
+        terminal.read_until("\x1b[?1049h")
+        terminal.read_until("\x1b[32mGPU utilization:  80%")
+        terminal.read_until("\x1b[31mUsed GPU memory: 61440 / 163840 MiB (38%)")
+        terminal.read_until("Ctrl-C to quit")
         terminal.interrupt()
     assert terminal.code == 130
     assert "\x1b[?1049l" in terminal.text
-    for _ in range(300):
+    for _ in range(900):
         left = subprocess.run(["pgrep", "-f", f"-F {machines.config}"], capture_output=True, check=False)
         loops = subprocess.run(["pgrep", "-f", "sleep 1.2[5]; done"], capture_output=True, check=False)
         if left.returncode == loops.returncode == 1:
