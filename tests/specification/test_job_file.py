@@ -109,7 +109,7 @@ def test_every_flag_that_is_sent_is_in_the_round_trip(tmp_path: Path) -> None:
     older = {"always_pull_image", "local_image", "args", "command_replaced", "large_shdm", "pvc_exists", "name"}
     either_or = {"allow_privilege_escalation"}
     known = {each.name for each in submit.params if isinstance(each, click.Option)} - {"help"}
-    everywhere = {"server", "project", "config", "loglevel"}
+    everywhere = {"server", "context", "project", "config", "loglevel"}
     assert known - tried - not_sent - refused_here - older - either_or - everywhere == set()
 
 
