@@ -172,7 +172,8 @@ def test_a_user_is_given_for_machines_without_one(machines: Machines) -> None:
 def test_the_full_screen_comes_and_goes_and_no_connection_is_left(machines: Machines) -> None:
     """F-270."""
     command = [*COMMAND, "--ssh-config", str(machines.config), "-i", "1.25", "good"]
-    with Terminal(command, machines.environment, columns=100) as terminal:
+    environment = {**machines.environment, "COLUMNS": "100"}  # pytest's workers have one of their own
+    with Terminal(command, environment, columns=100) as terminal:
         terminal.read_until("GPU utilization:  80%")
         terminal.read_until("#1  GPU utilization:  70%")  # the last row, so that all others were read
         terminal.read_until("\x1b[?1049h")
