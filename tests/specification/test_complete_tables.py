@@ -12,9 +12,8 @@ from typing import get_args
 from fairpool.api import client
 from fairpool.api.access import RoleName
 from fairpool.api.workload_spec import Kind
-from fairpool.cli.adm import users
 from fairpool.cli.runai import job_file
-from fairpool.control import admission, classic, older_paths, rbac, workloads
+from fairpool.control import admission, classic, older_paths, rbac, template_values, workloads
 from fairpool.model.precedence import KIND_RULES
 from fairpool.model.spec import RESTART_RULES
 from fairpool.model.workload import WorkloadKind
@@ -33,13 +32,13 @@ def test_every_kind_has_its_rules() -> None:
 def test_every_kind_of_the_api_can_be_submitted_and_listed() -> None:
     kinds = set(Kind)
     assert set(admission.KINDS) == set(admission.KIND_OF_SUBMIT.values()) == set(workloads.KINDS.values()) == kinds
+    assert set(template_values.SPECS) == kinds
     assert set(client.PATHS) == set(job_file.KINDS) == set(classic.TYPES) == {kind.value for kind in kinds}
 
 
 def test_every_role_can_be_granted_and_permits_something() -> None:
     roles = set(RoleName)
     assert set(rbac.ROLES) == set(rbac.DESCRIPTIONS) == set(older_paths.ROLES.values()) == roles
-    assert set(users.ROLES) == {role.value for role in roles}
 
 
 def test_every_verdict_has_a_sentence_and_is_documented() -> None:

@@ -64,7 +64,7 @@ def read_gateway_url(text: str) -> GatewayAddress | Problem:
     extra = parts.path.strip("/") or parts.query or parts.fragment or parts.username
     if parts.scheme not in ("http", "https") or not host or extra:
         return Problem("gateway.url", f"{text!r} is not the URL of a host", fix)
-    if _is_address(host):
+    if is_ip_address(host):
         return Problem("gateway.url", f"{host} is an IP address: there are no names below it", fix)
     return GatewayAddress(parts.scheme, host, None if port == {"http": 80, "https": 443}[parts.scheme] else port)
 
@@ -75,7 +75,7 @@ def local_path(path: str) -> str:
     return path if is_local and path.isprintable() else "/"
 
 
-def _is_address(name: str) -> bool:
+def is_ip_address(name: str) -> bool:
     try:
         ipaddress.ip_address(name)
     except ValueError:

@@ -15,3 +15,8 @@ PASSWORD_MIN = 8
 PASSWORD_MAX = 1024  # a longer one would make hashing a way to keep the server busy
 PIECE_MAX_BYTES = 4 * 1024 * 1024
 """One piece of an upload."""
+GPU_FIELDS = (
+    *("gpu", "gpuDevicesRequest", "gpuRequestType", "gpuPortionRequest", "gpuPortionLimit"),
+    *("gpuMemoryRequest", "gpuMemoryLimit", "migProfile"),
+)
+"""Of `compute`: the ways to ask for GPUs. Those of a lower precedence do not mix with one that is given."""

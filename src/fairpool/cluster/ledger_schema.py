@@ -139,7 +139,7 @@ FIELD_NAMES: Step = (
     "ALTER TABLE pods RENAME COLUMN trouble TO start_failure",
     """UPDATE organization
         SET body = json_set(json_remove(body, '$.marks'), '$.node_overrides', json_extract(body, '$.marks'))
-        WHERE json_valid(body)""",
+        WHERE json_valid(body) AND json_type(body, '$.marks') IS NOT NULL""",
 )
 
 MIGRATIONS: tuple[Step, ...] = (

@@ -7,13 +7,13 @@ read, since parsing megabytes of JSON would delay other requests. Permissions ar
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from fairpool.api.gateway_address import is_ip_address
 from fairpool.control.guard import TOKEN_HASH, identify
 from fairpool.control.plane import Plane
 from fairpool.control.rbac import Action
@@ -80,7 +80,7 @@ def is_ours(name: str, settings: Settings) -> bool:
     if settings.is_local:
         return False
     # An IP address cannot be rebound: it is not looked up.
-    return name == settings.host.lower() or _is_address(name)
+    return name == settings.host.lower() or is_ip_address(name)
 
 
 def check_origin(origin: str | None, host: str) -> None:
@@ -103,11 +103,3 @@ def host_without_port(host: str) -> str:
 
 def _lowered(names: Collection[str]) -> set[str]:
     return {each.lower().removesuffix(".") for each in names}
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -14,6 +14,7 @@ from typing import Any, get_args
 
 from fairpool.api import workload_spec as wire
 from fairpool.api.assets import AssetScope, SupportedTypes
+from fairpool.api.limits import GPU_FIELDS
 from fairpool.api.pod_spec import PodSpecWire
 from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import compact
@@ -48,13 +49,10 @@ KEYS = {
     "security.capabilities": "",
 }
 """Lists that are joined, and what tells their items apart; empty: the whole item."""
-GPU_FIELDS = (
-    *("compute.gpu", "compute.gpuDevicesRequest", "compute.gpuRequestType", "compute.gpuPortionRequest"),
-    *("compute.gpuPortionLimit", "compute.gpuMemoryRequest", "compute.gpuMemoryLimit", "compute.migProfile"),
-)
-TOGETHER = (GPU_FIELDS, ("command", "args"))
+GPU_PATHS = tuple(f"compute.{name}" for name in GPU_FIELDS)
+TOGETHER = (GPU_PATHS, ("command", "args"))
 """Fields that mean something together: those of a lower precedence do not mix with them."""
-SAYING_THE_SAME = (GPU_FIELDS, ("nodeType", "nodeAffinityRequired"), ("ports", "exposedUrls"), ("args", "array"))
+SAYING_THE_SAME = (GPU_PATHS, ("nodeType", "nodeAffinityRequired"), ("ports", "exposedUrls"), ("args", "array"))
 """Who locks one of them locks the others."""
 POD_FIELDS = frozenset(str(info.alias) for info in PodSpecWire.model_fields.values())
 """What the master of a distributed workload has of its own."""
@@ -118,7 +116,7 @@ def _missing(spec: Values, templates: Iterable[TemplateValues]) -> list[ProblemI
         )
         for template in templates
         for path in template.required
-        if all(_at(spec, each) is None for each in (GPU_FIELDS if path in GPU_FIELDS else (path,)))
+        if all(_at(spec, each) is None for each in (GPU_PATHS if path in GPU_PATHS else (path,)))
     ]
 
 

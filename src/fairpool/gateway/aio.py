@@ -36,6 +36,8 @@ POD_KEEP_ALIVE_S = 3.0
 POD_CONNECTIONS_MAX = 1024
 """To one port of one pod, of all users together."""
 BUFFER_BYTES = 1 << 18
+FLUSH_SECONDS = 5.0
+"""For what was written before a stream is closed."""
 AUTOMATIC = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 
 _admission: ContextVar[Admission] = ContextVar("admission")
@@ -126,8 +128,9 @@ class StreamTransport(asyncio.Transport):
         self._stream, self._protocol = stream, protocol
         self._waiting: list[bytes] = []
         self._size = 0
-        self._has_data, self._may_read = asyncio.Event(), asyncio.Event()
+        self._has_data, self._may_read, self._is_sent = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._may_read.set()
+        self._is_sent.set()
         self._is_closing = self._is_paused = False
         protocol.connection_made(self)
         self._tasks = [loop.create_task(self._write()), loop.create_task(self._read())]
@@ -138,6 +141,7 @@ class StreamTransport(asyncio.Transport):
         self._waiting.append(bytes(data))
         self._size += len(data)
         self._has_data.set()
+        self._is_sent.clear()
         if self._size > BUFFER_BYTES and not self._is_paused:
             self._is_paused = True
             self._protocol.pause_writing()
@@ -158,12 +162,15 @@ class StreamTransport(asyncio.Transport):
         return self._size
 
     def abort(self) -> None:
-        self.close()
+        self._end(patience=0)
 
     def close(self) -> None:
+        self._end(patience=FLUSH_SECONDS)
+
+    def _end(self, patience: float) -> None:
         if not self._is_closing:
             self._is_closing = True
-            asyncio.get_running_loop().create_task(self._close())
+            asyncio.get_running_loop().create_task(self._close(patience))
 
     async def _write(self) -> None:
         while True:
@@ -171,6 +178,8 @@ class StreamTransport(asyncio.Transport):
             data, self._waiting, self._size = b"".join(self._waiting), [], 0
             self._has_data.clear()
             await self._stream.send(data)
+            if not self._waiting:
+                self._is_sent.set()
             if self._is_paused and not self._size:
                 self._is_paused = False
                 self._protocol.resume_writing()
@@ -183,10 +192,14 @@ class StreamTransport(asyncio.Transport):
             self._protocol.data_received(data)
         self.close()
 
-    async def _close(self) -> None:
-        for each in self._tasks:
+    async def _close(self, patience: float) -> None:
+        writer, _reader = self._tasks
+        sent = asyncio.ensure_future(self._is_sent.wait())
+        await asyncio.wait((writer, sent), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        tasks = (*self._tasks, sent)
+        for each in tasks:
             each.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._stream.close()
         self._protocol.connection_lost(None)
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from fairpool.api.record import document
-from fairpool.api.roles import RoleName
-from fairpool.cli.adm.memberships import Subject, change_projects, rule_text
+from fairpool.cli.adm.memberships import Subject, change_projects, first_role_flags, project_flags, show_with_roles
 from fairpool.cli.adm.names import find_named
 from fairpool.cli.adm.secret_file import SecretFile
 from fairpool.cli.failure import failure
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import GlobalOptions, command, flag, project_names
-from fairpool.cli.runai.listing import output_flag, screen_here, show, show_document
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
+from fairpool.cli.runai.listing import output_flag, show
 from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.screen import Column, printable
 
@@ -59,29 +58,14 @@ def get_application(options: GlobalOptions, name: str, output: str | None) -> No
     with Session(options).connected() as client:
         found = find_named("application", name, client.applications())
         rules = [rule for rule in client.access_rules() if rule.subject_id == found.id]
-    if output in ("json", "yaml"):
-        show_document(output, {**document(found), "accessRules": document(rules)})
-    elif output == "name":
-        click.echo(printable(found.name))
-    else:
-        screen = screen_here()
-        shown = [column for column in application_columns() if column.heading != "ROLES"]
-        screen.facts([(column.heading, column.cell(found)) for column in shown], aligned=False)
-        screen.facts([("ROLE", rule_text(rule)) for rule in rules], aligned=False)
-        screen.show()
+    shown = [column for column in application_columns() if column.heading != "ROLES"]
+    facts = [(column.heading, column.cell(found)) for column in shown]
+    show_with_roles(output, found, found.name, facts, rules)
 
 
 @command("create", "runai-adm application create nightly-sweep --project team-a", with_project=False)
 @click.argument("name")
-@flag("--role", type=click.Choice([role.value for role in RoleName]), help="Grant a system-wide role.")
-@flag(
-    "--project",
-    "projects",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=project_names,
-    help="Make the application a researcher in this project; repeatable.",
-)
+@first_role_flags("application")
 @SECRET_FILE
 @click.pass_obj
 def create_application(
@@ -94,20 +78,13 @@ def create_application(
         made = client.create_application({"name": name, "roles": [role] if role else []})
         written.keep(made.secret)
         click.echo(f"Application {printable(made.name)} created successfully.", err=secret_file is None)
-        _say_secret(made, secret_file)
+        _print_login(made, written)
         change_projects(client, Subject(made.id, made.name, "app"), projects, ())
 
 
 @command("update", "runai-adm application update nightly-sweep --add-project team-b", with_project=False)
 @click.argument("name")
-@flag(
-    "--add-project",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=project_names,
-    help="Make the application a researcher in this project; repeatable.",
-)
-@flag("--remove-project", multiple=True, metavar="NAME", help="Remove it from this project; repeatable.")
+@project_flags("application")
 @click.pass_obj
 def update_application(
     options: GlobalOptions, name: str, add_project: tuple[str, ...], remove_project: tuple[str, ...]
@@ -131,7 +108,7 @@ def secret_application(options: GlobalOptions, name: str, secret_file: Path | No
         made = client.new_application_secret(find_named("application", name, client.applications()).id)
         written.keep(made.secret)
     click.echo(f"The earlier secret of {printable(name)} no longer works.", err=True)
-    _say_secret(made, secret_file)
+    _print_login(made, written)
 
 
 @command("delete", "runai-adm application delete nightly-sweep", with_project=False)
@@ -144,10 +121,6 @@ def delete_application(options: GlobalOptions, name: str) -> None:
     click.echo(f"Application {printable(name)} deleted successfully.")
 
 
-def _say_secret(made: NewApplication, file: Path | None) -> None:
+def _print_login(made: NewApplication, written: SecretFile) -> None:
     click.echo(f"Client id: {printable(made.client_id)}", err=True)
-    if file is None:
-        click.echo(made.secret)
-        click.echo("The secret is shown only once.", err=True)
-    else:
-        click.echo(f"Secret written to {printable(str(file))}.")
+    written.print_or_name("secret", made.secret)

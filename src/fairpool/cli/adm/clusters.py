@@ -70,7 +70,7 @@ def create_cluster(options: GlobalOptions, name: str, token_file: Path | None) -
         made = client.create_cluster({"name": name})
         written.keep(made.token)
     click.echo(f"Cluster {printable(name)} created successfully.", err=token_file is None)
-    _say_token(made.token, token_file)
+    written.print_or_name("token", made.token)
 
 
 @command("update", "runai-adm cluster update east --name far-east", with_project=False)
@@ -101,7 +101,7 @@ def token_cluster(options: GlobalOptions, name: str, token_file: Path | None) ->
         made = client.new_cluster_token(find_named("cluster", name, client.clusters()).uuid)
         written.keep(made.token)
     click.echo(f"Earlier tokens of cluster {printable(name)} no longer work.", err=True)
-    _say_token(made.token, token_file)
+    written.print_or_name("token", made.token)
 
 
 @command("delete", "runai-adm cluster delete east", with_project=False)
@@ -112,11 +112,3 @@ def delete_cluster(options: GlobalOptions, name: str) -> None:
     with Session(options).connected() as client:
         client.delete_cluster(find_named("cluster", name, client.clusters()).uuid)
     click.echo(f"Cluster {printable(name)} deleted successfully.")
-
-
-def _say_token(token: str, file: Path | None) -> None:
-    if file is None:
-        click.echo(token)
-        click.echo("The token is shown only once.", err=True)
-    else:
-        click.echo(f"Token written to {printable(str(file))}.")

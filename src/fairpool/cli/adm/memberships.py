@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from fairpool.api.client import Client
+from fairpool.api.record import document
+from fairpool.api.roles import RoleName
 from fairpool.cli.failure import Failure
+from fairpool.cli.runai.flags import flag, project_names
+from fairpool.cli.runai.listing import screen_here, show_document
 from fairpool.cli.runai.session import check_project
+from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
@@ -42,5 +49,39 @@ def change_projects(client: Client, subject: Subject, add: Sequence[str], remove
             client.delete_access_rule(rule.id)
 
 
-def rule_text(rule: AccessRule) -> str:
+def first_role_flags(noun: str) -> Callable[[Any], Any]:
+    """`--role` and `--project`, for one that is created."""
+    roles = click.Choice([role.value for role in RoleName])
+    projects = _project_flag("--project", "projects", text=f"Make the {noun} a researcher in this project; repeatable.")
+    return lambda function: flag("--role", type=roles, help="Grant a system-wide role.")(projects(function))
+
+
+def project_flags(noun: str) -> Callable[[Any], Any]:
+    """`--add-project` and `--remove-project`."""
+    add = _project_flag("--add-project", text=f"Make the {noun} a researcher in this project; repeatable.")
+    leave = f"Remove the {noun} from this project; repeatable."
+    remove = flag("--remove-project", multiple=True, metavar="NAME", help=leave)
+    return lambda function: add(remove(function))
+
+
+def _project_flag(*names: str, text: str) -> Callable[[Any], Any]:
+    return flag(*names, multiple=True, metavar="NAME", shell_complete=project_names, help=text)
+
+
+def show_with_roles(
+    output: str | None, found: Any, name: str, facts: Sequence[tuple[str, str]], rules: Sequence[AccessRule]
+) -> None:
+    """A user or an application, with the projects in which its roles apply."""
+    if output in ("json", "yaml"):
+        show_document(output, {**document(found), "accessRules": document(list(rules))})
+    elif output == "name":
+        click.echo(printable(name))
+    else:
+        screen = screen_here()
+        screen.facts(facts, aligned=False)
+        screen.facts([("ROLE", _rule_text(rule)) for rule in rules], aligned=False)
+        screen.show()
+
+
+def _rule_text(rule: AccessRule) -> str:
     return f"{rule.role_name} in {rule.scope_type} {rule.scope_id}".rstrip()

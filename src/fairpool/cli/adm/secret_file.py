@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+import click
+
 from fairpool.cli.failure import Failure, failure
+from fairpool.cli.screen import printable
 
 
 class SecretFile:
@@ -22,17 +26,26 @@ class SecretFile:
 
     def __enter__(self) -> SecretFile:
         if self._file is not None:
-            self._partial = self._file.with_name(f".{self._file.name}.{os.getpid()}.new")
-            try:
-                os.close(os.open(self._partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+            try:  # a new file with a name that others do not know: the folder may be theirs too
+                handle, name = tempfile.mkstemp(prefix=f".{self._file.name}.", dir=self._file.parent)
             except OSError as error:
                 raise self._not_written(error) from error
+            os.close(handle)
+            self._partial = Path(name)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._partial is not None:
             with suppress(OSError):
                 self._partial.unlink(missing_ok=True)
+
+    def print_or_name(self, noun: str, secret: str) -> None:
+        """The secret itself where it was not written to a file, else where it is."""
+        if self._file is None:
+            click.echo(secret)
+            click.echo(f"The {noun} is shown only once.", err=True)
+        else:
+            click.echo(f"{noun.capitalize()} written to {printable(str(self._file))}.")
 
     def keep(self, token: str) -> None:
         if self._file is None or self._partial is None:

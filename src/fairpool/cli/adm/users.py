@@ -9,19 +9,17 @@ import click
 
 from fairpool.api.client import Client
 from fairpool.api.record import document
-from fairpool.api.roles import RoleName
-from fairpool.cli.adm.memberships import Subject, change_projects, rule_text
+from fairpool.cli.adm.memberships import Subject, change_projects, first_role_flags, project_flags, show_with_roles
 from fairpool.cli.failure import failure, meant
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import GlobalOptions, command, flag, project_names
-from fairpool.cli.runai.listing import output_flag, screen_here, show, show_document
+from fairpool.cli.runai.flags import GlobalOptions, command
+from fairpool.cli.runai.listing import output_flag, show
 from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.screen import Column, printable
 
 if TYPE_CHECKING:
     from fairpool.api.access import User
 
-ROLES = [role.value for role in RoleName]
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 
@@ -51,30 +49,13 @@ def get_user(options: GlobalOptions, name: str, output: str | None) -> None:
     with Session(options).connected() as client:
         found = _user(client, name)
         rules = [rule for rule in client.access_rules() if rule.subject_id == found.id]
-    if output in ("json", "yaml"):
-        show_document(output, {**document(found), "accessRules": document(rules)})
-    elif output == "name":
-        click.echo(printable(found.username))
-    else:
-        screen = screen_here()
-        screen.facts(
-            [("USER", found.username), ("ID", found.id), ("CREATED", ages.local(found.created_at))], aligned=False
-        )
-        screen.facts([("ROLE", rule_text(rule)) for rule in rules], aligned=False)
-        screen.show()
+    facts = [("USER", found.username), ("ID", found.id), ("CREATED", ages.local(found.created_at))]
+    show_with_roles(output, found, found.username, facts, rules)
 
 
 @command("create", "runai-adm user create ann@example.com --project team-a", with_project=False)
 @click.argument("email")
-@flag("--role", type=click.Choice(ROLES), help="Grant a system-wide role.")
-@flag(
-    "--project",
-    "projects",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=project_names,
-    help="Make the user a researcher in this project; repeatable.",
-)
+@first_role_flags("user")
 @click.pass_obj
 def create_user(options: GlobalOptions, email: str, role: str | None, projects: tuple[str, ...]) -> None:
     """Create a user. The password is shown once and must be changed at the first login."""
@@ -86,8 +67,8 @@ def create_user(options: GlobalOptions, email: str, role: str | None, projects: 
         made = client.create_user({"email": email, "roles": [role] if role else []})
         click.echo(f"User {printable(made.username)} created successfully.")
         click.echo(f"Temporary password, shown only once: {made.temp_password}")
+        change_projects(client, Subject(made.id, made.username), projects, ())
         for project in projects:
-            client.create_access_rule({"subjectId": made.id, "roleId": "researcher", "scopeId": project})
             click.echo(f"Role researcher granted in project {printable(project)}.")
     if not role and not projects:
         fix = f"runai-adm user update {made.username} --add-project PROJECT"
@@ -96,14 +77,7 @@ def create_user(options: GlobalOptions, email: str, role: str | None, projects: 
 
 @command("update", "runai-adm user update ann@example.com --add-project team-b", with_project=False)
 @click.argument("name")
-@flag(
-    "--add-project",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=project_names,
-    help="Make the user a researcher in this project; repeatable.",
-)
-@flag("--remove-project", multiple=True, metavar="NAME", help="Remove the user from this project; repeatable.")
+@project_flags("user")
 @click.pass_obj
 def update_user(
     options: GlobalOptions, name: str, add_project: tuple[str, ...], remove_project: tuple[str, ...]

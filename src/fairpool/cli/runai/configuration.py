@@ -138,20 +138,24 @@ class Configuration:
     def set_context(self, context: Context, *, use: bool = False) -> None:
         """Add it, or replace the one of its name."""
         with self.locked():
-            settings = self._settings()
-            known = settings.get("contexts")
-            said = {name: value for name, value in asdict(context).items() if name != "name" and value}
-            chosen = {"context": context.name} if use else {}
-            others = known if isinstance(known, dict) else {}
-            self._write("config.json", settings | {"contexts": others | {context.name: said}} | chosen)
+            self._set_context(context, use=use)
+
+    def _set_context(self, context: Context, *, use: bool) -> None:
+        settings = self._settings()
+        known = settings.get("contexts")
+        said = {name: value for name, value in asdict(context).items() if name != "name" and value}
+        chosen = {"context": context.name} if use else {}
+        others = known if isinstance(known, dict) else {}
+        self._write("config.json", settings | {"contexts": others | {context.name: said}} | chosen)
 
     def use_context(self, name: str) -> None:
-        self.set_context(self.named_context(name), use=True)
+        with self.locked():
+            self._set_context(self.named_context(name), use=True)
 
     def delete_context(self, name: str) -> None:
         with self.locked():
             settings = self._settings()
-            settings["contexts"].pop(name)
+            settings["contexts"].pop(name, None)
             if settings.get("context") == name:
                 del settings["context"]
             self._write("config.json", settings)

@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fairpool.api.limits import GPU_FIELDS
 from fairpool.cli.failure import not_yet
 from fairpool.cli.runai import ages, array_flags, mounts
 from fairpool.model.problem import Problem
@@ -108,15 +109,6 @@ def kind_of(asked: Mapping[str, Any], otherwise: str = "Training") -> str:
 
 # --- flags over a job file ---------------------------------------------------------------------------------------
 
-GPU_WAYS = (
-    "gpu",
-    "gpuDevicesRequest",
-    "gpuRequestType",
-    "gpuPortionRequest",
-    "gpuMemoryRequest",
-    "migProfile",
-)
-
 
 def over(body: Mapping[str, Any], said: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
     """A job of a file, overridden by flags; variables, labels and mounts are added."""
@@ -128,8 +120,8 @@ def over(body: Mapping[str, Any], said: Mapping[str, Any], asked: Mapping[str, A
     for name in ("labels", "annotations", "security", "topology"):
         spec |= _both(name, theirs, mine)
     if isinstance(theirs.get("compute"), Mapping) and "compute" in mine:
-        is_gpu = any(way in mine["compute"] for way in GPU_WAYS)
-        kept = {name: value for name, value in theirs["compute"].items() if not is_gpu or name not in GPU_WAYS}
+        is_gpu = any(way in mine["compute"] for way in GPU_FIELDS)
+        kept = {name: value for name, value in theirs["compute"].items() if not is_gpu or name not in GPU_FIELDS}
         spec["compute"] = {**kept, **mine["compute"]}
     if isinstance(theirs.get("storage"), Mapping) and "storage" in mine:
         spec["storage"] = {

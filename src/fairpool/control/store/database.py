@@ -184,11 +184,8 @@ class Database:
             finally:
                 self._driver.end_read()
         except Exception as error:
-            problem = self._driver.unavailable(error)
-            if problem is None:
-                raise
-            self._note(problem)
-            raise problem from error
+            self._raise_if_unavailable(error)
+            raise
 
     async def read_apart(self, unit: Unit[T]) -> T:
         """The same in another thread: for what goes through whole tables, or takes long to compute from them."""
@@ -198,9 +195,12 @@ class Database:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._apart, self._driver.read_apart, unit)
         except Exception as error:
-            problem = self._driver.unavailable(error)
-            if problem is None:
-                raise
+            self._raise_if_unavailable(error)
+            raise
+
+    def _raise_if_unavailable(self, error: Exception) -> None:
+        problem = self._driver.unavailable(error)
+        if problem is not None:
             self._note(problem)
             raise problem from error
 
