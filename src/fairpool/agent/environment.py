@@ -25,6 +25,8 @@ REPORTER = "FAIRPOOL_REPORTER"
 CHECKPOINTS = "FAIRPOOL_CHECKPOINT_DIR"
 HOSTFILE = "FAIRPOOL_HOSTFILE"
 HOSTFILE_NAME = ".fairpool-hostfile"
+SECRET = "\0secret"
+"""Stands for the value of a secret variable, which no plan contains; no real value contains a zero byte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,8 @@ class PodPaths:
     """An address: `file:` and a path, or `http:`."""
     home: str
     """Its own working directory, gone with it."""
+    secrets: str = ""
+    """Where its secrets are, in memory; empty: it has none."""
 
 
 def variables(
@@ -55,7 +59,8 @@ def variables(
 ) -> dict[str, str]:
     """All variables of a pod. What the user sets overrides the image, and nothing overrides the pod's identity.
 
-    `unseen` are directories that are hidden from the pod; nothing in them is on its PATH.
+    `unseen` are directories that are hidden from the pod; nothing in them is on its PATH. Secret variables have the
+    value `SECRET`.
     """
     return {
         **_of_the_machine(order.program.python_env, paths, is_simulated, unseen),
@@ -65,6 +70,7 @@ def variables(
         **_of_peers(order, paths, rendezvous),
         **dict(image.environment),
         **dict(order.program.environment),
+        **{each.name: SECRET for each in order.program.secrets},
         **_identity(order, pod_uuid, gpus),
         **_visible_devices(gpus, portion, is_simulated),
         **dict(portion.environment),

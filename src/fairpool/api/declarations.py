@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from fairpool.api.message import Wire, renamed
+from fairpool.api.message import Since, Wire, renamed
 from fairpool.model.array import Array
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import NodePool, Placement, Taint, TaintEffect, Topology
@@ -31,6 +31,7 @@ from fairpool.model.spec import (
     PodTemplate,
     Program,
     RestartPolicy,
+    SecretVariable,
     Volume,
     WorkloadSpec,
 )
@@ -100,6 +101,15 @@ class VolumeWire(Wire):
     claim: str
     read_only: bool
     uploaded: bool = False  # what was kept before lacks it
+    secret: Annotated[str, Since(3)] = ""
+    credential: Annotated[str, Since(3)] = ""
+
+
+class SecretVariableWire(Wire):
+    mirrors: ClassVar[Any] = SecretVariable
+    name: str
+    credential: str
+    key: str
 
 
 class ProgramWire(Wire):
@@ -117,6 +127,8 @@ class ProgramWire(Wire):
     shm_bytes: Count
     python_env: str = ""
     submitter_uid: Count | None = None
+    secrets: Annotated[tuple[SecretVariableWire, ...], Since(3)] = ()
+    image_credential: Annotated[str, Since(3)] = ""
 
 
 class TemplateWire(Wire):
