@@ -25,6 +25,7 @@ from fairpool.control.cluster_pods import ClusterPods
 from fairpool.control.notifier import Notifier
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.rendered import RenderedCache
+from fairpool.control.sealing import KeyFile
 from fairpool.control.settings import Settings
 from fairpool.control.state_cache import StateCache
 from fairpool.control.store import access as access_store
@@ -160,8 +161,11 @@ class Plane:
     cache: StateCache = field(default_factory=StateCache)
     report_locks: dict[str, asyncio.Lock] = field(default_factory=dict)
     """By cluster: held while one of its reports is taken in."""
+    key_file: KeyFile = field(init=False)
+    """The key that credentials are encrypted with."""
 
     def __post_init__(self) -> None:
+        self.key_file = KeyFile(self.settings.data)
         self.rendered = RenderedCache(gateway=self.settings.gateway)
         self.change_feed = ChangeFeedCache(self.rendered)
 
