@@ -74,13 +74,13 @@ def secrets(control: ControlPlane, workload: str, *wanted: str, registry: str = 
 def test_a_credential_is_made_read_rotated_and_deleted_and_no_answer_has_its_value(control: ControlPlane) -> None:
     made = make(control)
     where = f"{CREDENTIALS}/generic-secret/{made['id']}"
-    assert made["spec"] == {"keys": [{"name": "hf", "bytes": len(VALUE), "isText": True}]}
+    assert made["spec"] == {"secretKeys": [{"name": "hf", "bytes": len(VALUE), "isText": True}]}
     assert (made["status"], made["clusterWide"], made["kind"]) == ("Ready", False, "generic-secret")
     assert expect(control.call("GET", where), 200) == made
     stale = {"If-Match": f'"{made["revision"] - 1}"'}
     assert control.call("PUT", where, body(), headers=stale).status_code == 412
     rotated = expect(control.call("PUT", where, body(spec={"data": {"hf": "new", "more": "x"}})), 200)
-    assert [each["name"] for each in rotated["spec"]["keys"]] == ["hf", "more"]
+    assert [each["name"] for each in rotated["spec"]["secretKeys"]] == ["hf", "more"]
     described = body()
     del described["spec"]
     described["meta"]["description"] = "for models"
@@ -95,7 +95,7 @@ def test_a_credential_is_made_read_rotated_and_deleted_and_no_answer_has_its_val
 
 
 def test_every_type_has_its_fields(control: ControlPlane) -> None:
-    said = {
+    said: dict[str, dict[str, Any]] = {
         "password": {"user": "u", "password": VALUE},
         "git": {"password": VALUE},
         "docker-registry": {"url": "registry.example.com", "user": "u", "password": VALUE},
@@ -109,7 +109,7 @@ def test_every_type_has_its_fields(control: ControlPlane) -> None:
         secret = set(spec.values() if "data" not in spec else spec["data"].values()) & {VALUE}
         assert secret
         assert not any(value in str(made) for value in secret)
-        shown = {key: value for key, value in made["spec"].items() if key != "keys"}
+        shown = {key: value for key, value in made["spec"].items() if key != "secretKeys"}
         assert shown == {
             key: value for key, value in {"user": "git" * (kind == "git"), **spec}.items() if key in shown and value
         }

@@ -16,7 +16,7 @@ from fairpool.agent.pod_secrets import FoundSecrets, SecretLookup, SecretsUnavai
 from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.observation import OrderStatus
 from fairpool.model.problem import Problem
-from fairpool.model.secret import CredentialKind, Login, Secret
+from fairpool.model.secret import CredentialKind, UserLogin, Secret
 from fairpool.model.spec import SecretVariable, Volume
 from tests.local_machine import TOKEN, Machine, a_machine
 
@@ -115,7 +115,9 @@ def test_a_command_in_the_pod_has_the_variable_also_after_its_shim_was_replaced(
     pod = machine.up("a", "sleep", "600", secrets=FROM_SECRET, volumes=AS_FILES)
     assert answer(machine, pod, "printenv", "TOKEN") == f"{VALUE}\n"
     os.kill(machine.shim_pid(pod), signal.SIGKILL)
-    machine.until(lambda: machine.see(pod) and (machine.folder(pod) / "shim.1").is_symlink(), "another shim is there")
+    machine.until(
+        lambda: machine.see(pod).state and (machine.folder(pod) / "shim.1").is_symlink(), "another shim is there"
+    )
     machine.until(lambda: answer(machine, pod, "cat", "/secrets/tokens/hf") == VALUE, "commands work again")
     assert answer(machine, pod, "printenv", "TOKEN") == f"{VALUE}\n"
 
@@ -210,15 +212,15 @@ def test_the_login_of_a_registry_is_looked_up_by_host_or_by_name(machine: Machin
     control = Control(hub)
     control.registries = {"reg:5000": hub}
     lookup = SecretLookup(control)
-    assert lookup.registry_login(machine.order("a", "true"), "reg:5000") == Login("u", "p")
+    assert lookup.registry_login(machine.order("a", "true"), "reg:5000") == UserLogin("u", "p")
     assert lookup.registry_login(machine.order("a", "true"), "other") is None
-    assert lookup.registry_login(machine.order("a", "true", image_credential="hub"), "other") == Login("u", "p")
+    assert lookup.registry_login(machine.order("a", "true", image_credential="hub"), "other") == UserLogin("u", "p")
     control.is_away = True
-    assert lookup.registry_login(machine.order("a", "true"), "reg:5000") == Login("u", "p")
+    assert lookup.registry_login(machine.order("a", "true"), "reg:5000") == UserLogin("u", "p")
     with pytest.raises(SecretsUnavailable):
         lookup.registry_login(machine.order("b", "true"), "reg:5000")
 
 
 def test_a_secret_is_not_in_its_own_text() -> None:
-    shown = f"{TOKENS} {TOKENS!r} {Login('u', VALUE)!r}"
+    shown = f"{TOKENS} {TOKENS!r} {UserLogin('u', VALUE)!r}"
     assert VALUE not in shown

@@ -25,7 +25,7 @@ from fairpool.agent.shim import SECRETS
 from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
-from fairpool.model.secret import Login, Secret
+from fairpool.model.secret import UserLogin, Secret
 from fairpool.model.spec import Program
 
 KEPT_MAX_BYTES = 32 << 20
@@ -83,7 +83,7 @@ class SecretLookup:
         self._remember(order.workload, found.secrets)
         return found.secrets
 
-    def registry_login(self, order: StartOrder, registry: str) -> Login | None:
+    def registry_login(self, order: StartOrder, registry: str) -> UserLogin | None:
         """For pulling its image from this host: the credential that it names, else the one in its project's scope for
         that host; None: there is none. Raises `SecretsUnavailable`."""
         named = order.program.image_credential

@@ -13,7 +13,6 @@ from fairpool.api.wire import Answer, LongText, Moment, Page, Request, ShortText
 from fairpool.model.ids import WorkloadId
 from fairpool.model.secret import CredentialKind
 
-CREDENTIALS: Final = "/api/v1/asset/credentials"
 CLUSTER_SECRETS: Final = "/api/v1/cluster/secrets"
 
 # Without a pattern: a refusal says what does not match one, and this must not be shown.
@@ -94,10 +93,10 @@ class CredentialSpecAnswer(Answer):
     user: str | None = None
     url: str | None = None
     access_key_id: str | None = None
-    keys: list[CredentialKeyAnswer]
+    secret_keys: list[CredentialKeyAnswer]
 
 
-class Credential(Answer):
+class StoredCredential(Answer):
     """A credential, as stored."""
 
     id: str
@@ -115,7 +114,7 @@ class Credential(Answer):
 class CredentialPage(Page):
     """Credentials, by name."""
 
-    entries: list[Credential]
+    entries: list[StoredCredential]
 
 
 # --- where pods start: called by clusters ---------------------------------------------------------------------------

@@ -1,8 +1,9 @@
-"""Limits and a path of the API that server and client share. No imports, because every command loads it."""
+"""Limits and paths of the API that server and client share. No imports, because every command loads it."""
 
 from __future__ import annotations
 
 PROJECTS = "/api/v1/org-unit/projects"
+CREDENTIALS = "/api/v1/asset/credentials"
 PAGE_DEFAULT = 50
 PAGE_MAX = 500
 """Items of one page."""

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from fairpool.api import credentials as wire
 from fairpool.api.assets import AssetScope
-from fairpool.api.limits import PAGE_DEFAULT
+from fairpool.api.limits import CREDENTIALS, PAGE_DEFAULT
 from fairpool.api.wire import Count, compact, parse_json
 from fairpool.control.credential_checks import KnownCredential
 from fairpool.control.credential_values import key_sizes, secret_values, shown_values
@@ -41,7 +41,7 @@ SortBy = Annotated[str, Parameter(alias="sortBy", pattern="^(name|kind|scope|cre
 COLUMNS = {"createdBy": "created_by", "createdAt": "created_at", "updatedAt": "updated_at"}
 
 
-@routes.get(wire.CREDENTIALS, action=Action.ASSET_READ, answer=wire.CredentialPage, summary="List credentials")
+@routes.get(CREDENTIALS, action=Action.ASSET_READ, answer=wire.CredentialPage, summary="List credentials")
 async def credentials(
     plane: Plane,
     caller: Caller,
@@ -74,7 +74,7 @@ async def credentials(
     return await plane.read(unit)
 
 
-@routes.get(f"{wire.CREDENTIALS}/count", action=Action.ASSET_READ, answer=Count, summary="Count credentials")
+@routes.get(f"{CREDENTIALS}/count", action=Action.ASSET_READ, answer=Count, summary="Count credentials")
 async def credential_count(
     plane: Plane, caller: Caller, kind: Kind = "", name: Name = "", search: Search = ""
 ) -> Count:
@@ -86,7 +86,7 @@ async def credential_count(
 
 
 @routes.get(
-    wire.CREDENTIALS + "/{kind}", action=Action.ASSET_READ, answer=wire.CredentialPage, summary="List those of a type"
+    CREDENTIALS + "/{kind}", action=Action.ASSET_READ, answer=wire.CredentialPage, summary="List those of a type"
 )
 async def credentials_of_kind(
     kind: str, plane: Plane, caller: Caller, search: Search = "", offset: Offset = 0, limit: Limit = PAGE_DEFAULT
@@ -96,9 +96,9 @@ async def credentials_of_kind(
 
 
 @routes.get(
-    wire.CREDENTIALS + "/{kind}/{credential_id}",
+    CREDENTIALS + "/{kind}/{credential_id}",
     action=Action.ASSET_READ,
-    answer=wire.Credential,
+    answer=wire.StoredCredential,
     summary="Get a credential without its values",
 )
 async def credential(kind: str, credential_id: str, plane: Plane, caller: Caller) -> Response:
@@ -108,9 +108,9 @@ async def credential(kind: str, credential_id: str, plane: Plane, caller: Caller
 
 
 @routes.post(
-    wire.CREDENTIALS + "/{kind}",
+    CREDENTIALS + "/{kind}",
     action=Action.CREDENTIAL_WRITE,
-    answer=wire.Credential,
+    answer=wire.StoredCredential,
     status=201,
     summary="Create a credential",
 )
@@ -147,13 +147,13 @@ async def create_credential(
         )
         return _result(connection, credential_id, "create", key.id, status=201)
 
-    return await plane.perform(request, caller, unit)
+    return await plane.perform(request, caller, unit, pepper=key.content)
 
 
 @routes.put(
-    wire.CREDENTIALS + "/{kind}/{credential_id}",
+    CREDENTIALS + "/{kind}/{credential_id}",
     action=Action.CREDENTIAL_WRITE,
-    answer=wire.Credential,
+    answer=wire.StoredCredential,
     summary="Replace a credential",
 )
 async def replace_credential(
@@ -181,11 +181,11 @@ async def replace_credential(
         store.change(connection, row.id, cluster_wide=wide, updated_at=plane.now(), revision=revision, **values)
         return _result(connection, row.id, "update", key.id)
 
-    return await plane.perform(request, caller, unit)
+    return await plane.perform(request, caller, unit, pepper=key.content)
 
 
 @routes.delete(
-    wire.CREDENTIALS + "/{kind}/{credential_id}",
+    CREDENTIALS + "/{kind}/{credential_id}",
     action=Action.CREDENTIAL_WRITE,
     status=204,
     summary="Delete a credential",
@@ -245,13 +245,13 @@ def key_id(plane: Plane) -> str:
     return found.id if found is not None else ""
 
 
-def _shown(row: Any, key: str) -> wire.Credential:
+def _shown(row: Any, key: str) -> wire.StoredCredential:
     document = parse_json(row.document.encode())
     keys = [
         wire.CredentialKeyAnswer(name=name, bytes=size if size >= 0 else -1 - size, is_text=size >= 0)
         for name, size in document["keys"].items()
     ]
-    return wire.Credential(
+    return wire.StoredCredential(
         id=row.id,
         kind=CredentialKind(row.kind),
         meta=wire.CredentialMetaAnswer(
@@ -260,7 +260,7 @@ def _shown(row: Any, key: str) -> wire.Credential:
             description=document["description"],
             **({f"{row.scope}_id": row.scope_id} if row.scope_id else {}),
         ),
-        spec=wire.CredentialSpecAnswer.model_validate({"keys": keys, **document["shown"]}),
+        spec=wire.CredentialSpecAnswer.model_validate({"secret_keys": keys, **document["shown"]}),
         cluster_wide=row.cluster_wide,
         status="Ready" if row.key_id == key else "Unreadable",
         created_by=row.created_by,

@@ -197,8 +197,11 @@ class Plane:
         """From within a transaction: emptied earlier, it could be filled again with the state before the commit."""
         self.database.when_committed(self.callers.clear)
 
-    async def perform(self, request: Request, caller: Caller, unit: Callable[[Connection], ActionResult]) -> Response:
-        """Run an audited action, only once for each `Idempotency-Key`, and answer.
+    async def perform(
+        self, request: Request, caller: Caller, unit: Callable[[Connection], ActionResult], *, pepper: bytes = b""
+    ) -> Response:
+        """Run an audited action, only once for each `Idempotency-Key`, and answer. `pepper`: for a body with a secret,
+        which its stored fingerprint must not help to guess.
 
         One that is many (delete a thousand workloads) is done in parts of `SLICE_S`, each a transaction; other requests
         are answered between them. If it is cut off, some are done, and it can be repeated.
@@ -211,7 +214,7 @@ class Plane:
         body = await request.body()
         now = self.now()
 
-        fingerprint = _fingerprint(request, body, caller) if key is not None else ""
+        fingerprint = _fingerprint(request, pepper + body, caller) if key is not None else ""
         repeatable_from = now - self.settings.idempotency_s * SECOND_MS
 
         def whole(connection: Connection) -> ActionResult:

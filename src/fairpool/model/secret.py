@@ -40,7 +40,7 @@ NGC_USER = "$oauthtoken"
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class UserLogin:
     """A user name and a password or token."""
 
     user: str
@@ -63,13 +63,13 @@ class Secret:
     kind: CredentialKind
     data: Mapping[str, bytes] = field(repr=False)
 
-    def login(self) -> Login | None:
+    def login(self) -> UserLogin | None:
         """For a registry or a Git server; None: it is not a credential of that kind."""
         if self.kind is CredentialKind.NGC:
-            return Login(NGC_USER, self._text("ngcApiKey"))
+            return UserLogin(NGC_USER, self._text("ngcApiKey"))
         if "user" not in self.data or "password" not in self.data:
             return None
-        return Login(self._text("user"), self._text("password"))
+        return UserLogin(self._text("user"), self._text("password"))
 
     def access_key(self) -> AccessKey | None:
         """For an S3 service; None: it is not a credential of that kind."""

@@ -14,7 +14,6 @@ INSTEAD = {
     "tf": f"TF_CONFIG is not set; {PEERS}",
     "xgboost": f"there is no XGBoost tracker; {PEERS}",
     "submit-mpi": f"there is no MPI launcher; {PEERS}",
-    "secret": "set the value with -e, or mount a file",
     "report": "utilization is not measured yet; `runai top` shows what is allocated",
 }
 """What is not supported yet."""
