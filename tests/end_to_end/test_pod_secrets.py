@@ -16,7 +16,7 @@ from fairpool.agent.pod_secrets import FoundSecrets, SecretLookup, SecretsUnavai
 from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.observation import OrderStatus
 from fairpool.model.problem import Problem
-from fairpool.model.secret import CredentialKind, UserLogin, Secret
+from fairpool.model.secret import CredentialKind, Secret, UserLogin
 from fairpool.model.spec import SecretVariable, Volume
 from tests.local_machine import TOKEN, Machine, a_machine
 

@@ -25,7 +25,7 @@ from fairpool.agent.shim import SECRETS
 from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
-from fairpool.model.secret import UserLogin, Secret
+from fairpool.model.secret import Secret, UserLogin
 from fairpool.model.spec import Program
 
 KEPT_MAX_BYTES = 32 << 20

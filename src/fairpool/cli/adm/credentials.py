@@ -296,7 +296,7 @@ def _too_large(what: str) -> Failure:
     return failure("flag.too_large", text, "put large files in a volume")
 
 
-def _stored(call: Callable[[], Credential]) -> StoredCredential:
+def _stored(call: Callable[[], StoredCredential]) -> StoredCredential:
     try:
         return call()
     except Refused as refusal:
