@@ -13,13 +13,14 @@ import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
+from hashlib import scrypt, sha256
 from pathlib import Path
 
 from fairpool.model.problem import Problem
 
 FILE = "secret.key"
-KEY_BYTES, NONCE_BYTES = 32, 12
+KEY_BYTES, NONCE_BYTES, SALT_BYTES = 32, 12, 16
+WRAPPED = b"fairpool sealing key in a backup"
 
 
 class KeyUnusable(Exception):
@@ -96,6 +97,31 @@ class KeyFile:
         made = self.existing()
         assert made is not None
         return made
+
+
+def wrapped_key(key: SealingKey, passphrase: bytes) -> bytes:
+    """The key, encrypted under a passphrase, for a backup."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    salt, nonce = secrets.token_bytes(SALT_BYTES), secrets.token_bytes(NONCE_BYTES)
+    return salt + nonce + AESGCM(_stretched(passphrase, salt)).encrypt(nonce, key.content, WRAPPED)
+
+
+def unwrapped_key(content: bytes, passphrase: bytes) -> SealingKey | None:
+    """The key again; None: the passphrase is wrong, or the content was changed."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    salt, nonce = content[:SALT_BYTES], content[SALT_BYTES : SALT_BYTES + NONCE_BYTES]
+    try:
+        key = AESGCM(_stretched(passphrase, salt)).decrypt(nonce, content[SALT_BYTES + NONCE_BYTES :], WRAPPED)
+    except (InvalidTag, ValueError):
+        return None
+    return SealingKey(key) if len(key) == KEY_BYTES else None
+
+
+def _stretched(passphrase: bytes, salt: bytes) -> bytes:
+    return scrypt(passphrase, salt=salt, n=1 << 15, r=8, p=1, maxmem=64 << 20, dklen=KEY_BYTES)
 
 
 def parsed_key(content: bytes) -> SealingKey:
