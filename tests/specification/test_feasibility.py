@@ -8,7 +8,8 @@ import pytest
 
 from fairpool.control.feasibility import PoolNodes, PoolView, never_starts
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
-from fairpool.model.node import DEFAULT_POOL, DRAIN, Node
+from fairpool.model.node import DEFAULT_POOL, DRAIN, MigStrategy, Node, Taint, TaintEffect
+from fairpool.model.node_role import NodeRole
 from fairpool.model.organization import Entitlement, OverQuotaChoice, Queue, department_queue, gpu_entitlement
 from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.workload import (
@@ -16,6 +17,7 @@ from fairpool.model.workload import (
     NodeSelectorOperator,
     NodeSelectorRequirement,
     PodShape,
+    Toleration,
     WorkloadKind,
     gpu_memory,
     gpu_portion,
@@ -57,6 +59,17 @@ def on(value: str) -> PodShape:
     )
 
 
+def older(*nodes: Node) -> PoolView:
+    """The nodes of a cluster that does not report MIG instances and extended resources."""
+    return replace(place(), nodes=PoolNodes.of(nodes, are_counted=False))
+
+
+LICENCE, SMALL_MIG = "example.com/licence", "nvidia.com/mig-1g.5gb"
+LICENCED = PodShape(extended=((LICENCE, 2),))
+MIG_PAIR = GpuRequest(mig=((SMALL_MIG, 2),))
+MIG_NODE = node(gpus=0, mig_strategy=MigStrategy.MIXED, extended={SMALL_MIG: 4})
+TAINT, SOFT = Taint("team", "b"), Taint("slow", effect=TaintEffect.PREFER_NO_SCHEDULE)
+TOLERANT = PodShape(gpu=whole_gpus(1), tolerations=(Toleration("team"),))
 BUILD = {"kind": WorkloadKind.BUILD}
 LEADER = {"leader": PodTemplate(shape=PodShape(gpu=whole_gpus(4), cpu_milli=1000))}
 
@@ -99,6 +112,23 @@ LEADER = {"leader": PodTemplate(shape=PodShape(gpu=whole_gpus(4), cpu_milli=1000
             place(TWO, project(gpu_entitlement(4000, limit_milli=6000))),
             "this requests 7 GPUs",
             id="the leader counts too",
+        ),
+        pytest.param(
+            spec(whole_gpus(1)),
+            place((node("n1", role=NodeRole.CPU_WORKER), node("n2", role=NodeRole.SYSTEM))),
+            "can run this, even when empty: not a GPU worker (1 node), system worker (1 node)",
+        ),
+        pytest.param(spec(PodShape()), place((node(role=NodeRole.GPU_WORKER),)), "not a CPU worker (1 node)"),
+        pytest.param(
+            spec(whole_gpus(9), pods=2),
+            place((node("n1", gpus=16), node("n2", role=NodeRole.CPU_WORKER, gpus=16))),
+            "need 18 GPUs, but node pool default has 16",
+        ),
+        pytest.param(spec(whole_gpus(1)), place((node(taints=(TAINT, SOFT)),)), "taint team=b:NoSchedule (1 node)"),
+        pytest.param(spec(MIG_PAIR), place(), "no MIG instances (2 nodes)"),
+        pytest.param(spec(MIG_PAIR, pods=3), place((MIG_NODE,)), "room for only 2 of them, even when empty"),
+        pytest.param(
+            spec(LICENCED), place((node(extended={LICENCE: 1}),)), "requests 2 example.com/licence, but the largest"
         ),
         pytest.param(
             spec(whole_gpus(6), **BUILD),
@@ -151,7 +181,14 @@ def test_what_can_never_start_is_refused_with_the_figure(asked: WorkloadSpec, wh
         pytest.param(spec(on("a100")), place((node(labels={"run.ai/type": "a100"}),)), id="such a node"),
         pytest.param(spec(whole_gpus(4), **BUILD), place(), id="all of its quota"),
         pytest.param(spec(whole_gpus(6), **BUILD, preemptible=True), place(), id="preemptible beyond quota"),
-        pytest.param(spec(GpuRequest(mig=(("nvidia.com/mig-1g.5gb", 2),))), place(), id="MIG is not reported"),
+        pytest.param(spec(MIG_PAIR), older(*TWO), id="MIG is not reported by an older cluster"),
+        pytest.param(spec(LICENCED), older(*TWO), id="nor are extended resources"),
+        pytest.param(spec(MIG_PAIR), place((MIG_NODE,)), id="MIG instances"),
+        pytest.param(spec(LICENCED), place((node(extended={LICENCE: 2}),)), id="extended resources"),
+        pytest.param(spec(TOLERANT), place((node(taints=(TAINT,)),)), id="a taint that is tolerated"),
+        pytest.param(spec(whole_gpus(1)), place((node(taints=(SOFT,)),)), id="a soft taint"),
+        pytest.param(spec(whole_gpus(1)), place((node(role=NodeRole.GPU_WORKER),)), id="a GPU worker"),
+        pytest.param(spec(PodShape()), place((node(role=NodeRole.CPU_WORKER),)), id="a CPU worker"),
         pytest.param(spec(whole_gpus(6), **BUILD), place(TWO, project(gpu_entitlement(-1))), id="unlimited"),
     ],
 )

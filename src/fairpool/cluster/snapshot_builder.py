@@ -16,6 +16,7 @@ from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, QueueId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL, Node, nodes_by_pool
+from fairpool.model.node_role import ROLE_LABELS, NodeRole, are_roles_used, role_of
 from fairpool.model.observation import ObservedNode
 from fairpool.model.organization import NodeOverrides, Organization
 from fairpool.model.pod_record import Outcome, PodRecord
@@ -58,6 +59,7 @@ def pooled_nodes(
         for name, observed in observed_nodes.items()
         if not observed.gone
     }
+    _set_roles(made_of)
     by_pool = nodes_by_pool([node for _, _, node in made_of.values()], organization.pools)
     pool_of = {node.name: pool for pool, members in by_pool.items() for node in members}
     return PooledNodes(by_pool, pool_of, made_of)
@@ -74,6 +76,18 @@ def _made_of(
     if observed.silent_since is not None and node.ready:
         node = replace(node, ready=False)
     return observed, overrides, node
+
+
+def _set_roles(made_of: dict[NodeName, tuple[ObservedNode, NodeOverrides | None, Node]]) -> None:
+    """Whether roles count depends on all nodes of the cluster, so they are set when all are known."""
+    labelled = [node.labels for _, _, node in made_of.values() if not ROLE_LABELS.isdisjoint(node.labels)]
+    are_used = are_roles_used(labelled)
+    for name, (observed, overrides, node) in made_of.items():
+        if not labelled and node.role is NodeRole.ANY:
+            continue
+        role = role_of(node.labels, are_used=are_used)
+        if node.role is not role:
+            made_of[name] = observed, overrides, replace(node, role=role)
 
 
 def current_pool(spec: WorkloadSpec, state: WorkloadState, pools: Collection[PoolName]) -> PoolName:

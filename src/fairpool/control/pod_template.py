@@ -27,6 +27,13 @@ from fairpool.model.workload import (
 
 NODE_TYPE_LABEL = "run.ai/type"
 
+OWN_FLAGS = {
+    "nvidia.com/gpu": "request GPUs with --gpu (API: compute.gpu)",
+    "nvidia.com/mig-": "request a MIG instance with --mig-profile (API: compute.migProfile)",
+    "cpu": "request CPU cores with --cpu (API: compute.cpuCoreRequest)",
+    "memory": "request memory with --memory (API: compute.cpuMemoryRequest)",
+}
+
 LARGE_SHM_BYTES = 64 * 1024**3
 
 PLAIN_WORDS = re.compile(r"[A-Za-z0-9_.,:=@%+/ -]*")
@@ -38,11 +45,24 @@ def pod_shape(spec: wire.CommonSpec, kind: wire.Kind, project: ProjectRequest, p
         gpu=gpu,
         cpu_milli=cpu_milli_of(spec.compute, gpu),
         memory_bytes=memory_bytes_of(spec.compute, gpu),
-        extended=tuple(sorted((each.resource, each.quantity) for each in spec.compute.extended_resources)),
+        extended=_extended(spec.compute, problems, "spec.compute"),
         node_rules=_node_rules(spec, kind, project, problems),
         tolerations=tuple(_toleration(each) for each in spec.tolerations),
         labels=tuple(sorted(spec.labels.items())),
     )
+
+
+def _extended(compute: pod_spec.Compute, problems: ProblemList, place: str) -> tuple[tuple[str, int], ...]:
+    """Extended resources by name. GPUs, MIG instances, CPU and memory have fields of their own."""
+    counts: dict[str, int] = {}
+    for each in compute.extended_resources:
+        name = each.resource
+        counts[name] = counts.get(name, 0) + each.quantity
+        fix = OWN_FLAGS.get("nvidia.com/mig-" if name.startswith("nvidia.com/mig-") else name)
+        if fix is not None:
+            what = f"{name} is not an extended resource"
+            problems.add("spec.extended_resource", what, fix, f"{place}.extendedResources")
+    return tuple(sorted(counts.items()))
 
 
 def _node_rules(
@@ -150,7 +170,7 @@ def leader_template(
         gpu=gpu,
         cpu_milli=cpu_milli_of(master.compute, gpu),
         memory_bytes=memory_bytes_of(master.compute, gpu),
-        extended=tuple(sorted((each.resource, each.quantity) for each in master.compute.extended_resources)),
+        extended=_extended(master.compute, problems, "spec.masterSpec.compute"),
         node_rules=shape.node_rules,
         tolerations=shape.tolerations,
         labels=shape.labels,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from fairpool.model.ids import NodeName, PoolName
+from fairpool.model.node_role import NodeRole
 
 DEFAULT_POOL = PoolName("default")
 
@@ -72,6 +73,7 @@ class Node:
     taints: tuple[Taint, ...] = ()
     ready: bool = True
     cordoned: bool = False
+    role: NodeRole = NodeRole.ANY
 
     def offers(self, devices: Iterable[int]) -> bool:
         """Whether all these devices exist and can be scheduled."""

@@ -94,6 +94,15 @@ class NodeSelectorRequirement:
 
 
 @dataclass(frozen=True, slots=True)
+class NodePreference:
+    """A preferred node affinity: of the nodes where a pod can start, those that meet all requirements are better."""
+
+    weight: int
+    """1 to 100; the weights of all that a node meets add up."""
+    requirements: tuple[NodeSelectorRequirement, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Toleration:
     """Lets a pod onto nodes with matching taints. An empty key tolerates every taint."""
 
@@ -138,6 +147,8 @@ class PodShape:
     """Pod anti-affinity."""
     schedulable: bool = True
     """False for a kind of pod that is known and must not be started."""
+    preferences: tuple[NodePreference, ...] = ()
+    """Preferred node affinity: never keeps a pod from starting, or from starting now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
