@@ -8,7 +8,7 @@ import pytest
 
 from fairpool.control.feasibility import PoolNodes, PoolView, never_starts
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
-from fairpool.model.node import DEFAULT_POOL, DRAIN, MigStrategy, Node, Taint, TaintEffect
+from fairpool.model.node import DEFAULT_POOL, DRAIN, MigStrategy, Node, Taint, TaintEffect, Topology
 from fairpool.model.node_role import NodeRole
 from fairpool.model.organization import Entitlement, OverQuotaChoice, Queue, department_queue, gpu_entitlement
 from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
@@ -18,6 +18,7 @@ from fairpool.model.workload import (
     NodeSelectorRequirement,
     PodShape,
     Toleration,
+    TopologyConstraint,
     WorkloadKind,
     gpu_memory,
     gpu_portion,
@@ -194,6 +195,43 @@ def test_what_can_never_start_is_refused_with_the_figure(asked: WorkloadSpec, wh
 )
 def test_what_could_start_one_day_is_not(asked: WorkloadSpec, where: PoolView) -> None:
     assert never_starts(asked, [where]) == []
+
+
+RACKS = tuple(
+    node(f"n{number}", labels={"zone": zone, "rack": rack})
+    for number, (zone, rack) in enumerate([("a", "a"), ("a", "b"), ("b", "a")])
+)
+FABRIC = Topology(name="fabric", levels=("zone", "rack"))
+
+
+def gang(pods: int, topology: str = "fabric", **levels: str) -> WorkloadSpec:
+    return spec(whole_gpus(4), pods=pods, constraint=TopologyConstraint(topology=topology, **levels))
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        pytest.param(gang(2, required="rack"), None, id="one rack is enough"),
+        pytest.param(
+            gang(3, required="rack"),
+            "its 3 pods must run in one rack, but none in node pool default has room for more than 2, even when empty",
+            id="racks of different zones are different ones",
+        ),
+        pytest.param(gang(4, "", required="rack"), None, id="a label alone: rack a has two nodes"),
+        pytest.param(gang(5, "", required="rack"), "room for more than 4", id="a label alone has too little"),
+        pytest.param(gang(4, required="zone", preferred="rack"), None, id="a zone is enough"),
+        pytest.param(gang(6, preferred="zone"), None, id="a preference never stops a job"),
+        pytest.param(gang(2, "", required="switch"), "no node in node pool default has the label switch"),
+        pytest.param(gang(2, "", required="kubernetes.io/hostname"), None, id="every node has its name"),
+        pytest.param(gang(3, "", required="kubernetes.io/hostname"), "room for more than 2"),
+    ],
+)
+def test_a_required_level_needs_one_domain_with_room_for_all_pods(asked: WorkloadSpec, words: str | None) -> None:
+    problems = never_starts(asked, [place(RACKS, project(gpu_entitlement(-1)))], [FABRIC])
+    if words is None:
+        assert problems == []
+    else:
+        assert [words in each.what for each in problems] == [True]
 
 
 def test_one_of_several_pools_is_enough() -> None:

@@ -14,14 +14,14 @@ from functools import partial
 
 from fairpool.model.empty_node import copies_when_empty, label_objection, node_objection
 from fairpool.model.ids import PoolName
-from fairpool.model.node import DRAIN, Node
+from fairpool.model.node import DRAIN, Node, Topology
 from fairpool.model.node_role import NOT_A_CPU_WORKER, NOT_A_GPU_WORKER, SYSTEM_WORKER
 from fairpool.model.organization import Entitlement, OverQuotaChoice, Queue, name_of_queue
 from fairpool.model.precedence import gpus_charged_milli, precedence
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, Amounts, gpus_text
 from fairpool.model.spec import Arrangement, WorkloadSpec
-from fairpool.model.workload import PodShape
+from fairpool.model.workload import PodShape, TopologyConstraint
 
 ANYWAY = "queue it regardless with --wait-anyway (API: waitAnyway)"
 GB = 10**9
@@ -72,22 +72,25 @@ class PoolView:
     """Its project, and the department above where there is one."""
 
 
-def never_starts(spec: WorkloadSpec, views: Sequence[PoolView]) -> list[Problem]:
+def never_starts(spec: WorkloadSpec, views: Sequence[PoolView], topologies: Sequence[Topology] = ()) -> list[Problem]:
     """Why it can never start, for each of its pools; empty if one of them could run it."""
     found = []
     for view in views:
-        problem = _objection(spec, view)
+        problem = _objection(spec, view, topologies)
         if problem is None:
             return []
         found.append(problem)
     return list(dict.fromkeys(found))
 
 
-def _objection(spec: WorkloadSpec, view: PoolView) -> Problem | None:
+def _objection(spec: WorkloadSpec, view: PoolView, topologies: Sequence[Topology]) -> Problem | None:
     shapes = together(spec)
-    in_the_way = _too_large_for_pool(shapes, view.pool, view.nodes) if view.nodes is not None else None
-    if in_the_way is not None:
-        return in_the_way
+    if view.nodes is not None:
+        in_the_way = _too_large_for_pool(shapes, view.pool, view.nodes)
+        if in_the_way is None and spec.constraint is not None:
+            in_the_way = _too_large_for_domains(shapes, spec.constraint, topologies, view.pool, view.nodes)
+        if in_the_way is not None:
+            return in_the_way
     asked = _asked(shapes, view.nodes.least_gpu_memory_mib if view.nodes is not None else 0)
     non_preemptible = not precedence(spec.kind, spec.priority, spec.preemptible).preemptible
     return next((problem for owner in view.owners if (problem := _over(owner, view, asked, non_preemptible))), None)
@@ -141,6 +144,43 @@ def _too_large_for_pool(shapes: Shapes, pool: PoolName, members: PoolNodes) -> P
 def _devices_milli(shapes: Shapes) -> int:
     """GPUs that all pods need together; MIG instances are counted by profile instead."""
     return _asked(Counter({shape: count for shape, count in shapes.items() if not shape.gpu.mig}), 0).gpu_milli
+
+
+def _too_large_for_domains(
+    shapes: Shapes, constraint: TopologyConstraint, topologies: Sequence[Topology], pool: PoolName, members: PoolNodes
+) -> Problem | None:
+    """A required level of a topology has no domain that could ever hold all pods."""
+    level = constraint.required
+    if level is None or not members.are_counted:
+        return None
+    topology = next((each for each in topologies if each.name == constraint.topology), constraint.label_topology)
+    depth = topology.levels.index(level) + 1
+    domains: dict[tuple[str, ...], list[Node]] = {}
+    for node in members.nodes:
+        domain = topology.domain_of(node)
+        if domain is not None:
+            domains.setdefault(domain[:depth], []).append(node)
+    if not domains:
+        labels = " and ".join(topology.levels)
+        what = f"its pods must run in one {level}, but no node in node pool {pool} has the label {labels}"
+        fix = f"label nodes with `runai-adm node update NODE --label {level}=VALUE`, or {ANYWAY}"
+        return Problem("topology.no_domain", what, fix)
+    pods = shapes.total()
+    room = max(_pods_in(shapes, nodes) for nodes in domains.values())
+    if room >= pods:
+        return None
+    what = f"its {pods} pods must run in one {level}, but none in node pool {pool} has room for more than {room}"
+    return Problem("topology.too_small", f"{what}, even when empty", f"request less, prefer the level, or {ANYWAY}")
+
+
+def _pods_in(shapes: Shapes, nodes: Sequence[Node]) -> int:
+    """How many of these pods some empty nodes could hold, at most."""
+    found = sum(min(count, _copies(shape, nodes, count)) for shape, count in shapes.items())
+    asked_milli = _devices_milli(shapes)
+    if not asked_milli or any(shape.gpu.memory_mib for shape in shapes):
+        return found
+    gpus_milli = WHOLE_GPU_MILLI * sum(node.gpus for node in nodes if node.role.takes_gpu_pods)
+    return min(found, gpus_milli * shapes.total() // asked_milli)
 
 
 def _uncounted(shapes: Shapes) -> Shapes:

@@ -25,7 +25,7 @@ from fairpool.control.store.tables import departments as departments_table
 from fairpool.control.store.tables import node_pools
 from fairpool.control.store.tables import projects as projects_table
 from fairpool.model.ids import SECOND_MS, Instant, PoolName
-from fairpool.model.node import DEFAULT_POOL, Node
+from fairpool.model.node import DEFAULT_POOL, Node, Topology
 from fairpool.model.node_role import are_roles_used, role_of
 from fairpool.model.organization import Organization, Queue
 
@@ -77,6 +77,13 @@ def _pools_in(connection: Connection, cluster: str) -> list[nodes_wire.NodePoolR
     return [each for each in pools if each.cluster_id in (None, cluster)]
 
 
+def topologies_in(connection: Connection) -> tuple[Topology, ...]:
+    """All network topologies: node labels, so that they are the same in every cluster."""
+    rows = store.all_topologies(connection)
+    bodies = [nodes_wire.NetworkTopologyRequest.model_validate_json(row.document) for row in rows]
+    return tuple(Topology(name=each.name, levels=tuple(each.levels)) for each in bodies)
+
+
 def _departments_in(connection: Connection, cluster: str) -> list[declared.DeclaredDepartment]:
     """The departments of a cluster: its own, and those of all clusters."""
     rows = store.all_departments(connection)
@@ -91,6 +98,7 @@ def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organ
         _departments_in(connection, cluster),
         _pools_in(connection, cluster),
         {node: nodes_wire.NodeOverridesRequest.model_validate_json(document) for node, document in overrides.items()},
+        topologies=topologies_in(connection),
         use_departments=bool(preferences.current_value(plane.settings, connection, preferences.DEPARTMENTS)),
         graces=preferences.graces(plane.settings, connection),
     )

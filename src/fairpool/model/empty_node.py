@@ -78,7 +78,7 @@ def preference(shape: PodShape, node: Node) -> int:
 
 def _holds(rule: NodeSelectorRequirement, node: Node) -> bool:
     """Whether a rule about labels holds on a node."""
-    value = node.labels.get(rule.key)
+    value = node.label(rule.key)
     match rule.operator:
         case NodeSelectorOperator.IN:
             return value in rule.values

@@ -13,6 +13,8 @@ DEFAULT_POOL = PoolName("default")
 
 SIMULATED_LABEL = "fairpool/simulated"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+"""Every node has it: its name, unless it is labelled otherwise."""
 
 
 class TaintEffect(StrEnum):
@@ -75,6 +77,10 @@ class Node:
     cordoned: bool = False
     role: NodeRole = NodeRole.ANY
 
+    def label(self, key: str) -> str | None:
+        """The value of a label; None: it has no such label."""
+        return self.labels.get(key, self.name if key == HOSTNAME_LABEL else None)
+
     def offers(self, devices: Iterable[int]) -> bool:
         """Whether all these devices exist and can be scheduled."""
         return all(0 <= each < self.gpus and each not in self.gpus_withheld for each in devices)
@@ -124,3 +130,8 @@ class Topology:
 
     name: str
     levels: tuple[str, ...] = ()
+
+    def domain_of(self, node: Node) -> tuple[str, ...] | None:
+        """Where a node is, from the widest level to the narrowest; None if it lacks a label and takes no part."""
+        found = [value for level in self.levels if (value := node.label(level)) is not None]
+        return tuple(found) if len(found) == len(self.levels) else None

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from fairpool.model.ids import ClaimId, GroupId, Instant, NodeName, PodId, QueueId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.node import Taint, TaintEffect
+from fairpool.model.node import Taint, TaintEffect, Topology
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 
 
@@ -174,8 +174,15 @@ class TopologyConstraint:
     """Keep pods of a group together: inside one domain of `required`, and of `preferred` where possible."""
 
     topology: str
+    """Its name; empty: the labels alone, of no topology that was declared."""
     required: str | None = None
     preferred: str | None = None
+
+    @property
+    def label_topology(self) -> Topology:
+        """A topology of the labels that it names, the required one above the preferred one."""
+        levels = tuple(dict.fromkeys(level for level in (self.required, self.preferred) if level))
+        return Topology(name=f"labels {', '.join(levels)}", levels=levels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -225,10 +225,13 @@ def _(why: Fragmented, voice: Voice) -> str:
 @_say.register
 def _(why: NoDomainFits, voice: Voice) -> str:
     if not why.domain:
-        return f"its {_pods(why.pods)} must run in one {why.level} of topology {why.topology}, which has none"
+        return (
+            f"its {_pods(why.pods)} must run in one {why.level} ({why.topology}), and no node has all of its labels: "
+            "label the nodes, or submit the job without this level"
+        )
     return (
         f"its {_pods(why.pods)} must run in one {why.level}; the one with the most room, {why.domain}, "
-        f"fits {why.most_in_one}"
+        f"fits {why.most_in_one}: starts when another job ends there"
     )
 
 
