@@ -27,7 +27,8 @@ def opened() -> Iterator[SharedPlatform]:
     folder = Path(tempfile.mkdtemp(prefix="fairpool-placement-", dir="/var/tmp"))
     platform = Running(folder / "data", config=folder / "admin" / "config")
     try:
-        platform.up(*(word for name in NODES for word in ("--node", f"name={name},gpus=2")))
+        described = (f"name={name},gpus=2,label={RACK}={name[0]},label={ZONE}=here" for name in NODES)
+        platform.up(*(word for each in described for word in ("--node", each)))
         yield SharedPlatform(platform, Typist(str(platform.status["address"]), folder))
     finally:
         platform.clean_up()
@@ -115,8 +116,6 @@ def test_what_no_node_could_ever_run_is_refused_with_the_reason(shared: SharedPl
 
 @pytest.fixture
 def racks(shared: SharedPlatform) -> Iterator[SharedPlatform]:
-    for name in NODES:
-        shared.typed(f"runai-adm node update {name} --label {RACK}={name[0]} --label {ZONE}=here")
     shared.project("racks", "-g 8")
     yield shared
     for each in json.loads(shared.typed("runai-adm topology list -o json")):
