@@ -207,13 +207,11 @@ def _no_such_node(shape: PodShape, pool: PoolName, nodes: Sequence[Node]) -> Pro
     if wanted is not None and objections.keys() == {wanted}:
         what = f"no node in node pool {pool} has {wanted}"
         return Problem("node.none_matches", what, f"see the nodes with `runai list nodes`, or {ANYWAY}")
-    causes = ", ".join(
-        f"{cause} ({count} node{'' if count == 1 else 's'})"
-        for cause, count in sorted(objections.items(), key=lambda each: (-each[1], each[0]))
-    )
+    ranked = sorted(objections.items(), key=lambda each: (-each[1], each[0]))
+    causes = ", ".join(f"{cause} ({count} node{'' if count == 1 else 's'})" for cause, count in ranked)
     what = f"no node in node pool {pool} can run this, even when empty: {causes}"
-    fixes = [fix for start, fix in FIXES.items() if any(cause.startswith(start) for cause in objections)]
-    first = ", ".join(fixes) or "see the nodes with `runai list nodes`"
+    fixes = [fix for cause, _ in ranked for start, fix in FIXES.items() if cause.startswith(start)]
+    first = fixes[0] if fixes else "see the nodes with `runai list nodes`"
     return Problem("node.none_matches", what, f"{first}, or {ANYWAY}")
 
 

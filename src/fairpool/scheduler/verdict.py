@@ -270,7 +270,9 @@ class _Diagnosis:
                 continue
             if topology is None or constraint.required not in topology.levels:
                 return NoDomainFits(constraint.topology, constraint.required, len(mine), 0, "")
-            tree = DomainTree(self.trial, topology, range(len(self.columns.nodes.rows)), mine)
+            shapes = {self.columns.shape_of[pod] for pod in mine}
+            allowed = frozenset[int]().union(*map(self.placer.fit.node_set, shapes))
+            tree = DomainTree(self.trial, topology, sorted(allowed), mine)
             domains = tree.in_order(topology.levels.index(constraint.required) + 1)
             if not any(tree.fits(domain) for domain in domains):
                 best = max(domains, key=tree.copies, default=())
