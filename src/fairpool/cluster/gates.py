@@ -41,4 +41,9 @@ def is_backing_off(pod: PodRecord, now: Instant) -> bool:
 
 def may_start(pod: PodRecord, now: Instant, *, alone: bool) -> bool:
     """Whether the start order of a bound pod may be sent. `alone`: every earlier pod of its index has ended."""
-    return alone and not is_ahead(pod.retry_at, now, LONGEST_RETRY_S)
+    return alone and not is_postponed(pod, now)
+
+
+def is_postponed(pod: PodRecord, now: Instant) -> bool:
+    """Whether the engine could not start a bound pod a moment ago, and is not asked again yet."""
+    return is_ahead(pod.retry_at, now, LONGEST_RETRY_S)
