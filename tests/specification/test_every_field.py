@@ -88,6 +88,22 @@ def stored(kind: str, **said: Any) -> Refused:
 
 
 URL, EXPOSED = {"container": 8080}, {"container": 8080, "serviceType": "NodePort"}
+EXPRESSION = {"key": "disk", "operator": "In", "values": ["ssd"]}
+
+
+def preference(weight: int = 5, **expression: Any) -> dict[str, Any]:
+    return {"weight": weight, "preference": {"matchExpressions": [{**EXPRESSION, **expression}]}}
+
+
+PREFERENCE = preference()
+PREFERENCES_OF_OTHER_NODES = {
+    ("MatchExpression", "key"): preference(key="net"),
+    ("MatchExpression", "operator"): preference(operator="NotIn"),
+    ("MatchExpression", "values"): preference(values=["hdd"]),
+    ("NodeAffinityPreference", "weight"): preference(6),
+    ("NodeAffinityPreference", "preference"): preference(key="net"),
+    ("NodeSelectorTerm", "match_expressions"): preference(key="net"),
+}
 TAINT = {"key": "k", "operator": "Equal", "value": "v"}
 IN_DETAILS = Elsewhere("kept and shown with the workload; it is for people and their programs, nothing acts on it")
 WITH_OTHERS = Elsewhere("part of a mount or claim; the other fields of it show that it is carried")
@@ -213,13 +229,21 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("Security", "allow_privilege_escalation"): security("allowPrivilegeEscalation", False),
     ("Security", "host_ipc"): security("hostIpc", True),
     ("Security", "host_network"): security("hostNetwork", True),
-    ("TopologyRequest", "required"): Refused({"topology": {"required": "rack"}}, place="spec.topology.required"),
-    ("TopologyRequest", "preferred"): Refused({"topology": {"preferred": "rack"}}, place="spec.topology.preferred"),
+    ("TopologyRequest", "name"): Carried(
+        {"topology": {"name": "fabric", "required": "host"}}, DIST, {"topology": {"required": "host"}}
+    ),
+    ("TopologyRequest", "required"): Carried({"topology": {"required": "rack"}}, DIST),
+    ("TopologyRequest", "preferred"): Carried({"topology": {"preferred": "rack"}}, DIST),
+    **{
+        place: Carried({"nodeAffinityPreferred": [PREFERENCE]}, before={"nodeAffinityPreferred": [another]})
+        for place, another in PREFERENCES_OF_OTHER_NODES.items()
+    },
     ("CommonSpec", "storage"): Carried(host()),
     ("CommonSpec", "ports"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
     ("CommonSpec", "exposed_urls"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
     ("CommonSpec", "node_pools"): Carried({"nodePools": ["a100"]}),
     ("CommonSpec", "node_type"): Carried({"nodeType": "dgx"}),
+    ("CommonSpec", "node_affinity_preferred"): Carried({"nodeAffinityPreferred": [PREFERENCE]}),
     ("CommonSpec", "node_affinity_required"): Carried(
         {
             "nodeAffinityRequired": {
@@ -228,7 +252,7 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
         }
     ),
     ("CommonSpec", "tolerations"): Carried({"tolerations": [TAINT]}),
-    ("CommonSpec", "topology"): Refused({"topology": {"required": "rack"}}, place="spec.topology.required"),
+    ("CommonSpec", "topology"): Carried({"topology": {"required": "rack"}}, DIST),
     ("CommonSpec", "security"): security("hostIpc", True),
     ("CommonSpec", "labels"): Carried({"labels": {"a": "b"}}),
     ("CommonSpec", "annotations"): IN_DETAILS,
@@ -328,7 +352,10 @@ def answer(sent: Sent, spec: dict[str, Any]) -> Any:
     body = {"image": "i", **({"servingPort": {"container": 8000}} if model else {}), **spec}
     submit: Any = sent.kind.model_validate({"name": "a", "projectId": "p", "spec": body})
     context = AdmissionContext(
-        project=ProjectRequest(name="p"), pools=frozenset({"a100"}), claims=frozenset({"data", "other"})
+        project=ProjectRequest(name="p"),
+        pools=frozenset({"a100"}),
+        claims=frozenset({"data", "other"}),
+        topologies={"cable": ("room", "host"), "fabric": ("zone", "rack", "host")},
     )
     return admit(submit, context, workload_id=WorkloadId("w"), name="a", now=Instant(1))
 
@@ -390,6 +417,8 @@ OTHERS: dict[str, set[str]] = {
     "NodePoolUpdate": {"label_key", "label_value", "placement_strategy"},
     "PlacementStrategy": {"gpu", "cpu"},
     "NodeTaint": {"key", "value", "effect"},
+    # control.topologies
+    "NetworkTopologyRequest": {"name", "levels"},
     # control.projects, control.admission. enforce_runai_scheduler: nothing else schedules here. Of the rules, limits of
     # idle time are kept and not enforced, because nothing measures it yet: `runai-adm project` warns of it.
     "NodeTypes": {"training", "workspace"},

@@ -76,6 +76,7 @@ LINES = {
     "--time-limit 1h30m --after a --after b:any,c --completions 4 --parallelism 2 "
     "--priority build --ttl-after-finish 2h --grace-period 9 --node-type t --node-pools a,b --template t "
     "--toleration operator=Exists,key=k,effect=NoSchedule,seconds=4 --preferred-pod-topology-key k "
+    "--topology fabric --prefer-node disk=ssd --prefer-node net=ib "
     "--required-pod-topology-key z --run-as-user --create-home-dir --add-capability NET_ADMIN "
     "--prevent-privilege-escalation",
     "array": "j -i img --array 0-20:5%2 -- python '{index}'",

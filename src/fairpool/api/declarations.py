@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from fairpool.api.message import Wire, renamed
+from fairpool.api.message import Since, Wire, renamed
 from fairpool.model.array import Array
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import NodePool, Placement, Taint, TaintEffect, Topology
@@ -36,6 +36,7 @@ from fairpool.model.spec import (
 )
 from fairpool.model.workload import (
     GpuRequest,
+    NodePreference,
     NodeSelectorOperator,
     NodeSelectorRequirement,
     PodAffinityTerm,
@@ -66,6 +67,12 @@ class NodeSelectorRequirementWire(Wire):
     values: tuple[str, ...]
 
 
+class NodePreferenceWire(Wire):
+    mirrors: ClassVar[Any] = NodePreference
+    weight: Count
+    requirements: tuple[NodeSelectorRequirementWire, ...]
+
+
 class DeclaredToleration(Wire):
     mirrors: ClassVar[Any] = Toleration
     key: str
@@ -91,6 +98,7 @@ class ShapeWire(Wire):
     near: tuple[PodAffinityTermWire, ...]
     apart: tuple[PodAffinityTermWire, ...]
     schedulable: bool
+    preferences: Annotated[tuple[NodePreferenceWire, ...], Since(3)] = ()
 
 
 class VolumeWire(Wire):

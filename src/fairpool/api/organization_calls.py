@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DEPARTMENTS = "/api/v1/org-unit/departments"
 TEMPLATES = "/api/v1/asset/workload-template"
+TOPOLOGIES = "/api/v1/network-topologies"
 
 
 class OrganizationCalls(Calls):
@@ -128,6 +129,15 @@ class OrganizationCalls(Calls):
 
     def delete_node_pool(self, pool: str) -> None:
         self._call("DELETE", f"/api/v1/node-pools/{pool}")
+
+    def topologies(self) -> list[nodes_wire.NetworkTopology]:
+        return self._all(TOPOLOGIES, "topologies")
+
+    def create_topology(self, request: nodes_wire.NetworkTopologyRequest | Json) -> nodes_wire.NetworkTopology:
+        return self._post(TOPOLOGIES, request)
+
+    def delete_topology(self, topology: str) -> None:
+        self._call("DELETE", f"{TOPOLOGIES}/{topology}")
 
     def clusters(self) -> list[nodes_wire.ClusterAnswer]:
         return self._all("/api/v1/clusters", "clusters")

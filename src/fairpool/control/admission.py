@@ -16,6 +16,7 @@ from fairpool.api import workload_spec as wire
 from fairpool.api.limits import NAME_PATTERN, WORKLOAD_NAME_MAX
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemItem, ProblemList
+from fairpool.control.placement_request import topology_constraint
 from fairpool.control.pod_template import leader_template, pod_shape, program_of
 from fairpool.control.resource_request import or_else
 from fairpool.control.unsupported import refusals
@@ -85,6 +86,8 @@ class AdmissionContext:
     """The upload it names is complete, the caller's own, for this project, and not used by another workload."""
     grace_most_s: int = DEFAULT_GRACES.most_s
     """The longest grace period that may be requested."""
+    topologies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Levels of the network topologies; empty if the submit names none."""
     submitter_uid: int | None = None
     """User id of the caller on the server's machine, if it connected over the Unix socket."""
 
@@ -140,6 +143,7 @@ def admit(
     leader = leader_template(submit, shape, context.submitter_uid, problems)
     preemptible, priority = _precedence(spec, problems)
     pools = _pools(spec, context, problems)
+    constraint = topology_constraint(submit, context.topologies, problems)
     after = _after(spec, context, problems)
     _check_workdir(spec, context, problems)
     if problems:
@@ -164,6 +168,7 @@ def admit(
         ttl_s=spec.auto_deletion_time_after_completion_seconds,
         grace_s=or_else(spec.termination_grace_period_seconds, DEFAULT_GRACE_S),
         pools=pools,
+        constraint=constraint,
         desired_state=DesiredState.STOP if submit.suspended else DesiredState.RUN,
         after=after,
         array=size.array,

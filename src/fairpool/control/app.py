@@ -47,6 +47,7 @@ from fairpool.control import (
     submit,
     templates,
     tool_pages,
+    topologies,
     tunnel_route,
     uploads,
     users,
@@ -77,7 +78,7 @@ log = logging.getLogger("fairpool.control")
 
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
-    *(departments, nodes, overview, claims, sign_in, users, applications, access_rules, audit, preferences),
+    *(departments, nodes, topologies, overview, claims, sign_in, users, applications, access_rules, audit, preferences),
     *(templates, workloads, submit, pods, classic, older_paths, description, pages, tool_pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)

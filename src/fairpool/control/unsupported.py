@@ -40,10 +40,6 @@ Asked = Iterator[tuple[str, str]]
 def _asked(submit: wire.SubmitAny) -> Asked:
     """Each unsupported field, and what to do instead."""
     spec = submit.spec
-    if spec.topology is not None and spec.topology.required is not None:
-        yield "spec.topology.required", LEAVE_OUT
-    if spec.topology is not None and spec.topology.preferred is not None:
-        yield "spec.topology.preferred", LEAVE_OUT
     if any(each.seconds is not None for each in spec.tolerations):
         yield "spec.tolerations.seconds", "remove it: a pod that tolerates a taint stays on the node"
     yield from ((f"spec.security.{name}", LEAVE_OUT) for name in _given(spec.security))

@@ -8,7 +8,7 @@ from fairpool.cli.lazy_group import LazyCommand, lazy
 from fairpool.cli.runai.flags import Group, RunaiProgram
 
 TEXTS = {
-    "list": "List {noun}s.",
+    "list": "List {plural}.",
     "get": "Show a {noun}.",
     "create": "Create a {noun}.",
     "update": "Change a {noun}.",
@@ -33,7 +33,8 @@ def _verbs(noun: str, module: str, functions: str) -> dict[str, LazyCommand]:
     found = {}
     for function in functions.split():
         verb = "reset-password" if function == "reset_password" else function.partition("_")[0]
-        text = TEXTS[verb].format(noun=noun)
+        plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+        text = TEXTS[verb].format(noun=noun, plural=plural)
         found[verb] = lazy(text.replace(" a a", " an a"), f"{module}:{function}")
     return found
 
@@ -88,6 +89,14 @@ MEMBERS = {
         "Manage node pools.",
         "runai-adm node-pool create a100 --label run.ai/type=a100",
         _verbs("node pool", "fairpool.cli.adm.node_pools", "list_pools get_pool create_pool update_pool delete_pool"),
+    ),
+    "topology": _noun(
+        "topology",
+        "Manage network topologies.",
+        "runai-adm topology create fabric --level example.com/zone --level example.com/rack",
+        _verbs(
+            "topology", "fairpool.cli.adm.topologies", "list_topologies get_topology create_topology delete_topology"
+        ),
     ),
     "cluster": _noun(
         "cluster",
@@ -161,6 +170,7 @@ main = RunaiProgram(
     aliases={
         **{f"{noun}s": noun for noun in ("project", "department", "node-pool", "cluster", "node", "user", "setting")},
         "applications": "application",
+        "topologies": "topology",
         "app": "application",
         "apps": "application",
     },

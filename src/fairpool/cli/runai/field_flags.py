@@ -70,6 +70,8 @@ FLAGS = {
     "spec.array": "--array",
     "spec.workdir": "--workdir",
     "spec.topology": "--preferred-pod-topology-key",
+    "spec.topology.name": "--topology",
+    "spec.nodeAffinityPreferred": "--prefer-node",
     "spec.completions": "--completions",
     "spec.parallelism": "--parallelism",
     "spec.ports": "--port",

@@ -92,6 +92,7 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
         ("--label", "label"),
         ("--annotation", "annotation"),
         ("--extended-resource", "extended_resource"),
+        ("--prefer-node", "prefer_node"),
     ):
         found += [_no_pair(flag, text) for text in asked[name] if "=" not in text.strip("=")]
     found += [each for each in (ttl(asked), time_limit(asked), array_flags.array(asked)) if isinstance(each, Problem)]
@@ -164,7 +165,12 @@ def _spec(asked: Mapping[str, Any], *, interactive: bool) -> dict[str, Any]:
         "nodePools": [name for text in asked["node_pools"] for name in text.split(",") if name],
         "nodeType": asked["node_type"],
         "tolerations": [each for each in map(toleration, asked["toleration"]) if isinstance(each, dict)],
-        "topology": _given(required=asked["required_pod_topology_key"], preferred=asked["preferred_pod_topology_key"]),
+        "nodeAffinityPreferred": [_preference(text) for text in asked["prefer_node"]],
+        "topology": _given(
+            name=asked["topology"],
+            required=asked["required_pod_topology_key"],
+            preferred=asked["preferred_pod_topology_key"],
+        ),
         "labels": _mapping(asked["label"]),
         "annotations": _mapping(asked["annotation"]),
         "priorityClass": asked["priority"],
@@ -340,6 +346,13 @@ def variable(text: str) -> dict[str, str] | Problem:
             return Problem("flag.environment", what, f"write -e {name}=VALUE")
         value = os.environ[name]
     return {"name": name, "value": value}
+
+
+def _preference(text: str) -> dict[str, Any]:
+    """One of several equal preferences: nodes that meet more of them are better."""
+    key, _, value = text.partition("=")
+    expression = {"key": key, "operator": "In", "values": [value]}
+    return {"weight": 1, "preference": {"matchExpressions": [expression]}}
 
 
 def toleration(text: str) -> dict[str, Any] | Problem:
