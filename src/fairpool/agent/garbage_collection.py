@@ -93,12 +93,13 @@ class GarbageCollector:
                     rmdir_if_empty(f"{run}/{name}")
             if not os.listdir(run):
                 self._throw_away(run)
-        if not order.together:
+        if not order.together and order.distributed is None:
             return
-        files, prefix = str(self._state.rendezvous_files), f"{workload_name(order.workload)}."
-        for name in os.listdir(files):  # of earlier runs too
-            if name.startswith(prefix) and name[len(prefix) :].isdecimal():
-                unlink_if_there(f"{files}/{name}")
+        prefix = f"{workload_name(order.workload)}."
+        for place, remove in ((self._state.rendezvous_files, unlink_if_there), (self._state.gangs, remove_tree)):
+            for name in os.listdir(place):  # of earlier runs too
+                if name.startswith(prefix) and name[len(prefix) :].isdecimal():
+                    remove(f"{place}/{name}")
 
     def _throw_away(self, path: str) -> None:
         with suppress(OSError):  # it was never made
@@ -186,9 +187,10 @@ class GarbageCollector:
                 used_bytes += size_of_tree(directory)
                 if used_bytes > kept_bytes:
                     remove_tree(str(directory))
-        for file in self._state.rendezvous_files.iterdir():
-            if unchanged_s(file, DAY_S) >= DAY_S and not _has_pod(file.name.rpartition(".")[0], pods):
-                file.unlink(missing_ok=True)
+        for place, remove in ((self._state.rendezvous_files, unlink_if_there), (self._state.gangs, remove_tree)):
+            for path in place.iterdir():
+                if unchanged_s(path, DAY_S) >= DAY_S and not _has_pod(path.name.rpartition(".")[0], pods):
+                    remove(str(path))
 
 
 def _tidy(directory: str) -> int:

@@ -14,6 +14,7 @@ from fairpool.cluster.adoption import handle_orphans
 from fairpool.cluster.dependencies import WorkloadOutcome, outcome_of
 from fairpool.cluster.desired_state import apply_pull
 from fairpool.cluster.expand import ExpandInput, expand
+from fairpool.cluster.gates import workers_have_started
 from fairpool.cluster.grace_period import with_capped_graces
 from fairpool.cluster.history import Event, EventKind
 from fairpool.cluster.ledger_cache import NO_NODES, NO_PODS, EntryDraft, LedgerCache
@@ -278,6 +279,7 @@ def _collect_orders(draft: EntryDraft, inputs: CycleInput, concerned: set[Worklo
                     spec,
                     _evidence(draft, inputs, pod),
                     alone=first_unfinished.get(pod.index, pod.incarnation) >= pod.incarnation,
+                    ready=spec is None or workers_have_started(spec, pod, pods),
                     acknowledged=spec is None or _is_acknowledged(draft, workload),
                     now=draft.now,
                     graces=draft.organization.graces,
