@@ -13,7 +13,7 @@ import pytest
 from fairpool.agent.unpacking import Contents, unpack
 from fairpool.api.wire import ValidationError
 from fairpool.cli.runai import field_flags, job_file, mounts, submission, workdir
-from fairpool.cli.runai.distributed import NOT_HERE, pytorch
+from fairpool.cli.runai.distributed import FRAMEWORKS, NOT_HERE, UNSAID, framework_command
 from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.cli.runai.submit import settle_command, submit
 from fairpool.control.refusal import validation_problems
@@ -151,12 +151,12 @@ def test_ports_and_addresses() -> None:
     assert made["ports"] == [{"container": 2, "external": 1, "serviceType": "NodePort"}]
 
 
-def gang(line: str) -> Any:
-    """What `runai submit-dist pytorch` sends."""
-    context = pytorch().make_context(
-        "runai submit-dist pytorch", shlex.split(line), obj=GlobalOptions(loglevel="error")
+def gang(line: str, framework: str = "pytorch") -> Any:
+    """What `runai submit-dist` sends."""
+    context = framework_command(framework).make_context(
+        f"runai submit-dist {framework}", shlex.split(line), obj=GlobalOptions(loglevel="error")
     )
-    flags = {**NOT_HERE, **context.params, "framework": "PyTorch"}
+    flags = {**NOT_HERE, **UNSAID, **context.params, "framework": FRAMEWORKS[framework].value}
     settle_command(context, context.obj, flags)
     flags["large_shm"] = flags.pop("large_shdm") or flags["large_shm"]
     assert submission.problems(flags) == []

@@ -8,6 +8,7 @@ logs. All else is removed in a thread of its own, or after a crash by that of th
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from bisect import bisect_left
@@ -83,6 +84,19 @@ class GarbageCollector:
             self._untidied.append(f"{state.logs}/{name}")
         self._throw_away(f"{state.scratch}/{name}")
         return True
+
+    def remove_output(self, order: StartOrder) -> None:
+        """Remove the output of a pod that is about to be forgotten, and of earlier pods of its workload. Before it is
+        forgotten: after a crash in between, the order is given again."""
+        directory = self._state.pod_directory(order.pod)
+        with suppress(FileNotFoundError):
+            for name in os.listdir(directory):
+                if name.startswith((SEGMENT, INDEX)):
+                    unlink_if_there(f"{directory}/{name}")
+        ids = re.compile(rf"{re.escape(workload_name(order.workload))}-[0-9]+-[0-9]+")
+        for name in os.listdir(self._state.logs):
+            if ids.fullmatch(name):
+                remove_tree(f"{self._state.logs}/{name}")
 
     def remove_shared(self, order: StartOrder) -> None:
         """Remove what the pods of a workload shared, now that none of them is here; checkpoints stay."""

@@ -24,6 +24,7 @@ from fairpool.cluster.pod_slots import latest_pods, workload_of
 from fairpool.cluster.rollup import rollup
 from fairpool.cluster.settle import Evidence, settle
 from fairpool.cluster.snapshot_builder import pooled_nodes, snapshot_part
+from fairpool.cluster.workload_end import removes_output
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
 from fairpool.model.lifecycle import PodPhase
@@ -280,6 +281,7 @@ def _collect_orders(draft: EntryDraft, inputs: CycleInput, concerned: set[Worklo
                     _evidence(draft, inputs, pod),
                     alone=first_unfinished.get(pod.index, pod.incarnation) >= pod.incarnation,
                     ready=spec is None or workers_have_started(spec, pod, pods),
+                    without_output=spec is not None and removes_output(spec, draft.state(workload)),
                     acknowledged=spec is None or _is_acknowledged(draft, workload),
                     now=draft.now,
                     graces=draft.organization.graces,

@@ -137,6 +137,12 @@ def keeps_running_pods(spec: WorkloadSpec, state: WorkloadState, rules: ProjectR
     return all(at > now for at in limits)
 
 
+def removes_output(spec: WorkloadSpec, state: WorkloadState) -> bool:
+    """Whether the output of its pods is removed, because it has ended and its clean-pod policy asks for that."""
+    run, halt = spec.distributed, state.halt
+    return run is not None and run.clean_pods is CleanPodPolicy.ALL and halt is not None and halt.cause in BY_ITSELF
+
+
 def expires_at(spec: WorkloadSpec, state: WorkloadState) -> Instant | None:
     """When a finished workload is removed, if it has a time to live."""
     finished = (WorkloadPhase.COMPLETED, WorkloadPhase.FAILED)

@@ -61,6 +61,8 @@ class ForgetOrder:
 
     pod: PodId
     node: NodeName | None
+    with_output: bool = False
+    """Its output too, and that of pods of its workload that were forgotten before."""
 
 
 Order = StartOrder | StopOrder | ForgetOrder
