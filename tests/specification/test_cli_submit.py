@@ -185,6 +185,15 @@ def test_a_master_of_a_distributed_run_may_differ_or_not_be_there() -> None:
     assert "masterSpec" not in made
 
 
+def test_the_command_of_mpi_runs_in_its_launcher_which_has_no_gpu() -> None:
+    made = gang("d -i img -g 1 --workers 3 --slots-per-worker 2 --cpu 2 -- mpirun python t.py", "mpi")
+    assert (made["distributedFramework"], made["numWorkers"], made["slotsPerWorker"]) == ("MPI", 3, 2)
+    assert made["masterSpec"]["args"] == ["mpirun", "python", "t.py"]
+    assert made["masterSpec"]["compute"] == {"cpuCoreRequest": 2.0}
+    assert (made["compute"]["gpu"], "args" in made, "command" in made) == ("1", False, False)
+    assert gang("d -i img -g 1 --master-gpu 0.5 -- mpirun a", "mpi")["masterSpec"]["compute"] == {"gpu": "0.5"}
+
+
 @pytest.mark.parametrize("flag", ["--interactive", "--preemptible", "--completions 2", "--parallelism 2"])
 def test_a_distributed_run_takes_no_flags_of_other_kinds(flag: str) -> None:
     with pytest.raises(click.NoSuchOption):
