@@ -215,9 +215,9 @@ def test_a_launcher_reaches_its_own_workers_and_nothing_else_does(shared: Shared
     """A pod of the same project, another pod with a guess at the path, and another user of the machine."""
     wait = "-- sleep 1000"
     shared.typed(f"runai submit-dist mpi gang -i python -g 1 --workers 1 --command {wait}")
-    shared.typed(f"runai submit stranger -i python --command {wait}")
+    shared.typed(f"runai submit outsider -i python --command {wait}")
     shared.becomes("dist", "gang", "Running")
-    shared.becomes("dist", "stranger", "Running")
+    shared.becomes("dist", "outsider", "Running")
     there = "runai exec gang -- fairpool-rsh"
     assert shared.typed(f"{there} gang-worker-0 'hostname; exit 0'") == "gang-worker-0\n"
     assert shared.typist.type(f"{there} gang-worker-0 'exit 7'").code == 7
@@ -227,17 +227,17 @@ def test_a_launcher_reaches_its_own_workers_and_nothing_else_does(shared: Shared
         True,
     )
     assert shared.typist.type(f"{there} ../gang-worker-0 true").code == 255
-    stranger = shared.typist.type("runai exec stranger -- fairpool-rsh gang-worker-0 true")
-    assert (stranger.code, "this is not a pod of an MPI job" in stranger.err) == (255, True)
+    outsider = shared.typist.type("runai exec outsider -- fairpool-rsh gang-worker-0 true")
+    assert (outsider.code, "this is not a pod of an MPI job" in outsider.err) == (255, True)
     (gang,) = (shared.platform.data_directory.machine / "gangs").iterdir()
     for place in ("/run/fairpool/gang", str(gang)):
-        guess = f"runai exec stranger -- env FAIRPOOL_GANG={place} fairpool-rsh gang-worker-0 true"
+        guess = f"runai exec outsider -- env FAIRPOOL_GANG={place} fairpool-rsh gang-worker-0 true"
         assert shared.typist.type(guess).code == 255
     processes = shared.typed('runai exec gang -- sh -c \'cat /proc/[0-9]*/cmdline | tr "\\0" " "\'')
     assert "secret" not in processes
     if os.geteuid() == 0:
         assert refused_for_another_user(gang, "gang-worker-0")
-    assert shared.typed(f"{there} gang-worker-0 hostname") == "gang-worker-0\n", "whoever tried, it works on"
+    assert shared.typed(f"{there} gang-worker-0 hostname") == "gang-worker-0\n", "it works on after all of that"
 
 
 def refused_for_another_user(directory: Path, name: str) -> bool:

@@ -35,25 +35,25 @@ def variables(order: StartOrder, *ports: int) -> dict[str, str]:
 
 
 def test_a_chief_and_workers_of_tensorflow_know_each_others_addresses_and_their_own_task() -> None:
-    told = [json.loads(variables(order_of(index, Framework.TF), 1, 2, 3)["TF_CONFIG"]) for index in range(3)]
-    assert {json.dumps(each["cluster"]) for each in told} == {
+    given = [json.loads(variables(order_of(index, Framework.TF), 1, 2, 3)["TF_CONFIG"]) for index in range(3)]
+    assert {json.dumps(each["cluster"]) for each in given} == {
         json.dumps({"chief": ["127.0.0.1:1"], "worker": ["127.0.0.1:2", "127.0.0.1:3"]})
     }
-    tasks = [(each["task"]["type"], each["task"]["index"]) for each in told]
+    tasks = [(each["task"]["type"], each["task"]["index"]) for each in given]
     assert tasks == [("chief", 0), ("worker", 0), ("worker", 1)]
 
 
 def test_workers_of_tensorflow_without_a_master_are_all_workers() -> None:
-    told = json.loads(variables(order_of(1, Framework.TF, 2, leader=None), 1, 2)["TF_CONFIG"])
-    assert told == {
+    given = json.loads(variables(order_of(1, Framework.TF, 2, leader=None), 1, 2)["TF_CONFIG"])
+    assert given == {
         "cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]},
         "task": {"type": "worker", "index": 1},
     }
 
 
 def test_xgboost_has_the_variables_of_the_operator_and_of_its_tracker() -> None:
-    told = variables(order_of(2, Framework.XGBOOST), 9091, 9092)
-    assert told == {
+    given = variables(order_of(2, Framework.XGBOOST), 9091, 9092)
+    assert given == {
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": "9091",
         "RANK": "2",
@@ -78,15 +78,15 @@ def test_jax_has_the_variables_of_its_coordinator() -> None:
 
 
 def test_torchrun_is_told_of_a_fixed_number_of_nodes() -> None:
-    told = variables(order_of(1, Framework.PYTORCH), 7)
-    assert (told["PET_NNODES"], told["PET_NODE_RANK"], told["PET_MASTER_PORT"]) == ("3", "1", "7")
-    assert "PET_RDZV_ENDPOINT" not in told
+    given = variables(order_of(1, Framework.PYTORCH), 7)
+    assert (given["PET_NNODES"], given["PET_NODE_RANK"], given["PET_MASTER_PORT"]) == ("3", "1", "7")
+    assert "PET_RDZV_ENDPOINT" not in given
 
 
 def test_torchrun_is_told_of_an_elastic_range_and_where_to_meet() -> None:
-    told = variables(order_of(1, Framework.PYTORCH, 4, minimum=2), 7)
-    assert (told["PET_NNODES"], told["PET_RDZV_ENDPOINT"]) == ("2:4", "127.0.0.1:7")
-    assert "PET_NODE_RANK" not in told, "nodes are numbered anew each time"
+    given = variables(order_of(1, Framework.PYTORCH, 4, minimum=2), 7)
+    assert (given["PET_NNODES"], given["PET_RDZV_ENDPOINT"]) == ("2:4", "127.0.0.1:7")
+    assert "PET_NODE_RANK" not in given, "nodes are numbered anew each time"
 
 
 def test_the_host_file_lists_the_workers_with_their_slots_and_not_the_launcher() -> None:
@@ -109,7 +109,7 @@ def test_ports_differ_are_free_and_are_not_those_of_other_runs(tmp_path: Path) -
     assert first is not None
     assert second is not None
     assert len({*first.ports, *second.ports}) == 6
-    assert state.rendezvous(order_of(2, Framework.TF)) == first, "all pods of a run are told the same"
+    assert state.rendezvous(order_of(2, Framework.TF)) == first, "all pods of a run are given the same"
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
