@@ -193,12 +193,14 @@ def worker_program(submit: wire.SubmitAny, submitter_uid: int | None) -> Program
 
 
 def distributed_run(submit: wire.SubmitAny) -> DistributedRun | None:
-    """How the pods of distributed training work together."""
+    """How the pods of distributed training work together; None also for plain PyTorch, as before there was a choice: so
+    clusters of the previous version run it."""
     if not isinstance(submit, wire.SubmitDistributed):
         return None
     spec = submit.spec
-    return DistributedRun(
+    run = DistributedRun(
         framework=Framework(spec.distributed_framework),
         slots_per_worker=spec.slots_per_worker or 1,
         clean_pods=CleanPodPolicy(spec.clean_pod_policy),
     )
+    return run if run != DistributedRun() else None

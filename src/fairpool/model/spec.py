@@ -196,7 +196,7 @@ class WorkloadSpec:
     array: Array | None = None
     """Of a sweep: how its runs differ. None: they are alike but for their number."""
     distributed: DistributedRun | None = None
-    """Of distributed training."""
+    """Of distributed training that is more than plain PyTorch."""
 
     @property
     def restart_rule(self) -> RestartRule:
