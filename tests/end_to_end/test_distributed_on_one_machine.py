@@ -175,7 +175,7 @@ def test_mpirun_starts_its_processes_in_the_workers(shared: SharedPlatform, mpir
     line = (
         f"runai submit-dist mpi reduce -i python -g 3 --workers 2 --slots-per-worker 2 -- {mpirun} python -c {program}"
     )
-    assert "3 pods (1 master + 2 workers), 6 GPUs" in shared.typed(line)
+    assert "3 pods (1 launcher + 2 workers), 6 GPUs" in shared.typed(line)
     shared.becomes("dist", "reduce", "Succeeded")
     lines = [each for each in log(shared, "reduce").splitlines() if each.startswith("rank")]
     assert sorted(lines) == [

@@ -151,6 +151,9 @@ def test_slots_and_clean_pod_policy_are_declared() -> None:
     assert found.distributed == DistributedRun(
         framework=Framework.MPI, slots_per_worker=4, clean_pods=CleanPodPolicy.ALL
     )
+    assert declared("dist", masterSpec={"image": "m"}).distributed is None, (
+        "clusters of the version before know no more"
+    )
 
 
 def test_a_master_may_be_without_the_claims_of_its_workers() -> None:
@@ -172,7 +175,7 @@ def test_a_master_may_be_without_the_claims_of_its_workers() -> None:
             {"distributedFramework": "XGBoost", "minReplicas": 1, "numWorkers": 2}, id="an elastic XGBoost run"
         ),
         pytest.param({"sshAuthMountPath": "/ssh"}, id="keys for ssh, which is not used"),
-        pytest.param({"masterSpec": {"image": "m"}, "masterNoPvcs": True}, id="a master without claims, of none"),
+        pytest.param({"masterNoPvcs": True}, id="a master without claims where there is no master"),
     ],
 )
 def test_what_a_framework_does_not_have_is_refused(spec: dict[str, Any]) -> None:

@@ -264,7 +264,9 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("DistributedSpec", "no_master"): Carried(
         {"masterSpec": {"image": "m"}, "noMaster": True}, DIST, {"masterSpec": {"image": "m"}}
     ),
-    ("DistributedSpec", "master_no_pvcs"): Refused({"masterNoPvcs": True}, DIST, place="spec.masterNoPvcs"),
+    ("DistributedSpec", "master_no_pvcs"): Carried(
+        {"masterSpec": {"image": "m"}, **pvc(), "masterNoPvcs": True}, DIST, {"masterSpec": {"image": "m"}, **pvc()}
+    ),
     ("ServingPort", "container"): Elsewhere("the address that is shown: test_control.py"),
     ("ServingPort", "protocol"): port("protocol", "grpc"),
     ("ServingPort", "authorization_type"): port("authorizationType", "authorizedUsers"),

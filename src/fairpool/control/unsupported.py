@@ -126,8 +126,8 @@ def _of_gang(gang: wire.DistributedSpec) -> Asked:
         )
     if gang.no_master and framework == "MPI":
         yield "spec.noMaster", "remove it: MPI needs its launcher"
-    if gang.master_no_pvcs and (gang.no_master or not gang.storage.pvc):
-        yield "spec.masterNoPvcs", "remove it: there is no master or no claim to leave out"
+    if gang.master_no_pvcs and (gang.no_master or (gang.master_spec is None and framework != "MPI")):
+        yield "spec.masterNoPvcs", "remove it, or set masterSpec: there is no master"
     if "master_spec_same_as_worker" in gang.model_fields_set and gang.master_spec is None and not gang.no_master:
         yield "spec.masterSpecSameAsWorker", "set masterSpec for a master, or noMaster: true for workers only"
     if gang.master_spec is not None:
