@@ -270,23 +270,26 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("CommonSpec", "template"): Elsewhere("test_templates.py"),
     ("TrainingSpec", "completions"): Carried({"completions": 3}),
     ("TrainingSpec", "parallelism"): Carried({"completions": 3, "parallelism": 2}, before={"completions": 3}),
-    ("DistributedSpec", "distributed_framework"): Refused(
-        {"distributedFramework": "MPI"}, DIST, place="spec.distributedFramework"
-    ),
+    ("DistributedSpec", "distributed_framework"): Carried({"distributedFramework": "MPI"}, DIST),
     ("DistributedSpec", "num_workers"): Carried({"numWorkers": 3}, DIST),
     ("DistributedSpec", "min_replicas"): Carried({"numWorkers": 3, "minReplicas": 2}, DIST, {"numWorkers": 3}),
     ("DistributedSpec", "max_replicas"): Carried({"maxReplicas": 3}, DIST),
-    ("DistributedSpec", "slots_per_worker"): Refused({"slotsPerWorker": 2}, DIST, place="spec.slotsPerWorker"),
+    ("DistributedSpec", "slots_per_worker"): Carried(
+        {"distributedFramework": "MPI", "slotsPerWorker": 2}, DIST, {"distributedFramework": "MPI"}
+    ),
     ("DistributedSpec", "ssh_auth_mount_path"): Refused(
         {"sshAuthMountPath": "/ssh"}, DIST, place="spec.sshAuthMountPath"
     ),
-    ("DistributedSpec", "clean_pod_policy"): Refused({"cleanPodPolicy": "None"}, DIST, place="spec.cleanPodPolicy"),
+    ("DistributedSpec", "clean_pod_policy"): Carried({"cleanPodPolicy": "None"}, DIST),
     ("DistributedSpec", "master_spec"): Carried({"masterSpec": {"image": "m"}}, DIST),
     ("DistributedSpec", "master_spec_same_as_worker"): Refused(
         {"masterSpecSameAsWorker": True}, DIST, place="spec.masterSpecSameAsWorker"
     ),
     ("DistributedSpec", "no_master"): Carried(
         {"masterSpec": {"image": "m"}, "noMaster": True}, DIST, {"masterSpec": {"image": "m"}}
+    ),
+    ("DistributedSpec", "master_no_pvcs"): Carried(
+        {"masterSpec": {"image": "m"}, **pvc(), "masterNoPvcs": True}, DIST, {"masterSpec": {"image": "m"}, **pvc()}
     ),
     ("ServingPort", "container"): Elsewhere("the address that is shown: test_control.py"),
     ("ServingPort", "protocol"): port("protocol", "grpc"),

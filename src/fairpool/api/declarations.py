@@ -26,8 +26,11 @@ from fairpool.model.organization import (
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.spec import (
     Arrangement,
+    CleanPodPolicy,
     Dependency,
     DesiredState,
+    DistributedRun,
+    Framework,
     PodTemplate,
     Program,
     RestartPolicy,
@@ -154,6 +157,13 @@ class ArrayWire(Wire):
     arguments: tuple[tuple[str, ...], ...]
 
 
+class DistributedRunWire(Wire):
+    mirrors: ClassVar[Any] = DistributedRun
+    framework: Framework
+    slots_per_worker: Count
+    clean_pods: CleanPodPolicy
+
+
 class WorkloadWire(Wire):
     """One workload as declared."""
 
@@ -183,6 +193,7 @@ class WorkloadWire(Wire):
     # With defaults: declarations that were kept before lack them.
     after: tuple[DependencyWire, ...] = ()
     array: ArrayWire | None = None
+    distributed: Annotated[DistributedRunWire | None, Since(3)] = None
 
     def to_spec(self) -> WorkloadSpec:
         spec = self.to_model()

@@ -135,6 +135,7 @@ class DistributedSpec(CommonSpec):
     master_spec: PodSpecWire | None = None
     master_spec_same_as_worker: StrictBool = True
     no_master: StrictBool = False
+    master_no_pvcs: StrictBool = Field(default=False, description="The master does not mount the volume claims")
 
 
 class ServingPort(Request):

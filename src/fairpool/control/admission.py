@@ -17,7 +17,13 @@ from fairpool.api.limits import NAME_PATTERN, WORKLOAD_NAME_MAX
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemItem, ProblemList
 from fairpool.control.placement_request import topology_constraint
-from fairpool.control.pod_template import leader_template, pod_shape, program_of
+from fairpool.control.pod_template import (
+    distributed_run,
+    has_leader,
+    leader_template,
+    pod_shape,
+    worker_program,
+)
 from fairpool.control.resource_request import or_else
 from fairpool.control.unsupported import refusals
 from fairpool.model.array import Array, array_problems, parse_numbers
@@ -31,6 +37,7 @@ from fairpool.model.spec import (
     Arrangement,
     Dependency,
     DesiredState,
+    Framework,
     PodTemplate,
     RestartPolicy,
     WorkloadSpec,
@@ -124,7 +131,7 @@ def admit(
         fix = f"use at most {WORKLOAD_NAME_MAX} characters: a-z, 0-9 and -"
         problems.add("workload.name", BAD_NAME, fix, "name")
     problems += refusals(submit)
-    if not spec.image and not spec.command:
+    if not spec.image and not _commands(submit):
         problems.add("spec.no_image", "-i, --image must be set", "specify the image to run", "spec.image")
     if spec.tty and not spec.stdin:
         what = "--stdin is required for containers with -t/--tty=true"
@@ -154,7 +161,7 @@ def admit(
         project=QueueId(submit.project_id),
         created_at=now,
         kind=KINDS[kind],
-        template=PodTemplate(shape=shape, program=program_of(spec, spec, context.submitter_uid)),
+        template=PodTemplate(shape=shape, program=worker_program(submit, context.submitter_uid)),
         leader=leader,
         arrangement=size.arrangement,
         pods=size.pods,
@@ -172,7 +179,15 @@ def admit(
         desired_state=DesiredState.STOP if submit.suspended else DesiredState.RUN,
         after=after,
         array=size.array,
+        distributed=distributed_run(submit),
     )
+
+
+def _commands(submit: wire.SubmitAny) -> bool:
+    """Whether it says what to run, without an image."""
+    is_gang = isinstance(submit, wire.SubmitDistributed) and submit.spec.distributed_framework == Framework.MPI
+    master = submit.spec.master_spec if isinstance(submit, wire.SubmitDistributed) and is_gang else None
+    return bool(submit.spec.command) or (master is not None and bool(master.command))
 
 
 # --- what there must be -----------------------------------------------------------------------------------------
@@ -283,7 +298,7 @@ def _array_size(spec: wire.TrainingSpec, asked: wire.JobArray, problems: Problem
 
 
 def _gang(spec: wire.DistributedSpec, problems: ProblemList) -> _Size:
-    leaders = 1 if spec.master_spec is not None and not spec.no_master else 0
+    leaders = 1 if has_leader(spec) else 0
     most = or_else(spec.max_replicas, spec.num_workers)
     least = or_else(spec.min_replicas, most)
     if least > most:

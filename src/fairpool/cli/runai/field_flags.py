@@ -82,6 +82,8 @@ FLAGS = {
     "spec.maxReplicas": "--max-replicas",
     "spec.masterSpec.compute": "--master-gpu",
     "spec.masterSpec": "--master-args",
+    "spec.masterNoPvcs": "--master-no-pvcs",
+    "spec.noMaster": "--no-master",
 }
 
 

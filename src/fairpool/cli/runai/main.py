@@ -154,11 +154,13 @@ def _top() -> click.Command:
 
 
 FRAMEWORKS = ("pytorch", "mpi", "tensorflow", "xgboost")
-UNSUPPORTED = ("submit-mpi", "update", "upgrade", "kubeconfig", "report")
+UNSUPPORTED = ("update", "upgrade", "kubeconfig", "report")
 COMPLETION = "fairpool.cli.runai.completion:completion_for"
 MEMBERS = {
     "submit": lazy("Submit a job.", "fairpool.cli.runai.submit:submit"),
     "submit-dist": lazy("Submit distributed training.", "fairpool.cli.runai.distributed:submit_dist"),
+    "submit-mpi": lazy("Submit MPI training.", "fairpool.cli.runai.distributed:submit_mpi", hidden=True),
+    "mj": lazy("Old name of submit-mpi.", "fairpool.cli.runai.distributed:submit_mpi", hidden=True),
     "list": LazyCommand("List jobs, projects, nodes, clusters, volume claims or templates.", _list),
     "describe": LazyCommand("Show a job, project, node or template in detail.", _describe),
     "logs": lazy("Show a job's output.", "fairpool.cli.runai.logs:logs"),

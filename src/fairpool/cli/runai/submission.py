@@ -203,13 +203,19 @@ def _gang(asked: Mapping[str, Any], worker: dict[str, Any]) -> dict[str, Any]:
         "environmentVariables": [each for each in map(variable, asked["master_environment"]) if isinstance(each, dict)],
         "compute": _given(extendedResources=_resources(asked["master_extended_resource"]) or None),
     }
+    master = None if asked["no_master"] else _master_spec(asked, worker, own)
+    is_mpi = asked["framework"] == "MPI"
     return {
         "distributedFramework": asked["framework"],
         "numWorkers": workers,
         "minReplicas": asked["min_replicas"],
         "maxReplicas": asked["max_replicas"],
+        "slotsPerWorker": asked["slots_per_worker"],
+        "cleanPodPolicy": asked["clean_pod_policy"],
         "noMaster": asked["no_master"] or None,
-        "masterSpec": None if asked["no_master"] else _master_spec(asked, worker, own),
+        "masterSpec": master,
+        "masterNoPvcs": asked["master_no_pvcs"] or None,
+        **({"command": None, "args": None} if is_mpi else {}),  # the workers run what the launcher starts in them
     }
 
 
@@ -220,9 +226,9 @@ def _master_spec(asked: Mapping[str, Any], worker: dict[str, Any], own: dict[str
     if asked["master_args"] is not None:
         spec["args"] = shlex.split(asked["master_args"])
     compute = {**worker.get("compute", {}), **own.get("compute", {})}
-    if asked["master_gpu"] is not None:
-        compute = {name: value for name, value in compute.items() if name not in ("gpuMemoryRequest", "migProfile")}
-        compute["gpu"] = asked["master_gpu"]
+    if asked["master_gpu"] is not None or asked["framework"] == "MPI":
+        compute = {name: value for name, value in compute.items() if name not in GPU_FIELDS}
+        compute |= {"gpu": asked["master_gpu"]} if asked["master_gpu"] is not None else {}
     variables = [*worker.get("environmentVariables", []), *own.get("environmentVariables", [])]
     return {**spec, "compute": compute, "environmentVariables": variables}
 
