@@ -18,7 +18,9 @@ from fairpool.api.wire import Request
 from fairpool.control import classic as classic_jobs
 from fairpool.control import items
 from fairpool.control.admission import AdmissionContext, admit
+from fairpool.control.credential_checks import KnownCredential
 from fairpool.model.ids import Instant, WorkloadId
+from fairpool.model.secret import CredentialKind
 from fairpool.model.spec import WorkloadSpec
 
 TRAIN, DIST, MODEL = workload_spec.SubmitTraining, workload_spec.SubmitDistributed, workload_spec.SubmitInference
@@ -83,6 +85,14 @@ def port(name: str, value: Any) -> Refused:
     return Refused(said, MODEL, place=f"spec.servingPort.{name}")
 
 
+def secret(**said: Any) -> dict[str, Any]:
+    return {"storage": {"secretVolume": [{"name": "tokens", "mountPath": "/s", **said}]}}
+
+
+def secret_variable(**said: Any) -> dict[str, Any]:
+    return {"environmentVariables": [{"name": "A", "credential": {"name": "tokens", "key": "user", **said}}]}
+
+
 def stored(kind: str, **said: Any) -> Refused:
     return Refused({"storage": {kind: [said]}}, place=f"spec.storage.{kind}")
 
@@ -130,6 +140,10 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("EnvironmentVariable", "value"): Carried(
         {"environmentVariables": [{"name": "A", "value": "1"}]}, before={"environmentVariables": [{"name": "A"}]}
     ),
+    ("EnvironmentVariable", "credential"): Carried(secret_variable(), before={"environmentVariables": [{"name": "A"}]}),
+    ("CredentialKey", "name"): Carried(secret_variable(name="other"), before=secret_variable()),
+    ("CredentialKey", "key"): Carried(secret_variable(key="password"), before=secret_variable()),
+    ("PodSpecWire", "image_pull_secret"): Refused({"imagePullSecret": "tokens"}, place="spec.imagePullSecret"),
     ("Compute", "gpu"): compute(gpu=0.5),
     ("Compute", "gpu_devices_request"): compute(gpuDevicesRequest=2),
     ("Compute", "gpu_request_type"): Refused(
@@ -185,19 +199,22 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("GitSource", "branch"): WITH_OTHERS,
     ("GitSource", "revision"): WITH_OTHERS,
     ("GitSource", "path"): WITH_OTHERS,
+    ("GitSource", "credential"): WITH_OTHERS,
     ("S3Source", "bucket"): stored("s3", bucket="b", path="/b"),
     ("S3Source", "path"): WITH_OTHERS,
     ("S3Source", "url"): WITH_OTHERS,
     ("S3Source", "credential"): WITH_OTHERS,
     ("NamedVolume", "name"): stored("configMapVolume", name="c", mountPath="/c"),
-    ("NamedVolume", "mount_path"): stored("secretVolume", name="c", mountPath="/c"),
+    ("NamedVolume", "mount_path"): WITH_OTHERS,
+    ("SecretVolume", "name"): Carried(secret(name="other"), before=secret()),
+    ("SecretVolume", "mount_path"): Carried(secret(mountPath="/other"), before=secret()),
     ("Storage", "pvc"): Carried(pvc()),
     ("Storage", "nfs"): stored("nfs", server="s", path="/a", mountPath="/b"),
     ("Storage", "git"): stored("git", repository="r"),
     ("Storage", "s3"): stored("s3", bucket="b", path="/b"),
     ("Storage", "host_path"): Carried(host()),
     ("Storage", "config_map_volume"): stored("configMapVolume", name="c", mountPath="/c"),
-    ("Storage", "secret_volume"): stored("secretVolume", name="c", mountPath="/c"),
+    ("Storage", "secret_volume"): Carried(secret()),
     ("ExposedPort", "container"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
     ("ExposedPort", "external"): Refused({"ports": [{**EXPOSED, "external": 30022}]}, place="spec.ports.external"),
     ("ExposedPort", "service_type"): Elsewhere("whether an address is shown: test_runai_on_one_machine.py"),
@@ -354,11 +371,13 @@ def answer(sent: Sent, spec: dict[str, Any]) -> Any:
     model = sent.kind is MODEL
     body = {"image": "i", **({"servingPort": {"container": 8000}} if model else {}), **spec}
     submit: Any = sent.kind.model_validate({"name": "a", "projectId": "p", "spec": body})
+    known = KnownCredential(CredentialKind.PASSWORD, {"user": 3, "password": 8})
     context = AdmissionContext(
         project=ProjectRequest(name="p"),
         pools=frozenset({"a100"}),
         claims=frozenset({"data", "other"}),
         topologies={"cable": ("room", "host"), "fabric": ("zone", "rack", "host")},
+        credentials={"tokens": known, "other": known},
     )
     return admit(submit, context, workload_id=WorkloadId("w"), name="a", now=Instant(1))
 

@@ -70,7 +70,8 @@ LINES = {
     "mig": "j -i img --mig 1g.5gb",
     "file server": "j -i img --nfs-server files -v /a:/b",
     "storage": "j -i img -v /a:/b:ro -v /c:/d -v /e:/f:rw:files --pvc c:/p --pvc :1G:/q --new-pvc size=1G,path=/n,ro "
-    "--git-sync source=r,branch=b,rev=v --configmap-volume name=n,path=/m --mount-propagation",
+    "--git-sync source=r,branch=b,rev=v --configmap-volume name=n,path=/m --mount-propagation "
+    "--secret-volume name=tokens,path=/s -e T=SECRET:tokens,hf",
     "network": "j -i img -s ingress --port 8888 --port 80:8080 --host-ipc --host-network",
     "addresses": "j -i img -s external-url,port=8888",
     "life": "j -i img --wait-anyway --backoff-limit 3 "

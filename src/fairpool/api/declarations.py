@@ -34,6 +34,7 @@ from fairpool.model.spec import (
     PodTemplate,
     Program,
     RestartPolicy,
+    SecretVariable,
     Volume,
     WorkloadSpec,
 )
@@ -111,6 +112,15 @@ class VolumeWire(Wire):
     claim: str
     read_only: bool
     uploaded: bool = False  # what was kept before lacks it
+    secret: Annotated[str, Since(3)] = ""
+    credential: Annotated[str, Since(3)] = ""
+
+
+class SecretVariableWire(Wire):
+    mirrors: ClassVar[Any] = SecretVariable
+    name: str
+    credential: str
+    key: str
 
 
 class ProgramWire(Wire):
@@ -128,6 +138,8 @@ class ProgramWire(Wire):
     shm_bytes: Count
     python_env: str = ""
     submitter_uid: Count | None = None
+    secrets: Annotated[tuple[SecretVariableWire, ...], Since(3)] = ()
+    image_credential: Annotated[str, Since(3)] = ""
 
 
 class TemplateWire(Wire):

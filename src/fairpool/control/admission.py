@@ -16,6 +16,7 @@ from fairpool.api import workload_spec as wire
 from fairpool.api.limits import NAME_PATTERN, WORKLOAD_NAME_MAX
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemItem, ProblemList
+from fairpool.control.credential_checks import KnownCredential, check_credentials
 from fairpool.control.placement_request import topology_constraint
 from fairpool.control.pod_template import (
     distributed_run,
@@ -87,6 +88,8 @@ class AdmissionContext:
     """Patterns of the images that the cluster can run; None: any image that can be pulled."""
     claims: frozenset[str] = frozenset()
     """Names of the project's volume claims; empty if the submit names none."""
+    credentials: Mapping[str, KnownCredential] = field(default_factory=dict)
+    """Those that it refers to and that are in the project's scope, by name."""
     work: Mapping[str, WorkloadId] = field(default_factory=dict)
     """Workloads named in `after`, by the name or id used there."""
     has_upload: bool = False
@@ -139,6 +142,7 @@ def admit(
     _check_words(spec, problems)
     _check_images(submit, context, problems)
     _check_claims(spec.storage, context, problems)
+    check_credentials(submit, context.credentials, context.project.name, problems)
     _check_grace(spec, context, problems)
     if spec.python_env is not None and not spec.python_env.startswith("/"):
         what = f"the Python environment {spec.python_env!r} is not an absolute path"

@@ -26,8 +26,10 @@ from fairpool.control import (
     change_stream,
     claims,
     classic,
+    cluster_secrets,
     cluster_sync,
     clusters,
+    credentials,
     departments,
     description,
     housekeeping,
@@ -79,7 +81,8 @@ log = logging.getLogger("fairpool.control")
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
     *(departments, nodes, topologies, overview, claims, sign_in, users, applications, access_rules, audit, preferences),
-    *(templates, workloads, submit, pods, classic, older_paths, description, pages, tool_pages),
+    *(templates, credentials, cluster_secrets, workloads, submit, pods, classic, older_paths, description, pages),
+    *(tool_pages,),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 

@@ -19,6 +19,7 @@ from fairpool.model.spec import (
     Framework,
     PodTemplate,
     Program,
+    SecretVariable,
     Volume,
 )
 from fairpool.model.workload import PodShape
@@ -67,11 +68,12 @@ def _extended(compute: pod_spec.Compute, problems: ProblemList, place: str) -> t
 
 def program_of(spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_uid: int | None) -> Program:
     compute = spec.compute
+    variables = {each.name: each for each in spec.environment_variables}  # the last one of a name counts
     return Program(
         image=spec.image,
         command=_words(spec.command),
         arguments=_words(spec.args),
-        environment=tuple({each.name: each.value for each in spec.environment_variables}.items()),
+        environment=tuple((name, each.value) for name, each in variables.items() if each.credential is None),
         working_dir=_working_dir(spec.working_dir or "", common.workdir),
         volumes=_volumes(common),
         tty=common.tty,
@@ -81,6 +83,12 @@ def program_of(spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_ui
         shm_bytes=LARGE_SHM_BYTES if compute.large_shm_request else 0,
         python_env=spec.python_env or "",
         submitter_uid=submitter_uid,
+        secrets=tuple(
+            SecretVariable(name=name, credential=each.credential.name, key=each.credential.key)
+            for name, each in variables.items()
+            if each.credential is not None
+        ),
+        image_credential=spec.image_pull_secret or "",
     )
 
 
@@ -100,7 +108,8 @@ def _volumes(common: wire.CommonSpec) -> tuple[Volume, ...]:
         for each in storage.pvc
         if each.claim_name
     ]
-    return (*uploaded, *folders, *claims)
+    secrets = [Volume(target=each.mount_path, secret=each.name, read_only=True) for each in storage.secret_volume]
+    return (*uploaded, *folders, *claims, *secrets)
 
 
 def _words(text: Sequence[str] | str | None) -> tuple[str, ...]:

@@ -18,6 +18,8 @@ from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import problem_item
 from fairpool.api.questions import StartForecast
 from fairpool.control import admission, claims, declarations, items, preferences, templates
+from fairpool.control.credential_checks import credential_uses
+from fairpool.control.credentials import known_credentials
 from fairpool.control.feasibility import never_starts
 from fairpool.control.organization import (
     ReportedNodes,
@@ -253,6 +255,7 @@ def _context(
         pools=pool_names(connection, project.cluster) if are_pools_named else frozenset(),
         images=nodes.images,
         claims=claim_store.names(connection, project.name) if body.spec.storage.pvc else frozenset(),
+        credentials=known_credentials(plane, connection, project, {use.name for use in credential_uses(body)}),
         work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
         has_upload=has_upload,
         topologies=_topologies(connection) if body.spec.topology is not None else {},

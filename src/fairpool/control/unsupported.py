@@ -57,6 +57,8 @@ def _of_pod(pod: pod_spec.PodSpecWire, place: str) -> Asked:
     compute = pod.compute
     if pod.image_pull_policy == "Always":
         yield f"{place}.imagePullPolicy", "use IfNotPresent, or remove it: images are not pulled"
+    if pod.image_pull_secret is not None:
+        yield f"{place}.imagePullSecret", "remove it: images are not pulled"
     if compute.gpu_portion_limit is not None:
         yield f"{place}.compute.gpuPortionLimit", "remove it: the limit always equals the request"
     if compute.gpu_memory_limit is not None:
@@ -77,7 +79,6 @@ def _of_storage(storage: pod_spec.Storage) -> Asked:
         "git": (storage.git, "clone it in the job's command"),
         "s3": (storage.s3, "fetch the data in the job's command"),
         "configMapVolume": (storage.config_map_volume, "put the file in a claim, or mount a folder with hostPath"),
-        "secretVolume": (storage.secret_volume, "put the file in a claim, or mount a folder with hostPath"),
     }
     yield from ((f"spec.storage.{name}", fix) for name, (asked, fix) in mounts.items() if asked)
     if any(each.mount_propagation != "None" for each in storage.host_path):

@@ -57,7 +57,8 @@ def _unsupported(name: str) -> LazyCommand:
 def _verb(verb: str, text: str) -> LazyCommand:
     def group() -> click.Command:
         role = lazy(text, "fairpool.cli.adm.roles:node_role", verb)
-        members = {"node-role": role, "secret": _unsupported("secret")}
+        whom = "Let all projects use a credential." if verb == "set" else "Let only its scope use a credential again."
+        members = {"node-role": role, "secret": lazy(whom, "fairpool.cli.adm.credentials:cluster_wide", verb)}
         return Group(verb, help=text, example=f"runai-adm {verb} node-role --gpu-worker dgx1-1", members=members)
 
     return LazyCommand(text, group)
@@ -154,8 +155,18 @@ MEMBERS = {
             "list_templates get_template create_template update_template delete_template",
         ),
     ),
-    "set": _verb("set", "Set the role of a node."),
-    "remove": _verb("remove", "Remove a role from a node."),
+    "credential": _noun(
+        "credential",
+        "Manage credentials: secrets that pods refer to.",
+        "runai-adm credential create hf-token -p team-a --from-file token=hf.txt",
+        _verbs(
+            "credential",
+            "fairpool.cli.adm.credentials",
+            "list_credentials get_credential create_credential update_credential delete_credential",
+        ),
+    ),
+    "set": _verb("set", "Set the role of a node, or let all projects use a credential."),
+    "remove": _verb("remove", "Remove a role from a node, or a credential from all projects."),
     "collect-logs": lazy("Collect logs and state in an archive.", "fairpool.cli.adm.log_archive:collect_logs"),
     "completion": lazy("Print the completion script for bash, zsh or fish.", COMPLETION, "runai-adm"),
     "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_command", "runai-adm"),
@@ -168,7 +179,10 @@ main = RunaiProgram(
     example="runai-adm project create team-a --gpu-quota 4",
     members=MEMBERS,
     aliases={
-        **{f"{noun}s": noun for noun in ("project", "department", "node-pool", "cluster", "node", "user", "setting")},
+        **{
+            f"{noun}s": noun
+            for noun in ("project", "department", "node-pool", "cluster", "node", "user", "setting", "credential")
+        },
         "applications": "application",
         "topologies": "topology",
         "app": "application",

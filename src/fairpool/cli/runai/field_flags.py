@@ -57,6 +57,7 @@ FLAGS = {
     "spec.storage.pvc": "--pvc",
     "spec.storage.git": "--git-sync",
     "spec.storage.configMapVolume": "--configmap-volume",
+    "spec.storage.secretVolume": "--secret-volume",
     "spec.nodePools": "--node-pools",
     "spec.nodeType": "--node-type",
     "spec.tolerations": "--toleration",

@@ -26,6 +26,8 @@ SERVICE_TYPES = {
     "ingress": "Ingress",
 }
 EXTERNAL_URL = "external-url"
+SECRET = "SECRET:"
+"""How the value of `-e` begins where it is a key of a credential."""
 TOLERATION_WORDS = ("key", "operator", "value", "effect", "seconds")
 
 NOT_YET = {
@@ -339,13 +341,18 @@ def _gpu_problems(asked: Mapping[str, Any]) -> list[Problem]:
     return [*found, wrong] if isinstance(wrong, Problem) else found
 
 
-def variable(text: str) -> dict[str, str] | Problem:
-    """`KEY=VALUE`, or as with Docker `KEY` alone for its value on this machine."""
+def variable(text: str) -> dict[str, Any] | Problem:
+    """`KEY=VALUE`, `KEY=SECRET:CREDENTIAL,KEY`, or as with Docker `KEY` alone for its value on this machine."""
     name, equals, value = text.partition("=")
     if not name:
         return Problem("flag.environment", f"-e {text!r} has no name", "write -e KEY=VALUE")
-    if value.startswith("SECRET:"):
-        return not_yet(f"-e {name}=SECRET:...", "set the value itself, or mount a file")
+    if value.startswith(SECRET):
+        credential, comma, key = value.removeprefix(SECRET).partition(",")
+        if not credential or not comma or not key:
+            return Problem(
+                "flag.environment", f"-e {text!r} names no key of a credential", f"write -e {name}=SECRET:NAME,KEY"
+            )
+        return {"name": name, "credential": {"name": credential, "key": key}}
     if not equals:
         if name not in os.environ:
             what = f"-e {name} has no value, and the variable is not set on this machine"

@@ -115,7 +115,7 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     multiple=True,
     section=CONTAINER,
     metavar="KEY=VALUE",
-    help="Set an environment variable; repeatable.",
+    help="Set an environment variable; KEY=SECRET:NAME,KEY takes it from a credential; repeatable.",
 )
 @flag("--attach", is_flag=True, section=CONTAINER, help="Wait until the job runs, then attach to it.")
 @flag("--stdin", is_flag=True, section=CONTAINER, help="Keep standard input open.")
@@ -280,6 +280,13 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 )
 @flag(
     "--configmap-volume", multiple=True, section=LATER, metavar="KEYS", help="Mount a config map: name=NAME,path=PATH."
+)
+@flag(
+    "--secret-volume",
+    multiple=True,
+    section=STORAGE,
+    metavar="KEYS",
+    help="Mount the keys of a credential as files, in memory: name=NAME,path=PATH; repeatable.",
 )
 @flag("--host-ipc", is_flag=True, section=LATER, help="Use the node's IPC namespace.")
 @flag("--host-network", is_flag=True, section=LATER, help="Use the node's network.")
