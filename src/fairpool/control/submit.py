@@ -17,7 +17,7 @@ from fairpool.api import workloads as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import problem_item
 from fairpool.api.questions import StartForecast
-from fairpool.control import admission, claims, declarations, items, preferences, templates
+from fairpool.control import admission, claims, declarations, items, preferences, submit_values
 from fairpool.control.feasibility import never_starts
 from fairpool.control.organization import ReportedNodes, cluster_of, pool_names, pool_view, reported_nodes
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
@@ -156,7 +156,7 @@ def _prepared(
     project: Any,
     upload: Upload | None,
 ) -> Admitted:
-    filled = templates.filled(connection, body, project)
+    filled = submit_values.filled(connection, body, project)
     body = filled.body
     name = _name(connection, body, project.name)
     body = claims.with_claim_names(connection, body, name, project.name)
@@ -366,7 +366,7 @@ def _readmitted(
     before = declaration_of(row)
     said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
     merged = claims.as_existing(before.request) | said
-    merged = templates.updated(connection, said, merged, organization_store.project(connection, row.project))
+    merged = submit_values.updated(connection, said, merged, organization_store.project(connection, row.project))
     most_s = preferences.current_value(plane.settings, connection, preferences.GRACE)
     if body.spec.termination_grace_period_seconds is None and (merged.get(GRACE_FIELD) or 0) > most_s:
         merged[GRACE_FIELD] = most_s  # declared when more was allowed
