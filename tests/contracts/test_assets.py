@@ -283,7 +283,10 @@ def test_a_workload_keeps_what_it_was_submitted_with(control: ControlPlane) -> N
 
 def test_what_the_runtime_cannot_mount_is_refused_when_it_is_used(control: ControlPlane) -> None:
     make(control, "gone", "datasource/pvc", spec={"claimName": "never-made", "path": "/data"})
-    assert submit(control, spec={"image": "python", "assets": {"datasources": ["gone"]}}) == ["claim.unknown"]
+    said = {"name": "t", "projectId": "team-a", "spec": {"image": "python", "assets": {"datasources": ["gone"]}}}
+    answer = control.call("POST", "/api/v1/workloads/trainings", said, by="ann")
+    assert codes(answer) == ["claim.unknown"]
+    assert answer.json()["problems"][0]["what"].endswith("(set by data source gone (tenant))")
 
 
 def test_fields_have_the_names_of_the_original_too(control: ControlPlane) -> None:

@@ -157,6 +157,18 @@ def _prepared(
     upload: Upload | None,
 ) -> Admitted:
     filled = submit_values.filled(connection, body, project)
+    with submit_values.naming_origins(filled):
+        return _admitted_values(plane, connection, caller, filled, project, upload)
+
+
+def _admitted_values(
+    plane: Plane,
+    connection: Connection,
+    caller: Caller,
+    filled: submit_values.Filled,
+    project: Any,
+    upload: Upload | None,
+) -> Admitted:
     body = filled.body
     name = _name(connection, body, project.name)
     body = claims.with_claim_names(connection, body, name, project.name)

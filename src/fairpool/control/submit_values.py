@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from fairpool.api import workload_spec
+from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError
 from fairpool.control.admission import KIND_OF_SUBMIT
 from fairpool.control.asset_lookup import AssetLookup, narrowest
@@ -57,6 +59,24 @@ def filled(connection: Connection, body: workload_spec.SubmitAny, project: Any) 
     except ValidationError as error:  # joined lists may be too long
         raise Refused(422, validation_problems(error.errors())) from error
     return Filled(body.model_copy(update={"spec": spec}), result.origins)
+
+
+@contextmanager
+def naming_origins(filled: Filled) -> Iterator[None]:
+    """Refusals of values say which template or asset gave them, if one did."""
+    try:
+        yield
+    except Refused as refusal:
+        refusal.problems = tuple(_with_origin(each, filled.origins) for each in refusal.problems)
+        raise
+
+
+def _with_origin(problem: ProblemItem, origins: Mapping[str, str]) -> ProblemItem:
+    place = (problem.field or "").removeprefix("spec.")
+    given = next((path for path in origins if f"{place}.".startswith(f"{path}.")), None)
+    return (
+        problem if given is None else problem.model_copy(update={"what": f"{problem.what} (set by {origins[given]})"})
+    )
 
 
 def _administrative(

@@ -176,12 +176,11 @@ def locked_problems(request: Values, templates: Iterable[TemplateValues]) -> lis
     """Refusals of fields that a request, or an update, sets to another value than the locked one."""
     master = request.get("masterSpec")
     pods = [request, *([master] if isinstance(master, Mapping) else [])]
-    broken = {
-        lock.path: lock
+    return [
+        _locked_problem(path, lock)
         for path, lock in _locks(templates).items()
         if any(_differs(_at(pod, path), lock.value) for pod in pods)
-    }
-    return [_locked_problem(lock) for lock in broken.values()]
+    ]
 
 
 def _locked_by_asset(asset: AssetValues, templates: Sequence[TemplateValues]) -> list[ProblemItem]:
@@ -247,13 +246,15 @@ def _names_inside(top: str) -> list[str]:
     return [info.alias for each in models for info in getattr(each, "model_fields", {}).values()]
 
 
-def _locked_problem(lock: _Lock) -> ProblemItem:
+def _locked_problem(path: str, lock: _Lock) -> ProblemItem:
+    """By the field that was given; the lock may be of another one that says the same."""
     value = _at(lock.template.whole, lock.path)
     fix = "remove it"
     if isinstance(value, str | int | float):
-        fix += f": its value is {value if isinstance(value, str) else compact(value)}"
-    what = f"{lock.path} is locked by {lock.template.origin}"
-    return ProblemItem(code="template.locked", what=what, fix=fix, field=f"spec.{lock.path}")
+        named = "its value" if path == lock.path else f"{lock.path} is locked, and its value"
+        fix += f": {named} is {value if isinstance(value, str) else compact(value)}"
+    what = f"{path} is locked by {lock.template.origin}"
+    return ProblemItem(code="template.locked", what=what, fix=fix, field=f"spec.{path}")
 
 
 def supported(values: Values) -> SupportedTypes:
