@@ -302,6 +302,23 @@ def test_fields_have_the_names_of_the_original_too(control: ControlPlane) -> Non
         assert make(control, kind, f"datasource/{kind}", spec=said)["spec"] == own
 
 
+def test_what_clients_of_the_original_always_send_is_taken(control: ControlPlane) -> None:
+    """Fields that they send as false, and updates of the name alone; the same fields as true are refused."""
+    always: dict[str, Any] = {"autoDelete": False, "private": False}
+    connection = {**_connection("ExternalUrl"), "isExternal": False}
+    spec = {"image": "python", "connections": [connection], "overrideUidGidInWorkspace": False}
+    made = make(control, "e", meta=always, spec=spec)
+    assert made["spec"] == {"image": "python", "connections": [_connection("ExternalUrl")]}
+    assert "description" not in made["meta"]
+    assert made["meta"]["updatedBy"] == made["meta"]["createdBy"] == made["createdBy"]
+    make(control, "p", "datasource/pvc", meta=always, spec={**SPECS["datasource/pvc"], "dataSharing": False})
+    where = f"{ASSETS}/environment/{made['id']}"
+    renamed = expect(control.call("PUT", where, {"meta": {"name": "renamed", "description": "New"}}), 200)
+    assert (renamed["meta"]["name"], renamed["spec"]) == ("renamed", made["spec"])
+    private = body("x", meta={**always, "private": True})
+    assert codes(control.call("POST", f"{ASSETS}/environment", private)) == ["request.unknown_field"]
+
+
 def test_thousands_of_assets_are_listed_in_pages(control: ControlPlane) -> None:
     made = make(control, "first", "compute", spec={"gpu": 1})
     plane: Plane = control.app.state.plane

@@ -19,6 +19,7 @@ from fairpool.api.pod_spec import (
     GitSource,
     NamedVolume,
     Port,
+    Pvc,
     S3Source,
     Security,
 )
@@ -51,6 +52,27 @@ class ConnectionType(StrEnum):
     CLUSTER_IP = "ClusterIP"
 
 
+class OlderForm(Request):
+    """Takes other names for its fields as well, and fields that clients of the original always send as false."""
+
+    OTHER_NAMES: ClassVar[Mapping[str, str]] = {}
+    SENT_AS_FALSE: ClassVar[frozenset[str]] = frozenset()
+    """Refused as unknown if they are true."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_form(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        kept = {key: value for key, value in given.items() if not (key in cls.SENT_AS_FALSE and value is False)}
+        return {cls._own_name(key, kept): value for key, value in kept.items()}
+
+    @classmethod
+    def _own_name(cls, key: str, given: Mapping[str, Any]) -> str:
+        own = cls.OTHER_NAMES.get(key, key)
+        return key if own in given else own
+
+
 class InternalTool(Request):
     """A tool in the pod."""
 
@@ -59,15 +81,19 @@ class InternalTool(Request):
     container_port: Port
 
 
-class ToolConnection(Request):
+class ToolConnection(OlderForm):
     """A tool of an environment."""
+
+    SENT_AS_FALSE: ClassVar[frozenset[str]] = frozenset({"isExternal"})
 
     name: Annotated[ShortText, Field(min_length=1, examples=["Jupyter"])]
     internal_tool_info: InternalTool
 
 
-class EnvironmentSpec(Request):
+class EnvironmentSpec(OlderForm):
     """What pods run: image, command, variables, tools and user. Unlike a submit, the user is not apart."""
+
+    SENT_AS_FALSE: ClassVar[frozenset[str]] = frozenset({"overrideUidGidInWorkspace"})
 
     image: ShortText = ""
     image_pull_policy: Annotated[str, StringConstraints(pattern="^(Always|IfNotPresent|Never)$")] | None = None
@@ -92,43 +118,31 @@ class EnvironmentSpec(Request):
     tty: StrictBool | None = None
 
 
-class _OtherNames(Request):
-    """Takes other names for its fields as well."""
+class PvcAsset(Pvc, OlderForm):
+    """A volume claim."""
 
-    OTHER_NAMES: ClassVar[Mapping[str, str]] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _renamed(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping):
-            return given
-        return {cls._own(key, given): value for key, value in given.items()}
-
-    @classmethod
-    def _own(cls, key: str, given: Mapping[str, Any]) -> str:
-        own = cls.OTHER_NAMES.get(key, key)
-        return key if own in given else own
+    SENT_AS_FALSE: ClassVar[frozenset[str]] = frozenset({"dataSharing"})
 
 
-class ConfigMapAsset(NamedVolume, _OtherNames):
+class ConfigMapAsset(NamedVolume, OlderForm):
     """A config map, mounted as files."""
 
     OTHER_NAMES: ClassVar[Mapping[str, str]] = {"configMap": "name"}
 
 
-class SecretAsset(NamedVolume, _OtherNames):
+class SecretAsset(NamedVolume, OlderForm):
     """A credential, mounted as files."""
 
     OTHER_NAMES: ClassVar[Mapping[str, str]] = {"credentialAssetId": "name"}
 
 
-class S3Asset(S3Source, _OtherNames):
+class S3Asset(S3Source, OlderForm):
     """An S3 bucket, with the credential that opens it."""
 
     OTHER_NAMES: ClassVar[Mapping[str, str]] = {"accessKeyAssetId": "credential"}
 
 
-class GitAsset(GitSource, _OtherNames):
+class GitAsset(GitSource, OlderForm):
     """A Git repository, with the credential that opens it."""
 
     OTHER_NAMES: ClassVar[Mapping[str, str]] = {"passwordAssetId": "credential", "credentialId": "credential"}

@@ -4,13 +4,21 @@ resources and data sources."""
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, StrictBool, StringConstraints, create_model
 
-from fairpool.api.asset_specs import ConfigMapAsset, EnvironmentSpec, GitAsset, S3Asset, SecretAsset
+from fairpool.api.asset_specs import (
+    ConfigMapAsset,
+    EnvironmentSpec,
+    GitAsset,
+    OlderForm,
+    PvcAsset,
+    S3Asset,
+    SecretAsset,
+)
 from fairpool.api.limits import TEMPLATE_NAME_PATTERN
-from fairpool.api.pod_spec import Compute, HostPath, Nfs, Pvc
+from fairpool.api.pod_spec import Compute, HostPath, Nfs
 from fairpool.api.wire import Answer, LongText, Moment, Page, Request, ShortText
 from fairpool.api.workload_spec import DistributedSpec, InferenceSpec, TrainingSpec
 
@@ -40,8 +48,10 @@ class SupportedTypes(Request):
     inference: StrictBool = False
 
 
-class AssetMeta(Request):
+class AssetMeta(OlderForm):
     """Name and scope of an asset."""
+
+    SENT_AS_FALSE: ClassVar[frozenset[str]] = frozenset({"autoDelete", "private"})
 
     name: AssetName
     scope: AssetScope
@@ -119,7 +129,7 @@ class PvcRequest(AssetRequest):
     """A data source: a volume claim."""
 
     model_config = _example(claimName="data", path="/data")
-    spec: Pvc
+    spec: PvcAsset
 
 
 class NfsRequest(AssetRequest):
@@ -165,9 +175,10 @@ class SecretRequest(AssetRequest):
 
 
 def change_of(request: type[Request]) -> type[Any]:
-    """The request that replaces an asset: as the one that creates it, except that it need not say the scope again."""
-    name = request.__name__.replace("Request", "Change")
-    return create_model(name, __base__=request, __doc__=request.__doc__, meta=(AssetChange, ...))
+    """The request that replaces an asset: as the one that creates it, but it need not say scope and values again."""
+    name, spec = request.__name__.replace("Request", "Change"), request.model_fields["spec"]
+    optional: Any = {"spec": (spec.annotation | None, None)} if spec.is_required() else {}
+    return create_model(name, __base__=request, __doc__=request.__doc__, meta=(AssetChange, ...), **optional)
 
 
 class AssetAnswer(Answer):
@@ -180,10 +191,11 @@ class AssetAnswer(Answer):
     cluster_id: str | None = None
     department_id: str | None = None
     project_id: str | None = None
-    description: str = ""
+    description: str | None = None
     workload_supported_types: SupportedTypes
     created_by: str = ""
     created_at: Moment = ""
+    updated_by: str = ""
     updated_at: Moment = ""
 
     @property

@@ -48,6 +48,10 @@ def _kind_in(document: str) -> str | None:
     return None if found is None else str(found)
 
 
+ABOUT_IT = ("kind", "updatedBy")
+"""Keys of a document beside the request."""
+
+
 def kind_of(row: Any) -> str:
     """The kind of a stored asset: `nfs` of a data source."""
     return _kind_in(row.document) or str(row.kind)
@@ -95,7 +99,7 @@ class AssetQuery(ListQuery):
 def body_of(request: type[wire.AssetRequest], document: str) -> Any:
     """A stored asset as it was requested; cached, since the value is immutable and is read at every submit."""
     return request.model_validate(
-        {name: each for name, each in parse_json(document.encode()).items() if name != "kind"}
+        {name: each for name, each in parse_json(document.encode()).items() if name not in ABOUT_IT}
     )
 
 
@@ -148,9 +152,8 @@ class AssetKind:
     def check(self, connection: Connection, place: StoredScope, body: Any, before: Any) -> None:
         """Refuses what must not be stored."""
 
-    def document(self, body: Any) -> str:
-        said = body.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        return compact({"kind": self.kind, **said})
+    def document(self, body: Any) -> dict[str, Any]:
+        return {"kind": self.kind, **body.model_dump(mode="json", by_alias=True, exclude_unset=True)}
 
     def values(self, body: Any) -> dict[str, Any]:
         """What it says about submits, in fields of a workload."""
@@ -176,8 +179,9 @@ class AssetKind:
             kind=self.kind,
             name=row.name,
             scope=AssetScope(row.scope),
-            description=body.meta.description,
+            description=body.meta.description or None,
             workload_supported_types=self.types(body),
+            updated_by=parse_json(row.document.encode()).get("updatedBy", row.created_by),
             **written,
             **({f"{row.scope}_id": row.scope_id} if row.scope_id else {}),
         )
@@ -282,7 +286,7 @@ def _created(plane: Plane, connection: Connection, caller: Caller, kind: AssetKi
     if store.count(connection, kind.stored_as) >= ASSETS_MAX:
         what = f"there are {ASSETS_MAX} {kind.noun}s already"
         raise refused(409, f"{kind.code}.too_many", what, "delete some that are not used")
-    values = _checked(connection, kind, place, body, None)
+    values = _checked(connection, caller, kind, place, body, None)
     now, asset_id = plane.now(), str(uuid.uuid4())
     revision = _recorded(plane, connection, kind, asset_id, place, "created")
     made_by = {"created_at": now, "created_by": caller.name, "updated_at": now, "revision": revision}
@@ -298,8 +302,9 @@ def _replaced(
     if body.meta.scope is not None and asked_scope(connection, caller, body.meta) != place:
         what = f"{_article(kind.noun)} cannot move to another scope"
         raise refused(422, f"{kind.code}.moved", what, f"create another {kind.noun} there", "meta.scope")
-    whole = body.model_copy(update={"meta": body.meta.model_copy(update={"scope": place.scope})})
-    values = _checked(connection, kind, place, whole, row)
+    spec = body_of(kind.request, row.document).spec if body.spec is None else body.spec
+    whole = body.model_copy(update={"meta": body.meta.model_copy(update={"scope": place.scope}), "spec": spec})
+    values = _checked(connection, caller, kind, place, whole, row)
     revision = _recorded(plane, connection, kind, row.id, place, "updated")
     store.change(connection, row.id, updated_at=plane.now(), revision=revision, **values)
     return _result(connection, kind, row.id, "update")
@@ -316,12 +321,16 @@ def _deleted(plane: Plane, connection: Connection, caller: Caller, kind: AssetKi
     return ActionResult(status=204, action="delete", entity_type=kind.code, entity_id=row.id, entity_name=row.name)
 
 
-def _checked(connection: Connection, kind: AssetKind, place: StoredScope, body: Any, before: Any) -> dict[str, Any]:
+def _checked(
+    connection: Connection, caller: Caller, kind: AssetKind, place: StoredScope, body: Any, before: Any
+) -> dict[str, Any]:
     other = store.taken(connection, kind.stored_as, place.columns, body.meta.name)
     if other is not None and (before is None or other.id != before.id):
         what = f"{place.text} already has {_article(kind.noun)} {other.name}"
         raise refused(409, f"{kind.code}.exists", what, "use another name", "meta.name")
-    return {"name": body.meta.name, **kind.columns(connection, place, body, before)}
+    values = kind.columns(connection, place, body, before)
+    document = compact({**values["document"], "updatedBy": caller.name})
+    return {**values, "name": body.meta.name, "document": document}
 
 
 def _recorded(

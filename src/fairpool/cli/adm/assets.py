@@ -130,7 +130,7 @@ def update_of(kind: str) -> Command:
         with Session(options).connected() as client:
             found = asset_found(client, all_assets(client, kind), noun.noun, name, asked)
             spec = _changed(kind, found, asked)
-            description = asked["description"] if asked["description"] is not None else found.meta.description
+            description = asked["description"] if asked["description"] is not None else found.meta.description or ""
             body = {"meta": {"name": found.meta.name, "description": description}, "spec": spec}
             stored(lambda: client.replace_asset(found.kind, found.id, body, found.revision))
         _done(kind, name, found, "updated")

@@ -146,7 +146,7 @@ def _update(ctx: click.Context, /, **asked: Any) -> None:
         found = _found(client, name, asked)
         before = document(found)
         merged = submission.over({"spec": before["spec"]}, {"spec": spec}, asked)["spec"]
-        description = found.meta.description if asked["description"] is None else asked["description"]
+        description = (found.meta.description or "") if asked["description"] is None else asked["description"]
         body = {
             "meta": {"name": found.meta.name, "description": description, **types},
             "spec": merged,
