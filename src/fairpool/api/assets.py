@@ -177,7 +177,8 @@ class SecretRequest(AssetRequest):
 def change_of(request: type[Request]) -> type[Any]:
     """The request that replaces an asset: as the one that creates it, but it need not say scope and values again."""
     name, spec = request.__name__.replace("Request", "Change"), request.model_fields["spec"]
-    optional: Any = {"spec": (spec.annotation | None, None)} if spec.is_required() else {}
+    values: Any = spec.annotation
+    optional: Any = {"spec": (values | None, None)} if spec.is_required() else {}
     return create_model(name, __base__=request, __doc__=request.__doc__, meta=(AssetChange, ...), **optional)
 
 
