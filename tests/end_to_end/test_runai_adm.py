@@ -202,7 +202,11 @@ def test_roles_are_set_and_removed_as_documents_print_it(server: Server) -> None
     assert re.search("^dgx1-1 .* runai-system ", server.typed("runai list nodes"), re.MULTILINE)
     said = server.type("runai-adm set node-role --all dgx1-2")
     assert said.out == "Node dgx1-2: role runai-gpu-worker set.\n"
-    assert "the scheduler does not use node roles yet" in said.err
+    assert (
+        "no node is a CPU worker, so jobs without GPUs cannot start: runai-adm set node-role --cpu-worker" in said.err
+    )
+    assert server.type("runai-adm set node-role --cpu-worker dgx1-1").err == ""
+    server.typed("runai-adm remove node-role --cpu-worker dgx1-1")
     server.typed("runai-adm remove node-role --gpu-worker dgx1-2")
     server.typed("runai-adm remove node-role --runai-system-worker dgx1-1")
     assert server.typed("runai list nodes").count("<none>") == 2

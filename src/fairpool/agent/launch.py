@@ -27,6 +27,7 @@ from fairpool.agent.isolation import (
     volume_rule,
 )
 from fairpool.agent.nvml import Gpu
+from fairpool.agent.peers import HOST_NAME_MAX, Rendezvous, is_mpi, mpi_host_name
 from fairpool.agent.pod_secrets import SecretLookup, volume_place
 from fairpool.agent.portion_enforcement import enforce_portion
 from fairpool.agent.project_users import chown_tree
@@ -37,7 +38,6 @@ from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Volume
 
-HOST_NAME_MAX = 63
 RESERVED = ("/proc", "/sys", "/dev", OWN)
 """Where no volume can be mounted: these are created for every pod."""
 CONFIGURATION_MAX = 65_536
@@ -90,7 +90,7 @@ def plan_launch(
     paths: PodPaths,
     features: MachineFeatures,
     is_simulated: bool,
-    rendezvous: tuple[str, int] | None,
+    rendezvous: Rendezvous | None,
     user: PodUser | None = None,
 ) -> dict[str, Any] | Problem:
     """Everything the shim needs, or why the pod cannot run here. Without a user it runs as the server's."""
@@ -135,6 +135,7 @@ def plan_launch(
         "stdin": program.stdin,
         "grace_s": order.grace_s,
         "limits": limits,
+        "gang": _gang_socket(order, paths),
         "log": {
             "segment_bytes": features.rotation.segment_bytes,
             "segments": features.rotation.segments,
@@ -145,7 +146,15 @@ def plan_launch(
 
 def host_name(order: StartOrder) -> str:
     """The host name of a pod, as in the prompt `root@frac05-0-0`."""
+    if is_mpi(order):
+        return mpi_host_name(order.name, order.index)
     return f"{order.name}-{order.index}-{order.incarnation}"[-HOST_NAME_MAX:].lstrip("-")
+
+
+def _gang_socket(order: StartOrder, paths: PodPaths) -> list[str] | None:
+    """The directory and name of the socket through which an MPI launcher starts programs in this worker."""
+    is_worker = bool(paths.gang) and order.index > 0
+    return [paths.gang, mpi_host_name(order.name, order.index)] if is_worker else None
 
 
 def _command_line(order: StartOrder, image: Image, paths: PodPaths, seen: PodPaths) -> tuple[str, ...]:

@@ -432,7 +432,16 @@ def _unknown_launch() -> dict[str, Any]:
     """What a replacement needs to look after a program whose order was damaged; nothing is started by it."""
     rotation = {"segment_bytes": 16 << 20, "segments": 3}
     known = {"pod": "", "pod_uuid": "", "argv": [], "env": {}, "cwd": "/", "grace_s": 0, "words": "", "log": rotation}
-    return {**known, "tty": False, "stdin": False, "host_name": "", "mounts": [], "limits": None, "view": None}
+    return {
+        **known,
+        "tty": False,
+        "stdin": False,
+        "host_name": "",
+        "mounts": [],
+        "limits": None,
+        "view": None,
+        "gang": None,
+    }
 
 
 def _is_descendant(pid: int) -> bool:

@@ -26,8 +26,11 @@ from fairpool.model.organization import (
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.spec import (
     Arrangement,
+    CleanPodPolicy,
     Dependency,
     DesiredState,
+    DistributedRun,
+    Framework,
     PodTemplate,
     Program,
     RestartPolicy,
@@ -37,6 +40,7 @@ from fairpool.model.spec import (
 )
 from fairpool.model.workload import (
     GpuRequest,
+    NodePreference,
     NodeSelectorOperator,
     NodeSelectorRequirement,
     PodAffinityTerm,
@@ -67,6 +71,12 @@ class NodeSelectorRequirementWire(Wire):
     values: tuple[str, ...]
 
 
+class NodePreferenceWire(Wire):
+    mirrors: ClassVar[Any] = NodePreference
+    weight: Count
+    requirements: tuple[NodeSelectorRequirementWire, ...]
+
+
 class DeclaredToleration(Wire):
     mirrors: ClassVar[Any] = Toleration
     key: str
@@ -92,6 +102,7 @@ class ShapeWire(Wire):
     near: tuple[PodAffinityTermWire, ...]
     apart: tuple[PodAffinityTermWire, ...]
     schedulable: bool
+    preferences: Annotated[tuple[NodePreferenceWire, ...], Since(3)] = ()
 
 
 class VolumeWire(Wire):
@@ -158,6 +169,13 @@ class ArrayWire(Wire):
     arguments: tuple[tuple[str, ...], ...]
 
 
+class DistributedRunWire(Wire):
+    mirrors: ClassVar[Any] = DistributedRun
+    framework: Framework
+    slots_per_worker: Count
+    clean_pods: CleanPodPolicy
+
+
 class WorkloadWire(Wire):
     """One workload as declared."""
 
@@ -187,6 +205,7 @@ class WorkloadWire(Wire):
     # With defaults: declarations that were kept before lack them.
     after: tuple[DependencyWire, ...] = ()
     array: ArrayWire | None = None
+    distributed: Annotated[DistributedRunWire | None, Since(3)] = None
 
     def to_spec(self) -> WorkloadSpec:
         spec = self.to_model()

@@ -221,6 +221,27 @@ class PodToleration(Request):
     seconds: Seconds | None = None
 
 
+class MatchExpression(Request):
+    """A condition on a label of a node."""
+
+    key: Annotated[ShortText, Field(min_length=1)]
+    operator: Annotated[str, StringConstraints(pattern="^(In|NotIn|Exists|DoesNotExist|Gt|Lt)$")]
+    values: Annotated[list[ShortText], Field(max_length=64)] = Field(default_factory=list)
+
+
+class NodeSelectorTerm(Request):
+    """Conditions that must all hold."""
+
+    match_expressions: Annotated[list[MatchExpression], Field(min_length=1, max_length=64)]
+
+
+class NodeAffinityPreference(Request):
+    """Nodes to prefer where there is a choice: the weights of all that a node meets add up."""
+
+    weight: Annotated[StrictInt, Field(ge=1, le=100)]
+    preference: NodeSelectorTerm
+
+
 class Security(Request):
     """The user and privileges that the pods run with."""
 
@@ -237,10 +258,17 @@ class Security(Request):
 
 
 class TopologyRequest(Request):
-    """Keep the pods on nodes with the same value of a label."""
+    """Keep the pods of a distributed workload on nodes with the same value of a label."""
 
-    required: ShortText | None = None
-    preferred: ShortText | None = None
+    name: ShortText | None = Field(
+        default=None, description="A network topology; default: one that has these labels, else the labels alone"
+    )
+    required: Annotated[ShortText, Field(min_length=1)] | None = Field(
+        default=None, description="Label of which all pods must have the same value"
+    )
+    preferred: Annotated[ShortText, Field(min_length=1)] | None = Field(
+        default=None, description="Label of which pods have the same value where possible"
+    )
 
 
 class Workdir(Request):

@@ -26,6 +26,8 @@ def template_problems(body: wire.TemplateRequest) -> list[ProblemItem]:
         if name in values
     ]
     wrong = [*single, *_of_kinds(body, values), *_of_paths(body), *_of_secrets(body.spec)]
+    if not wrong and not values and not body.required and not body.locked:
+        wrong.append(_problem("template.empty", "the template has no values", "set at least one", "spec"))
     return wrong or _not_carried(body, values)
 
 

@@ -135,6 +135,16 @@ node_pools = Table(
     Column("revision", BigInteger, nullable=False),
 )
 
+topologies = Table(
+    "topologies",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("document", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+)
+
 node_overrides = Table(
     "node_overrides",
     metadata,
