@@ -1,4 +1,4 @@
-"""Calls of the client about projects, departments, nodes, node pools and clusters."""
+"""Calls of the client about projects, departments, credentials, nodes, node pools and clusters."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairpool.api.calls import Calls, plain_body
-from fairpool.api.limits import PROJECTS
+from fairpool.api.limits import CREDENTIALS, PROJECTS
 
 if TYPE_CHECKING:
+    from fairpool.api import credentials as credentials_wire
     from fairpool.api import nodes as nodes_wire
     from fairpool.api import organization, overview
     from fairpool.api import settings as settings_wire
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     Json = Mapping[str, Any]
 
 DEPARTMENTS = "/api/v1/org-unit/departments"
+TOPOLOGIES = "/api/v1/network-topologies"
 
 
 class OrganizationCalls(Calls):
@@ -71,6 +73,29 @@ class OrganizationCalls(Calls):
     def delete_department(self, department_id: str) -> None:
         self._call("DELETE", f"{DEPARTMENTS}/{department_id}")
 
+    # --- credentials -----------------------------------------------------------------------------------------
+
+    def credentials(self, name: str = "") -> list[credentials_wire.StoredCredential]:
+        """All that the caller may see, or those of this name; without their values."""
+        return self._all(CREDENTIALS, "entries", {"name": name} if name else None)
+
+    def create_credential(
+        self, kind: str, request: credentials_wire.CredentialRequest | Json
+    ) -> credentials_wire.StoredCredential:
+        return self._post(f"{CREDENTIALS}/{kind}", request)
+
+    def replace_credential(
+        self,
+        kind: str,
+        credential_id: str,
+        request: credentials_wire.CredentialRequest | Json,
+        revision: int | None = None,
+    ) -> credentials_wire.StoredCredential:
+        return self._change("PUT", f"{CREDENTIALS}/{kind}/{credential_id}", request, revision)
+
+    def delete_credential(self, kind: str, credential_id: str) -> None:
+        self._call("DELETE", f"{CREDENTIALS}/{kind}/{credential_id}")
+
     # --- nodes and clusters ----------------------------------------------------------------------------------
 
     def nodes(self) -> list[nodes_wire.NodeAnswer]:
@@ -111,6 +136,15 @@ class OrganizationCalls(Calls):
 
     def delete_node_pool(self, pool: str) -> None:
         self._call("DELETE", f"/api/v1/node-pools/{pool}")
+
+    def topologies(self) -> list[nodes_wire.NetworkTopology]:
+        return self._all(TOPOLOGIES, "topologies")
+
+    def create_topology(self, request: nodes_wire.NetworkTopologyRequest | Json) -> nodes_wire.NetworkTopology:
+        return self._post(TOPOLOGIES, request)
+
+    def delete_topology(self, topology: str) -> None:
+        self._call("DELETE", f"{TOPOLOGIES}/{topology}")
 
     def clusters(self) -> list[nodes_wire.ClusterAnswer]:
         return self._all("/api/v1/clusters", "clusters")
