@@ -14,7 +14,7 @@ from typing import Any
 from fairpool.api.limits import GPU_FIELDS
 from fairpool.cli.failure import not_yet
 from fairpool.cli.runai import ages, array_flags, mounts
-from fairpool.cli.runai.asset_references import reference_problems, references
+from fairpool.cli.runai.asset_references import both_references, reference_problems, references
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import parse_gpus
 
@@ -122,8 +122,10 @@ def over(body: Mapping[str, Any], said: Mapping[str, Any], asked: Mapping[str, A
     if not isinstance(theirs, Mapping):
         return {**merged, "spec": mine if theirs is None else theirs}
     spec = {**theirs, **mine}
-    for name in ("labels", "annotations", "security", "topology", "assets"):
+    for name in ("labels", "annotations", "security", "topology"):
         spec |= _both(name, theirs, mine)
+    if isinstance(theirs.get("assets"), Mapping) and "assets" in mine:
+        spec["assets"] = both_references(theirs["assets"], mine["assets"])
     if isinstance(theirs.get("compute"), Mapping) and "compute" in mine:
         is_gpu = any(way in mine["compute"] for way in GPU_FIELDS)
         kept = {name: value for name, value in theirs["compute"].items() if not is_gpu or name not in GPU_FIELDS}
