@@ -234,7 +234,6 @@ def test_what_is_not_there_yet_says_so_and_version_does_not_ask(server: Server) 
     line = "runai-adm generate-values --external-ips 10.0.0.1 --domain example.com --airgapped"
     assert "`runai-adm generate-values` writes the Helm values of a Kubernetes installation" in server.refused(line)
     assert "part of the Python package fairpool" in server.refused("runai-adm update")
-    assert "is not supported yet" in server.refused("runai-adm set secret x --cluster-wide")
     assert "is not supported yet" in server.refused("runai-adm set node-role --dynamic-mig-enabled dgx1-1")
     assert server.typed("runai-adm version --short", person="offline") == f"{__version__}\n"
     assert "did you mean project?" in server.refused("runai-adm projct list")

@@ -15,7 +15,16 @@ from fairpool.control.resource_request import bytes_of, quota_milli
 from fairpool.model.array import Array
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.problem import Problem
-from fairpool.model.spec import Arrangement, Dependency, Program, Volume, WorkloadSpec
+from fairpool.model.spec import (
+    Arrangement,
+    CleanPodPolicy,
+    Dependency,
+    DistributedRun,
+    Framework,
+    Program,
+    Volume,
+    WorkloadSpec,
+)
 from fairpool.model.workload import (
     GpuRequest,
     NodeSelectorOperator,
@@ -123,6 +132,56 @@ def test_workers_start_together_and_a_master_is_one_more() -> None:
     elastic = declared("dist", minReplicas=2, maxReplicas=4)
     assert (elastic.pods, elastic.minimum) == (4, 2)
     assert complaints("dist", minReplicas=5, maxReplicas=4) == ["spec.elastic_range"]
+
+
+def test_mpi_has_a_launcher_whether_it_is_described_or_not() -> None:
+    plain = declared("dist", distributedFramework="MPI", numWorkers=2, args=["mpirun", "a"], compute={"gpu": 1})
+    own = {"image": "i", "args": ["mpirun", "a"]}
+    said = declared("dist", distributedFramework="MPI", numWorkers=2, masterSpec=own, compute={"gpu": 1})
+    for found in (plain, said):
+        assert found.leader is not None
+        assert (found.pods, found.has_launcher) == (3, True)
+        assert (found.leader.program.arguments, found.leader.shape.gpu) == (("mpirun", "a"), GpuRequest())
+        assert (found.template.program.command[0], found.template.program.arguments) == ("sleep", ())
+        assert found.template.shape.gpu == whole_gpus(1)
+    worker = declared("dist", distributedFramework="MPI", masterSpec=own, command="my-worker", args="-x")
+    assert (worker.template.program.command, worker.template.program.arguments) == (("my-worker",), ("-x",))
+
+
+def test_slots_and_clean_pod_policy_are_declared() -> None:
+    found = declared("dist", distributedFramework="MPI", slotsPerWorker=4, cleanPodPolicy="All")
+    assert found.distributed == DistributedRun(
+        framework=Framework.MPI, slots_per_worker=4, clean_pods=CleanPodPolicy.ALL
+    )
+    assert declared("dist", masterSpec={"image": "m"}).distributed is None, (
+        "clusters of the version before know no more"
+    )
+
+
+def test_a_master_may_be_without_the_claims_of_its_workers() -> None:
+    storage = {"pvc": [{"claimName": "data", "path": "/d"}], "hostPath": [{"path": "/a", "mountPath": "/b"}]}
+    found = declared("dist", masterSpec={"image": "m"}, masterNoPvcs=True, storage=storage)
+    assert found.leader is not None
+    assert [each.target for each in found.leader.program.volumes] == ["/b"]
+    assert [each.target for each in found.template.program.volumes] == ["/b", "/d"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"slotsPerWorker": 2}, id="slots of another framework than MPI"),
+        pytest.param({"distributedFramework": "MPI", "noMaster": True}, id="MPI without a launcher"),
+        pytest.param({"distributedFramework": "MPI", "minReplicas": 1}, id="an elastic MPI run"),
+        pytest.param({"distributedFramework": "TF", "maxReplicas": 3}, id="an elastic TensorFlow run"),
+        pytest.param(
+            {"distributedFramework": "XGBoost", "minReplicas": 1, "numWorkers": 2}, id="an elastic XGBoost run"
+        ),
+        pytest.param({"sshAuthMountPath": "/ssh"}, id="keys for ssh, which is not used"),
+        pytest.param({"masterNoPvcs": True}, id="a master without claims where there is no master"),
+    ],
+)
+def test_what_a_framework_does_not_have_is_refused(spec: dict[str, Any]) -> None:
+    assert complaints("dist", **spec) == ["spec.not_carried"]
 
 
 def test_a_model_needs_a_port_and_has_a_fixed_number_of_replicas() -> None:

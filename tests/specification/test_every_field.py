@@ -12,13 +12,25 @@ from typing import Any
 
 import pytest
 
-from fairpool.api import access, classic, nodes, organization, pod_spec, settings, workload_spec, workloads
+from fairpool.api import (
+    access,
+    asset_reference,
+    classic,
+    nodes,
+    organization,
+    pod_spec,
+    settings,
+    workload_spec,
+    workloads,
+)
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.wire import Request
 from fairpool.control import classic as classic_jobs
 from fairpool.control import items
 from fairpool.control.admission import AdmissionContext, admit
+from fairpool.control.credential_checks import KnownCredential
 from fairpool.model.ids import Instant, WorkloadId
+from fairpool.model.secret import CredentialKind
 from fairpool.model.spec import WorkloadSpec
 
 TRAIN, DIST, MODEL = workload_spec.SubmitTraining, workload_spec.SubmitDistributed, workload_spec.SubmitInference
@@ -83,6 +95,14 @@ def port(name: str, value: Any) -> Refused:
     return Refused(said, MODEL, place=f"spec.servingPort.{name}")
 
 
+def secret(**said: Any) -> dict[str, Any]:
+    return {"storage": {"secretVolume": [{"name": "tokens", "mountPath": "/s", **said}]}}
+
+
+def secret_variable(**said: Any) -> dict[str, Any]:
+    return {"environmentVariables": [{"name": "A", "credential": {"name": "tokens", "key": "user", **said}}]}
+
+
 def stored(kind: str, **said: Any) -> Refused:
     return Refused({"storage": {kind: [said]}}, place=f"spec.storage.{kind}")
 
@@ -130,6 +150,10 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("EnvironmentVariable", "value"): Carried(
         {"environmentVariables": [{"name": "A", "value": "1"}]}, before={"environmentVariables": [{"name": "A"}]}
     ),
+    ("EnvironmentVariable", "credential"): Carried(secret_variable(), before={"environmentVariables": [{"name": "A"}]}),
+    ("CredentialKey", "name"): Carried(secret_variable(name="other"), before=secret_variable()),
+    ("CredentialKey", "key"): Carried(secret_variable(key="password"), before=secret_variable()),
+    ("PodSpecWire", "image_pull_secret"): Refused({"imagePullSecret": "tokens"}, place="spec.imagePullSecret"),
     ("Compute", "gpu"): compute(gpu=0.5),
     ("Compute", "gpu_devices_request"): compute(gpuDevicesRequest=2),
     ("Compute", "gpu_request_type"): Refused(
@@ -185,19 +209,22 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("GitSource", "branch"): WITH_OTHERS,
     ("GitSource", "revision"): WITH_OTHERS,
     ("GitSource", "path"): WITH_OTHERS,
+    ("GitSource", "credential"): WITH_OTHERS,
     ("S3Source", "bucket"): stored("s3", bucket="b", path="/b"),
     ("S3Source", "path"): WITH_OTHERS,
     ("S3Source", "url"): WITH_OTHERS,
     ("S3Source", "credential"): WITH_OTHERS,
     ("NamedVolume", "name"): stored("configMapVolume", name="c", mountPath="/c"),
-    ("NamedVolume", "mount_path"): stored("secretVolume", name="c", mountPath="/c"),
+    ("NamedVolume", "mount_path"): WITH_OTHERS,
+    ("SecretVolume", "name"): Carried(secret(name="other"), before=secret()),
+    ("SecretVolume", "mount_path"): Carried(secret(mountPath="/other"), before=secret()),
     ("Storage", "pvc"): Carried(pvc()),
     ("Storage", "nfs"): stored("nfs", server="s", path="/a", mountPath="/b"),
     ("Storage", "git"): stored("git", repository="r"),
     ("Storage", "s3"): stored("s3", bucket="b", path="/b"),
     ("Storage", "host_path"): Carried(host()),
     ("Storage", "config_map_volume"): stored("configMapVolume", name="c", mountPath="/c"),
-    ("Storage", "secret_volume"): stored("secretVolume", name="c", mountPath="/c"),
+    ("Storage", "secret_volume"): Carried(secret()),
     ("ExposedPort", "container"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
     ("ExposedPort", "external"): Refused({"ports": [{**EXPOSED, "external": 30022}]}, place="spec.ports.external"),
     ("ExposedPort", "service_type"): Elsewhere("whether an address is shown: test_runai_on_one_machine.py"),
@@ -268,25 +295,36 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("CommonSpec", "stdin"): Carried({"stdin": True}),
     ("CommonSpec", "tty"): Carried({"stdin": True, "tty": True}, before={"stdin": True}),
     ("CommonSpec", "template"): Elsewhere("test_templates.py"),
+    ("CommonSpec", "assets"): Elsewhere("test_assets.py"),
+    ("AssetReferences", "environment"): Elsewhere("test_assets.py"),
+    ("AssetReferences", "compute"): Elsewhere("test_assets.py"),
+    ("AssetReferences", "datasources"): Elsewhere("test_assets.py"),
+    ("DatasourceReference", "id"): Elsewhere("test_assets.py"),
+    ("DatasourceReference", "kind"): Elsewhere("test_assets.py"),
+    ("DatasourceReference", "overrides"): Elsewhere("test_assets.py"),
+    ("DatasourceOverrides", "container_path"): Elsewhere("test_assets.py"),
     ("TrainingSpec", "completions"): Carried({"completions": 3}),
     ("TrainingSpec", "parallelism"): Carried({"completions": 3, "parallelism": 2}, before={"completions": 3}),
-    ("DistributedSpec", "distributed_framework"): Refused(
-        {"distributedFramework": "MPI"}, DIST, place="spec.distributedFramework"
-    ),
+    ("DistributedSpec", "distributed_framework"): Carried({"distributedFramework": "MPI"}, DIST),
     ("DistributedSpec", "num_workers"): Carried({"numWorkers": 3}, DIST),
     ("DistributedSpec", "min_replicas"): Carried({"numWorkers": 3, "minReplicas": 2}, DIST, {"numWorkers": 3}),
     ("DistributedSpec", "max_replicas"): Carried({"maxReplicas": 3}, DIST),
-    ("DistributedSpec", "slots_per_worker"): Refused({"slotsPerWorker": 2}, DIST, place="spec.slotsPerWorker"),
+    ("DistributedSpec", "slots_per_worker"): Carried(
+        {"distributedFramework": "MPI", "slotsPerWorker": 2}, DIST, {"distributedFramework": "MPI"}
+    ),
     ("DistributedSpec", "ssh_auth_mount_path"): Refused(
         {"sshAuthMountPath": "/ssh"}, DIST, place="spec.sshAuthMountPath"
     ),
-    ("DistributedSpec", "clean_pod_policy"): Refused({"cleanPodPolicy": "None"}, DIST, place="spec.cleanPodPolicy"),
+    ("DistributedSpec", "clean_pod_policy"): Carried({"cleanPodPolicy": "None"}, DIST),
     ("DistributedSpec", "master_spec"): Carried({"masterSpec": {"image": "m"}}, DIST),
     ("DistributedSpec", "master_spec_same_as_worker"): Refused(
         {"masterSpecSameAsWorker": True}, DIST, place="spec.masterSpecSameAsWorker"
     ),
     ("DistributedSpec", "no_master"): Carried(
         {"masterSpec": {"image": "m"}, "noMaster": True}, DIST, {"masterSpec": {"image": "m"}}
+    ),
+    ("DistributedSpec", "master_no_pvcs"): Carried(
+        {"masterSpec": {"image": "m"}, **pvc(), "masterNoPvcs": True}, DIST, {"masterSpec": {"image": "m"}, **pvc()}
     ),
     ("ServingPort", "container"): Elsewhere("the address that is shown: test_control.py"),
     ("ServingPort", "protocol"): port("protocol", "grpc"),
@@ -344,18 +382,21 @@ def own_fields(module: Any) -> set[tuple[str, str]]:
 
 
 def test_every_field_of_a_workload_is_listed_here_and_no_other() -> None:
-    assert own_fields(pod_spec) | own_fields(workload_spec) | own_fields(workloads) == FIELDS.keys()
+    modules = (pod_spec, workload_spec, workloads, asset_reference)
+    assert set().union(*map(own_fields, modules)) == FIELDS.keys()
 
 
 def answer(sent: Sent, spec: dict[str, Any]) -> Any:
     model = sent.kind is MODEL
     body = {"image": "i", **({"servingPort": {"container": 8000}} if model else {}), **spec}
     submit: Any = sent.kind.model_validate({"name": "a", "projectId": "p", "spec": body})
+    known = KnownCredential(CredentialKind.PASSWORD, {"user": 3, "password": 8})
     context = AdmissionContext(
         project=ProjectRequest(name="p"),
         pools=frozenset({"a100"}),
         claims=frozenset({"data", "other"}),
         topologies={"cable": ("room", "host"), "fabric": ("zone", "rack", "host")},
+        credentials={"tokens": known, "other": known},
     )
     return admit(submit, context, workload_id=WorkloadId("w"), name="a", now=Instant(1))
 

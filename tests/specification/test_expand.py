@@ -657,6 +657,59 @@ GANGS = {
         then a-0-1 waits 10s
         then a-0-1 is of set leader
     """,
+    "with the clean-pod policy None, workers keep running after the leader has ended": """
+        train a: 3 pods, leader, clean none
+        a-0-0 a-1-0 a-2-0 run on n1
+        a-0-0 exits 0
+        then Completed: finished
+        then a-1-0 runs
+        then wakes never
+        a-1-0 exits 1
+        then a-2-0 runs
+        then alive: a-2-0
+        delete
+        then a-2-0 is leaving: deleted
+    """,
+    "pods that are kept after a failure do not restart, and no pod that waits is started": """
+        train a: 3 pods, clean none, retries 0
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 1
+        then Failed: exited
+        then a-1-0 runs
+        then alive: a-1-0
+    """,
+    "pods are kept no longer than the workload": """
+        train a: 2 pods, leader, clean none, ttl 60s
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 0
+        then a-1-0 runs
+        then wakes in 60s
+        after 60s
+        then a-1-0 is leaving: finished
+    """,
+    "pods are kept no longer than its time limit": """
+        train a: 2 pods, leader, clean none, deadline 100s
+        a-0-0 a-1-0 run on n1
+        after 40s
+        a-0-0 exits 0
+        then a-1-0 runs
+        after 60s
+        then a-1-0 is leaving: finished
+    """,
+    "pods that are kept leave a node that is drained": """
+        train a: 2 pods, leader, clean none
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 0
+        n1 is drained
+        then a-1-0 is leaving: node-drained
+    """,
+    "pods that are kept end when the workload is suspended": """
+        train a: 2 pods, leader, clean none
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 0
+        suspend
+        then a-1-0 is leaving: finished
+    """,
 }
 
 

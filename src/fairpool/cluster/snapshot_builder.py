@@ -180,7 +180,7 @@ def _group(
         tree=_tree(spec, done, _workers_needed(spec, pods)),
         started_at=dates.started_at,
         stale_since=dates.stale_since,
-        succeeded=bool(done),
+        succeeded=bool(done) or state.halt is not None,  # what is kept of it has lost no peers
         movable=spec.kind is WorkloadKind.TRAIN,
         avoid=tuple(each.node for each in avoided_nodes(state, now)),
     )

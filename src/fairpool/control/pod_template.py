@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
@@ -13,8 +14,12 @@ from fairpool.api.problems import ProblemList
 from fairpool.control.placement_request import node_preferences, node_rules, tolerations
 from fairpool.control.resource_request import bytes_of, cores_milli, cpu_milli_of, gpu_request, memory_bytes_of
 from fairpool.model.spec import (
+    CleanPodPolicy,
+    DistributedRun,
+    Framework,
     PodTemplate,
     Program,
+    SecretVariable,
     Volume,
 )
 from fairpool.model.workload import PodShape
@@ -27,6 +32,9 @@ OWN_FLAGS = {
 }
 
 LARGE_SHM_BYTES = 64 * 1024**3
+
+IDLE = ("sleep", "2147483647")
+"""What a worker of MPI runs until it is stopped: every image has it, unlike a `sleep` that knows infinity."""
 
 PLAIN_WORDS = re.compile(r"[A-Za-z0-9_.,:=@%+/ -]*")
 
@@ -60,11 +68,12 @@ def _extended(compute: pod_spec.Compute, problems: ProblemList, place: str) -> t
 
 def program_of(spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_uid: int | None) -> Program:
     compute = spec.compute
+    variables = {each.name: each for each in spec.environment_variables}  # the last one of a name counts
     return Program(
         image=spec.image,
         command=_words(spec.command),
         arguments=_words(spec.args),
-        environment=tuple({each.name: each.value for each in spec.environment_variables}.items()),
+        environment=tuple((name, each.value) for name, each in variables.items() if each.credential is None),
         working_dir=_working_dir(spec.working_dir or "", common.workdir),
         volumes=_volumes(common),
         tty=common.tty,
@@ -74,6 +83,12 @@ def program_of(spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_ui
         shm_bytes=LARGE_SHM_BYTES if compute.large_shm_request else 0,
         python_env=spec.python_env or "",
         submitter_uid=submitter_uid,
+        secrets=tuple(
+            SecretVariable(name=name, credential=each.credential.name, key=each.credential.key)
+            for name, each in variables.items()
+            if each.credential is not None
+        ),
+        image_credential=spec.image_pull_secret or "",
     )
 
 
@@ -93,7 +108,8 @@ def _volumes(common: wire.CommonSpec) -> tuple[Volume, ...]:
         for each in storage.pvc
         if each.claim_name
     ]
-    return (*uploaded, *folders, *claims)
+    secrets = [Volume(target=each.mount_path, secret=each.name, read_only=True) for each in storage.secret_volume]
+    return (*uploaded, *folders, *claims, *secrets)
 
 
 def _words(text: Sequence[str] | str | None) -> tuple[str, ...]:
@@ -112,9 +128,9 @@ def _words(text: Sequence[str] | str | None) -> tuple[str, ...]:
 def leader_template(
     submit: wire.SubmitAny, shape: PodShape, submitter_uid: int | None, problems: ProblemList
 ) -> PodTemplate | None:
-    if not isinstance(submit, wire.SubmitDistributed) or submit.spec.master_spec is None or submit.spec.no_master:
+    if not isinstance(submit, wire.SubmitDistributed) or not has_leader(submit.spec):
         return None
-    master = submit.spec.master_spec
+    master = submit.spec.master_spec or launcher_spec(submit.spec)
     gpu = gpu_request(master.compute, problems, "spec.masterSpec.compute")
     place = PodShape(
         gpu=gpu,
@@ -128,4 +144,43 @@ def leader_template(
     )
     own = master if master.image else master.model_copy(update={"image": submit.spec.image})
     program = program_of(own, submit.spec, submitter_uid)
+    if submit.spec.master_no_pvcs:
+        program = replace(program, volumes=tuple(each for each in program.volumes if not each.claim))
     return PodTemplate(shape=place, program=program)
+
+
+def has_leader(spec: wire.DistributedSpec) -> bool:
+    """Whether pod 0 is another than the workers. MPI has a launcher in any case."""
+    return not spec.no_master and (spec.master_spec is not None or spec.distributed_framework == Framework.MPI)
+
+
+def launcher_spec(spec: wire.DistributedSpec) -> pod_spec.PodSpecWire:
+    """The launcher of MPI where none is described: the program of the workload, without GPUs."""
+    fields = pod_spec.PodSpecWire.model_fields
+    same = {name: getattr(spec, name) for name in fields if name != "compute"}
+    return pod_spec.PodSpecWire.model_construct(**same, compute=pod_spec.Compute())
+
+
+def worker_program(submit: wire.SubmitAny, submitter_uid: int | None) -> Program:
+    """What the pods run, but for a leader. Workers of MPI run what their launcher starts in them, so that by themselves
+    they only wait, unless they were given a command of their own."""
+    spec = submit.spec
+    program = program_of(spec, spec, submitter_uid)
+    if not isinstance(submit, wire.SubmitDistributed) or submit.spec.distributed_framework != Framework.MPI:
+        return program
+    is_own = submit.spec.master_spec is not None and (spec.command or spec.args)
+    return program if is_own else replace(program, command=IDLE, arguments=())
+
+
+def distributed_run(submit: wire.SubmitAny) -> DistributedRun | None:
+    """How the pods of distributed training work together; None also for plain PyTorch, as before there was a choice: so
+    clusters of the previous version run it."""
+    if not isinstance(submit, wire.SubmitDistributed):
+        return None
+    spec = submit.spec
+    run = DistributedRun(
+        framework=Framework(spec.distributed_framework),
+        slots_per_worker=spec.slots_per_worker or 1,
+        clean_pods=CleanPodPolicy(spec.clean_pod_policy),
+    )
+    return run if run != DistributedRun() else None
