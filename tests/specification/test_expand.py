@@ -13,6 +13,7 @@ import pytest
 from fairpool.cluster.dependencies import WorkloadOutcome, outcome_of
 from fairpool.cluster.failures import FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S
 from fairpool.cluster.workload_state import Halt
+from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.pod_record import Cause
 from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
@@ -235,6 +236,16 @@ def test_the_back_off_doubles_up_to_a_cap_and_stays_there() -> None:
         waits.append((steps.pods[-1].not_before - steps.now) // 1000)
         steps.line(f"after {waits[-1]}s")
     assert waits == [FIRST_BACK_OFF_S, 20, 40, 80, 160, *([LONGEST_BACK_OFF_S] * 7)]
+
+
+def test_a_back_off_that_a_clock_set_back_has_ended_does_not_begin_anew() -> None:
+    steps = run_steps("train a")
+    steps.line("a-0-0 runs on n1")
+    steps.line("a-0-0 exits 1")
+    steps.now = Instant(steps.now - 2 * 3600 * SECOND_MS)
+    steps.line("after 0s")
+    assert steps.pods[-1].not_before == 0
+    steps.line("then wakes never")
 
 
 # --- time ----------------------------------------------------------------------------------------------------------

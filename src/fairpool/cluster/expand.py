@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from fairpool.cluster.dependencies import OutcomeOf, WorkloadOutcome, with_met_dependencies
 from fairpool.cluster.failures import back_off_until, pod_label, with_failures
-from fairpool.cluster.gates import may_have_pods, should_run
+from fairpool.cluster.gates import is_backing_off, is_postponed, may_have_pods, should_run
 from fairpool.cluster.pod_slots import counted_pods, is_rigid, latest_pods, new_pod, stop_peers
 from fairpool.cluster.workload_end import UNPLACED, end_of_workload, expires_at, keeps_running_pods, time_limits
 from fairpool.cluster.workload_state import WorkloadState
@@ -62,7 +62,7 @@ def expand(given: ExpandInput, now: Instant) -> Expansion:
     if spec is None:
         stopped = tuple(pod.release(now, Cause.UNWANTED, "its workload no longer exists") for pod in pods)
         return Expansion(state=given.state, pods=stopped)
-    pods = _in_this_run(pods, spec)
+    pods = _without_timers_of_another_clock(_in_this_run(pods, spec), now)
     state = _updated(given, spec, pods, now)
     pods = _stop_pods(given, spec, state, pods, now)
     if may_have_pods(spec, state):
@@ -96,6 +96,21 @@ def _in_this_run(pods: tuple[PodRecord, ...], spec: WorkloadSpec) -> tuple[PodRe
     if all(pod.run == spec.run or pod.phase not in UNPLACED for pod in pods):
         return pods
     return tuple(replace(pod, run=spec.run) if pod.phase in UNPLACED else pod for pod in pods)
+
+
+def _without_timers_of_another_clock(pods: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
+    """A back-off or retry that was set before the clock was set back is over, and does not begin anew later."""
+    if all(max(pod.not_before, pod.retry_at) <= now for pod in pods):
+        return pods
+    return tuple(_without_timers(pod, now) if not pod.is_over else pod for pod in pods)
+
+
+def _without_timers(pod: PodRecord, now: Instant) -> PodRecord:
+    if pod.not_before > now and not is_backing_off(pod, now):
+        pod = replace(pod, not_before=Instant(0))
+    if pod.retry_at > now and not is_postponed(pod, now):
+        pod = replace(pod, retry_at=Instant(0))
+    return pod
 
 
 def _activated(state: WorkloadState, pods: Sequence[PodRecord]) -> WorkloadState:

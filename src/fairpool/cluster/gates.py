@@ -55,4 +55,9 @@ def workers_have_started(spec: WorkloadSpec, pod: PodRecord, pods: Sequence[PodR
 def may_start(pod: PodRecord, now: Instant, *, alone: bool, ready: bool = True) -> bool:
     """Whether the start order of a bound pod may be sent. `alone`: every earlier pod of its index has ended; `ready`:
     its workers have started."""
-    return alone and ready and not is_ahead(pod.retry_at, now, LONGEST_RETRY_S)
+    return alone and ready and not is_postponed(pod, now)
+
+
+def is_postponed(pod: PodRecord, now: Instant) -> bool:
+    """Whether the engine could not start a bound pod a moment ago, and is not asked again yet."""
+    return is_ahead(pod.retry_at, now, LONGEST_RETRY_S)

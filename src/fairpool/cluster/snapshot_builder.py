@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
 
+from fairpool.cluster.failures import avoided_nodes
 from fairpool.cluster.gates import is_backing_off
 from fairpool.cluster.pod_slots import counted_pods
 from fairpool.cluster.workload_state import WorkloadState
@@ -160,7 +161,7 @@ def _group(
         stale_since=dates.stale_since,
         succeeded=bool(done) or state.halt is not None,  # what is kept of it has lost no peers
         movable=spec.kind is WorkloadKind.TRAIN,
-        avoid=tuple(each.node for each in state.avoided if each.until > now),
+        avoid=tuple(each.node for each in avoided_nodes(state, now)),
     )
 
 

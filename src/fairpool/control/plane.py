@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -131,6 +131,17 @@ class Slice:
     @property
     def is_over(self) -> bool:
         return time.perf_counter() >= self._until
+
+
+def part_of(waiting: deque[T], act: Callable[[T], ActionResult | None]) -> tuple[ActionResult, ...]:
+    """Act on as many of these as one part of an action may; the entries of the audit log."""
+    part = Slice()
+    entries = []
+    while waiting:
+        entries.append(act(waiting.popleft()))
+        if part.is_over:
+            break
+    return tuple(filter(None, entries))
 
 
 class Callers(dict[str, Caller]):
