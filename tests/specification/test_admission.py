@@ -29,6 +29,7 @@ from fairpool.model.workload import (
     GpuRequest,
     NodeSelectorOperator,
     NodeSelectorRequirement,
+    TopologyConstraint,
     gpu_memory,
     gpu_portion,
     whole_gpus,
@@ -53,6 +54,7 @@ def answer(kind: str = "train", project: ProjectRequest = PROJECT, name: str = "
         pools=frozenset({"default", "a100"}),
         claims=frozenset({"home", "data"}),
         work={"prep": WorkloadId("w-prep"), "clean": WorkloadId("w-clean"), "w-prep": WorkloadId("w-prep")},
+        topologies={"cable": ("rack", "host"), "fabric": ("zone", "rack")},
         has_upload=spec.get("workdir", {}).get("upload") == UPLOAD,
     )
     return admit(submit, context, workload_id=WorkloadId("w"), name=name, now=Instant(1))
@@ -244,7 +246,61 @@ def test_a_new_claim_needs_a_size_and_a_name_that_is_free() -> None:
 
 
 def test_what_pods_cannot_be_given_is_refused_and_never_ignored() -> None:
-    assert complaints(security={"hostIpc": True}, topology={"required": "rack"}) == ["spec.not_carried"] * 2
+    assert complaints(security={"hostIpc": True}) == ["spec.not_carried"]
+    assert complaints(topology={"required": "rack"}) == ["spec.topology"], "one pod has no other to be near to"
+
+
+def test_a_topology_is_the_one_that_was_named_or_has_the_levels_or_is_made_of_the_labels() -> None:
+    def constraint(**asked: str) -> TopologyConstraint | None:
+        return declared("dist", topology=asked).constraint
+
+    both = {"required": "zone", "preferred": "rack"}
+    assert constraint(**both) == TopologyConstraint(topology="fabric", **both)
+    assert constraint(required="rack") == TopologyConstraint(topology="cable", required="rack"), "the first by name"
+    assert constraint(name="fabric", required="rack") == TopologyConstraint(topology="fabric", required="rack")
+    assert constraint(preferred="switch") == TopologyConstraint(topology="", preferred="switch")
+    for wrong in ({"name": "fabrik", "required": "zone"}, {"name": "cable", "required": "zone"}, {"name": "cable"}):
+        assert complaints("dist", topology=wrong) == ["spec.topology"]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"nodeSelectorTerms": [{"matchExpressions": [], "matchFields": []}]},
+        {"nodeSelectorTerms": [], "weight": 1},
+        {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "In"}]}]},
+        {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}]},
+        {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"], "unit": "GB"}]}]},
+        {"nodeSelectorTerms": 7},
+    ],
+)
+def test_a_node_affinity_with_more_or_less_than_can_be_meant_is_refused(document: dict[str, Any]) -> None:
+    assert complaints(nodeAffinityRequired=document) == ["spec.node_affinity"]
+
+
+def test_a_preference_without_values_is_refused() -> None:
+    preference = {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "In"}]}}
+    assert complaints(nodeAffinityPreferred=[preference]) == ["spec.node_affinity"]
+
+
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [
+        ("nvidia.com/gpu", "--gpu"),
+        ("nvidia.com/mig-1g.5gb", "--mig-profile"),
+        ("cpu", "--cpu"),
+        ("memory", "--memory"),
+    ],
+)
+def test_what_has_a_flag_of_its_own_is_no_extended_resource(name: str, flag: str) -> None:
+    found = answer(compute={"extendedResources": [{"resource": name, "quantity": 1}]})
+    assert isinstance(found, list)
+    assert [(each.code, f"with {flag} " in each.fix) for each in found] == [("spec.extended_resource", True)]
+
+
+def test_an_extended_resource_that_is_named_twice_is_requested_as_often() -> None:
+    asked = [{"resource": "a/b", "quantity": 1}, {"resource": "a/b", "quantity": 2}]
+    assert declared(compute={"extendedResources": asked}).template.shape.extended == (("a/b", 3),)
 
 
 def test_everything_about_a_program_reaches_its_pods() -> None:

@@ -70,15 +70,18 @@ LINES = {
     "mig": "j -i img --mig 1g.5gb",
     "file server": "j -i img --nfs-server files -v /a:/b",
     "storage": "j -i img -v /a:/b:ro -v /c:/d -v /e:/f:rw:files --pvc c:/p --pvc :1G:/q --new-pvc size=1G,path=/n,ro "
-    "--git-sync source=r,branch=b,rev=v --configmap-volume name=n,path=/m --mount-propagation",
+    "--git-sync source=r,branch=b,rev=v --configmap-volume name=n,path=/m --mount-propagation "
+    "--secret-volume name=tokens,path=/s -e T=SECRET:tokens,hf",
     "network": "j -i img -s ingress --port 8888 --port 80:8080 --host-ipc --host-network",
     "addresses": "j -i img -s external-url,port=8888",
     "life": "j -i img --wait-anyway --backoff-limit 3 "
     "--time-limit 1h30m --after a --after b:any,c --completions 4 --parallelism 2 "
     "--priority build --ttl-after-finish 2h --grace-period 9 --node-type t --node-pools a,b --template t "
     "--toleration operator=Exists,key=k,effect=NoSchedule,seconds=4 --preferred-pod-topology-key k "
+    "--topology fabric --prefer-node disk=ssd --prefer-node net=ib "
     "--required-pod-topology-key z --run-as-user --create-home-dir --add-capability NET_ADMIN "
     "--prevent-privilege-escalation",
+    "assets": "j --environment-asset e --compute-resource c --data-source d --data-source x:/y",
     "array": "j -i img --array 0-20:5%2 -- python '{index}'",
     "grid": "j -i img --for lr=0.1,1e-3,true --for 'x=a b,' -- python '{lr}' '{x}'",
     "inference": "j -i img --inference --port 8000 --replicas 2",

@@ -24,6 +24,8 @@ STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "
 SIMULATED_GPUS = "FAIRPOOL_SIMULATED_GPUS"
 REPORTER = "FAIRPOOL_REPORTER"
 CHECKPOINTS = "FAIRPOOL_CHECKPOINT_DIR"
+SECRET = "\0secret"
+"""Stands for the value of a secret variable, which no plan contains; no real value contains a zero byte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,8 @@ class PodPaths:
     """Its own working directory, gone with it."""
     gang: str = ""
     """The directory of sockets through which an MPI launcher reaches its workers; empty: it is no pod of such a run."""
+    secrets: str = ""
+    """Where its secrets are, in memory; empty: it has none."""
 
 
 def variables(
@@ -56,7 +60,8 @@ def variables(
 ) -> dict[str, str]:
     """All variables of a pod. What the user sets overrides the image, and nothing overrides the pod's identity.
 
-    `unseen` are directories that are hidden from the pod; nothing in them is on its PATH.
+    `unseen` are directories that are hidden from the pod; nothing in them is on its PATH. Secret variables have the
+    value `SECRET`.
     """
     return {
         **_of_the_machine(order.program.python_env, paths, is_simulated, unseen),
@@ -66,6 +71,7 @@ def variables(
         **variables_of_peers(order, rendezvous, home=paths.home, support=paths.support, gang=paths.gang),
         **dict(image.environment),
         **dict(order.program.environment),
+        **{each.name: SECRET for each in order.program.secrets},
         **_identity(order, pod_uuid, gpus),
         **_visible_devices(gpus, portion, is_simulated),
         **dict(portion.environment),

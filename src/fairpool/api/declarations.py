@@ -34,11 +34,13 @@ from fairpool.model.spec import (
     PodTemplate,
     Program,
     RestartPolicy,
+    SecretVariable,
     Volume,
     WorkloadSpec,
 )
 from fairpool.model.workload import (
     GpuRequest,
+    NodePreference,
     NodeSelectorOperator,
     NodeSelectorRequirement,
     PodAffinityTerm,
@@ -69,6 +71,12 @@ class NodeSelectorRequirementWire(Wire):
     values: tuple[str, ...]
 
 
+class NodePreferenceWire(Wire):
+    mirrors: ClassVar[Any] = NodePreference
+    weight: Count
+    requirements: tuple[NodeSelectorRequirementWire, ...]
+
+
 class DeclaredToleration(Wire):
     mirrors: ClassVar[Any] = Toleration
     key: str
@@ -94,6 +102,7 @@ class ShapeWire(Wire):
     near: tuple[PodAffinityTermWire, ...]
     apart: tuple[PodAffinityTermWire, ...]
     schedulable: bool
+    preferences: Annotated[tuple[NodePreferenceWire, ...], Since(3)] = ()
 
 
 class VolumeWire(Wire):
@@ -103,6 +112,15 @@ class VolumeWire(Wire):
     claim: str
     read_only: bool
     uploaded: bool = False  # what was kept before lacks it
+    secret: Annotated[str, Since(3)] = ""
+    credential: Annotated[str, Since(3)] = ""
+
+
+class SecretVariableWire(Wire):
+    mirrors: ClassVar[Any] = SecretVariable
+    name: str
+    credential: str
+    key: str
 
 
 class ProgramWire(Wire):
@@ -120,6 +138,8 @@ class ProgramWire(Wire):
     shm_bytes: Count
     python_env: str = ""
     submitter_uid: Count | None = None
+    secrets: Annotated[tuple[SecretVariableWire, ...], Since(3)] = ()
+    image_credential: Annotated[str, Since(3)] = ""
 
 
 class TemplateWire(Wire):

@@ -16,6 +16,8 @@ from fairpool.api import workload_spec as wire
 from fairpool.api.limits import NAME_PATTERN, WORKLOAD_NAME_MAX
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemItem, ProblemList
+from fairpool.control.credential_checks import KnownCredential, check_credentials
+from fairpool.control.placement_request import topology_constraint
 from fairpool.control.pod_template import (
     distributed_run,
     has_leader,
@@ -86,12 +88,16 @@ class AdmissionContext:
     """Patterns of the images that the cluster can run; None: any image that can be pulled."""
     claims: frozenset[str] = frozenset()
     """Names of the project's volume claims; empty if the submit names none."""
+    credentials: Mapping[str, KnownCredential] = field(default_factory=dict)
+    """Those that it refers to and that are in the project's scope, by name."""
     work: Mapping[str, WorkloadId] = field(default_factory=dict)
     """Workloads named in `after`, by the name or id used there."""
     has_upload: bool = False
     """The upload it names is complete, the caller's own, for this project, and not used by another workload."""
     grace_most_s: int = DEFAULT_GRACES.most_s
     """The longest grace period that may be requested."""
+    topologies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Levels of the network topologies; empty if the submit names none."""
     submitter_uid: int | None = None
     """User id of the caller on the server's machine, if it connected over the Unix socket."""
 
@@ -136,6 +142,7 @@ def admit(
     _check_words(spec, problems)
     _check_images(submit, context, problems)
     _check_claims(spec.storage, context, problems)
+    check_credentials(submit, context.credentials, context.project.name, problems)
     _check_grace(spec, context, problems)
     if spec.python_env is not None and not spec.python_env.startswith("/"):
         what = f"the Python environment {spec.python_env!r} is not an absolute path"
@@ -147,6 +154,7 @@ def admit(
     leader = leader_template(submit, shape, context.submitter_uid, problems)
     preemptible, priority = _precedence(spec, problems)
     pools = _pools(spec, context, problems)
+    constraint = topology_constraint(submit, context.topologies, problems)
     after = _after(spec, context, problems)
     _check_workdir(spec, context, problems)
     if problems:
@@ -171,6 +179,7 @@ def admit(
         ttl_s=spec.auto_deletion_time_after_completion_seconds,
         grace_s=or_else(spec.termination_grace_period_seconds, DEFAULT_GRACE_S),
         pools=pools,
+        constraint=constraint,
         desired_state=DesiredState.STOP if submit.suspended else DesiredState.RUN,
         after=after,
         array=size.array,

@@ -40,10 +40,6 @@ Asked = Iterator[tuple[str, str]]
 def _asked(submit: wire.SubmitAny) -> Asked:
     """Each unsupported field, and what to do instead."""
     spec = submit.spec
-    if spec.topology is not None and spec.topology.required is not None:
-        yield "spec.topology.required", LEAVE_OUT
-    if spec.topology is not None and spec.topology.preferred is not None:
-        yield "spec.topology.preferred", LEAVE_OUT
     if any(each.seconds is not None for each in spec.tolerations):
         yield "spec.tolerations.seconds", "remove it: a pod that tolerates a taint stays on the node"
     yield from ((f"spec.security.{name}", LEAVE_OUT) for name in _given(spec.security))
@@ -61,6 +57,8 @@ def _of_pod(pod: pod_spec.PodSpecWire, place: str) -> Asked:
     compute = pod.compute
     if pod.image_pull_policy == "Always":
         yield f"{place}.imagePullPolicy", "use IfNotPresent, or remove it: images are not pulled"
+    if pod.image_pull_secret is not None:
+        yield f"{place}.imagePullSecret", "remove it: images are not pulled"
     if compute.gpu_portion_limit is not None:
         yield f"{place}.compute.gpuPortionLimit", "remove it: the limit always equals the request"
     if compute.gpu_memory_limit is not None:
@@ -81,7 +79,6 @@ def _of_storage(storage: pod_spec.Storage) -> Asked:
         "git": (storage.git, "clone it in the job's command"),
         "s3": (storage.s3, "fetch the data in the job's command"),
         "configMapVolume": (storage.config_map_volume, "put the file in a claim, or mount a folder with hostPath"),
-        "secretVolume": (storage.secret_volume, "put the file in a claim, or mount a folder with hostPath"),
     }
     yield from ((f"spec.storage.{name}", fix) for name, (asked, fix) in mounts.items() if asked)
     if any(each.mount_propagation != "None" for each in storage.host_path):

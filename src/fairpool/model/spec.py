@@ -107,6 +107,19 @@ class Volume:
     read_only: bool = False
     uploaded: bool = False
     """The workload's uploaded folder: one writable copy, shared by its pods, removed with the workload."""
+    secret: str = ""
+    """A credential: each of its keys is a file, in memory, readable by the pod alone."""
+    credential: str = ""
+    """The credential that is needed to get at what is mounted: a login, an access key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretVariable:
+    """An environment variable whose value is one key of a credential, looked up where the pod starts."""
+
+    name: str
+    credential: str
+    key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +147,17 @@ class Program:
     """A virtual environment of the machine that its `python` is of; empty: none."""
     submitter_uid: int | None = None
     """The machine's user that submitted it, where it is known."""
+    secrets: tuple[SecretVariable, ...] = ()
+    image_credential: str = ""
+    """The registry credential that its image is pulled with; empty: the one for the image's registry, if there is one
+    in the project's scope."""
+
+    @property
+    def credentials(self) -> frozenset[str]:
+        """The names of all credentials that it refers to."""
+        mounted = (name for volume in self.volumes for name in (volume.secret, volume.credential))
+        named = (*(each.credential for each in self.secrets), *mounted, self.image_credential)
+        return frozenset(name for name in named if name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

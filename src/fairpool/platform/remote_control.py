@@ -17,6 +17,7 @@ from pathlib import Path
 from fairpool.agent.durable import write_durably
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
+from fairpool.api.credentials import SecretsAnswer, SecretsRequest
 from fairpool.api.loopback import is_here
 from fairpool.api.server_address import server_address
 from fairpool.model.ids import Revision
@@ -153,6 +154,11 @@ class RemoteControl:
         """Raises `ControlPlaneUnreachable`."""
         self._confirm()
         return self._client.pull(after, wait_s)
+
+    def secrets(self, request: SecretsRequest) -> SecretsAnswer:
+        """Raises `ControlPlaneUnreachable`."""
+        self._confirm()
+        return self._client.secrets(request)
 
     def push(self, report: PushReport) -> PushAnswer:
         """Raises `ControlPlaneUnreachable`."""

@@ -9,7 +9,6 @@ from fairpool.cli.runai.flags import command
 from fairpool.model.problem import Problem
 
 INSTEAD = {
-    "secret": "set the value with -e, or mount a file",
     "report": "utilization is not measured yet; `runai top` shows what is allocated",
 }
 """What is not supported yet."""
