@@ -155,7 +155,7 @@ class PodStarter:
             paths=paths,
             features=self._features,
             is_simulated=node.is_simulated,
-            rendezvous=self._state.rendezvous(order),
+            rendezvous=self._state.rendezvous(order, is_first=not self._registry.has_living_peers(order)),
             user=user,
         )
         launch = self._planned(order, paths, user, plan)

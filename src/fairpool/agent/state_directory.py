@@ -13,7 +13,7 @@ from fairpool.agent.durable import sync_directory, write_durably
 from fairpool.agent.environment import PodPaths
 from fairpool.agent.isolation import PodUser
 from fairpool.agent.order_file import StoredOrder
-from fairpool.agent.peers import HOSTFILE_NAME, Rendezvous, free_ports, hostfile, is_mpi, ports_needed
+from fairpool.agent.peers import HOSTFILE_NAME, Rendezvous, free_ports, hostfile, is_free_port, is_mpi, ports_needed
 from fairpool.agent.pod_directory import directory_name
 from fairpool.agent.project_users import chown_tree
 from fairpool.model.ids import PodId, WorkloadId
@@ -139,13 +139,18 @@ class StateDirectory:
             gang=f"{root}/gangs/{run}.{order.run}" if is_mpi(order) else "",
         )
 
-    def rendezvous(self, order: StartOrder) -> Rendezvous | None:
-        """Where the pods of a distributed run meet, by ports that were free for the first; None: they do not."""
+    def rendezvous(self, order: StartOrder, *, is_first: bool = False) -> Rendezvous | None:
+        """Where the pods of a distributed run meet, by ports that were free for the first; None: they do not.
+
+        `is_first`: none of them runs, so that a port that was taken meanwhile can be replaced by another.
+        """
         needed = ports_needed(order)
         if not needed:
             return None
         file = self.rendezvous_files / f"{workload_name(order.workload)}.{order.run}"
         ports = _ports_in(file)
+        if is_first and not all(map(is_free_port, ports)):
+            ports = ()
         if len(ports) < needed:  # the first of them, a damaged file, or a run that has grown
             taken = {port for each in self.rendezvous_files.iterdir() if each != file for port in _ports_in(each)}
             ports = (*ports, *free_ports(needed - len(ports), taken | set(ports)))
