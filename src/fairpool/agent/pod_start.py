@@ -29,6 +29,7 @@ from fairpool.agent.tombstones import Tombstones
 from fairpool.model.ids import NodeName, PodId
 from fairpool.model.observation import OrderResult, OrderStatus, StartOrder
 from fairpool.model.problem import Problem
+from fairpool.model.spec import AccessMode
 
 
 class PodStarter:
@@ -76,6 +77,8 @@ class PodStarter:
             return OrderResult(order.pod, OrderStatus.REFUSED, words)
         if self._has_predecessor(order):
             return OrderResult(order.pod, OrderStatus.LATER, "the previous instance of this pod has not ended yet")
+        if words := self._claim_held_elsewhere(order):
+            return OrderResult(order.pod, OrderStatus.LATER, words)
         paths = self._state.paths(order)
         stored = self._plan(order, paths)
         if isinstance(stored, Problem):
@@ -133,6 +136,17 @@ class PodStarter:
         )
         launch = self._planned(order, paths, user, plan)
         return launch if isinstance(launch, Problem) else StoredOrder(order=order, launch=launch)
+
+    def _claim_held_elsewhere(self, order: StartOrder) -> str:
+        """Which pod of another node mounts a claim that only one node may have; empty: none does."""
+        wanted = {volume.claim for volume in order.program.volumes if volume.access is AccessMode.ONE_NODE}
+        for watched in self._registry.alive() if wanted else ():
+            other = watched.stored.order
+            if other.project != order.project or other.node == order.node:
+                continue
+            if held := wanted & {volume.claim for volume in other.program.volumes if volume.claim}:
+                return f"claim {min(held)} is ReadWriteOnce, and {other.name} has it on node {other.node}"
+        return ""
 
     def _planned(
         self, order: StartOrder, paths: PodPaths, user: PodUser | None, plan: Callable[[], dict[str, Any] | Problem]

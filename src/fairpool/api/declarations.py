@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from fairpool.api.message import Wire, renamed
+from fairpool.api.message import Since, Wire, renamed
 from fairpool.model.array import Array
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import NodePool, Placement, Taint, TaintEffect, Topology
@@ -25,9 +25,11 @@ from fairpool.model.organization import (
 )
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.spec import (
+    AccessMode,
     Arrangement,
     Dependency,
     DesiredState,
+    GitClone,
     PodTemplate,
     Program,
     RestartPolicy,
@@ -93,6 +95,16 @@ class ShapeWire(Wire):
     schedulable: bool
 
 
+class GitWire(Wire):
+    mirrors: ClassVar[Any] = GitClone
+    repository: str
+    branch: str
+    revision: str
+    credential: str
+    timeout_s: Count
+    size_bytes: Count
+
+
 class VolumeWire(Wire):
     mirrors: ClassVar[Any] = Volume
     target: str
@@ -100,6 +112,9 @@ class VolumeWire(Wire):
     claim: str
     read_only: bool
     uploaded: bool = False  # what was kept before lacks it
+    access: Annotated[AccessMode, Since(3)] = AccessMode.SHARED
+    git: Annotated[GitWire | None, Since(3)] = None
+    files: Annotated[Pairs, Since(3)] = ()
 
 
 class ProgramWire(Wire):
@@ -117,6 +132,7 @@ class ProgramWire(Wire):
     shm_bytes: Count
     python_env: str = ""
     submitter_uid: Count | None = None
+    host_roots: Annotated[tuple[str, ...], Since(3)] = ("/",)
 
 
 class TemplateWire(Wire):

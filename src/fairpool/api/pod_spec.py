@@ -44,11 +44,19 @@ Pairs = Annotated[
 ]
 
 
+class ConfigMapKey(Request):
+    """One value of a config map of the project."""
+
+    name: Annotated[ShortText, Field(min_length=1)]
+    key: Annotated[ShortText, Field(min_length=1)]
+
+
 class EnvironmentVariable(Request):
     """An environment variable of the pod."""
 
     name: VariableName
     value: Argument = ""
+    config_map: ConfigMapKey | None = None
 
 
 class GpuRequestType(StrEnum):
@@ -109,7 +117,7 @@ class Pvc(Request):
     path: PathText
     existing_pvc: StrictBool = True
     read_only: StrictBool = False
-    ephemeral: StrictBool = False
+    ephemeral: Annotated[StrictBool, Field(description="Of a new claim: deleted with the workload")] = False
     claim_info: ClaimInfo | None = None
 
 
@@ -126,9 +134,10 @@ class GitSource(Request):
     """A Git repository to clone before the pod starts."""
 
     repository: Annotated[ShortText, Field(min_length=1)]
-    branch: ShortText | None = None
-    revision: ShortText | None = None
+    branch: ShortText | None = Field(default=None, description="Default: the default branch of the repository")
+    revision: ShortText | None = Field(default=None, description="A commit or tag; default: the tip of the branch")
     path: PathText = "/code"
+    credential: ShortText | None = Field(default=None, description="Name of a user and password to sign in with")
 
 
 class S3Source(Request):

@@ -12,11 +12,11 @@ from fairpool.api import workload_spec as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemList
 from fairpool.control.resource_request import bytes_of, cores_milli, cpu_milli_of, gpu_request, memory_bytes_of
+from fairpool.control.storage_request import StorageContext, variables_of, volumes_of
 from fairpool.model.node import TaintEffect
 from fairpool.model.spec import (
     PodTemplate,
     Program,
-    Volume,
 )
 from fairpool.model.workload import (
     NodeSelectorOperator,
@@ -88,15 +88,17 @@ def _toleration(each: pod_spec.PodToleration) -> Toleration:
     return Toleration(each.key, value, TaintEffect(each.effect) if each.effect else None)
 
 
-def program_of(spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_uid: int | None) -> Program:
+def program_of(
+    spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_uid: int | None, storage: StorageContext
+) -> Program:
     compute = spec.compute
     return Program(
         image=spec.image,
         command=_words(spec.command),
         arguments=_words(spec.args),
-        environment=tuple({each.name: each.value for each in spec.environment_variables}.items()),
+        environment=variables_of(spec, storage),
         working_dir=_working_dir(spec.working_dir or "", common.workdir),
-        volumes=_volumes(common),
+        volumes=volumes_of(common, storage),
         tty=common.tty,
         stdin=common.stdin,
         cpu_limit_milli=cores_milli(compute.cpu_core_limit) if compute.cpu_core_limit is not None else 0,
@@ -104,6 +106,7 @@ def program_of(spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_ui
         shm_bytes=LARGE_SHM_BYTES if compute.large_shm_request else 0,
         python_env=spec.python_env or "",
         submitter_uid=submitter_uid,
+        host_roots=storage.roots,
     )
 
 
@@ -112,18 +115,6 @@ def _working_dir(wanted: str, workdir: pod_spec.Workdir | None) -> str:
     if workdir is None or wanted.startswith("/"):
         return wanted
     return f"{workdir.path.rstrip('/')}/{wanted}".rstrip("/")
-
-
-def _volumes(common: wire.CommonSpec) -> tuple[Volume, ...]:
-    storage = common.storage
-    uploaded = [Volume(target=common.workdir.path.rstrip("/"), uploaded=True)] if common.workdir is not None else []
-    folders = [Volume(target=each.mount_path, source=each.path, read_only=each.read_only) for each in storage.host_path]
-    claims = [
-        Volume(target=each.path, claim=each.claim_name, read_only=each.read_only)
-        for each in storage.pvc
-        if each.claim_name
-    ]
-    return (*uploaded, *folders, *claims)
 
 
 def _words(text: Sequence[str] | str | None) -> tuple[str, ...]:
@@ -140,7 +131,11 @@ def _words(text: Sequence[str] | str | None) -> tuple[str, ...]:
 
 
 def leader_template(
-    submit: wire.SubmitAny, shape: PodShape, submitter_uid: int | None, problems: ProblemList
+    submit: wire.SubmitAny,
+    shape: PodShape,
+    submitter_uid: int | None,
+    storage: StorageContext,
+    problems: ProblemList,
 ) -> PodTemplate | None:
     if not isinstance(submit, wire.SubmitDistributed) or submit.spec.master_spec is None or submit.spec.no_master:
         return None
@@ -156,5 +151,5 @@ def leader_template(
         labels=shape.labels,
     )
     own = master if master.image else master.model_copy(update={"image": submit.spec.image})
-    program = program_of(own, submit.spec, submitter_uid)
+    program = program_of(own, submit.spec, submitter_uid, storage)
     return PodTemplate(shape=place, program=program)

@@ -17,6 +17,7 @@ from fairpool.cli.runai import ages, array_flags, mounts
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import parse_gpus
 
+CONFIG_MAP = "CONFIGMAP:"
 COMMAND_LINE_MAX = 4096
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 SERVICE_TYPES = {
@@ -327,13 +328,20 @@ def _gpu_problems(asked: Mapping[str, Any]) -> list[Problem]:
     return [*found, wrong] if isinstance(wrong, Problem) else found
 
 
-def variable(text: str) -> dict[str, str] | Problem:
-    """`KEY=VALUE`, or as with Docker `KEY` alone for its value on this machine."""
+def variable(text: str) -> dict[str, Any] | Problem:
+    """`KEY=VALUE`, `KEY=CONFIGMAP:NAME,KEY`, or as with Docker `KEY` alone for its value on this machine."""
     name, equals, value = text.partition("=")
     if not name:
         return Problem("flag.environment", f"-e {text!r} has no name", "write -e KEY=VALUE")
     if value.startswith("SECRET:"):
         return not_yet(f"-e {name}=SECRET:...", "set the value itself, or mount a file")
+    if value.startswith(CONFIG_MAP):
+        config_map, comma, key = value.removeprefix(CONFIG_MAP).partition(",")
+        if not config_map or not comma or not key:
+            return Problem(
+                "flag.environment", f"-e {text}: name the config map and its key", f"write {CONFIG_MAP}NAME,KEY"
+            )
+        return {"name": name, "configMap": {"name": config_map, "key": key}}
     if not equals:
         if name not in os.environ:
             what = f"-e {name} has no value, and the variable is not set on this machine"
