@@ -35,6 +35,7 @@ from fairpool.agent.uploads import Uploads
 from fairpool.agent.volume_files import own_volume
 from fairpool.model.ids import QueueId
 from fairpool.model.observation import StartOrder
+from fairpool.model.plain_path import normal_path
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Volume
 
@@ -172,14 +173,14 @@ def _mounts(
         if isinstance(source, Problem):
             return source
         mode = "ro" if volume.read_only else "rw"
-        target = os.path.normpath(volume.target)
+        target = normal_path(volume.target)
         mounts.append({"source": source, "target": target, "mode": mode, "is_judged": volume.is_of_machine})
     for target, source in image.files:
         if not os.path.exists(source):
             return Problem(
                 "image.file_missing", f"{source} of image {image.name} does not exist", "fix its entry in images.toml"
             )
-        mounts.append({"source": source, "target": os.path.normpath(target), "mode": "ro"})
+        mounts.append({"source": source, "target": normal_path(target), "mode": "ro"})
     environment = _python_env(order, rule)
     if isinstance(environment, Problem):
         return environment

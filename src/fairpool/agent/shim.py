@@ -363,7 +363,7 @@ class Shim:
 
     def _kill_remaining(self) -> None:
         """Kill until no process is left, however fast they fork: orphans become our children."""
-        if self._is_isolated and not self._is_replacement and self._status is None:
+        if self._is_isolated and not self._is_replacement and self._status is None and self._main:
             _send(self._main, signal.SIGKILL)  # the kernel kills all else in the pod's PID namespace
         while self._reap():
             below = process_table.descendants(os.getpid())

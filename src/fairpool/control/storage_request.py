@@ -6,7 +6,6 @@ What is checked here by its name, the agent checks again by what it really is wh
 from __future__ import annotations
 
 import difflib
-import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from fairpool.api import workload_spec as wire
 from fairpool.api.limits import NAME_PATTERN
 from fairpool.api.problems import ProblemList
 from fairpool.model.git_address import git_problem
+from fairpool.model.plain_path import normal_path
 from fairpool.model.spec import AccessMode, GitClone, Volume
 
 NAME = re.compile(NAME_PATTERN)
@@ -166,7 +166,7 @@ def _check_existing(
 def _check_host_path(path: str, roots: tuple[str, ...], place: str, problems: ProblemList) -> None:
     if ".." in path.split("/"):
         problems.add("volume.dots", f"the path {path} contains ..", "write the path without it", place)
-    elif not _is_within(posixpath.normpath(path), roots):
+    elif not _is_within(normal_path(path), roots):
         allowed = ", ".join(roots) if roots else "none"
         what = f"{path} is not in a folder of the nodes that may be mounted (allowed: {allowed})"
         fix = "use a folder in one of those, or a volume claim (--pvc)" if roots else "use a volume claim (--pvc)"
@@ -181,7 +181,7 @@ def _check_targets(spec: wire.CommonSpec, problems: ProblemList) -> None:
     """The agent refuses a double or an impossible mount point too, but only when the pod starts."""
     seen: set[str] = set()
     for field_name, target in _targets(spec):
-        path = posixpath.normpath(target)
+        path = normal_path(target)
         if ".." in target.split("/"):
             problems.add("volume.dots", f"the mount point {target} contains ..", "write it without", field_name)
         elif path == "/":

@@ -12,7 +12,7 @@ from fairpool.model.problem import Problem
 
 SCHEMES = ("https", "http", "git", "file")
 _URL = re.compile(r"(https|http|git)://([^/?#\s\\]+)(/[^?#\s\\]*)?|file://(/[^?#\s\\]+)")
-_HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 _REFERENCE = re.compile(r"[A-Za-z0-9_+=,@][A-Za-z0-9_+=,@./-]*")
 LENGTH_MAX = 256
 
