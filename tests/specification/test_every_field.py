@@ -96,11 +96,35 @@ def port(name: str, value: Any) -> Refused:
     return Refused(said, MODEL, place=f"spec.servingPort.{name}")
 
 
+def secret(**said: Any) -> dict[str, Any]:
+    return {"storage": {"secretVolume": [{"name": "tokens", "mountPath": "/s", **said}]}}
+
+
+def secret_variable(**said: Any) -> dict[str, Any]:
+    return {"environmentVariables": [{"name": "A", "credential": {"name": "tokens", "key": "user", **said}}]}
+
+
 def stored(kind: str, **said: Any) -> Refused:
     return Refused({"storage": {kind: [said]}}, place=f"spec.storage.{kind}")
 
 
 URL, EXPOSED = {"container": 8080}, {"container": 8080, "serviceType": "NodePort"}
+EXPRESSION = {"key": "disk", "operator": "In", "values": ["ssd"]}
+
+
+def preference(weight: int = 5, **expression: Any) -> dict[str, Any]:
+    return {"weight": weight, "preference": {"matchExpressions": [{**EXPRESSION, **expression}]}}
+
+
+PREFERENCE = preference()
+PREFERENCES_OF_OTHER_NODES = {
+    ("MatchExpression", "key"): preference(key="net"),
+    ("MatchExpression", "operator"): preference(operator="NotIn"),
+    ("MatchExpression", "values"): preference(values=["hdd"]),
+    ("NodeAffinityPreference", "weight"): preference(6),
+    ("NodeAffinityPreference", "preference"): preference(key="net"),
+    ("NodeSelectorTerm", "match_expressions"): preference(key="net"),
+}
 TAINT = {"key": "k", "operator": "Equal", "value": "v"}
 IN_DETAILS = Elsewhere("kept and shown with the workload; it is for people and their programs, nothing acts on it")
 WITH_OTHERS = Elsewhere("part of a mount or claim; the other fields of it show that it is carried")
@@ -130,6 +154,10 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("EnvironmentVariable", "config_map"): from_config(name="c", key="k"),
     ("ConfigMapKey", "name"): from_config(name="d", key="k"),
     ("ConfigMapKey", "key"): from_config(name="c", key="l"),
+    ("EnvironmentVariable", "credential"): Carried(secret_variable(), before={"environmentVariables": [{"name": "A"}]}),
+    ("CredentialKey", "name"): Carried(secret_variable(name="other"), before=secret_variable()),
+    ("CredentialKey", "key"): Carried(secret_variable(key="password"), before=secret_variable()),
+    ("PodSpecWire", "image_pull_secret"): Refused({"imagePullSecret": "tokens"}, place="spec.imagePullSecret"),
     ("Compute", "gpu"): compute(gpu=0.5),
     ("Compute", "gpu_devices_request"): compute(gpuDevicesRequest=2),
     ("Compute", "gpu_request_type"): Refused(
@@ -185,20 +213,22 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("GitSource", "branch"): Carried(git(branch="dev"), before=git()),
     ("GitSource", "revision"): Carried(git(revision="v1"), before=git()),
     ("GitSource", "path"): Carried(git(path="/p"), before=git()),
-    ("GitSource", "credential"): Refused(git(credential="c"), place="spec.storage.git.credential"),
+    ("GitSource", "credential"): Carried(git(credential="tokens"), before=git()),
     ("S3Source", "bucket"): stored("s3", bucket="b", path="/b"),
     ("S3Source", "path"): WITH_OTHERS,
     ("S3Source", "url"): WITH_OTHERS,
     ("S3Source", "credential"): WITH_OTHERS,
     ("NamedVolume", "name"): Carried(config(name="d"), before=config()),
     ("NamedVolume", "mount_path"): Carried(config(mountPath="/d"), before=config()),
+    ("SecretVolume", "name"): Carried(secret(name="other"), before=secret()),
+    ("SecretVolume", "mount_path"): Carried(secret(mountPath="/other"), before=secret()),
     ("Storage", "pvc"): Carried(pvc()),
     ("Storage", "nfs"): stored("nfs", server="s", path="/a", mountPath="/b"),
     ("Storage", "git"): Carried(git()),
     ("Storage", "s3"): stored("s3", bucket="b", path="/b"),
     ("Storage", "host_path"): Carried(host()),
     ("Storage", "config_map_volume"): Carried(config()),
-    ("Storage", "secret_volume"): stored("secretVolume", name="c", mountPath="/c"),
+    ("Storage", "secret_volume"): Carried(secret()),
     ("ExposedPort", "container"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
     ("ExposedPort", "external"): Refused({"ports": [{**EXPOSED, "external": 30022}]}, place="spec.ports.external"),
     ("ExposedPort", "service_type"): Elsewhere("whether an address is shown: test_runai_on_one_machine.py"),
@@ -230,13 +260,21 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("Security", "allow_privilege_escalation"): security("allowPrivilegeEscalation", False),
     ("Security", "host_ipc"): security("hostIpc", True),
     ("Security", "host_network"): security("hostNetwork", True),
-    ("TopologyRequest", "required"): Refused({"topology": {"required": "rack"}}, place="spec.topology.required"),
-    ("TopologyRequest", "preferred"): Refused({"topology": {"preferred": "rack"}}, place="spec.topology.preferred"),
+    ("TopologyRequest", "name"): Carried(
+        {"topology": {"name": "fabric", "required": "host"}}, DIST, {"topology": {"required": "host"}}
+    ),
+    ("TopologyRequest", "required"): Carried({"topology": {"required": "rack"}}, DIST),
+    ("TopologyRequest", "preferred"): Carried({"topology": {"preferred": "rack"}}, DIST),
+    **{
+        place: Carried({"nodeAffinityPreferred": [PREFERENCE]}, before={"nodeAffinityPreferred": [another]})
+        for place, another in PREFERENCES_OF_OTHER_NODES.items()
+    },
     ("CommonSpec", "storage"): Carried(host()),
     ("CommonSpec", "ports"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
     ("CommonSpec", "exposed_urls"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
     ("CommonSpec", "node_pools"): Carried({"nodePools": ["a100"]}),
     ("CommonSpec", "node_type"): Carried({"nodeType": "dgx"}),
+    ("CommonSpec", "node_affinity_preferred"): Carried({"nodeAffinityPreferred": [PREFERENCE]}),
     ("CommonSpec", "node_affinity_required"): Carried(
         {
             "nodeAffinityRequired": {
@@ -245,7 +283,7 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
         }
     ),
     ("CommonSpec", "tolerations"): Carried({"tolerations": [TAINT]}),
-    ("CommonSpec", "topology"): Refused({"topology": {"required": "rack"}}, place="spec.topology.required"),
+    ("CommonSpec", "topology"): Carried({"topology": {"required": "rack"}}, DIST),
     ("CommonSpec", "security"): security("hostIpc", True),
     ("CommonSpec", "labels"): Carried({"labels": {"a": "b"}}),
     ("CommonSpec", "annotations"): IN_DETAILS,
@@ -263,23 +301,26 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("CommonSpec", "template"): Elsewhere("test_templates.py"),
     ("TrainingSpec", "completions"): Carried({"completions": 3}),
     ("TrainingSpec", "parallelism"): Carried({"completions": 3, "parallelism": 2}, before={"completions": 3}),
-    ("DistributedSpec", "distributed_framework"): Refused(
-        {"distributedFramework": "MPI"}, DIST, place="spec.distributedFramework"
-    ),
+    ("DistributedSpec", "distributed_framework"): Carried({"distributedFramework": "MPI"}, DIST),
     ("DistributedSpec", "num_workers"): Carried({"numWorkers": 3}, DIST),
     ("DistributedSpec", "min_replicas"): Carried({"numWorkers": 3, "minReplicas": 2}, DIST, {"numWorkers": 3}),
     ("DistributedSpec", "max_replicas"): Carried({"maxReplicas": 3}, DIST),
-    ("DistributedSpec", "slots_per_worker"): Refused({"slotsPerWorker": 2}, DIST, place="spec.slotsPerWorker"),
+    ("DistributedSpec", "slots_per_worker"): Carried(
+        {"distributedFramework": "MPI", "slotsPerWorker": 2}, DIST, {"distributedFramework": "MPI"}
+    ),
     ("DistributedSpec", "ssh_auth_mount_path"): Refused(
         {"sshAuthMountPath": "/ssh"}, DIST, place="spec.sshAuthMountPath"
     ),
-    ("DistributedSpec", "clean_pod_policy"): Refused({"cleanPodPolicy": "None"}, DIST, place="spec.cleanPodPolicy"),
+    ("DistributedSpec", "clean_pod_policy"): Carried({"cleanPodPolicy": "None"}, DIST),
     ("DistributedSpec", "master_spec"): Carried({"masterSpec": {"image": "m"}}, DIST),
     ("DistributedSpec", "master_spec_same_as_worker"): Refused(
         {"masterSpecSameAsWorker": True}, DIST, place="spec.masterSpecSameAsWorker"
     ),
     ("DistributedSpec", "no_master"): Carried(
         {"masterSpec": {"image": "m"}, "noMaster": True}, DIST, {"masterSpec": {"image": "m"}}
+    ),
+    ("DistributedSpec", "master_no_pvcs"): Carried(
+        {"masterSpec": {"image": "m"}, **pvc(), "masterNoPvcs": True}, DIST, {"masterSpec": {"image": "m"}, **pvc()}
     ),
     ("ServingPort", "container"): Elsewhere("the address that is shown: test_control.py"),
     ("ServingPort", "protocol"): port("protocol", "grpc"),
@@ -348,7 +389,14 @@ def answer(sent: Sent, spec: dict[str, Any]) -> Any:
         claims={"data": KnownClaim(), "other": KnownClaim()},
         config_maps={"c": {"k": "v", "l": "w"}, "d": {"k": "u"}},
     )
-    context = AdmissionContext(project=ProjectRequest(name="p"), pools=frozenset({"a100"}), storage=storage)
+    known = KnownCredential(CredentialKind.PASSWORD, {"user": 3, "password": 8})
+    context = AdmissionContext(
+        project=ProjectRequest(name="p"),
+        pools=frozenset({"a100"}),
+        storage=storage,
+        topologies={"cable": ("room", "host"), "fabric": ("zone", "rack", "host")},
+        credentials={"tokens": known, "other": known},
+    )
     return admit(submit, context, workload_id=WorkloadId("w"), name="a", now=Instant(1))
 
 
@@ -409,6 +457,8 @@ OTHERS: dict[str, set[str]] = {
     "NodePoolUpdate": {"label_key", "label_value", "placement_strategy"},
     "PlacementStrategy": {"gpu", "cpu"},
     "NodeTaint": {"key", "value", "effect"},
+    # control.topologies
+    "NetworkTopologyRequest": {"name", "levels"},
     # control.projects, control.admission. enforce_runai_scheduler: nothing else schedules here. Of the rules, limits of
     # idle time are kept and not enforced, because nothing measures it yet: `runai-adm project` warns of it.
     "NodeTypes": {"training", "workspace"},

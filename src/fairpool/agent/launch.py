@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fairpool.agent.cgroup import Limiter
 from fairpool.agent.clone_plan import clone_plan, clone_problem, file_of
 from fairpool.agent.durable import read_regular
-from fairpool.agent.environment import PodPaths, variables
+from fairpool.agent.environment import SECRET, PodPaths, variables
 from fairpool.agent.images import Image
 from fairpool.agent.isolation import (
     TEMPORARY,
@@ -28,6 +28,8 @@ from fairpool.agent.isolation import (
     volume_rule,
 )
 from fairpool.agent.nvml import Gpu
+from fairpool.agent.peers import HOST_NAME_MAX, Rendezvous, is_mpi, mpi_host_name
+from fairpool.agent.pod_secrets import SecretLookup, volume_place
 from fairpool.agent.portion_enforcement import enforce_portion
 from fairpool.agent.project_users import chown_tree
 from fairpool.agent.root_filesystem import HOME, OWN
@@ -39,7 +41,6 @@ from fairpool.model.plain_path import normal_path
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Volume
 
-HOST_NAME_MAX = 63
 RESERVED = ("/proc", "/sys", "/dev", OWN)
 """Where no volume can be mounted: these are created for every pod."""
 CONFIGURATION_MAX = 65_536
@@ -75,6 +76,8 @@ class MachineFeatures:
     claim_owner: Callable[[QueueId], PodUser] | None = None
     """The owner of a project's claims, where pods have users of their own."""
     rotation: LogRotation = DEFAULT_ROTATION
+    secrets: SecretLookup = field(default_factory=SecretLookup)
+    """Where the credentials that pods refer to are looked up."""
 
     @property
     def is_isolating(self) -> bool:
@@ -90,7 +93,7 @@ def plan_launch(
     paths: PodPaths,
     features: MachineFeatures,
     is_simulated: bool,
-    rendezvous: tuple[str, int] | None,
+    rendezvous: Rendezvous | None,
     user: PodUser | None = None,
 ) -> dict[str, Any] | Problem:
     """Everything the shim needs, or why the pod cannot run here. Without a user it runs as the server's."""
@@ -123,7 +126,10 @@ def plan_launch(
         "pod": order.pod,
         "pod_uuid": pod_uuid,
         "argv": list(argv),
-        "env": env,
+        "env": {name: value for name, value in env.items() if value != SECRET},
+        "secrets": {"directory": paths.secrets, "variables": [name for name, value in env.items() if value == SECRET]}
+        if paths.secrets
+        else None,
         "cwd": cwd,
         "host_name": "" if "host_name" in features.unavailable else host_name(order),
         "mounts": mounts,
@@ -133,6 +139,7 @@ def plan_launch(
         "stdin": program.stdin,
         "grace_s": order.grace_s,
         "limits": limits,
+        "gang": _gang_socket(order, paths),
         "log": {
             "segment_bytes": features.rotation.segment_bytes,
             "segments": features.rotation.segments,
@@ -143,7 +150,15 @@ def plan_launch(
 
 def host_name(order: StartOrder) -> str:
     """The host name of a pod, as in the prompt `root@frac05-0-0`."""
+    if is_mpi(order):
+        return mpi_host_name(order.name, order.index)
     return f"{order.name}-{order.index}-{order.incarnation}"[-HOST_NAME_MAX:].lstrip("-")
+
+
+def _gang_socket(order: StartOrder, paths: PodPaths) -> list[str] | None:
+    """The directory and name of the socket through which an MPI launcher starts programs in this worker."""
+    is_worker = bool(paths.gang) and order.index > 0
+    return [paths.gang, mpi_host_name(order.name, order.index)] if is_worker else None
 
 
 def _command_line(order: StartOrder, image: Image, paths: PodPaths, seen: PodPaths) -> tuple[str, ...]:
@@ -167,14 +182,17 @@ def _mounts(
     mounts: Mounts = []
     rule = _volume_rule(order, features, user) or {}
     for number, volume in enumerate(order.program.volumes):
+        target, mode = normal_path(volume.target), "ro" if volume.read_only else "rw"
+        if volume.secret:
+            source = f"{paths.secrets}/{volume_place(number)}"
+            mounts.append({"source": source, "target": target, "mode": "ro", "is_judged": False})
+            continue
         if volume.uploaded and not features.is_isolating and "mounts" in features.unavailable:
             continue  # its program is started where the directory really is
-        source = _source(order, volume, own_volume(paths, number), features, user, rule)
-        if isinstance(source, Problem):
-            return source
-        mode = "ro" if volume.read_only else "rw"
-        target = normal_path(volume.target)
-        mounts.append({"source": source, "target": target, "mode": mode, "is_judged": volume.is_of_machine})
+        found = _source(order, volume, own_volume(paths, number), features, user, rule)
+        if isinstance(found, Problem):
+            return found
+        mounts.append({"source": found, "target": target, "mode": mode, "is_judged": volume.is_of_machine})
     for target, source in image.files:
         if not os.path.exists(source):
             return Problem(
@@ -219,7 +237,14 @@ def _names_a_path(volume: Volume) -> bool:
 def _clones(order: StartOrder, paths: PodPaths, view: Mapping[str, Any], pod_uuid: str) -> list[dict[str, Any]]:
     program = order.program
     return [
-        clone_plan(volume, own_volume(paths, number), pod_uuid=pod_uuid, environment=program.environment, view=view)
+        clone_plan(
+            volume,
+            own_volume(paths, number),
+            f"{paths.secrets}/{volume_place(number)}",
+            pod_uuid=pod_uuid,
+            environment=program.environment,
+            view=view,
+        )
         for number, volume in enumerate(program.volumes)
         if volume.git is not None
     ]

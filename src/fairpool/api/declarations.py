@@ -27,17 +27,22 @@ from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.spec import (
     AccessMode,
     Arrangement,
+    CleanPodPolicy,
     Dependency,
     DesiredState,
+    DistributedRun,
+    Framework,
     GitClone,
     PodTemplate,
     Program,
     RestartPolicy,
+    SecretVariable,
     Volume,
     WorkloadSpec,
 )
 from fairpool.model.workload import (
     GpuRequest,
+    NodePreference,
     NodeSelectorOperator,
     NodeSelectorRequirement,
     PodAffinityTerm,
@@ -68,6 +73,12 @@ class NodeSelectorRequirementWire(Wire):
     values: tuple[str, ...]
 
 
+class NodePreferenceWire(Wire):
+    mirrors: ClassVar[Any] = NodePreference
+    weight: Count
+    requirements: tuple[NodeSelectorRequirementWire, ...]
+
+
 class DeclaredToleration(Wire):
     mirrors: ClassVar[Any] = Toleration
     key: str
@@ -93,6 +104,7 @@ class ShapeWire(Wire):
     near: tuple[PodAffinityTermWire, ...]
     apart: tuple[PodAffinityTermWire, ...]
     schedulable: bool
+    preferences: Annotated[tuple[NodePreferenceWire, ...], Since(3)] = ()
 
 
 class GitWire(Wire):
@@ -100,7 +112,6 @@ class GitWire(Wire):
     repository: str
     branch: str
     revision: str
-    credential: str
     timeout_s: Count
     size_bytes: Count
 
@@ -115,6 +126,15 @@ class VolumeWire(Wire):
     access: Annotated[AccessMode, Since(3)] = AccessMode.SHARED
     git: Annotated[GitWire | None, Since(3)] = None
     files: Annotated[Pairs, Since(3)] = ()
+    secret: Annotated[str, Since(3)] = ""
+    credential: Annotated[str, Since(3)] = ""
+
+
+class SecretVariableWire(Wire):
+    mirrors: ClassVar[Any] = SecretVariable
+    name: str
+    credential: str
+    key: str
 
 
 class ProgramWire(Wire):
@@ -133,6 +153,8 @@ class ProgramWire(Wire):
     python_env: str = ""
     submitter_uid: Count | None = None
     host_roots: Annotated[tuple[str, ...], Since(3)] = ("/",)
+    secrets: Annotated[tuple[SecretVariableWire, ...], Since(3)] = ()
+    image_credential: Annotated[str, Since(3)] = ""
 
 
 class TemplateWire(Wire):
@@ -160,6 +182,13 @@ class ArrayWire(Wire):
     ranges: tuple[tuple[Count, Count, Count], ...]
     parameters: tuple[tuple[str, tuple[str, ...]], ...]
     arguments: tuple[tuple[str, ...], ...]
+
+
+class DistributedRunWire(Wire):
+    mirrors: ClassVar[Any] = DistributedRun
+    framework: Framework
+    slots_per_worker: Count
+    clean_pods: CleanPodPolicy
 
 
 class WorkloadWire(Wire):
@@ -191,6 +220,7 @@ class WorkloadWire(Wire):
     # With defaults: declarations that were kept before lack them.
     after: tuple[DependencyWire, ...] = ()
     array: ArrayWire | None = None
+    distributed: Annotated[DistributedRunWire | None, Since(3)] = None
 
     def to_spec(self) -> WorkloadSpec:
         spec = self.to_model()

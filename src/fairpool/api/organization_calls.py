@@ -1,4 +1,4 @@
-"""Calls of the client about projects, departments, templates, nodes, node pools and clusters."""
+"""Calls of the client about projects, departments, templates, credentials, nodes, node pools and clusters."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairpool.api.calls import Calls, plain_body
-from fairpool.api.limits import PROJECTS
+from fairpool.api.limits import CREDENTIALS, PROJECTS
 
 if TYPE_CHECKING:
     from fairpool.api import assets, organization, overview
+    from fairpool.api import credentials as credentials_wire
     from fairpool.api import nodes as nodes_wire
     from fairpool.api import settings as settings_wire
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 DEPARTMENTS = "/api/v1/org-unit/departments"
 TEMPLATES = "/api/v1/asset/workload-template"
+TOPOLOGIES = "/api/v1/network-topologies"
 
 
 class OrganizationCalls(Calls):
@@ -88,6 +90,29 @@ class OrganizationCalls(Calls):
     def delete_template(self, template_id: str) -> None:
         self._call("DELETE", f"{TEMPLATES}/{template_id}")
 
+    # --- credentials -----------------------------------------------------------------------------------------
+
+    def credentials(self, name: str = "") -> list[credentials_wire.StoredCredential]:
+        """All that the caller may see, or those of this name; without their values."""
+        return self._all(CREDENTIALS, "entries", {"name": name} if name else None)
+
+    def create_credential(
+        self, kind: str, request: credentials_wire.CredentialRequest | Json
+    ) -> credentials_wire.StoredCredential:
+        return self._post(f"{CREDENTIALS}/{kind}", request)
+
+    def replace_credential(
+        self,
+        kind: str,
+        credential_id: str,
+        request: credentials_wire.CredentialRequest | Json,
+        revision: int | None = None,
+    ) -> credentials_wire.StoredCredential:
+        return self._change("PUT", f"{CREDENTIALS}/{kind}/{credential_id}", request, revision)
+
+    def delete_credential(self, kind: str, credential_id: str) -> None:
+        self._call("DELETE", f"{CREDENTIALS}/{kind}/{credential_id}")
+
     # --- nodes and clusters ----------------------------------------------------------------------------------
 
     def nodes(self) -> list[nodes_wire.NodeAnswer]:
@@ -128,6 +153,15 @@ class OrganizationCalls(Calls):
 
     def delete_node_pool(self, pool: str) -> None:
         self._call("DELETE", f"/api/v1/node-pools/{pool}")
+
+    def topologies(self) -> list[nodes_wire.NetworkTopology]:
+        return self._all(TOPOLOGIES, "topologies")
+
+    def create_topology(self, request: nodes_wire.NetworkTopologyRequest | Json) -> nodes_wire.NetworkTopology:
+        return self._post(TOPOLOGIES, request)
+
+    def delete_topology(self, topology: str) -> None:
+        self._call("DELETE", f"{TOPOLOGIES}/{topology}")
 
     def clusters(self) -> list[nodes_wire.ClusterAnswer]:
         return self._all("/api/v1/clusters", "clusters")

@@ -12,6 +12,7 @@ from fairpool.api.pod_spec import (
     Argument,
     ExposedPort,
     ExposedUrl,
+    NodeAffinityPreference,
     Pairs,
     PathText,
     PodSpecWire,
@@ -86,6 +87,7 @@ class CommonSpec(PodSpecWire):
     node_pools: Annotated[list[PoolNameText], Field(max_length=64)] = Field(default_factory=list)
     node_type: ShortText | None = None
     node_affinity_required: dict[str, Any] | None = None
+    node_affinity_preferred: Annotated[list[NodeAffinityPreference], Field(max_length=64)] = Field(default_factory=list)
     tolerations: Annotated[list[PodToleration], Field(max_length=64)] = Field(default_factory=list)
     topology: TopologyRequest | None = None
     security: Security = Field(default_factory=Security)
@@ -133,6 +135,7 @@ class DistributedSpec(CommonSpec):
     master_spec: PodSpecWire | None = None
     master_spec_same_as_worker: StrictBool = True
     no_master: StrictBool = False
+    master_no_pvcs: StrictBool = Field(default=False, description="The master does not mount the volume claims")
 
 
 class ServingPort(Request):

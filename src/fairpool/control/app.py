@@ -26,9 +26,11 @@ from fairpool.control import (
     change_stream,
     claims,
     classic,
+    cluster_secrets,
     cluster_sync,
     clusters,
     config_maps,
+    credentials,
     departments,
     description,
     housekeeping,
@@ -48,6 +50,7 @@ from fairpool.control import (
     submit,
     templates,
     tool_pages,
+    topologies,
     tunnel_route,
     uploads,
     users,
@@ -81,6 +84,7 @@ MODULES = (
     *(
         departments,
         nodes,
+        topologies,
         overview,
         claims,
         config_maps,
@@ -91,7 +95,8 @@ MODULES = (
         audit,
         preferences,
     ),
-    *(templates, workloads, submit, pods, classic, older_paths, description, pages, tool_pages),
+    *(templates, credentials, cluster_secrets, workloads, submit, pods, classic, older_paths, description, pages),
+    *(tool_pages,),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from functools import partial
 from typing import Annotated, Any
 
 from starlette.requests import Request
@@ -17,7 +18,7 @@ from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError
 from fairpool.control import workloads
 from fairpool.control.filters import Filter, Operator
-from fairpool.control.plane import ActionResult, Caller, Plane, Slice
+from fairpool.control.plane import ActionResult, Caller, Plane, part_of
 from fairpool.control.projects import known_project, visible_projects
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, unknown, validation_problems
@@ -140,16 +141,9 @@ async def _operate(
         return done
 
     def unit(connection: Connection) -> ActionResult:
-        part = Slice()
-        entries = []
-        while waiting:
-            entries.append(act(connection, waiting.popleft()))
-            if part.is_over:
-                break
+        entries = part_of(waiting, partial(act, connection))
         text = ",".join(each.model_dump_json(by_alias=True, exclude_none=True) for each in outcomes)
-        return ActionResult(
-            body=None if waiting else f"[{text}]", also=tuple(filter(None, entries)), goes_on=bool(waiting)
-        )
+        return ActionResult(body=None if waiting else f"[{text}]", also=entries, goes_on=bool(waiting))
 
     return await plane.perform(request, caller, unit)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fairpool.api import pod_spec
@@ -78,18 +78,23 @@ def volumes_of(common: wire.CommonSpec, context: StorageContext) -> tuple[Volume
         for each in storage.pvc
         if each.claim_name
     ]
-    clones = [Volume(target=each.path, git=_clone(each, context)) for each in storage.git]
+    clones = [
+        Volume(target=each.path, git=_clone(each, context), credential=each.credential or "") for each in storage.git
+    ]
+    secrets = [Volume(target=each.mount_path, secret=each.name, read_only=True) for each in storage.secret_volume]
     configs = [
         Volume(target=each.mount_path, files=tuple(sorted(files.items())), read_only=True)
         for each in storage.config_map_volume
         if (files := context.config_maps.get(each.name))
     ]
-    return (*uploaded, *folders, *claims, *clones, *configs)
+    return (*uploaded, *folders, *claims, *clones, *configs, *secrets)
 
 
-def variables_of(spec: pod_spec.PodSpecWire, context: StorageContext) -> tuple[tuple[str, str], ...]:
-    """The environment variables of an admitted submit, with those from config maps filled in."""
-    return tuple({each.name: _value(each, context) for each in spec.environment_variables}.items())
+def variables_of(
+    variables: Iterable[pod_spec.EnvironmentVariable], context: StorageContext
+) -> tuple[tuple[str, str], ...]:
+    """The environment variables of an admitted submit that are no secrets, with those from config maps filled in."""
+    return tuple((each.name, _value(each, context)) for each in variables if each.credential is None)
 
 
 def _value(variable: pod_spec.EnvironmentVariable, context: StorageContext) -> str:
@@ -197,6 +202,7 @@ def _targets(spec: wire.CommonSpec) -> Iterator[tuple[str, str]]:
     yield from ((f"{PLACE}.pvc.path", each.path) for each in storage.pvc)
     yield from ((f"{PLACE}.git.path", each.path) for each in storage.git)
     yield from ((f"{PLACE}.configMapVolume.mountPath", each.mount_path) for each in storage.config_map_volume)
+    yield from ((f"{PLACE}.secretVolume.mountPath", each.mount_path) for each in storage.secret_volume)
 
 
 # --- repositories and config maps ----------------------------------------------------------------------------
@@ -207,7 +213,6 @@ def _clone(source: pod_spec.GitSource, context: StorageContext) -> GitClone:
         repository=source.repository,
         branch=source.branch or "",
         revision=source.revision or "",
-        credential=source.credential or "",
         timeout_s=context.git_timeout_s,
         size_bytes=context.git_size_bytes,
     )

@@ -18,8 +18,17 @@ from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import problem_item
 from fairpool.api.questions import StartForecast
 from fairpool.control import admission, claims, config_maps, declarations, items, preferences, templates
+from fairpool.control.credential_checks import credential_uses
+from fairpool.control.credentials import known_credentials
 from fairpool.control.feasibility import never_starts
-from fairpool.control.organization import ReportedNodes, cluster_of, pool_names, pool_view, reported_nodes
+from fairpool.control.organization import (
+    ReportedNodes,
+    cluster_of,
+    pool_names,
+    pool_view,
+    reported_nodes,
+    topologies_in,
+)
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.questions import forecast
 from fairpool.control.rbac import Action
@@ -232,7 +241,8 @@ def _refuse_what_never_starts(
     plane: Plane, connection: Connection, spec: WorkloadSpec, project: Any, nodes: ReportedNodes
 ) -> None:
     pools = spec.pools or (DEFAULT_POOL,)
-    problems = never_starts(spec, [pool_view(plane, connection, project, nodes, pool) for pool in pools])
+    topologies = topologies_in(connection) if spec.constraint is not None else ()
+    problems = never_starts(spec, [pool_view(plane, connection, project, nodes, pool) for pool in pools], topologies)
     if problems:
         raise Refused(422, [problem_item(each, "spec") for each in problems])
 
@@ -254,8 +264,10 @@ def _context(
         pools=pool_names(connection, project.cluster) if are_pools_named else frozenset(),
         images=nodes.images,
         storage=_storage_context(plane, connection, body.spec, project.name),
+        credentials=known_credentials(plane, connection, project, {use.name for use in credential_uses(body)}),
         work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
         has_upload=has_upload,
+        topologies=_topologies(connection) if body.spec.topology is not None else {},
     )
     if body.spec.termination_grace_period_seconds is None:
         return context
@@ -278,6 +290,10 @@ def _storage_context(
         timeout_s = preferences.current_value(settings, connection, preferences.GIT_TIMEOUT)
         context = replace(context, git_timeout_s=timeout_s, git_size_bytes=size_mib << 20)
     return context
+
+
+def _topologies(connection: Connection) -> dict[str, tuple[str, ...]]:
+    return {each.name: each.levels for each in topologies_in(connection)}
 
 
 def _named(connection: Connection, project: str, name: str) -> WorkloadId | None:

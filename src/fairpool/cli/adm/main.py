@@ -8,7 +8,7 @@ from fairpool.cli.lazy_group import LazyCommand, lazy
 from fairpool.cli.runai.flags import Group, RunaiProgram
 
 TEXTS = {
-    "list": "List {noun}s.",
+    "list": "List {plural}.",
     "get": "Show a {noun}.",
     "create": "Create a {noun}.",
     "update": "Change a {noun}.",
@@ -33,7 +33,8 @@ def _verbs(noun: str, module: str, functions: str) -> dict[str, LazyCommand]:
     found = {}
     for function in functions.split():
         verb = "reset-password" if function == "reset_password" else function.partition("_")[0]
-        text = TEXTS[verb].format(noun=noun)
+        plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+        text = TEXTS[verb].format(noun=noun, plural=plural)
         found[verb] = lazy(text.replace(" a a", " an a"), f"{module}:{function}")
     return found
 
@@ -56,7 +57,8 @@ def _unsupported(name: str) -> LazyCommand:
 def _verb(verb: str, text: str) -> LazyCommand:
     def group() -> click.Command:
         role = lazy(text, "fairpool.cli.adm.roles:node_role", verb)
-        members = {"node-role": role, "secret": _unsupported("secret")}
+        whom = "Let all projects use a credential." if verb == "set" else "Let only its scope use a credential again."
+        members = {"node-role": role, "secret": lazy(whom, "fairpool.cli.adm.credentials:cluster_wide", verb)}
         return Group(verb, help=text, example=f"runai-adm {verb} node-role --gpu-worker dgx1-1", members=members)
 
     return LazyCommand(text, group)
@@ -88,6 +90,14 @@ MEMBERS = {
         "Manage node pools.",
         "runai-adm node-pool create a100 --label run.ai/type=a100",
         _verbs("node pool", "fairpool.cli.adm.node_pools", "list_pools get_pool create_pool update_pool delete_pool"),
+    ),
+    "topology": _noun(
+        "topology",
+        "Manage network topologies.",
+        "runai-adm topology create fabric --level example.com/zone --level example.com/rack",
+        _verbs(
+            "topology", "fairpool.cli.adm.topologies", "list_topologies get_topology create_topology delete_topology"
+        ),
     ),
     "cluster": _noun(
         "cluster",
@@ -154,8 +164,18 @@ MEMBERS = {
             "list_templates get_template create_template update_template delete_template",
         ),
     ),
-    "set": _verb("set", "Set the role of a node."),
-    "remove": _verb("remove", "Remove a role from a node."),
+    "credential": _noun(
+        "credential",
+        "Manage credentials: secrets that pods refer to.",
+        "runai-adm credential create hf-token -p team-a --from-file token=hf.txt",
+        _verbs(
+            "credential",
+            "fairpool.cli.adm.credentials",
+            "list_credentials get_credential create_credential update_credential delete_credential",
+        ),
+    ),
+    "set": _verb("set", "Set the role of a node, or let all projects use a credential."),
+    "remove": _verb("remove", "Remove a role from a node, or a credential from all projects."),
     "collect-logs": lazy("Collect logs and state in an archive.", "fairpool.cli.adm.log_archive:collect_logs"),
     "completion": lazy("Print the completion script for bash, zsh or fish.", COMPLETION, "runai-adm"),
     "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_command", "runai-adm"),
@@ -168,8 +188,12 @@ main = RunaiProgram(
     example="runai-adm project create team-a --gpu-quota 4",
     members=MEMBERS,
     aliases={
-        **{f"{noun}s": noun for noun in ("project", "department", "node-pool", "cluster", "node", "user", "setting")},
+        **{
+            f"{noun}s": noun
+            for noun in ("project", "department", "node-pool", "cluster", "node", "user", "setting", "credential")
+        },
         "applications": "application",
+        "topologies": "topology",
         "app": "application",
         "apps": "application",
     },

@@ -33,7 +33,7 @@ def _only_list(name: str, text: str, place: str) -> LazyCommand:
 def _list() -> click.Command:
     return Group(
         "list",
-        help="List jobs (the default), projects, nodes, clusters, volume claims or templates.",
+        help="List jobs (the default), projects, nodes, clusters, volume claims, templates or credentials.",
         example="runai list jobs -p team-a",
         members={
             "jobs": lazy("List jobs of one project or of all projects.", "fairpool.cli.runai.jobs:list_jobs"),
@@ -42,8 +42,12 @@ def _list() -> click.Command:
             "clusters": lazy("List clusters and the default project.", "fairpool.cli.runai.nodes:list_clusters"),
             "pvc": lazy("List the volume claims of a project.", "fairpool.cli.runai.claims:list_claims"),
             "templates": lazy("List workload templates.", "fairpool.cli.runai.templates:list_templates"),
+            "credentials": lazy(
+                "List credentials that jobs can refer to.", "fairpool.cli.runai.credentials:list_credentials"
+            ),
         },
         aliases={
+            "credential": "credentials",
             "job": "jobs",
             "project": "projects",
             "node": "nodes",
@@ -185,12 +189,14 @@ def _top() -> click.Command:
 
 
 FRAMEWORKS = ("pytorch", "mpi", "tensorflow", "xgboost")
-UNSUPPORTED = ("submit-mpi", "update", "upgrade", "kubeconfig", "report")
+UNSUPPORTED = ("update", "upgrade", "kubeconfig", "report")
 COMPLETION = "fairpool.cli.runai.completion:completion_for"
 MEMBERS = {
     "submit": lazy("Submit a job.", "fairpool.cli.runai.submit:submit"),
     "submit-dist": lazy("Submit distributed training.", "fairpool.cli.runai.distributed:submit_dist"),
-    "list": LazyCommand("List jobs, projects, nodes, clusters, volume claims or templates.", _list),
+    "submit-mpi": lazy("Submit MPI training.", "fairpool.cli.runai.distributed:submit_mpi", hidden=True),
+    "mj": lazy("Old name of submit-mpi.", "fairpool.cli.runai.distributed:submit_mpi", hidden=True),
+    "list": LazyCommand("List jobs, projects, nodes, clusters, volume claims, templates or credentials.", _list),
     "describe": LazyCommand("Show a job, project, node or template in detail.", _describe),
     "logs": lazy("Show a job's output.", "fairpool.cli.runai.logs:logs"),
     "wait": lazy("Wait until jobs finish, run or are deleted.", "fairpool.cli.runai.wait:wait"),

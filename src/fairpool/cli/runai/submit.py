@@ -115,7 +115,7 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     multiple=True,
     section=CONTAINER,
     metavar="KEY=VALUE",
-    help="Set an environment variable; repeatable.",
+    help="Set an environment variable; KEY=SECRET:NAME,KEY takes it from a credential; repeatable.",
 )
 @flag("--attach", is_flag=True, section=CONTAINER, help="Wait until the job runs, then attach to it.")
 @flag("--stdin", is_flag=True, section=CONTAINER, help="Keep standard input open.")
@@ -251,6 +251,21 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     help="Tolerate a taint: operator=Exists,key=KEY,effect=NoSchedule.",
 )
 @flag(
+    "--prefer-node",
+    multiple=True,
+    section=LIFE,
+    metavar="KEY=VALUE",
+    help="Prefer nodes with this label; repeatable.",
+)
+@flag(
+    "--preferred-pod-topology-key",
+    section=LIFE,
+    metavar="KEY",
+    help="Keep the pods of a distributed job on nodes with one value of this label, where possible.",
+)
+@flag("--required-pod-topology-key", section=LIFE, metavar="KEY", help="The same, required.")
+@flag("--topology", section=LIFE, metavar="NAME", help="The network topology of these labels.")
+@flag(
     "--template",
     section=NAMING,
     metavar="NAME",
@@ -270,10 +285,15 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 @flag("--add-capability", multiple=True, section=LATER, metavar="NAME", help="Add a Linux capability; repeatable.")
 @flag("--nfs-server", section=LATER, metavar="HOST", help="Mount the -v folders from this NFS server.")
 @flag("--mount-propagation", is_flag=True, section=LATER, help="Propagate later mounts on the node to -v.")
+@flag(
+    "--secret-volume",
+    multiple=True,
+    section=STORAGE,
+    metavar="KEYS",
+    help="Mount the keys of a credential as files, in memory: name=NAME,path=PATH; repeatable.",
+)
 @flag("--host-ipc", is_flag=True, section=LATER, help="Use the node's IPC namespace.")
 @flag("--host-network", is_flag=True, section=LATER, help="Use the node's network.")
-@flag("--preferred-pod-topology-key", section=LATER, metavar="KEY", help="Prefer nodes with the same value of a label.")
-@flag("--required-pod-topology-key", section=LATER, metavar="KEY", help="Require nodes with the same value of a label.")
 @flag("--run-as-user", is_flag=True, section=LATER, help="Run as your user instead of root.")
 @flag("--create-home-dir/--no-create-home-dir", default=None, section=LATER, help="Create a home directory.")
 @flag("--prevent-privilege-escalation", is_flag=True, hidden=True)

@@ -266,6 +266,12 @@ def existing_in(connection: Connection, project: str) -> list[str]:
     return list(connection.execute(query.order_by(workloads.c.id)).scalars())
 
 
+def distributed(connection: Connection) -> list[Row[Any]]:
+    """Distributed workloads that are not deleted."""
+    query = select(workloads).where(workloads.c.kind == "Distributed", workloads.c.deleted_at.is_(None))
+    return list(connection.execute(query.order_by(workloads.c.id)))
+
+
 def drop_deleted(connection: Connection, before: int, most: int) -> int:
     """Remove workloads that were deleted earlier than this, with everything about them; says how many."""
     query = select(workloads.c.id).where(workloads.c.deleted_at < before).order_by(workloads.c.deleted_at).limit(most)
