@@ -12,14 +12,26 @@ from typing import Any
 
 import pytest
 
-from fairpool.api import access, classic, nodes, organization, pod_spec, settings, workload_spec, workloads
+from fairpool.api import (
+    access,
+    asset_reference,
+    classic,
+    nodes,
+    organization,
+    pod_spec,
+    settings,
+    workload_spec,
+    workloads,
+)
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.wire import Request
 from fairpool.control import classic as classic_jobs
 from fairpool.control import items
 from fairpool.control.admission import AdmissionContext, admit
+from fairpool.control.credential_checks import KnownCredential
 from fairpool.control.storage_request import KnownClaim, StorageContext
 from fairpool.model.ids import Instant, WorkloadId
+from fairpool.model.secret import CredentialKind
 from fairpool.model.spec import WorkloadSpec
 
 TRAIN, DIST, MODEL = workload_spec.SubmitTraining, workload_spec.SubmitDistributed, workload_spec.SubmitInference
@@ -299,6 +311,14 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("CommonSpec", "stdin"): Carried({"stdin": True}),
     ("CommonSpec", "tty"): Carried({"stdin": True, "tty": True}, before={"stdin": True}),
     ("CommonSpec", "template"): Elsewhere("test_templates.py"),
+    ("CommonSpec", "assets"): Elsewhere("test_assets.py"),
+    ("AssetReferences", "environment"): Elsewhere("test_assets.py"),
+    ("AssetReferences", "compute"): Elsewhere("test_assets.py"),
+    ("AssetReferences", "datasources"): Elsewhere("test_assets.py"),
+    ("DatasourceReference", "id"): Elsewhere("test_assets.py"),
+    ("DatasourceReference", "kind"): Elsewhere("test_assets.py"),
+    ("DatasourceReference", "overrides"): Elsewhere("test_assets.py"),
+    ("DatasourceOverrides", "container_path"): Elsewhere("test_assets.py"),
     ("TrainingSpec", "completions"): Carried({"completions": 3}),
     ("TrainingSpec", "parallelism"): Carried({"completions": 3, "parallelism": 2}, before={"completions": 3}),
     ("DistributedSpec", "distributed_framework"): Carried({"distributedFramework": "MPI"}, DIST),
@@ -378,7 +398,8 @@ def own_fields(module: Any) -> set[tuple[str, str]]:
 
 
 def test_every_field_of_a_workload_is_listed_here_and_no_other() -> None:
-    assert own_fields(pod_spec) | own_fields(workload_spec) | own_fields(workloads) == FIELDS.keys()
+    modules = (pod_spec, workload_spec, workloads, asset_reference)
+    assert set().union(*map(own_fields, modules)) == FIELDS.keys()
 
 
 def answer(sent: Sent, spec: dict[str, Any]) -> Any:

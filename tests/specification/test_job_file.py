@@ -81,6 +81,7 @@ LINES = {
     "--topology fabric --prefer-node disk=ssd --prefer-node net=ib "
     "--required-pod-topology-key z --run-as-user --create-home-dir --add-capability NET_ADMIN "
     "--prevent-privilege-escalation",
+    "assets": "j --environment-asset e --compute-resource c --data-source d --data-source x:/y",
     "array": "j -i img --array 0-20:5%2 -- python '{index}'",
     "grid": "j -i img --for lr=0.1,1e-3,true --for 'x=a b,' -- python '{lr}' '{x}'",
     "inference": "j -i img --inference --port 8000 --replicas 2",

@@ -1,4 +1,4 @@
-"""Calls of the client about projects, departments, templates, credentials, nodes, node pools and clusters."""
+"""Calls of the client about projects, departments, credentials, nodes, node pools and clusters."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from fairpool.api.calls import Calls, plain_body
 from fairpool.api.limits import CREDENTIALS, PROJECTS
 
 if TYPE_CHECKING:
-    from fairpool.api import assets, organization, overview
     from fairpool.api import credentials as credentials_wire
     from fairpool.api import nodes as nodes_wire
+    from fairpool.api import organization, overview
     from fairpool.api import settings as settings_wire
 
     Json = Mapping[str, Any]
 
 DEPARTMENTS = "/api/v1/org-unit/departments"
-TEMPLATES = "/api/v1/asset/workload-template"
 TOPOLOGIES = "/api/v1/network-topologies"
 
 
@@ -73,22 +72,6 @@ class OrganizationCalls(Calls):
 
     def delete_department(self, department_id: str) -> None:
         self._call("DELETE", f"{DEPARTMENTS}/{department_id}")
-
-    # --- templates -------------------------------------------------------------------------------------------
-
-    def templates(self) -> list[assets.Template]:
-        return self._all(TEMPLATES, "entries")
-
-    def create_template(self, request: assets.TemplateRequest | Json) -> assets.Template:
-        return self._post(TEMPLATES, request)
-
-    def replace_template(
-        self, template_id: str, request: assets.TemplateRequest | Json, revision: int | None = None
-    ) -> assets.Template:
-        return self._change("PUT", f"{TEMPLATES}/{template_id}", request, revision)
-
-    def delete_template(self, template_id: str) -> None:
-        self._call("DELETE", f"{TEMPLATES}/{template_id}")
 
     # --- credentials -----------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, StrictBool, StrictInt, StringConstraints
 
+from fairpool.api.asset_reference import AssetReferences
 from fairpool.api.pod_spec import (
     ARGUMENTS_MAX,
     Argument,
@@ -103,6 +104,7 @@ class CommonSpec(PodSpecWire):
     stdin: StrictBool = False
     tty: StrictBool = False
     template: ShortText | None = None
+    assets: AssetReferences | None = None
     after: Annotated[list[AfterText], Field(max_length=64)] = Field(
         default_factory=list,
         description="Start after these jobs have completed; NAME:any also starts after it failed or was deleted",

@@ -22,6 +22,7 @@ from fairpool.api.nodes import ClusterRequest
 from fairpool.control import (
     access_rules,
     applications,
+    assets,
     audit,
     change_stream,
     claims,
@@ -81,22 +82,9 @@ log = logging.getLogger("fairpool.control")
 
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
-    *(
-        departments,
-        nodes,
-        topologies,
-        overview,
-        claims,
-        config_maps,
-        sign_in,
-        users,
-        applications,
-        access_rules,
-        audit,
-        preferences,
-    ),
-    *(templates, credentials, cluster_secrets, workloads, submit, pods, classic, older_paths, description, pages),
-    *(tool_pages,),
+    *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules, audit),
+    *(preferences, templates, assets, credentials, cluster_secrets, workloads, submit, pods, classic, older_paths),
+    *(description, pages, tool_pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 

@@ -17,7 +17,7 @@ from fairpool.api import workloads as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import problem_item
 from fairpool.api.questions import StartForecast
-from fairpool.control import admission, claims, config_maps, declarations, items, preferences, templates
+from fairpool.control import admission, claims, config_maps, declarations, items, preferences, submit_values
 from fairpool.control.credential_checks import credential_uses
 from fairpool.control.credentials import known_credentials
 from fairpool.control.feasibility import never_starts
@@ -165,7 +165,19 @@ def _prepared(
     project: Any,
     upload: Upload | None,
 ) -> Admitted:
-    filled = templates.filled(connection, body, project)
+    filled = submit_values.filled(connection, body, project)
+    with submit_values.naming_origins(filled):
+        return _admitted_values(plane, connection, caller, filled, project, upload)
+
+
+def _admitted_values(
+    plane: Plane,
+    connection: Connection,
+    caller: Caller,
+    filled: submit_values.Filled,
+    project: Any,
+    upload: Upload | None,
+) -> Admitted:
     body = filled.body
     name = _name(connection, body, project.name)
     body = claims.with_claim_names(connection, body, name, project.name)
@@ -411,7 +423,7 @@ def _readmitted(
     before = declaration_of(row)
     said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
     merged = claims.as_existing(before.request) | said
-    merged = templates.updated(connection, said, merged, organization_store.project(connection, row.project))
+    merged = submit_values.updated(connection, said, merged, organization_store.project(connection, row.project))
     most_s = preferences.current_value(plane.settings, connection, preferences.GRACE)
     if body.spec.termination_grace_period_seconds is None and (merged.get(GRACE_FIELD) or 0) > most_s:
         merged[GRACE_FIELD] = most_s  # declared when more was allowed

@@ -64,6 +64,23 @@ def _verb(verb: str, text: str) -> LazyCommand:
     return LazyCommand(text, group)
 
 
+ASSETS = {
+    "environment": ("environment", "-i python -e EPOCHS=3"),
+    "compute": ("compute resource", "-g 0.5 --cpu 4"),
+    "datasource": ("data source", "-v /raid/data:/data:ro"),
+}
+
+
+def _asset(kind: str, noun: str, values: str) -> LazyCommand:
+    place = "fairpool.cli.adm.assets"
+    article = "an" if noun[0] in "aeiou" else "a"
+    verbs = {
+        verb: lazy(TEXTS[verb].format(noun=noun).replace(" a ", f" {article} "), f"{place}:{verb}_of", kind)
+        for verb in ("list", "get", "create", "update", "delete")
+    }
+    return _noun(kind, f"Manage {noun}s for submits.", f"runai-adm {kind} create NAME {values}", verbs)
+
+
 MEMBERS = {
     "project": _noun(
         "project",
@@ -174,6 +191,7 @@ MEMBERS = {
             "list_credentials get_credential create_credential update_credential delete_credential",
         ),
     ),
+    **{kind: _asset(kind, noun, values) for kind, (noun, values) in ASSETS.items()},
     "set": _verb("set", "Set the role of a node, or let all projects use a credential."),
     "remove": _verb("remove", "Remove a role from a node, or a credential from all projects."),
     "collect-logs": lazy("Collect logs and state in an archive.", "fairpool.cli.adm.log_archive:collect_logs"),
@@ -182,20 +200,26 @@ MEMBERS = {
     **{name: _unsupported(name) for name in ("generate-values", "update")},
 }
 
+PLURALS = (
+    *("project", "department", "node-pool", "cluster", "node", "user", "setting", "template", "environment"),
+    *("datasource", "credential"),
+)
+
 main = RunaiProgram(
     "runai-adm",
     help="Manage projects, departments, nodes and users. Sign in with `runai login`.",
     example="runai-adm project create team-a --gpu-quota 4",
     members=MEMBERS,
     aliases={
-        **{
-            f"{noun}s": noun
-            for noun in ("project", "department", "node-pool", "cluster", "node", "user", "setting", "credential")
-        },
+        **{f"{noun}s": noun for noun in PLURALS},
         "applications": "application",
         "topologies": "topology",
         "app": "application",
         "apps": "application",
+        "data-source": "datasource",
+        "data-sources": "datasource",
+        "compute-resource": "compute",
+        "compute-resources": "compute",
     },
     with_project=False,
 )

@@ -330,10 +330,10 @@ def draw_mounts(screen: Screen, found: list[tuple[str, str, str]]) -> None:
 
 
 def _draw_origins(screen: Screen, origins: dict[str, str]) -> None:
-    """Values that templates gave, if there are any."""
+    """Values that templates and assets gave, if there are any."""
     if not origins:
         return
-    screen.title("Values from templates:")
+    screen.title("Values from templates and assets:")
     columns = [Column[tuple[str, str]](name, _cell(index)) for index, name in enumerate(("FIELD", "FROM"))]
     screen.draw(columns, sorted(origins.items()))
 

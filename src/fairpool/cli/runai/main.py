@@ -7,6 +7,9 @@ import click
 from fairpool.cli.lazy_group import LazyCommand, lazy
 from fairpool.cli.runai.flags import Group, RunaiProgram
 
+ASSETS = {"environment": "environment", "compute": "compute resource", "datasource": "data source"}
+"""Kinds of assets beside templates, and how people call them."""
+
 
 def _unsupported(name: str) -> LazyCommand:
     place = "fairpool.cli.runai.unsupported_commands:unsupported"
@@ -30,6 +33,17 @@ def _only_list(name: str, text: str, place: str) -> LazyCommand:
     return LazyCommand(text, lambda: Group(name, help=text, example=f"runai {name} list", members=members), hidden=True)
 
 
+def _assets(verb: str) -> dict[str, LazyCommand]:
+    """`list environments`, `describe environment`, and so on."""
+    place = f"fairpool.cli.runai.assets:{verb}_command"
+    found = {}
+    for kind, noun in ASSETS.items():
+        name = noun.replace(" ", "-") + "s" * (verb == "list")
+        text = f"List {noun}s." if verb == "list" else f"Show one {noun}."
+        found[name] = lazy(text, place, kind)
+    return found
+
+
 def _list() -> click.Command:
     return Group(
         "list",
@@ -45,8 +59,10 @@ def _list() -> click.Command:
             "credentials": lazy(
                 "List credentials that jobs can refer to.", "fairpool.cli.runai.credentials:list_credentials"
             ),
+            **_assets("list"),
         },
         aliases={
+            **{f"{name.replace(' ', '-')}": f"{name.replace(' ', '-')}s" for name in ASSETS.values()},
             "credential": "credentials",
             "job": "jobs",
             "project": "projects",
@@ -71,6 +87,7 @@ def _describe() -> click.Command:
             ),
             "node": lazy("Show a node with its GPUs and pods.", "fairpool.cli.runai.nodes:describe_node"),
             "template": lazy("Show a workload template.", "fairpool.cli.runai.templates:describe_template"),
+            **_assets("describe"),
         },
         aliases={"jobs": "job", "projects": "project", "nodes": "node", "templates": "template"},
         likely="job",

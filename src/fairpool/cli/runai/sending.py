@@ -294,13 +294,17 @@ def _in_words(refusal: Refused, planned: Planned) -> list[Problem]:
     """Refusals of the server, by flag or by line of the file."""
     found = []
     for item in refusal.items:
-        problem = item.problem
-        said = field_flags.refused_flag(problem, item.field or "")
-        if planned.job is not None and item.field:
-            place = tuple(item.field.split("."))
-            said = Problem(problem.code, f"{planned.job.where(place)}: {problem.what}", problem.fix)
-        found.append(said)
+        field = item.field or ""
+        if planned.job is not None and field:
+            found.append(by_line(planned.job, item.problem, field))
+        else:
+            found.append(field_flags.refused_flag(item.problem, field))
     return list(dict.fromkeys(found))
+
+
+def by_line(job: Job, problem: Problem, field: str) -> Problem:
+    """A refusal of the server by the line of the file that has the field, or the nearest one around it."""
+    return Problem(problem.code, f"{job.where(tuple(field.split('.')))}: {problem.what}", problem.fix)
 
 
 def _submitted(client: Client, kind: str, body: Mapping[str, Any]) -> Workload:

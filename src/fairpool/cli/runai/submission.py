@@ -14,6 +14,7 @@ from typing import Any
 from fairpool.api.limits import GPU_FIELDS
 from fairpool.cli.failure import not_yet
 from fairpool.cli.runai import ages, array_flags, mounts
+from fairpool.cli.runai.asset_references import reference_problems, references
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import parse_gpus
 
@@ -101,6 +102,7 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
     found += [each for each in (ttl(asked), time_limit(asked), array_flags.array(asked)) if isinstance(each, Problem)]
     found += array_flags.problems(asked)
     found += _port_problems(asked)
+    found += reference_problems(asked)
     return found
 
 
@@ -121,7 +123,7 @@ def over(body: Mapping[str, Any], said: Mapping[str, Any], asked: Mapping[str, A
     if not isinstance(theirs, Mapping):
         return {**merged, "spec": mine if theirs is None else theirs}
     spec = {**theirs, **mine}
-    for name in ("labels", "annotations", "security", "topology"):
+    for name in ("labels", "annotations", "security", "topology", "assets"):
         spec |= _both(name, theirs, mine)
     if isinstance(theirs.get("compute"), Mapping) and "compute" in mine:
         is_gpu = any(way in mine["compute"] for way in GPU_FIELDS)
@@ -185,6 +187,7 @@ def _spec(asked: Mapping[str, Any], *, interactive: bool) -> dict[str, Any]:
         "stdin": asked["stdin"] or asked["attach"] or None,
         "tty": tty or None,
         "template": asked["template"],
+        "assets": references(asked),
         **_ports(asked),
     }
     if asked["preemptible"]:
@@ -343,8 +346,8 @@ def _gpu_problems(asked: Mapping[str, Any]) -> list[Problem]:
 
 
 def variable(text: str) -> dict[str, Any] | Problem:
-    """`KEY=VALUE`, `KEY=SECRET:CREDENTIAL,KEY`, `KEY=CONFIGMAP:NAME,KEY`, or as with Docker `KEY` alone for its value on
-    this machine."""
+    """`KEY=VALUE`, `KEY=SECRET:CREDENTIAL,KEY`, `KEY=CONFIGMAP:NAME,KEY`, or as with Docker `KEY` alone for its value
+    on this machine."""
     name, equals, value = text.partition("=")
     if not name:
         return Problem("flag.environment", f"-e {text!r} has no name", "write -e KEY=VALUE")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fairpool.cli.failure import failure
-from fairpool.cli.runai.flags import Command, GlobalOptions, command, flag, template_names
+from fairpool.cli.runai.flags import Command, GlobalOptions, asset_names, command, flag, template_names
 
 NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE, ARRAYS, LATER = (
     "What",
@@ -271,6 +271,29 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     metavar="NAME",
     shell_complete=template_names,
     help="Take what no flag says from this template; see `runai list templates`.",
+)
+@flag(
+    "--environment-asset",
+    section=NAMING,
+    metavar="NAME",
+    shell_complete=asset_names("environment"),
+    help="Take image, command and variables that no flag says from this environment; see `runai list environments`.",
+)
+@flag(
+    "--compute-resource",
+    section=RESOURCES,
+    metavar="NAME",
+    shell_complete=asset_names("compute"),
+    help="Take resources that no flag says from here; see `runai list compute-resources`.",
+)
+@flag(
+    "--data-source",
+    "--datasource",
+    multiple=True,
+    section=STORAGE,
+    metavar="NAME[:PATH]",
+    shell_complete=asset_names("datasource"),
+    help="Mount a data source, see `runai list data-sources`; repeatable.",
 )
 @flag("--array", section=ARRAYS, metavar="0-9[%N]", help="Run once per index, N at a time; {index} is replaced.")
 @flag(
