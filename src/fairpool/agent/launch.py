@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -140,10 +140,7 @@ def plan_launch(
         "grace_s": order.grace_s,
         "limits": limits,
         "gang": _gang_socket(order, paths),
-        "log": {
-            "segment_bytes": features.rotation.segment_bytes,
-            "segments": features.rotation.segments,
-        },
+        "log": asdict(features.rotation),
         "words": "; ".join(words for words in (portion.words, unlimited) if words),
     }
 

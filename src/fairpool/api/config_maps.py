@@ -25,7 +25,7 @@ class ConfigMapChange(Request):
     data: Contents
 
 
-class ConfigMapRequest(ConfigMapChange):
+class NewConfigMap(ConfigMapChange):
     """A config map."""
 
     model_config = ConfigDict(

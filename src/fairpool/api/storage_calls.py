@@ -35,7 +35,7 @@ class StorageCalls(Calls):
     def config_map(self, project: str, name: str) -> config.ConfigMapItem:
         return self._get(f"{CONFIG_MAPS}/{quote(name, safe='')}", {"projectId": project})
 
-    def create_config_map(self, request: config.ConfigMapRequest | Json) -> config.ConfigMapItem:
+    def create_config_map(self, request: config.NewConfigMap | Json) -> config.ConfigMapItem:
         return self._post(CONFIG_MAPS, request)
 
     def replace_config_map(

@@ -143,11 +143,6 @@ def admit(
     check_storage(spec, context.storage, context.project.name, workload_id, problems)
     check_credentials(submit, context.credentials, context.project.name, problems)
     _check_grace(spec, context, problems)
-    if spec.python_env is not None and not spec.python_env.startswith("/"):
-        what = f"the Python environment {spec.python_env!r} is not an absolute path"
-        problems.add(
-            "spec.python_env", what, "use the path of its directory on the node, e.g. /opt/envs/train", "spec.pythonEnv"
-        )
     size = _size(submit, problems)
     shape = pod_shape(spec, kind, context.project, problems)
     leader = leader_template(submit, shape, context.submitter_uid, context.storage, problems)

@@ -61,7 +61,7 @@ async def get_config_map(name: str, plane: Plane, caller: Caller, project: Proje
     status=201,
     summary="Create a config map",
 )
-async def create_config_map(request: Request, plane: Plane, caller: Caller, body: wire.ConfigMapRequest) -> Response:
+async def create_config_map(request: Request, plane: Plane, caller: Caller, body: wire.NewConfigMap) -> Response:
     def unit(connection: Connection) -> ActionResult:
         project = body.project_id
         _project(connection, caller, Action.WORKLOAD_SUBMIT, project)

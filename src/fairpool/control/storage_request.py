@@ -60,8 +60,8 @@ def check_storage(
         _check_claim(each, context.claims, project, workload, problems)
     for host in spec.storage.host_path:
         _check_host_path(host.path, context.roots, f"{PLACE}.hostPath.path", problems)
-    if spec.python_env is not None and spec.python_env.startswith("/"):
-        _check_host_path(spec.python_env, context.roots, "spec.pythonEnv", problems)
+    if spec.python_env is not None:
+        _check_python_env(spec.python_env, context.roots, problems)
     for source in spec.storage.git:
         _check_git(source, context.roots, problems)
     _check_config_maps(spec, context, project, problems)
@@ -176,6 +176,15 @@ def _check_host_path(path: str, roots: tuple[str, ...], place: str, problems: Pr
         what = f"{path} is not in a folder of the nodes that may be mounted (allowed: {allowed})"
         fix = "use a folder in one of those, or a volume claim (--pvc)" if roots else "use a volume claim (--pvc)"
         problems.add("volume.root", what, fix, place)
+
+
+def _check_python_env(path: str, roots: tuple[str, ...], problems: ProblemList) -> None:
+    if path.startswith("/"):
+        _check_host_path(path, roots, "spec.pythonEnv", problems)
+        return
+    what = f"the Python environment {path!r} is not an absolute path"
+    fix = "use the path of its directory on the node, e.g. /opt/envs/train"
+    problems.add("spec.python_env", what, fix, "spec.pythonEnv")
 
 
 def _is_within(path: str, roots: tuple[str, ...]) -> bool:
