@@ -162,6 +162,15 @@ MEMBERS = {
             "delete_application",
         ),
     ),
+    "pvc": _noun(
+        "pvc",
+        "List and delete volume claims of all projects.",
+        "runai-adm pvc list",
+        {
+            "list": lazy("List the volume claims of all projects.", "fairpool.cli.adm.claims:list_all_claims"),
+            "delete": lazy("Delete volume claims with their data.", "fairpool.cli.adm.claims:delete_any_claims"),
+        },
+    ),
     "setting": _noun(
         "setting",
         "Show and change settings of the control plane.",

@@ -18,6 +18,7 @@ from fairpool.cli.runai.asset_references import both_references, reference_probl
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import parse_gpus
 
+CONFIG_MAP = "CONFIGMAP:"
 COMMAND_LINE_MAX = 4096
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 SERVICE_TYPES = {
@@ -347,7 +348,8 @@ def _gpu_problems(asked: Mapping[str, Any]) -> list[Problem]:
 
 
 def variable(text: str) -> dict[str, Any] | Problem:
-    """`KEY=VALUE`, `KEY=SECRET:CREDENTIAL,KEY`, or as with Docker `KEY` alone for its value on this machine."""
+    """`KEY=VALUE`, `KEY=SECRET:CREDENTIAL,KEY`, `KEY=CONFIGMAP:NAME,KEY`, or as with Docker `KEY` alone for its value
+    on this machine."""
     name, equals, value = text.partition("=")
     if not name:
         return Problem("flag.environment", f"-e {text!r} has no name", "write -e KEY=VALUE")
@@ -358,6 +360,12 @@ def variable(text: str) -> dict[str, Any] | Problem:
                 "flag.environment", f"-e {text!r} names no key of a credential", f"write -e {name}=SECRET:NAME,KEY"
             )
         return {"name": name, "credential": {"name": credential, "key": key}}
+    if value.startswith(CONFIG_MAP):
+        config_map, comma, key = value.removeprefix(CONFIG_MAP).partition(",")
+        if not config_map or not comma or not key:
+            what = f"-e {text}: name the config map and its key"
+            return Problem("flag.environment", what, f"write {CONFIG_MAP}NAME,KEY")
+        return {"name": name, "configMap": {"name": config_map, "key": key}}
     if not equals:
         if name not in os.environ:
             what = f"-e {name} has no value, and the variable is not set on this machine"
