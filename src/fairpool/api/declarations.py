@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from fairpool.api.message import Wire, renamed
+from fairpool.api.message import Since, Wire, renamed
 from fairpool.model.array import Array
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import NodePool, Placement, Taint, TaintEffect, Topology
@@ -117,6 +117,7 @@ class ProgramWire(Wire):
     shm_bytes: Count
     python_env: str = ""
     submitter_uid: Count | None = None
+    ports: Annotated[tuple[Count, ...], Since(3)] = ()
 
 
 class TemplateWire(Wire):

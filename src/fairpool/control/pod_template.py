@@ -104,7 +104,16 @@ def program_of(spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_ui
         shm_bytes=LARGE_SHM_BYTES if compute.large_shm_request else 0,
         python_env=spec.python_env or "",
         submitter_uid=submitter_uid,
+        ports=_ports(common),
     )
+
+
+def _ports(common: wire.CommonSpec) -> tuple[int, ...]:
+    """Where the pods take connections, in order."""
+    found = {each.container for each in common.ports} | {each.container for each in common.exposed_urls}
+    if isinstance(common, wire.InferenceSpec) and common.serving_port is not None:
+        found.add(common.serving_port.container)
+    return tuple(sorted(found))
 
 
 def _working_dir(wanted: str, workdir: pod_spec.Workdir | None) -> str:

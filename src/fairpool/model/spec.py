@@ -102,6 +102,8 @@ class Program:
     """A virtual environment of the machine that its `python` is of; empty: none."""
     submitter_uid: int | None = None
     """The machine's user that submitted it, where it is known."""
+    ports: tuple[int, ...] = ()
+    """Where it takes connections. A pod with ports has a network of its own where the runtime can give it one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
