@@ -97,7 +97,7 @@ def configure(*, has_ipv6: bool) -> None:
 
 
 def open_sockets() -> list[socket.socket]:
-    """Sockets in the namespace of this process, of both families: a process that is passed them can connect to its ports."""
+    """Sockets in the namespace of this process, of both families; with them others can connect to its ports."""
     return [socket.socket(family, socket.SOCK_STREAM) for family in FAMILIES]
 
 

@@ -17,7 +17,7 @@ from fairpool.api import workloads as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import problem_item
 from fairpool.api.questions import StartForecast
-from fairpool.control import admission, claims, declarations, items, preferences, templates
+from fairpool.control import admission, claims, declarations, external_ports, items, preferences, templates
 from fairpool.control.feasibility import never_starts
 from fairpool.control.organization import ReportedNodes, cluster_of, pool_names, pool_view, reported_nodes
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
@@ -165,7 +165,10 @@ def _prepared(
     cluster = _cluster(connection, body, project)
     if not body.wait_anyway:
         _refuse_what_never_starts(plane, connection, spec, project, nodes)
-    declaration = items.declaration(body, spec, pod_host=plane.settings.pod_host, origins=filled.origins)
+    external = external_ports.assigned(plane, connection, body)
+    declaration = items.declaration(
+        body, spec, pod_host=plane.settings.pod_host, external_ports=external, origins=filled.origins
+    )
     if body.suspended:
         declaration = declaration.suspended(caller.name, spec.created_at)
     values = {
@@ -180,6 +183,8 @@ def _prepared(
 def _declared(plane: Plane, connection: Connection, prepared: Admitted) -> ActionResult:
     spec = prepared.spec
     row = declarations.declare(plane, connection, spec, prepared.declaration, **prepared.values)
+    if prepared.declaration.external_ports:
+        external_ports.open_when_committed(plane, spec.id, prepared.declaration.external_ports)
     claims.make(connection, prepared.body, spec.project, prepared.values["submitted_by"], spec.created_at)
     return ActionResult(
         body=items.new_detail_text(row, prepared.declaration),
@@ -404,7 +409,10 @@ def _readmitted(
 
 def _redeclared(plane: Plane, connection: Connection, found: AdmittedChange) -> ActionResult:
     row, before = found.row, found.before
-    declaration = items.declaration(found.again, found.spec, pod_host=plane.settings.pod_host)
+    external = external_ports.assigned(plane, connection, found.again, workload=row.id, before=before.external_ports)
+    pod_host = plane.settings.pod_host
+    declaration = items.declaration(found.again, found.spec, pod_host=pod_host, external_ports=external)
+    external_ports.open_when_committed(plane, row.id, external)
     kept = tuple((path, origin) for path, origin in before.origins if path.partition(".")[0] not in found.said)
     declaration = declaration.model_copy(
         update={"source": before.source, "suspensions": before.suspensions, "origins": kept}
