@@ -183,7 +183,7 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("Storage", "config_map_volume"): stored("configMapVolume", name="c", mountPath="/c"),
     ("Storage", "secret_volume"): stored("secretVolume", name="c", mountPath="/c"),
     ("ExposedPort", "container"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
-    ("ExposedPort", "external"): Refused({"ports": [{**EXPOSED, "external": 30022}]}, place="spec.ports.external"),
+    ("ExposedPort", "external"): Elsewhere("what answers there: test_ports_on_one_machine.py"),
     ("ExposedPort", "service_type"): Elsewhere("whether an address is shown: test_runai_on_one_machine.py"),
     ("ExposedPort", "tool_type"): IN_DETAILS,
     ("ExposedPort", "tool_name"): IN_DETAILS,

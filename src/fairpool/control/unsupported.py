@@ -104,7 +104,7 @@ def _of_claim(claim: pod_spec.Pvc) -> Asked:
 
 
 def _of_ports(spec: wire.CommonSpec) -> Asked:
-    if any(each.external is not None and each.service_type not in EXTERNAL for each in spec.ports):
+    if any(each.external not in (None, each.container) and each.service_type not in EXTERNAL for each in spec.ports):
         yield "spec.ports.external", "set serviceType to NodePort or LoadBalancer, or remove it"
     if any(each.url is not None for each in spec.exposed_urls):
         yield "spec.exposedUrls.url", NO_OWN_URL

@@ -35,7 +35,7 @@ SETTLE_S = 0.5
 
 
 @dataclass(slots=True)
-class Route:
+class ExternalRoute:
     """An external port."""
 
     workload: str
@@ -52,7 +52,7 @@ class ExternalPorts:
 
     def __init__(self, plane: Plane, host: str) -> None:
         self._plane, self._host = plane, host
-        self._routes: dict[int, Route] = {}
+        self._routes: dict[int, ExternalRoute] = {}
         self._changed = asyncio.Event()
         self._connections = 0
 
@@ -71,7 +71,7 @@ class ExternalPorts:
             if route.workload == workload and wanted.get(external) != route.port:
                 self._close(external)
         for external, port in pairs:
-            self._routes.setdefault(external, Route(workload, port))
+            self._routes.setdefault(external, ExternalRoute(workload, port))
         self._changed.set()
 
     async def run(self) -> None:
@@ -120,7 +120,7 @@ class ExternalPorts:
             if route.workload in workloads and route.workload not in there:
                 self._close(external)
 
-    async def _listen(self, external: int, route: Route) -> None:
+    async def _listen(self, external: int, route: ExternalRoute) -> None:
         try:
             listener = _bound(self._host, external)
         except OSError as error:
@@ -140,7 +140,7 @@ class ExternalPorts:
         if route.server is not None:
             route.server.close()
 
-    async def _serve(self, route: Route, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, route: ExternalRoute, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._connections >= CONNECTIONS_MAX:
             writer.close()
             return
@@ -153,7 +153,7 @@ class ExternalPorts:
             self._connections -= 1
             writer.close()
 
-    async def _pass_on(self, route: Route, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass_on(self, route: ExternalRoute, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         row = await self._plane.read(lambda connection: store.one(connection, route.workload))
         pods = running_pods(row) if row is not None else ()
         if not pods:
