@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairpool.control.external_ports import Pairs
-from tests.control.control_plane import ControlPlane, codes, control_plane, expect
+from tests.control.control_plane import ControlPlane, codes, control_plane, expect, gone
 
 
 class Listening:
@@ -63,6 +63,8 @@ def test_a_port_that_is_taken_is_refused_with_the_reason(control: ControlPlane) 
     control.train("a", ports=node_port(80, 8001))
     taken = submitted(control, "b", node_port(80, 8001), "team-b")
     assert (taken.status_code, codes(taken)) == (409, ["port.taken"])
+    assert "it belongs to a job of another project" in taken.text, "whose name is not for everyone"
+    assert "it belongs to the job a:" in submitted(control, "b", node_port(80, 8001)).text
     foreign = submitted(control, "b", node_port(80, 9000))
     assert (foreign.status_code, codes(foreign)) == (409, ["port.taken"])
     assert "another program" in foreign.text
@@ -80,5 +82,5 @@ def test_a_job_that_is_gone_has_given_its_port_back(control: ControlPlane) -> No
     expect(control.call("POST", f"/api/v1/workloads/{made}/suspend"), 202)
     assert submitted(control, "b", node_port(80, 8001)).status_code == 409, "a suspended job keeps it"
     expect(control.call("DELETE", f"/api/v1/workloads/{made}"), 202)
-    control.push(control.report(whole=True))
+    control.push(control.report(gone=(gone(made),)))
     expect(submitted(control, "b", node_port(80, 8001)), 202)

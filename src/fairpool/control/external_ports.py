@@ -53,7 +53,7 @@ def assigned(
     if not asked:
         return ()
     used = {
-        external: row.name
+        external: f"the job {row.name}" if row.project == body.project_id else "a job of another project"
         for row in store.with_external_ports(connection)
         if row.id != workload
         for external, _ in declaration_of(row).external_ports
@@ -84,7 +84,7 @@ def _chosen(
         what = f"external port {port} is reserved for services of the machine"
         raise refused(422, "port.reserved", what, f"use a number from {LOWEST} to 65535", FIELD)
     if port in used:
-        raise _taken(port, f"it belongs to the job {used[port]}")
+        raise _taken(port, f"it belongs to {used[port]}")
     if port not in before and not _is_free(plane, port):
         raise _taken(port, "another program of the server's machine uses it")
     return port
