@@ -153,6 +153,7 @@ class ProgramWire(Wire):
     python_env: str = ""
     submitter_uid: Count | None = None
     host_roots: Annotated[tuple[str, ...], Since(3)] = ("/",)
+    ports: Annotated[tuple[Count, ...], Since(3)] = ()
     secrets: Annotated[tuple[SecretVariableWire, ...], Since(3)] = ()
     image_credential: Annotated[str, Since(3)] = ""
 

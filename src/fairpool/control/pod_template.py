@@ -86,6 +86,7 @@ def program_of(
         python_env=spec.python_env or "",
         submitter_uid=submitter_uid,
         host_roots=storage.roots,
+        ports=_ports(common),
         secrets=tuple(
             SecretVariable(name=name, credential=each.credential.name, key=each.credential.key)
             for name, each in variables.items()
@@ -93,6 +94,14 @@ def program_of(
         ),
         image_credential=spec.image_pull_secret or "",
     )
+
+
+def _ports(common: wire.CommonSpec) -> tuple[int, ...]:
+    """Where the pods take connections, in order."""
+    found = {each.container for each in common.ports} | {each.container for each in common.exposed_urls}
+    if isinstance(common, wire.InferenceSpec) and common.serving_port is not None:
+        found.add(common.serving_port.container)
+    return tuple(sorted(found))
 
 
 def _working_dir(wanted: str, workdir: pod_spec.Workdir | None) -> str:

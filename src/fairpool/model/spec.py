@@ -186,6 +186,8 @@ class Program:
     """The machine's user that submitted it, where it is known."""
     host_roots: tuple[str, ...] = ("/",)
     """Paths of the machine are mounted only if they lie in one of these directories, whatever their names."""
+    ports: tuple[int, ...] = ()
+    """Where it takes connections. A pod with ports has a network of its own where the runtime can give it one."""
     secrets: tuple[SecretVariable, ...] = ()
     image_credential: str = ""
     """The registry credential that its image is pulled with; empty: the one for the image's registry, if there is one
