@@ -30,6 +30,8 @@ class LogicalNode:
 
     node: Node
     gpus: tuple[Gpu, ...] = ()
+    runtime: str = "process"
+    """How its pods run: as processes of the machine, or in containers of podman or docker."""
 
     @property
     def is_simulated(self) -> bool:

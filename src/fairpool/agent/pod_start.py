@@ -14,6 +14,9 @@ from typing import Any
 
 from fairpool.agent import stop_notice
 from fairpool.agent.bounded_call import BoundedCalls
+from fairpool.agent.container_images import Pulling
+from fairpool.agent.container_launch import plan_container
+from fairpool.agent.container_runtime import ContainerRuntime
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.environment import PodPaths
 from fairpool.agent.images import ImageTable
@@ -47,14 +50,17 @@ class PodStarter:
         images: ImageTable,
         users: ProjectUsers,
         features: MachineFeatures,
+        runtimes: Mapping[str, ContainerRuntime],
     ) -> None:
+        self._runtimes = runtimes
         self._state, self._registry, self._observer = state, registry, observer
         self._reaper, self._tombstones = reaper, tombstones
         self._nodes, self._boot_id, self._images = nodes, boot_id, images
         self._users, self._features = users, features
         self._unwritten: list[tuple[StoredOrder, PodPaths]] = []
         self._plans: BoundedCalls[dict[str, Any] | Problem] = BoundedCalls()
-        self._images_again_at = float("inf")
+        # Containers whose image was on its way when the server before this one ended are planned again.
+        self._images_again_at = 0.0 if runtimes else float("inf")
 
     def start(self, orders: Sequence[StartOrder]) -> list[OrderResult]:
         """Accept these orders and write them down; a shim that is requested afterwards starts them."""
@@ -115,6 +121,9 @@ class PodStarter:
             return Problem("node.rebooted", "the node has rebooted", "")
         if any(device >= len(node.gpus) for device in order.devices):
             return Problem("device.unknown", f"{order.node} has no such device: {order.devices}", "")
+        runtime = self._runtimes.get(node.runtime)
+        if runtime is not None:
+            return self._plan_container(order, paths, node, runtime)
         image = self._images.find(order.program.image)
         if isinstance(image, Problem):
             return StoredOrder(order=order, start_failure=f"ErrImagePull: {image}")
@@ -127,6 +136,31 @@ class PodStarter:
             pod_uuid=self._reaper.pod_uuid(order.pod),
             paths=paths,
             features=self._features,
+            is_simulated=node.is_simulated,
+            rendezvous=self._state.rendezvous(order),
+            user=user,
+        )
+        launch = self._planned(order, paths, user, plan)
+        return launch if isinstance(launch, Problem) else StoredOrder(order=order, launch=launch)
+
+    def _plan_container(
+        self, order: StartOrder, paths: PodPaths, node: LogicalNode, runtime: ContainerRuntime
+    ) -> StoredOrder | Problem:
+        image = runtime.images.find(order)
+        if isinstance(image, Pulling):
+            return StoredOrder(order=order, start_failure=image.words)
+        if isinstance(image, Problem):
+            return StoredOrder(order=order, start_failure=f"ErrImagePull: {image}")
+        user = self._users.user_of(order.project)
+        plan = partial(
+            plan_container,
+            order,
+            image,
+            [node.gpus[device] for device in order.devices],
+            pod_uuid=self._reaper.pod_uuid(order.pod),
+            paths=paths,
+            features=self._features,
+            settings=runtime.settings,
             is_simulated=node.is_simulated,
             rendezvous=self._state.rendezvous(order),
             user=user,
@@ -159,8 +193,9 @@ class PodStarter:
     # --- images
 
     def retry_images_if_due(self) -> None:
-        """Plan again the pods whose image was not found, if the table of images has changed."""
-        if not self._images.refresh() and time.monotonic() < self._images_again_at:
+        """Plan again the pods whose image was not there, if the table of images has changed or a pull has ended."""
+        pulls = [runtime for runtime in self._runtimes.values() if runtime.images.has_changed()]
+        if not self._images.refresh() and not pulls and time.monotonic() < self._images_again_at:
             return
         self._images_again_at = float("inf")
         for watched in self._registry.alive():

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from fairpool.api.message import Wire, renamed
+from fairpool.api.message import Since, Wire, renamed
 from fairpool.model.array import Array
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import NodePool, Placement, Taint, TaintEffect, Topology
@@ -30,7 +30,9 @@ from fairpool.model.spec import (
     DesiredState,
     PodTemplate,
     Program,
+    PullPolicy,
     RestartPolicy,
+    SecurityContext,
     Volume,
     WorkloadSpec,
 )
@@ -102,6 +104,17 @@ class VolumeWire(Wire):
     uploaded: bool = False  # what was kept before lacks it
 
 
+class SecurityWire(Wire):
+    mirrors: ClassVar[Any] = SecurityContext
+    uid: Count | None = None
+    gid: Count | None = None
+    groups: tuple[Count, ...] = ()
+    image_user: bool = False
+    capabilities: tuple[str, ...] = ()
+    host_network: bool = False
+    host_ipc: bool = False
+
+
 class ProgramWire(Wire):
     mirrors: ClassVar[Any] = Program
     image: str
@@ -117,6 +130,8 @@ class ProgramWire(Wire):
     shm_bytes: Count
     python_env: str = ""
     submitter_uid: Count | None = None
+    pull_policy: Annotated[PullPolicy | None, Since(3)] = None
+    security: Annotated[SecurityWire, Since(3)] = SecurityWire()
 
 
 class TemplateWire(Wire):

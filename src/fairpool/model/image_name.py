@@ -1,8 +1,29 @@
-"""Image names, and patterns for the images that a machine without containers can run."""
+"""Image names: which are valid, and patterns for the images that a machine without containers can run."""
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
+
+_HOST = r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?\.)*[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?::[0-9]{1,5})?"
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_REFERENCE = re.compile(
+    rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::[A-Za-z0-9_][A-Za-z0-9._-]{{0,127}})?(?:@sha256:[a-f0-9]{{64}})?", re.ASCII
+)
+REFERENCE_MAX = 512
+
+
+def is_reference(name: str) -> bool:
+    """Whether it is a name that a container runtime can pull: `[host[:port]/]path[:tag][@digest]`, and nothing else."""
+    return len(name) <= REFERENCE_MAX and _REFERENCE.fullmatch(name) is not None
+
+
+def tag_of(name: str) -> str:
+    """The tag; `latest` where there is neither a tag nor a digest, empty with a digest."""
+    if "@" in name:
+        return ""
+    plain = without_tag(name)
+    return name[len(plain) + 1 :] or "latest"
 
 
 def fits(name: str, pattern: str) -> bool:

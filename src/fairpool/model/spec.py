@@ -77,6 +77,31 @@ class Volume:
     """The workload's uploaded folder: one writable copy, shared by its pods, removed with the workload."""
 
 
+class PullPolicy(StrEnum):
+    """When the image of a pod is pulled."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityContext:
+    """The user and the privileges of a pod in a container; the node refuses what its administrator has not allowed."""
+
+    uid: int | None = None
+    """None: the user of its project."""
+    gid: int | None = None
+    groups: tuple[int, ...] = ()
+    """Supplementary groups."""
+    image_user: bool = False
+    """The user that the image names, instead of that of the project."""
+    capabilities: tuple[str, ...] = ()
+    """Linux capabilities without the prefix: `NET_ADMIN`."""
+    host_network: bool = False
+    host_ipc: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """What runs in a pod. Only the engine reads it, never the scheduler."""
@@ -102,6 +127,9 @@ class Program:
     """A virtual environment of the machine that its `python` is of; empty: none."""
     submitter_uid: int | None = None
     """The machine's user that submitted it, where it is known."""
+    pull_policy: PullPolicy | None = None
+    """None: always for an image without a tag or with the tag `latest`, otherwise only if it is missing."""
+    security: SecurityContext = SecurityContext()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

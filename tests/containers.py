@@ -1,0 +1,96 @@
+"""Podman for tests: a storage of their own, images made on the spot, and proof that no container is left behind."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import tarfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests import needs
+
+BUSYBOX = "localhost/busybox:1"
+APPLETS = (
+    *("sh", "sleep", "cat", "env", "id", "ls", "ps", "hostname", "httpd", "wget", "true", "touch", "stat", "mount"),
+    *("kill", "nc", "grep", "head", "wc", "echo", "df", "dd", "tail", "printf", "tty", "stty", "mkdir", "tr"),
+)
+CONFIGURATION = """\
+[containers]
+default_ulimits = ["nofile={files}:{files}", "nproc=30000:30000"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "none"
+"""
+STORAGE = """\
+[storage]
+driver = "overlay"
+graphroot = "{root}/graph"
+runroot = "{root}/run"
+"""
+
+
+@dataclass(frozen=True)
+class Podman:
+    """A podman with images of its own; `environment` makes every command use it."""
+
+    root: Path
+    environment: dict[str, str]
+
+    def run(self, *arguments: str, text: str | None = None, check: bool = True) -> str:
+        command = ["podman", *arguments]
+        done = subprocess.run(
+            command, env={**os.environ, **self.environment}, input=text, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0 or not check, f"{' '.join(command)}: {done.stderr}"
+        return done.stdout.strip()
+
+    def make_image(self, name: str, changes: Sequence[str] = (), files: dict[str, str] | None = None) -> None:
+        """A busybox image with these files and instructions."""
+        archive = self.root / "image.tar"
+        archive.write_bytes(_busybox(files or {}))
+        self.run("import", *(f"--change={each}" for each in changes), str(archive), name)
+
+    def containers(self) -> list[str]:
+        return self.run("ps", "--all", "--format", "{{.Names}}").split()
+
+
+def need_podman(root: Path) -> Podman:
+    """Podman with a busybox image, or a skip with the reason."""
+    for name, package in (("podman", "podman"), ("runc", "runc"), ("tini-static", "tini")):
+        needs.program(name, package)
+    needs.program("busybox", "busybox-static")
+    if os.geteuid() != 0:
+        needs.skip_unless_ci("containers need root")
+    (root / "containers.conf").write_text(CONFIGURATION.format(files=20000), encoding="utf-8")
+    (root / "storage.conf").write_text(STORAGE.format(root=root), encoding="utf-8")
+    environment = {
+        "CONTAINERS_CONF": str(root / "containers.conf"),
+        "CONTAINERS_STORAGE_CONF": str(root / "storage.conf"),
+    }
+    podman = Podman(root, environment)
+    podman.make_image(BUSYBOX, ['CMD ["sh"]'])
+    return podman
+
+
+def _busybox(files: dict[str, str]) -> bytes:
+    program = Path(needs.program("busybox", "busybox-static")).read_bytes()
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        _add(archive, "bin/busybox", program, 0o755)
+        for name in APPLETS:
+            link = tarfile.TarInfo(f"bin/{name}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            archive.addfile(link)
+        for name, text in files.items():
+            _add(archive, name, text.encode(), 0o755)
+    return buffer.getvalue()
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), mode
+    archive.addfile(entry, io.BytesIO(content))
