@@ -6,7 +6,9 @@ import io
 import os
 import subprocess
 import tarfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,8 +56,30 @@ class Podman:
         archive.write_bytes(_busybox(files or {}))
         self.run("import", *(f"--change={each}" for each in changes), str(archive), name)
 
+    def wait_until_empty(self) -> None:
+        """Until the last container is removed, by its shim or by the server."""
+        end = time.monotonic() + 60
+        while left := self.containers():
+            assert time.monotonic() < end, left
+            time.sleep(0.1)
+
     def containers(self) -> list[str]:
         return self.run("ps", "--all", "--format", "{{.Names}}").split()
+
+
+@contextmanager
+def running_podman(root: Path) -> Iterator[Podman]:
+    """A podman that all commands of this process use, with a busybox image; nothing of it is left afterwards."""
+    podman = need_podman(root)
+    before = {name: os.environ.get(name) for name in podman.environment}
+    os.environ.update(podman.environment)
+    try:
+        yield podman
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+        podman.run("rm", "--all", "--force", "--time=0", check=False)
+        podman.run("rmi", "--all", "--force", check=False)
 
 
 def need_podman(root: Path) -> Podman:

@@ -42,6 +42,8 @@ PID_FILE = "container.pid"
 STAGING = "view"
 CREATE_S, REMOVE_S, INSPECT_S = 300.0, 60.0, 20.0
 """How long the tool may take; a busy storage is slow."""
+REMOVE_TRIES = 3
+"""Podman first fails, and then succeeds, with a container whose monitor was killed."""
 LOOK_S = 0.02
 SIGNALS_MAX = 64
 WORDS_MAX = 2000
@@ -93,7 +95,10 @@ def ended_as(launch: Mapping[str, Any]) -> tuple[int | None, bool]:
 def remove_container(launch: Mapping[str, Any]) -> None:
     """Kill what is in the container and remove it. What is left of it is removed later by the server."""
     container = launch["container"]
-    _run(container, (*container["remove"], container["name"]), REMOVE_S)
+    for _ in range(REMOVE_TRIES):
+        code, _ = _run(container, (*container["remove"], container["name"]), REMOVE_S)
+        if code == 0:
+            return
 
 
 def exec_command(launch: Mapping[str, Any], request: Mapping[str, Any]) -> list[str]:

@@ -14,11 +14,12 @@ from pathlib import Path
 
 from fairpool.agent.container_images import ContainerImages, run_tool
 from fairpool.agent.container_launch import ContainerSettings, Privilege
+from fairpool.agent.container_program import REMOVE_TRIES
 from fairpool.agent.container_tool import LABEL, NAME_PREFIX, PODMAN, TOOLS, container_name, tool_environment
+from fairpool.agent.devices import PROCESS
 from fairpool.agent.mounts import share
 from fairpool.model.problem import Problem
 
-PROCESS = "process"
 RUNTIMES = (PROCESS, *TOOLS)
 INITS = ("tini-static", "tini", "catatonit")
 """The first process of podman's containers: the best one that is installed. Docker brings its own."""
@@ -99,9 +100,14 @@ class ContainerRuntime:
             alive = {container_name(each) for each in self._alive()} if names else set()
             for name in names:
                 if name not in alive:
-                    run_tool(self.settings, (*self.settings.tool.remove, name), REMOVE_S)
+                    self._remove(name)
         finally:
             self._collecting.release()
+
+    def _remove(self, name: str) -> None:
+        for _ in range(REMOVE_TRIES):
+            if run_tool(self.settings, (*self.settings.tool.remove, name), REMOVE_S).returncode == 0:
+                return
 
     def _listed(self) -> list[str]:
         label = f"label={LABEL}={self.settings.installation}"

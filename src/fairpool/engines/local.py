@@ -15,9 +15,8 @@ from itertools import groupby
 from pathlib import Path
 
 from fairpool.agent.container_launch import Privilege
-from fairpool.agent.container_runtime import PROCESS
 from fairpool.agent.device_health import DeviceHealth, Ownership
-from fairpool.agent.devices import LogicalNode, machine_nodes
+from fairpool.agent.devices import PROCESS, LogicalNode, machine_nodes
 from fairpool.agent.launch import DEFAULT_ROTATION, LogRotation
 from fairpool.agent.nvml import Gpus, find_gpus
 from fairpool.agent.shim_watch import is_readable

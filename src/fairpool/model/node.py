@@ -11,6 +11,8 @@ from fairpool.model.ids import NodeName, PoolName
 DEFAULT_POOL = PoolName("default")
 
 SIMULATED_LABEL = "fairpool/simulated"
+RUNTIME_LABEL = "fairpool/runtime"
+"""On nodes whose pods run in containers: podman or docker."""
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 
 
