@@ -25,7 +25,7 @@ from fairpool.control.store.tables import departments as departments_table
 from fairpool.control.store.tables import node_pools
 from fairpool.control.store.tables import projects as projects_table
 from fairpool.model.ids import SECOND_MS, Instant, PoolName
-from fairpool.model.node import DEFAULT_POOL, Node
+from fairpool.model.node import DEFAULT_POOL, RUNTIME_LABEL, Node
 from fairpool.model.organization import Organization, Queue
 
 DEFAULT_DEPARTMENT = "default"
@@ -140,7 +140,9 @@ class ReportedNodes:
 
     pools: Mapping[str, PoolNodes]
     images: tuple[str, ...] | None
-    """Patterns of the images that they can run; None: any that can be pulled, or unknown."""
+    """Patterns of the images that those without containers can run; None: there are no such nodes, or unknown."""
+    has_containers: bool
+    """Some run pods in containers, from any image that can be pulled."""
 
     is_recent: bool
     """False: the cluster is away, or never reported."""
@@ -161,14 +163,16 @@ def _reported_nodes(connection: Connection, cluster: str) -> ReportedNodes:
     overrides = {row.node: row.document for row in store.node_overrides(connection) if row.cluster == cluster}
     nodes: dict[str, list[Node]] = {}
     images: dict[str, None] = {}
-    any_image = False
+    any_image = has_containers = False
     for row in cluster_store.nodes_of(connection, cluster):
         home, node, patterns = _node(row.document, overrides.get(row.name))
         nodes.setdefault(home, []).append(node)
         images |= dict.fromkeys(patterns or ())
         any_image |= patterns is None
+        has_containers |= RUNTIME_LABEL in node.labels
     pools = {pool: PoolNodes.of(members) for pool, members in nodes.items()}
-    return ReportedNodes(pools, None if any_image else tuple(images) or None, is_recent=True)
+    known = None if any_image and not has_containers else tuple(images) or None
+    return ReportedNodes(pools, known, has_containers, is_recent=True)
 
 
 # A node that is reported again is seldom another: of ten thousand nodes, only those that changed are read again.

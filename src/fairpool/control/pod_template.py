@@ -12,10 +12,12 @@ from fairpool.api import workload_spec as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemList
 from fairpool.control.resource_request import bytes_of, cores_milli, cpu_milli_of, gpu_request, memory_bytes_of
-from fairpool.model.node import TaintEffect
+from fairpool.model.node import RUNTIME_LABEL, TaintEffect
 from fairpool.model.spec import (
     PodTemplate,
     Program,
+    PullPolicy,
+    SecurityContext,
     Volume,
 )
 from fairpool.model.workload import (
@@ -27,26 +29,37 @@ from fairpool.model.workload import (
 
 NODE_TYPE_LABEL = "run.ai/type"
 
+FROM_THE_IMAGE = "fromTheImage"
+"""As the source of uid and gid: the user that the image names."""
+
 LARGE_SHM_BYTES = 64 * 1024**3
 
 PLAIN_WORDS = re.compile(r"[A-Za-z0-9_.,:=@%+/ -]*")
 
 
-def pod_shape(spec: wire.CommonSpec, kind: wire.Kind, project: ProjectRequest, problems: ProblemList) -> PodShape:
+def pod_shape(
+    spec: wire.CommonSpec,
+    kind: wire.Kind,
+    project: ProjectRequest,
+    problems: ProblemList,
+    *,
+    in_containers: bool = False,
+) -> PodShape:
+    """`in_containers`: only nodes that run containers will do."""
     gpu = gpu_request(spec.compute, problems)
     return PodShape(
         gpu=gpu,
         cpu_milli=cpu_milli_of(spec.compute, gpu),
         memory_bytes=memory_bytes_of(spec.compute, gpu),
         extended=tuple(sorted((each.resource, each.quantity) for each in spec.compute.extended_resources)),
-        node_rules=_node_rules(spec, kind, project, problems),
+        node_rules=_node_rules(spec, kind, project, problems, in_containers=in_containers),
         tolerations=tuple(_toleration(each) for each in spec.tolerations),
         labels=tuple(sorted(spec.labels.items())),
     )
 
 
 def _node_rules(
-    spec: wire.CommonSpec, kind: wire.Kind, project: ProjectRequest, problems: ProblemList
+    spec: wire.CommonSpec, kind: wire.Kind, project: ProjectRequest, problems: ProblemList, *, in_containers: bool
 ) -> tuple[tuple[NodeSelectorRequirement, ...], ...]:
     types = project.node_types
     permitted = types.workspace if kind is wire.Kind.WORKSPACE else types.training
@@ -58,6 +71,8 @@ def _node_rules(
         always.append(NodeSelectorRequirement(NODE_TYPE_LABEL, NodeSelectorOperator.IN, (spec.node_type,)))
     elif permitted:
         always.append(NodeSelectorRequirement(NODE_TYPE_LABEL, NodeSelectorOperator.IN, tuple(sorted(permitted))))
+    if in_containers:
+        always.append(NodeSelectorRequirement(RUNTIME_LABEL, NodeSelectorOperator.EXISTS))
     alternatives = _affinity(spec.node_affinity_required, problems)
     if not alternatives:
         return (tuple(always),) if always else ()
@@ -104,7 +119,26 @@ def program_of(spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_ui
         shm_bytes=LARGE_SHM_BYTES if compute.large_shm_request else 0,
         python_env=spec.python_env or "",
         submitter_uid=submitter_uid,
+        pull_policy=PullPolicy(spec.image_pull_policy) if spec.image_pull_policy else None,
+        security=_security(common.security),
     )
+
+
+def _security(asked: pod_spec.Security) -> SecurityContext:
+    return SecurityContext(
+        uid=asked.run_as_uid,
+        gid=asked.run_as_gid,
+        groups=tuple(int(each) for each in group_numbers(asked.supplemental_groups)),
+        image_user=asked.uid_gid_source == FROM_THE_IMAGE,
+        capabilities=tuple(each.upper().removeprefix("CAP_") for each in asked.capabilities),
+        host_network=asked.host_network,
+        host_ipc=asked.host_ipc,
+    )
+
+
+def group_numbers(text: str | None) -> list[str]:
+    """The parts of a list of groups such as `100,200`, whether they are numbers or not."""
+    return [each.strip() for each in re.split("[,;]", text or "") if each.strip()]
 
 
 def _working_dir(wanted: str, workdir: pod_spec.Workdir | None) -> str:

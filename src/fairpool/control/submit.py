@@ -244,6 +244,7 @@ def _context(
         project=declared,
         pools=pool_names(connection, project.cluster) if are_pools_named else frozenset(),
         images=nodes.images,
+        has_containers=nodes.has_containers,
         claims=claim_store.names(connection, project.name) if body.spec.storage.pvc else frozenset(),
         work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
         has_upload=has_upload,
