@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import socket
 import subprocess
 import tarfile
 import time
@@ -27,6 +28,30 @@ runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "none"
 """
+REGISTRIES = """\
+[[registry]]
+prefix = "{prefix}"
+location = "{address}"
+insecure = true
+"""
+REGISTRY = """\
+version: 0.1
+storage:
+  filesystem:
+    rootdirectory: {root}/registry
+http:
+  addr: {address}
+{access}
+"""
+ACCESS = """\
+auth:
+  htpasswd:
+    realm: test
+    path: {root}/htpasswd
+"""
+LOGIN = ("alice", "registry-s3cret")
+HASHED = "$2b$04$9YnY1cKwGnDGAf2rmEi4OOqeFPdxUFMxpOzEChvQty5SXpMROsYqy"
+"""Of that password, by bcrypt."""
 STORAGE = """\
 [storage]
 driver = "overlay"
@@ -55,6 +80,11 @@ class Podman:
         archive = self.root / "image.tar"
         archive.write_bytes(_busybox(files or {}))
         self.run("import", *(f"--change={each}" for each in changes), str(archive), name)
+
+    def use_registry(self, address: str, *prefixes: str) -> None:
+        """Names that begin with one of these are pulled from this registry, without TLS."""
+        texts = [REGISTRIES.format(prefix=each, address=address) for each in (*prefixes, address)]
+        (self.root / "registries.conf").write_text("".join(texts), encoding="utf-8")
 
     def wait_until_empty(self) -> None:
         """Until the last container is removed, by its shim or by the server."""
@@ -94,10 +124,45 @@ def need_podman(root: Path) -> Podman:
     environment = {
         "CONTAINERS_CONF": str(root / "containers.conf"),
         "CONTAINERS_STORAGE_CONF": str(root / "storage.conf"),
+        "CONTAINERS_REGISTRIES_CONF": str(root / "registries.conf"),
     }
+    (root / "registries.conf").write_text("", encoding="utf-8")
     podman = Podman(root, environment)
     podman.make_image(BUSYBOX, ['CMD ["sh"]'])
     return podman
+
+
+@contextmanager
+def running_registry(root: Path, *, is_secured: bool = False) -> Iterator[str]:
+    """A registry on this machine, which asks for `LOGIN` if it is secured; its address."""
+    program = needs.program("docker-registry", "docker-registry")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    (root / "htpasswd").write_text(f"{LOGIN[0]}:{HASHED}\n", encoding="ascii")
+    access = ACCESS.format(root=root) if is_secured else ""
+    (root / "registry.yml").write_text(REGISTRY.format(root=root, address=address, access=access), encoding="ascii")
+    with (root / "registry.log").open("wb") as log:
+        process = subprocess.Popen([program, "serve", str(root / "registry.yml")], stdout=log, stderr=log)
+    try:
+        _wait_for(address, process, root / "registry.log")
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    host, _, port = address.partition(":")
+    end = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection((host, int(port)), 5).close()
+            return
+        except OSError:
+            assert process.poll() is None, log.read_text(errors="replace")
+            assert time.monotonic() < end
+            time.sleep(0.05)
 
 
 def _busybox(files: dict[str, str]) -> bytes:

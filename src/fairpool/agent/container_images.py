@@ -21,7 +21,7 @@ from typing import Any
 
 from fairpool.agent.container_launch import ContainerImage, ContainerSettings
 from fairpool.agent.container_tool import DOCKER
-from fairpool.model.image_name import is_reference, tag_of
+from fairpool.model.image_name import is_reference, qualified, tag_of
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.spec import PullPolicy
@@ -131,7 +131,7 @@ class ContainerImages:
             self._run("image", "unmount", image.id, timeout_s=LOOK_UP_S)
 
     def _look_up(self, name: str) -> ContainerImage | None:
-        answer = self._run("image", "inspect", name, timeout_s=LOOK_UP_S)
+        answer = self._run("image", "inspect", qualified(name), timeout_s=LOOK_UP_S)
         return read_image(name, answer.stdout) if answer.returncode == 0 else None
 
     def _pull(self, order: StartOrder) -> Problem | None:
@@ -140,7 +140,9 @@ class ContainerImages:
         if isinstance(login, Problem):
             return login
         with signed_in(tool.name, login) as (before, after):
-            answer = self._run(*before, "pull", "--quiet", *after, tool.reference.format(image=name), timeout_s=PULL_S)
+            answer = self._run(
+                *before, "pull", "--quiet", *after, tool.reference.format(image=qualified(name)), timeout_s=PULL_S
+            )
         if answer.returncode == 0:
             return None
         why = _reason(answer.stderr, login)
