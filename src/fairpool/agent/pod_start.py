@@ -15,7 +15,7 @@ from typing import Any
 from fairpool.agent import stop_notice
 from fairpool.agent.bounded_call import BoundedCalls
 from fairpool.agent.container_images import Pulling
-from fairpool.agent.container_launch import plan_container
+from fairpool.agent.container_launch import ContainerImage, plan_container
 from fairpool.agent.container_runtime import ContainerRuntime
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.environment import PodPaths
@@ -32,6 +32,8 @@ from fairpool.agent.tombstones import Tombstones
 from fairpool.model.ids import NodeName, PodId
 from fairpool.model.observation import OrderResult, OrderStatus, StartOrder
 from fairpool.model.problem import Problem
+
+IMAGE_ERROR = "ErrImagePull"
 
 
 class PodStarter:
@@ -126,7 +128,7 @@ class PodStarter:
             return self._plan_container(order, paths, node, runtime)
         image = self._images.find(order.program.image)
         if isinstance(image, Problem):
-            return StoredOrder(order=order, start_failure=f"ErrImagePull: {image}")
+            return StoredOrder(order=order, start_failure=f"{IMAGE_ERROR}: {image}")
         user = self._user_of(order)
         plan = partial(
             plan_launch,
@@ -146,16 +148,15 @@ class PodStarter:
     def _plan_container(
         self, order: StartOrder, paths: PodPaths, node: LogicalNode, runtime: ContainerRuntime
     ) -> StoredOrder | Problem:
-        image = runtime.images.find(order)
-        if isinstance(image, Pulling):
-            return StoredOrder(order=order, start_failure=image.words)
-        if isinstance(image, Problem):
-            return StoredOrder(order=order, start_failure=f"ErrImagePull: {image}")
+        found = runtime.images.find(order)
+        if isinstance(found, Problem):
+            return StoredOrder(order=order, start_failure=f"{IMAGE_ERROR}: {found}")
         user = self._users.user_of(order.project)
         plan = partial(
             plan_container,
             order,
-            image,
+            # What is wrong with the order is said before its image is there.
+            ContainerImage(id="", name=order.program.image, command=("?",)) if isinstance(found, Pulling) else found,
             [node.gpus[device] for device in order.devices],
             pod_uuid=self._reaper.pod_uuid(order.pod),
             paths=paths,
@@ -166,7 +167,11 @@ class PodStarter:
             user=user,
         )
         launch = self._planned(order, paths, user, plan)
-        return launch if isinstance(launch, Problem) else StoredOrder(order=order, launch=launch)
+        if isinstance(launch, Problem):
+            return launch
+        if isinstance(found, Pulling):
+            return StoredOrder(order=order, start_failure=found.words)
+        return StoredOrder(order=order, launch=launch)
 
     def _planned(
         self, order: StartOrder, paths: PodPaths, user: PodUser | None, plan: Callable[[], dict[str, Any] | Problem]
@@ -199,16 +204,28 @@ class PodStarter:
             return
         self._images_again_at = float("inf")
         for watched in self._registry.alive():
-            if watched.stored.launch is None and not stop_notice.exists(watched.directory):
+            if self._waits_for_image(watched) and not stop_notice.exists(watched.directory):
                 watched.stored, watched.refreshed_at = self._planned_again(watched), float("-inf")
                 self._registry.unsettled.add(watched.pod)
+
+    def _waits_for_image(self, watched: WatchedPod) -> bool:
+        """An image that could not be pulled is tried again by the next pod, after the cluster's back-off."""
+        stored = watched.stored
+        is_over = self._is_in_container(stored.order) and stored.start_failure.startswith(IMAGE_ERROR)
+        return stored.launch is None and not is_over
+
+    def _is_in_container(self, order: StartOrder) -> bool:
+        node = self._nodes.get(order.node)
+        return node is not None and node.runtime in self._runtimes
 
     def _planned_again(self, watched: WatchedPod) -> StoredOrder:
         order = watched.stored.order
         try:
             stored = self._plan(order, self._state.paths(order))
             if isinstance(stored, Problem):
-                stored = StoredOrder(order=order, start_failure=f"CreateContainerConfigError: {stored}")
+                # The image of a container has no command, or a volume was removed meanwhile: another pod tries again.
+                word = IMAGE_ERROR if self._is_in_container(order) else "CreateContainerConfigError"
+                stored = StoredOrder(order=order, start_failure=f"{word}: {stored}")
             make_pod_directories(stored, self._state.paths(order))
             write_order(watched.directory, stored)
         except OSError as error:
