@@ -27,6 +27,7 @@ from fairpool.model.problem import Problem
 from fairpool.model.spec import PullPolicy
 
 PULL_S, LOOK_UP_S = 3600.0, 60.0
+BAD_NAME = "image.name"
 PULLS_MAX = 4
 """At a time: they share one disk and one network."""
 RESULTS_MAX = 1000
@@ -76,7 +77,7 @@ class ContainerImages:
         name = order.program.image
         if not is_reference(name):
             what = f"{name!r} is not a valid image name"
-            return Problem("image.name", what, "expected e.g. python:3.12 or registry.example.com:5000/team/image:tag")
+            return Problem(BAD_NAME, what, "expected e.g. python:3.12 or registry.example.com:5000/team/image:tag")
         policy = order.program.pull_policy or default_policy(name)
         # With Always each pod has a pull of its own; otherwise pods of one project share one.
         key: tuple[str, ...] = (name, order.project, order.program.working_dir)

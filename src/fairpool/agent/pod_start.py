@@ -14,7 +14,7 @@ from typing import Any
 
 from fairpool.agent import stop_notice
 from fairpool.agent.bounded_call import BoundedCalls
-from fairpool.agent.container_images import Pulling
+from fairpool.agent.container_images import BAD_NAME, Pulling
 from fairpool.agent.container_launch import ContainerImage, plan_container
 from fairpool.agent.container_runtime import ContainerRuntime
 from fairpool.agent.devices import LogicalNode
@@ -150,7 +150,8 @@ class PodStarter:
     ) -> StoredOrder | Problem:
         found = runtime.images.find(order)
         if isinstance(found, Problem):
-            return StoredOrder(order=order, start_failure=f"{IMAGE_ERROR}: {found}")
+            is_for_good = found.code == BAD_NAME
+            return found if is_for_good else StoredOrder(order=order, start_failure=f"{IMAGE_ERROR}: {found}")
         user = self._users.user_of(order.project)
         plan = partial(
             plan_container,
