@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairpool.agent.container_tool import LABEL
 from tests import needs
 
 BUSYBOX = "localhost/busybox:1"
@@ -86,15 +87,17 @@ class Podman:
         texts = [REGISTRIES.format(prefix=each, address=address) for each in (*prefixes, address)]
         (self.root / "registries.conf").write_text("".join(texts), encoding="utf-8")
 
-    def wait_until_empty(self) -> None:
+    def wait_until_empty(self, installation: str = "") -> None:
         """Until the last container is removed, by its shim or by the server."""
         end = time.monotonic() + 60
-        while left := self.containers():
+        while left := self.containers(installation):
             assert time.monotonic() < end, left
             time.sleep(0.1)
 
-    def containers(self) -> list[str]:
-        return self.run("ps", "--all", "--format", "{{.Names}}").split()
+    def containers(self, installation: str = "") -> list[str]:
+        """Names of all containers, or of those of one installation."""
+        wanted = [f"--filter=label={LABEL}={installation}"] if installation else []
+        return self.run("ps", "--all", "--format", "{{.Names}}", *wanted).split()
 
 
 @contextmanager

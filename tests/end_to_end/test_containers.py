@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fairpool.agent import exec_client
-from fairpool.agent.container_images import RegistryLogin
 from fairpool.agent.container_launch import Privilege
+from fairpool.agent.container_tool import LABEL
 from fairpool.agent.devices import simulated_node
-from fairpool.model.ids import PodId
+from fairpool.agent.pod_secrets import FoundSecrets
+from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.observation import PodState
+from fairpool.model.secret import CredentialKind, Secret
 from fairpool.model.spec import PullPolicy, SecurityContext, Volume
 from tests.containers import BUSYBOX, LOGIN, Podman, running_podman, running_registry
 from tests.local_machine import NODE, TOKEN, Machine, a_machine
@@ -36,7 +38,8 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
 def machine(podman: Podman, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     with a_machine(tmp_path_factory.mktemp("containers") / "machine", nodes=NODES) as machine:
         yield machine
-    podman.wait_until_empty()
+        installation = installation_of(machine)
+    podman.wait_until_empty(installation)
 
 
 @pytest.fixture
@@ -44,7 +47,28 @@ def own_machine(podman: Podman, tmp_path: Path) -> Iterator[Machine]:
     """For tests that kill parts of it, or that are allowed more."""
     with a_machine(tmp_path / "machine", nodes=NODES, allowed=frozenset(Privilege)) as machine:
         yield machine
-    podman.wait_until_empty()
+        installation = installation_of(machine)
+    podman.wait_until_empty(installation)
+
+
+def installation_of(machine: Machine) -> str:
+    return machine.engine.supervisor._runtimes["podman"].settings.installation
+
+
+def containers_of(machine: Machine, podman: Podman) -> list[str]:
+    return podman.containers(installation_of(machine))
+
+
+class Credentials:
+    """A control plane that has a login for one registry."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def secrets(self, workload: WorkloadId, names: Sequence[str], registry: str) -> FoundSecrets:
+        data = {"user": LOGIN[0].encode(), "password": LOGIN[1].encode()}
+        found = Secret("registry", CredentialKind.REGISTRY, data) if registry == self._address else None
+        return FoundSecrets(secrets={}, registry=found)
 
 
 def said(machine: Machine, name: str, script: str, **fields: object) -> str:
@@ -81,7 +105,7 @@ def test_variables_working_directory_and_limits_of_a_job_hold(machine: Machine) 
         "options",
         'echo "$TEXT|"; pwd; touch new; df -k /dev/shm | tail -n 1; hostname; ulimit -u; '
         "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null; "
-        "cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null",
+        "cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null; true",
         environment=(("TEXT", ' two words, a # and "quotes"'),),
         working_dir="/not/there",
         memory_limit_bytes=64 << 20,
@@ -122,19 +146,19 @@ def test_a_pod_that_exceeds_its_memory_ends_with_137(machine: Machine) -> None:
 
 def test_a_pod_sees_neither_the_machine_nor_the_platform_nor_other_pods(machine: Machine) -> None:
     other = machine.up(
-        "neighbour", "sh", "-c", "touch /tmp/mine; exec sleep 1000", image=BUSYBOX, environment=(("S", "1"),)
+        "neighbour", "sh", "-c", "echo leak > /tmp/mine; exec sleep 1000", image=BUSYBOX, environment=(("S", "1"),)
     )
     root = machine.root.resolve()
     text = said(
         machine,
         "curious",
-        f"ls {root} /root /etc/shadow 2>/dev/null; ls /tmp; cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep -c ^S=; "
+        f"ls {root} /root /etc/shadow 2>/dev/null; cat /tmp/mine 2>/dev/null; cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep -c ^S=; "
         "ps | grep -c 'sleep 1000'; ls /dev; mount | grep -c ' /run/fairpool/checkpoints '; "
         "id; grep Cap /proc/self/status; touch /run/fairpool/support/x 2>/dev/null || echo ro; "
         "exit 0",
     )
     lines = text.splitlines()
-    assert "mine" not in text
+    assert "leak" not in text
     assert lines[0] == "0", "no variable of another pod"
     assert "nvidia0" not in lines
     assert "uid=2000000000" in text
@@ -189,7 +213,7 @@ def test_privileges_that_the_administrator_has_not_allowed_are_refused(
     machine: Machine, security: SecurityContext, what: str
 ) -> None:
     order = machine.order(
-        f"wants-{what[:4]}-{security.uid}", "id", image=BUSYBOX, security=security, submitter_uid=None
+        f"wants-{what[-4:]}-{security.image_user:d}", "id", image=BUSYBOX, security=security, submitter_uid=None
     )
     order = replace(order, program=replace(order.program, volumes=()))
     (answer,) = machine.engine.carry_out([order], TOKEN)
@@ -203,7 +227,7 @@ def test_privileges_that_are_allowed_are_given(own_machine: Machine, podman: Pod
     text = said(
         own_machine, "allowed", "id; grep CapEff /proc/self/status; touch $HOME/x && echo home", security=security
     )
-    assert f"uid={OTHER_UID} gid={OTHER_UID} groups={OTHER_UID},77" in text
+    assert f"uid={OTHER_UID} gid={OTHER_UID} groups=77,{OTHER_UID}" in text
     assert "0000000000001000" in text
     assert text.endswith("home\n")
     podman.make_image("localhost/as-root:1", ["USER 0"])
@@ -242,8 +266,7 @@ def test_a_private_image_is_pulled_with_a_login_and_not_without(own_machine: Mac
         own_machine.until(lambda: own_machine.see(pod).message.startswith("ErrImagePull"), "the pull fails")
         assert "authentication required" in own_machine.see(pod).message
         own_machine.stop(pod, grace_s=0)
-        images = own_machine.engine.supervisor._runtimes["podman"].images
-        images._login_of = lambda _: RegistryLogin(address, *LOGIN)
+        own_machine.engine.supervisor.secrets.source = Credentials(address)
         ended = own_machine.run("member", image=name)
         assert own_machine.log(ended.order.pod) == "secret model\n"
         again = own_machine.run("always", image=name, pull_policy=PullPolicy.ALWAYS)
@@ -278,7 +301,7 @@ def test_a_pod_whose_shim_was_killed_runs_on_and_its_exit_code_is_known(own_mach
     os.kill(own_machine.shim_pid(pod), signal.SIGKILL)
     ended = own_machine.until_exited(pod)
     assert (ended.exit_code, own_machine.log(pod)) == (5, "one\ntwo\n")
-    assert podman.containers() == []
+    assert containers_of(own_machine, podman) == []
 
 
 def test_another_server_finds_the_containers_of_one_that_was_killed(own_machine: Machine) -> None:
@@ -293,7 +316,7 @@ def test_another_server_finds_the_containers_of_one_that_was_killed(own_machine:
 
 def test_a_container_that_belongs_to_no_pod_is_removed(own_machine: Machine, podman: Podman) -> None:
     pod = own_machine.up("lost", "sleep", "1000", image=BUSYBOX)
-    (name,) = podman.containers()
+    (name,) = containers_of(own_machine, podman)
     podman.run("create", "--name=bystander", BUSYBOX)
     shim = own_machine.shim_pid(pod)
     os.kill(shim, signal.SIGSTOP)
@@ -302,12 +325,10 @@ def test_a_container_that_belongs_to_no_pod_is_removed(own_machine: Machine, pod
     os.kill(shim, signal.SIGKILL)
     assert own_machine.until_exited(pod).exit_code == 137
     runtime = own_machine.engine.supervisor._runtimes["podman"]
-    copy = podman.run(
-        "create", f"--name={name}-copy", f"--label=fairpool.installation={runtime.settings.installation}", BUSYBOX
-    )
+    copy = podman.run("create", f"--name={name}-copy", f"--label={LABEL}={installation_of(own_machine)}", BUSYBOX)
     assert copy
     runtime.collect()
-    own_machine.until(lambda: podman.containers() == ["bystander"], "ours are removed, and no other")
+    own_machine.until(lambda: not containers_of(own_machine, podman), "ours are removed")
     podman.run("rm", "bystander")
 
 

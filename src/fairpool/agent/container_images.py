@@ -21,26 +21,20 @@ from typing import Any
 
 from fairpool.agent.container_launch import ContainerImage, ContainerSettings
 from fairpool.agent.container_tool import DOCKER
-from fairpool.model.image_name import is_reference, qualified, tag_of
+from fairpool.model.image_name import DEFAULT_REGISTRY, is_reference, qualified, registry_of, tag_of
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
+from fairpool.model.secret import UserLogin
 from fairpool.model.spec import PullPolicy
 
 PULL_S, LOOK_UP_S = 3600.0, 60.0
 BAD_NAME = "image.name"
+OLDER_NAME = "https://index.docker.io/v1/"
+"""Under which docker keeps the login for the registry without a name."""
 PULLS_MAX = 4
 """At a time: they share one disk and one network."""
 RESULTS_MAX = 1000
 REASON_MAX = 400
-
-
-@dataclass(frozen=True, slots=True)
-class RegistryLogin:
-    """What a registry is signed in to with."""
-
-    host: str
-    user: str
-    password: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +51,10 @@ class ContainerImages:
         self,
         settings: ContainerSettings,
         on_change: Callable[[], None],
-        login_of: Callable[[StartOrder], RegistryLogin | Problem | None] = lambda _: None,
+        login_of: Callable[[StartOrder, str], UserLogin | None],
     ) -> None:
-        """`on_change` is called from other threads when a pull has ended; `login_of` looks up the credential that an
-        order refers to, where it is needed."""
+        """`on_change` is called from other threads when a pull has ended, `login_of` when an image is pulled: the login
+        that an order has for a registry. It raises OSError if that cannot be looked up."""
         self._settings, self._on_change, self._login_of = settings, on_change, login_of
         self._pulls: dict[tuple[str, ...], _Pull] = {}
         self._slots = threading.Semaphore(PULLS_MAX)
@@ -137,10 +131,14 @@ class ContainerImages:
 
     def _pull(self, order: StartOrder) -> Problem | None:
         name, tool = order.program.image, self._settings.tool
-        login = self._login_of(order)
-        if isinstance(login, Problem):
-            return login
-        with signed_in(tool.name, login) as (before, after):
+        registry, login = registry_of(qualified(name)), None
+        try:
+            login = self._login_of(order, registry)
+        except OSError as error:
+            if order.program.image_credential:
+                what = f"image {name} cannot be pulled: {error.strerror or error}"
+                return Problem("image.credential", what, "check the credential that the job names")
+        with signed_in(tool.name, registry, login) as (before, after):
             answer = self._run(
                 *before, "pull", "--quiet", *after, tool.reference.format(image=qualified(name)), timeout_s=PULL_S
             )
@@ -226,7 +224,7 @@ def _words(value: Any) -> tuple[str, ...]:
 
 
 @contextmanager
-def signed_in(tool: str, login: RegistryLogin | None) -> Iterator[tuple[list[str], list[str]]]:
+def signed_in(tool: str, registry: str, login: UserLogin | None) -> Iterator[tuple[list[str], list[str]]]:
     """Options before and after `pull` for this login; the file they name is removed afterwards."""
     if login is None:
         yield [], []
@@ -235,7 +233,7 @@ def signed_in(tool: str, login: RegistryLogin | None) -> Iterator[tuple[list[str
     file = Path(directory, "config.json")
     try:
         file.touch(0o600)
-        file.write_text(json.dumps(login_file(login)), encoding="utf-8")
+        file.write_text(json.dumps(login_file(registry, login)), encoding="utf-8")
         yield ([f"--config={directory}"], []) if tool == DOCKER else ([], [f"--authfile={file}"])
     finally:
         with suppress(OSError):
@@ -244,17 +242,18 @@ def signed_in(tool: str, login: RegistryLogin | None) -> Iterator[tuple[list[str
             os.rmdir(directory)
 
 
-def login_file(login: RegistryLogin) -> Mapping[str, Any]:
+def login_file(registry: str, login: UserLogin) -> Mapping[str, Any]:
     """The file in which both tools keep logins."""
     pair = b64encode(f"{login.user}:{login.password}".encode()).decode()
-    return {"auths": {login.host: {"auth": pair}}}
+    hosts = (registry, OLDER_NAME) if registry == DEFAULT_REGISTRY else (registry,)
+    return {"auths": {host: {"auth": pair} for host in hosts}}
 
 
 def _memory() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
-def _reason(text: str, login: RegistryLogin | None) -> str:
+def _reason(text: str, login: UserLogin | None) -> str:
     """The last line of what the tool wrote, without its habits and without the password."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     line = lines[-1] if lines else "no reason was given"

@@ -21,6 +21,7 @@ from fairpool.agent.images import Image
 from fairpool.agent.isolation import PodUser, is_within
 from fairpool.agent.launch import MachineFeatures, host_name, plan_launch
 from fairpool.agent.nvml import Gpu
+from fairpool.agent.peers import Rendezvous
 from fairpool.agent.portion_enforcement import enforce_portion
 from fairpool.agent.root_filesystem import HOME
 from fairpool.model.observation import StartOrder
@@ -85,12 +86,12 @@ def plan_container(
     features: MachineFeatures,
     settings: ContainerSettings,
     is_simulated: bool,
-    rendezvous: tuple[str, int] | None,
+    rendezvous: Rendezvous | None,
     user: PodUser,
 ) -> dict[str, Any] | Problem:
     """Everything the shim needs, or why the pod cannot run here. `user` is the project's."""
     own = _user(order.program.security, order.program.submitter_uid, user, settings.allowed)
-    problem = _not_in_containers(order) or _not_allowed(order.program.security, settings.allowed)
+    problem = _not_in_containers(order) or _not_allowed(order, settings.allowed)
     if problem:
         return problem
     if isinstance(own, Problem):
@@ -173,7 +174,7 @@ def _options(
         shm_bytes=program.shm_bytes,
         is_terminal=program.tty,
         has_input=program.stdin or program.tty,
-        host_network=security.host_network,
+        host_network=security.host_network or _is_gang(order),
         host_ipc=security.host_ipc,
         gpus=tuple(gpu.uuid for gpu in gpus if not gpu.is_simulated),
         init_path=settings.init_path,
@@ -229,7 +230,17 @@ def _is_group_of(uid: int, gid: int | None) -> bool:
         return False
 
 
-def _not_allowed(security: SecurityContext, allowed: Collection[Privilege]) -> Problem | None:
+def _is_gang(order: StartOrder) -> bool:
+    """Whether its pods reach each other by ports, on the network of their node."""
+    return order.together and order.pods > 1
+
+
+def _not_allowed(order: StartOrder, allowed: Collection[Privilege]) -> Problem | None:
+    security = order.program.security
+    if _is_gang(order) and Privilege.HOST_NETWORK not in allowed:
+        what = "the pods of a distributed run reach each other on the node's network, which containers may not use here"
+        fix = f"ask the administrator to start the node with --allow-privilege {Privilege.HOST_NETWORK.value}"
+        return Problem("runtime.distributed", what, fix)
     if security.host_network and Privilege.HOST_NETWORK not in allowed:
         what = "this node does not let containers use its network"
         return Problem("security.host_network", what, _leave(Privilege.HOST_NETWORK))

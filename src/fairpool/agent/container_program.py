@@ -183,7 +183,7 @@ def _create(launch: Mapping[str, Any], volumes: Sequence[str]) -> None:
     container, first = launch["container"], launch["argv"][0]
     environment = os.memfd_create("environment", 0)  # inherited by the tool, on no disk and in no process list
     try:
-        rows = "".join(f"{name}={value}\n" for name, value in launch["env"].items())
+        rows = "".join(_row(name, value) for name, value in launch["env"].items())
         with os.fdopen(os.dup(environment), "wb") as file:
             file.write(rows.encode(errors="surrogateescape"))
         os.lseek(environment, 0, os.SEEK_SET)
@@ -196,6 +196,12 @@ def _create(launch: Mapping[str, Any], volumes: Sequence[str]) -> None:
         os.close(environment)
     if code != 0:
         raise CannotRun(NOT_EXECUTABLE, words or f"{container['tool']} create failed with code {code}")
+
+
+def _row(name: str, value: str) -> str:
+    if "\n" in value or "\r" in value:  # of a secret, which was not known before
+        raise CannotRun(NOT_EXECUTABLE, f"the value of {name} has several lines: mount it as a file instead")
+    return f"{name}={value}\n"
 
 
 def _start_on_pipes(launch: Mapping[str, Any], argv: list[str], env: dict[str, str]) -> tuple[int, int, int]:

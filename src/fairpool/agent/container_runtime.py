@@ -18,7 +18,9 @@ from fairpool.agent.container_program import REMOVE_TRIES
 from fairpool.agent.container_tool import LABEL, NAME_PREFIX, PODMAN, TOOLS, container_name, tool_environment
 from fairpool.agent.devices import PROCESS
 from fairpool.agent.mounts import share
+from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
+from fairpool.model.secret import UserLogin
 
 RUNTIMES = (PROCESS, *TOOLS)
 INITS = ("tini-static", "tini", "catatonit")
@@ -78,11 +80,12 @@ class ContainerRuntime:
         *,
         on_change: Callable[[], None],
         alive: Callable[[], Collection[str]],
+        login_of: Callable[[StartOrder, str], UserLogin | None],
     ) -> None:
         """`alive` returns the UUIDs of all pods that are not over; it is called from another thread."""
         path = shutil.which(name) or name
         self.settings = _settings(name, path, installation, allowed)
-        self.images = ContainerImages(self.settings, on_change)
+        self.images = ContainerImages(self.settings, on_change, login_of)
         self._alive = alive
         if self.settings.tool.is_local:
             share(NETWORK_NAMESPACES)
@@ -124,9 +127,10 @@ def open_runtimes(
     *,
     on_change: Callable[[], None],
     alive: Callable[[], Collection[str]],
+    login_of: Callable[[StartOrder, str], UserLogin | None],
 ) -> Mapping[str, ContainerRuntime]:
     """The container runtimes among these."""
     return {
-        name: ContainerRuntime(name, installation, allowed, on_change=on_change, alive=alive)
+        name: ContainerRuntime(name, installation, allowed, on_change=on_change, alive=alive, login_of=login_of)
         for name in sorted(set(names) - {PROCESS})
     }

@@ -26,18 +26,23 @@ from fairpool.model.organization import (
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.spec import (
     Arrangement,
+    CleanPodPolicy,
     Dependency,
     DesiredState,
+    DistributedRun,
+    Framework,
     PodTemplate,
     Program,
     PullPolicy,
     RestartPolicy,
+    SecretVariable,
     SecurityContext,
     Volume,
     WorkloadSpec,
 )
 from fairpool.model.workload import (
     GpuRequest,
+    NodePreference,
     NodeSelectorOperator,
     NodeSelectorRequirement,
     PodAffinityTerm,
@@ -68,6 +73,12 @@ class NodeSelectorRequirementWire(Wire):
     values: tuple[str, ...]
 
 
+class NodePreferenceWire(Wire):
+    mirrors: ClassVar[Any] = NodePreference
+    weight: Count
+    requirements: tuple[NodeSelectorRequirementWire, ...]
+
+
 class DeclaredToleration(Wire):
     mirrors: ClassVar[Any] = Toleration
     key: str
@@ -93,6 +104,7 @@ class ShapeWire(Wire):
     near: tuple[PodAffinityTermWire, ...]
     apart: tuple[PodAffinityTermWire, ...]
     schedulable: bool
+    preferences: Annotated[tuple[NodePreferenceWire, ...], Since(3)] = ()
 
 
 class VolumeWire(Wire):
@@ -102,6 +114,15 @@ class VolumeWire(Wire):
     claim: str
     read_only: bool
     uploaded: bool = False  # what was kept before lacks it
+    secret: Annotated[str, Since(3)] = ""
+    credential: Annotated[str, Since(3)] = ""
+
+
+class SecretVariableWire(Wire):
+    mirrors: ClassVar[Any] = SecretVariable
+    name: str
+    credential: str
+    key: str
 
 
 class SecurityWire(Wire):
@@ -132,6 +153,8 @@ class ProgramWire(Wire):
     submitter_uid: Count | None = None
     pull_policy: Annotated[PullPolicy | None, Since(3)] = None
     security: Annotated[SecurityWire, Since(3)] = SecurityWire()
+    secrets: Annotated[tuple[SecretVariableWire, ...], Since(3)] = ()
+    image_credential: Annotated[str, Since(3)] = ""
 
 
 class TemplateWire(Wire):
@@ -159,6 +182,13 @@ class ArrayWire(Wire):
     ranges: tuple[tuple[Count, Count, Count], ...]
     parameters: tuple[tuple[str, tuple[str, ...]], ...]
     arguments: tuple[tuple[str, ...], ...]
+
+
+class DistributedRunWire(Wire):
+    mirrors: ClassVar[Any] = DistributedRun
+    framework: Framework
+    slots_per_worker: Count
+    clean_pods: CleanPodPolicy
 
 
 class WorkloadWire(Wire):
@@ -190,6 +220,7 @@ class WorkloadWire(Wire):
     # With defaults: declarations that were kept before lack them.
     after: tuple[DependencyWire, ...] = ()
     array: ArrayWire | None = None
+    distributed: Annotated[DistributedRunWire | None, Since(3)] = None
 
     def to_spec(self) -> WorkloadSpec:
         spec = self.to_model()

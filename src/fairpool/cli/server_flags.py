@@ -172,7 +172,7 @@ NODE = click.option(
     "--node",
     multiple=True,
     metavar="SPEC",
-    help="Add one node: name=big,gpus=4,model=H100,memory=80GB,cpus=64,ram=512GB,runtime=podman.",
+    help="Add one node: name=big,gpus=4,model=H100,memory=80GB,cpus=64,ram=512GB,label=rack=a,runtime=podman.",
 )
 RUNTIME = click.option(
     "--runtime",

@@ -232,6 +232,7 @@ class _Draft:
     stem: str = "dgx1"
     runtime: str = ""
     """Empty: that of all nodes."""
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 def _group(text: str) -> _Draft | Problem:
@@ -249,13 +250,20 @@ def _group(text: str) -> _Draft | Problem:
 
 def _single(text: str) -> _Draft | Problem:
     given: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for part in text.split(","):
         key, equals, value = part.strip().partition("=")
+        if key == "label":
+            name, equals, value = value.partition("=")
+            if not (name and equals) or name in labels:
+                what = f"{part!r} in --node {text!r} is not valid"
+                return Problem("nodes.unreadable", what, "use label=KEY=VALUE, once for each key, e.g. label=rack=a")
+            labels[name] = value
+            continue
         if not equals or key not in KEYS or key in given:
             what = f"{part!r} in --node {text!r} is not valid"
-            return Problem(
-                "nodes.unreadable", what, f"use name, gpus, model, memory, cpus, ram and runtime, once each, {EXAMPLE}"
-            )
+            fix = f"use name, gpus, model, memory, cpus, ram, runtime and label, {EXAMPLE}"
+            return Problem("nodes.unreadable", what, fix)
         given[key] = value.strip()
     if _NAME.fullmatch(given.get("name", "")) is None:
         what = f"--node {text!r} has no valid name"
@@ -276,6 +284,7 @@ def _single(text: str) -> _Draft | Problem:
         cpus=max(1, int(numbers["cpus"])),
         memory_bytes=int(ram[1]) * 10**9,
         runtime=given.get("runtime", ""),
+        labels=tuple(labels.items()),
     )
     return _with_model(draft, given.get("model", V100), given.get("memory", ""))
 
@@ -318,6 +327,7 @@ def _numbered(drafts: Iterable[_Draft], runtime: str) -> tuple[LogicalNode, ...]
                 product=draft.product,
                 cpus=draft.cpus,
                 memory_bytes=draft.memory_bytes,
+                labels=dict(draft.labels),
             )
             nodes.append(with_runtime(node, draft.runtime or runtime))
     return tuple(nodes)

@@ -8,13 +8,7 @@ from fairpool.cli.failure import Failure, not_yet
 from fairpool.cli.runai.flags import command
 from fairpool.model.problem import Problem
 
-PEERS = "use `runai submit-dist pytorch`, which sets MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE in its pods"
 INSTEAD = {
-    "mpi": f"there is no MPI launcher; {PEERS}",
-    "tf": f"TF_CONFIG is not set; {PEERS}",
-    "xgboost": f"there is no XGBoost tracker; {PEERS}",
-    "submit-mpi": f"there is no MPI launcher; {PEERS}",
-    "secret": "set the value with -e, or mount a file",
     "report": "utilization is not measured yet; `runai top` shows what is allocated",
 }
 """What is not supported yet."""
