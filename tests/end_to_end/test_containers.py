@@ -152,7 +152,8 @@ def test_a_pod_sees_neither_the_machine_nor_the_platform_nor_other_pods(machine:
     text = said(
         machine,
         "curious",
-        f"ls {root} /root /etc/shadow 2>/dev/null; cat /tmp/mine 2>/dev/null; cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep -c ^S=; "
+        f"ls {root} /root /etc/shadow 2>/dev/null; cat /tmp/mine 2>/dev/null; "
+        "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep -c ^S=; "
         "ps | grep -c 'sleep 1000'; ls /dev; mount | grep -c ' /run/fairpool/checkpoints '; "
         "id; grep Cap /proc/self/status; touch /run/fairpool/support/x 2>/dev/null || echo ro; "
         "exit 0",
