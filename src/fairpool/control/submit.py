@@ -290,6 +290,7 @@ def _context(
         pools=pool_names(connection, project.cluster) if are_pools_named else frozenset(),
         images=nodes.images,
         storage=_storage_context(plane, connection, body.spec, project.name),
+        has_containers=nodes.has_containers,
         credentials=known_credentials(plane, connection, project, {use.name for use in credential_uses(body)}),
         work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
         has_upload=has_upload,
