@@ -130,6 +130,20 @@ class Client(AccessCalls, OrganizationCalls):
         page = self.workloads(filters=[f"projectName=={project}", f"name=={name}", "desiredPhase!=Deleted"], limit=1)
         return page.workloads[0] if page.workloads else None
 
+    def update(
+        self,
+        found: work.WorkloadItem,
+        fields: Mapping[str, Any],
+        *,
+        wait_anyway: bool = False,
+        dry_run: bool = False,
+    ) -> work.Workload:
+        """Replace fields of the specification of a workload as it was read. Refused with 412 if it was changed
+        meanwhile."""
+        body = {"spec": fields, **({"waitAnyway": True} if wait_anyway else {})}
+        path = f"/api/v1/workloads/{PATHS[found.type]}/{found.id}{'?dryRun=true' if dry_run else ''}"
+        return self._change("PATCH", path, body, found.revision)
+
     def events(self, workload_id: str) -> list[work.EventItem]:
         return self._all(f"/api/v1/workloads/{workload_id}/events", "events")
 

@@ -48,6 +48,7 @@ from fairpool.control import (
     templates,
     tool_pages,
     tunnel_route,
+    updates,
     uploads,
     users,
     workloads,
@@ -78,7 +79,7 @@ log = logging.getLogger("fairpool.control")
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
     *(departments, nodes, overview, claims, sign_in, users, applications, access_rules, audit, preferences),
-    *(templates, workloads, submit, pods, classic, older_paths, description, pages, tool_pages),
+    *(templates, workloads, submit, updates, pods, classic, older_paths, description, pages, tool_pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 

@@ -377,14 +377,20 @@ def _named(connection: Connection, project: Any, asked: str, kind: workload_spec
     return template
 
 
-def updated(connection: Connection, said: Mapping[str, Any], spec: dict[str, Any], project: Any) -> dict[str, Any]:
-    """The specification of a model that is changed. Refuses other values for locked fields, and another template; a
+def updated(
+    connection: Connection,
+    said: Mapping[str, Any],
+    spec: dict[str, Any],
+    project: Any,
+    kind: workload_spec.Kind,
+) -> dict[str, Any]:
+    """The specification of a workload that is changed. Refuses other values for locked fields, and another template; a
     locked value that the change leaves out stays."""
     if "template" in said:
         what = "the template of a workload cannot be changed"
         raise refused(422, "template.changed", what, "set the values themselves", "spec.template")
     found = [values_of(row) for row in store.administrative_of(connection, project)]
-    applied = [template for template, types in found if supports(types, workload_spec.Kind.INFERENCE)]
+    applied = [template for template, types in found if supports(types, kind)]
     result = relocked(spec, applied)
     if problems := [*locked_problems(said, applied), *result.problems]:
         raise Refused(422, problems)

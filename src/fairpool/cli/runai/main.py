@@ -13,6 +13,10 @@ def _unsupported(name: str) -> LazyCommand:
     return lazy("Not supported.", place, "runai", name, hidden=True)
 
 
+def _refused(name: str) -> LazyCommand:
+    return lazy("Not supported.", "fairpool.cli.runai.refused_commands:refused_command", "runai", name, hidden=True)
+
+
 def _kind(name: str, text: str, *, hidden: bool = False) -> LazyCommand:
     """`runai training` and the like, imported when it is called."""
 
@@ -154,7 +158,7 @@ def _top() -> click.Command:
 
 
 FRAMEWORKS = ("pytorch", "mpi", "tensorflow", "xgboost")
-UNSUPPORTED = ("submit-mpi", "update", "upgrade", "kubeconfig", "report")
+REFUSED = ("upgrade", "kubeconfig", "report")
 COMPLETION = "fairpool.cli.runai.completion:completion_for"
 MEMBERS = {
     "submit": lazy("Submit a job.", "fairpool.cli.runai.submit:submit"),
@@ -170,6 +174,7 @@ MEMBERS = {
     "port-forward": lazy("Forward local ports to a job.", "fairpool.cli.runai.port_forward:port_forward"),
     "suspend": lazy("Stop jobs so that they can be resumed.", "fairpool.cli.runai.operations:suspend"),
     "resume": lazy("Queue suspended jobs again.", "fairpool.cli.runai.operations:resume"),
+    "update": lazy("Change a job.", "fairpool.cli.runai.job_update:update_command", "runai update"),
     "delete": lazy("Stop and delete jobs.", "fairpool.cli.runai.operations:delete"),
     "why": lazy("Explain why a job is waiting, stopped or failed.", "fairpool.cli.runai.reasons:why"),
     "history": lazy("Show every try of a job's pods.", "fairpool.cli.runai.reasons:history"),
@@ -193,7 +198,8 @@ MEMBERS = {
     "node": _only_list("node", "List nodes with their GPUs.", "fairpool.cli.runai.nodes:list_nodes"),
     "nodepool": _only_list("nodepool", "List node pools.", "fairpool.cli.adm.node_pools:list_pools"),
     "pvc": _only_list("pvc", "List the volume claims of a project.", "fairpool.cli.runai.claims:list_claims"),
-    **{name: _unsupported(name) for name in UNSUPPORTED},
+    "submit-mpi": _unsupported("submit-mpi"),
+    **{name: _refused(name) for name in REFUSED},
     "template": LazyCommand("Old name of list templates.", _template, hidden=True),
 }
 

@@ -6,7 +6,6 @@ import click
 
 from fairpool.cli.failure import Failure, not_yet
 from fairpool.cli.runai.flags import command
-from fairpool.model.problem import Problem
 
 PEERS = "use `runai submit-dist pytorch`, which sets MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE in its pods"
 INSTEAD = {
@@ -15,28 +14,8 @@ INSTEAD = {
     "xgboost": f"there is no XGBoost tracker; {PEERS}",
     "submit-mpi": f"there is no MPI launcher; {PEERS}",
     "secret": "set the value with -e, or mount a file",
-    "report": "utilization is not measured yet; `runai top` shows what is allocated",
 }
 """What is not supported yet."""
-NOT_HERE = {
-    "generate-values": (
-        "writes the Helm values of a Kubernetes installation, and there is no Kubernetes here",
-        "start the platform with `fairpool up`, or `fairpool control` and `fairpool cluster`",
-    ),
-    "kubeconfig": (
-        "changes the configuration of kubectl, and there is no Kubernetes here",
-        "sign in with `runai login`; for several servers see `runai context`",
-    ),
-    "update": (
-        "cannot change a job: what it requests is fixed when it is submitted",
-        "delete the job and submit it again; `runai suspend` and `runai resume` stop and restart it",
-    ),
-    "upgrade": (
-        "does not install anything: this command is part of the Python package fairpool",
-        "upgrade the package with the tool that installed it, such as `pip install --upgrade fairpool`",
-    ),
-}
-"""What has no meaning without Kubernetes, or where the command comes as a package: why, and what to do."""
 
 
 def unsupported(program: str, name: str, reason: str = "") -> click.Command:
@@ -51,12 +30,6 @@ def unsupported(program: str, name: str, reason: str = "") -> click.Command:
     @click.argument("words", nargs=-1, type=click.UNPROCESSED)
     def refuse(words: tuple[str, ...]) -> None:
         """Not supported."""
-        row, spelled = reason or name, f"{program} {name}"
-        if row == "update" and not words:
-            row = "upgrade"  # which the older command calls update
-        if row in NOT_HERE:
-            what, fix = NOT_HERE[row]
-            raise Failure([Problem("command.not_here", f"`{spelled}` {what}", fix)])
-        raise Failure([not_yet(spelled, INSTEAD[row])])
+        raise Failure([not_yet(f"{program} {name}", INSTEAD[reason or name])])
 
     return refuse

@@ -1,0 +1,52 @@
+"""Documented commands that have no meaning here: refused by name, with what to do instead."""
+
+from __future__ import annotations
+
+import click
+
+from fairpool.cli.failure import Failure
+from fairpool.cli.runai.flags import command
+from fairpool.model.problem import Problem
+
+INSTEAD = {
+    "generate-values": (
+        "writes the Helm values of a Kubernetes installation, and there is no Kubernetes here",
+        "start the platform with `fairpool up`, or `fairpool control` and `fairpool cluster`",
+    ),
+    "kubeconfig": (
+        "changes the configuration of kubectl, and there is no Kubernetes here",
+        "sign in with `runai login`; for several servers see `runai context`",
+    ),
+    "report": (
+        "needs the utilization of GPUs over time, which is not measured",
+        "`runai top` shows what is allocated now, and `runai history` the tries of a job",
+    ),
+    "upgrade": (
+        "does not install anything: this command is part of the Python package fairpool",
+        "upgrade the package with the tool that installed it, such as `pip install --upgrade fairpool`",
+    ),
+}
+"""For each, why it is refused and what to do."""
+
+
+def refused_command(program: str, name: str, row: str = "") -> click.Command:
+    """A command that takes any arguments and fails; `row`: its reason above, if not that of its name."""
+
+    @command(
+        name,
+        f"{program} --help",
+        context_settings={"help_option_names": ["-h", "--help"], "ignore_unknown_options": True},
+        with_project=False,
+    )
+    @click.argument("words", nargs=-1, type=click.UNPROCESSED)
+    def refuse(words: tuple[str, ...]) -> None:
+        """Not supported."""
+        raise refusal(f"{program} {name}", row or name)
+
+    return refuse
+
+
+def refusal(spelled: str, row: str) -> Failure:
+    """Why a command is refused; `spelled` is how it was typed."""
+    what, fix = INSTEAD[row]
+    return Failure([Problem("command.not_here", f"`{spelled}` {what}", fix)])
