@@ -11,7 +11,14 @@ from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemList
-from fairpool.control.resource_request import bytes_of, cores_milli, cpu_milli_of, gpu_request, memory_bytes_of
+from fairpool.control.resource_request import (
+    bytes_of,
+    cores_milli,
+    cpu_milli_of,
+    extended_resources,
+    gpu_request,
+    memory_bytes_of,
+)
 from fairpool.model.node import TaintEffect
 from fairpool.model.spec import (
     PodTemplate,
@@ -38,7 +45,7 @@ def pod_shape(spec: wire.CommonSpec, kind: wire.Kind, project: ProjectRequest, p
         gpu=gpu,
         cpu_milli=cpu_milli_of(spec.compute, gpu),
         memory_bytes=memory_bytes_of(spec.compute, gpu),
-        extended=tuple(sorted((each.resource, each.quantity) for each in spec.compute.extended_resources)),
+        extended=extended_resources(spec.compute, problems),
         node_rules=_node_rules(spec, kind, project, problems),
         tolerations=tuple(_toleration(each) for each in spec.tolerations),
         labels=tuple(sorted(spec.labels.items())),
@@ -150,7 +157,7 @@ def leader_template(
         gpu=gpu,
         cpu_milli=cpu_milli_of(master.compute, gpu),
         memory_bytes=memory_bytes_of(master.compute, gpu),
-        extended=tuple(sorted((each.resource, each.quantity) for each in master.compute.extended_resources)),
+        extended=extended_resources(master.compute, problems, "spec.masterSpec.compute"),
         node_rules=shape.node_rules,
         tolerations=shape.tolerations,
         labels=shape.labels,

@@ -157,6 +157,15 @@ def _top() -> click.Command:
     )
 
 
+def _auth() -> click.Command:
+    return Group(
+        "auth",
+        help="Tokens for other programs.",
+        example="runai auth token",
+        members={"token": lazy("Print an access token for the API.", "fairpool.cli.runai.login:auth_token")},
+    )
+
+
 FRAMEWORKS = ("pytorch", "mpi", "tensorflow", "xgboost")
 REFUSED = ("upgrade", "kubeconfig", "report")
 COMPLETION = "fairpool.cli.runai.completion:completion_for"
@@ -188,6 +197,7 @@ MEMBERS = {
     "login": lazy("Sign in.", "fairpool.cli.runai.login:login"),
     "logout": lazy("Sign out.", "fairpool.cli.runai.login:logout"),
     "whoami": lazy("Show who is signed in.", "fairpool.cli.runai.login:whoami"),
+    "auth": LazyCommand("Print a token for other programs.", _auth),
     "password": lazy("Change your password.", "fairpool.cli.runai.login:password"),
     "completion": lazy("Print the completion script for bash, zsh or fish.", COMPLETION, "runai"),
     "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_command", "runai"),
