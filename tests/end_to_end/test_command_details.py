@@ -31,7 +31,7 @@ def test_another_program_calls_the_api_with_the_token_of_the_command(server: Ser
     answer = httpx2.get(f"{server.address}/api/v1/workloads", headers={"Authorization": f"Bearer {token}"})
     assert answer.status_code == 200
     assert httpx2.get(f"{server.address}/api/v1/workloads").status_code == 401
-    assert "User not authenticated" in server.refused("runai auth token", person="stranger")
+    assert "User not authenticated" in server.refused("runai auth token", person="unknown")
 
 
 def test_a_settings_file_of_a_thousand_lists_in_lists_is_a_bad_file(server: Server, tmp_path: Path) -> None:
