@@ -4,7 +4,8 @@
 
 `fairpool up` on one simulated node, with N jobs that wait for a node that is cordoned. The server is killed and started
 again; the clock runs from the start of the process until `/readyz` says so. CPU time is what tells on a machine with
-other work. Memory is what the process has resident then, and after a while of rest.
+other work. Memory is what the process has resident then, and after a while of rest. As for an installed server, the
+bytecode of its modules is kept: `PYTHONDONTWRITEBYTECODE` is ignored.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def server(data: DataDirectory, simulated: str = "1x8:V100-32GB") -> Iterator[tu
     """The server in the foreground: its process, and how long it took to be ready. Killed afterwards."""
     nodes = [] if data.nodes.exists() else ["--nodes", simulated]
     command = [*COMMAND, "up", "--in-background", "--data", str(data.root), "--listen", "127.0.0.1:0", *nodes]
-    own = {**os.environ, "FAIRPOOL_CONFIG": str(data.root.parent / "config"), "FAIRPOOL_DISK_RESERVE": "0"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "PYTHON"))}
+    own = {**kept, "FAIRPOOL_CONFIG": str(data.root.parent / "config"), "FAIRPOOL_DISK_RESERVE": "0"}
     began = time.perf_counter()
     process = subprocess.Popen(command, env=own, stdout=subprocess.DEVNULL)
     try:

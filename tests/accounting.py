@@ -95,7 +95,7 @@ class Accounting:
             (node.gpus - len(node.gpus_withheld) + len(node.claim_devices)) * WHOLE_GPU_MILLI
             + _mig_milli(node.mig_instances.items())
             for node in self.nodes.values()
-            if node.is_healthy
+            if node.is_healthy and node.role.takes_gpu_pods
         )
         shares: dict[QueueId, Fraction] = {}
         self._share(None, Fraction(capacity), shares)

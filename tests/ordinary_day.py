@@ -40,7 +40,8 @@ def main(folder: Path) -> None:
         runai("submit", "mounted", "-i", "python", "-g", "0.5", "--workdir", ".", "--", "python", "train.py")
         runai("submit", "copied", "-i", "python", "--workdir", ".", "--exclude", "x", "--", "python", "train.py")
         runai("submit", "volume", "-i", "python", "-v", f"{code}:/data:ro", "--", "cat", "/data/note")
-        for name in ("mounted", "copied", "volume"):
+        runai("submit-dist", "mpi", "gang", "-i", "python", "--", "fairpool-rsh", "gang-worker-0", "hostname")
+        for name in ("mounted", "copied", "volume", "gang"):
             runai("wait", name, "--timeout", "120s")
             runai("logs", name)
         print(json.dumps(["result", 0, (code / "result").read_text(), ""]), flush=True)

@@ -32,7 +32,16 @@ from fairpool.model.node import Node, Taint, TaintEffect
 from fairpool.model.observation import ObservedNode, ObservedPod, OrderResult, OrderStatus, PodState, StartOrder
 from fairpool.model.organization import ProjectRules
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
-from fairpool.model.spec import Arrangement, Dependency, DesiredState, PodTemplate, RestartPolicy, WorkloadSpec
+from fairpool.model.spec import (
+    Arrangement,
+    CleanPodPolicy,
+    Dependency,
+    DesiredState,
+    DistributedRun,
+    PodTemplate,
+    RestartPolicy,
+    WorkloadSpec,
+)
 from fairpool.model.status import classic_word
 from fairpool.model.workload import PodShape, Toleration, WorkloadKind, whole_gpus
 
@@ -382,7 +391,7 @@ def first_standing(line: str) -> WorkloadState:
 
 
 def declared(kind: WorkloadKind, text: str, before: WorkloadSpec | None) -> WorkloadSpec:
-    """`3 pods, sweep, 12 completions, minimum 2, leader, retries 1, restart never, deadline 9s, ttl 9s, tolerant`."""
+    """`3 pods, sweep, 12 completions, minimum 2, leader, retries 1, deadline 9s, ttl 9s, clean none, tolerant`."""
     changes: dict[str, Any] = {}
     for part in filter(None, (each.strip() for each in text.split(","))):
         changes.update(_option(part))
@@ -412,6 +421,8 @@ def _option(text: str) -> dict[str, Any]:
             }
         case ["leader"]:
             return {"leader": PodTemplate()}
+        case ["clean", "none"]:
+            return {"distributed": DistributedRun(clean_pods=CleanPodPolicy.NONE)}
         case ["tolerant"]:
             return {"template": PodTemplate(shape=PodShape(tolerations=(Toleration(key=DRAIN.key),)))}
         case ["preemptible"]:

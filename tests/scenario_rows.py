@@ -15,12 +15,14 @@ from typing import Generic, TypeVar
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, QueueId
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.node import MigStrategy, Node, Taint, TaintEffect, Topology
+from fairpool.model.node_role import NodeRole
 from fairpool.model.organization import Entitlement, OverQuotaChoice, Queue, gpu_entitlement
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, parse_gpus
 from fairpool.model.workload import (
     NO_GPU,
     GpuKind,
     GpuRequest,
+    NodePreference,
     NodeSelectorOperator,
     NodeSelectorRequirement,
     Pod,
@@ -107,6 +109,7 @@ NODE_PHRASES: tuple[Phrase[Node], ...] = (
         ),
     ),
     Phrase("cordoned", r"cordoned", lambda node, m: replace(node, cordoned=True)),
+    Phrase("role gpu worker", r"role ([a-z ]+)", lambda node, m: replace(node, role=NodeRole(m[1]))),
     Phrase("not ready", r"not ready", lambda node, m: replace(node, ready=False)),
 )
 
@@ -294,6 +297,17 @@ GROUP_PHRASES: tuple[Phrase[GroupDraft], ...] = (
         "device 3 | devices 0 1",
         r"devices? ([\d ]+)",
         lambda d, m: replace(d, devices=tuple(int(each) for each in m[1].split())),
+    ),
+    Phrase(
+        "prefers k=v [weight 5]",
+        r"prefers ([^\s=]+)=(\S+)(?: weight (\d+))?",
+        lambda draft, m: _shape(
+            draft,
+            preferences=(
+                *draft.shape.preferences,
+                NodePreference(int(m[3] or 1), (NodeSelectorRequirement(m[1], NodeSelectorOperator.IN, (m[2],)),)),
+            ),
+        ),
     ),
     Phrase(
         "tolerates k[=v]",

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 import pytest
 
-from fairpool.cli.runai.distributed import pytorch
+from fairpool.cli.runai.distributed import FRAMEWORKS, framework_command, submit_mpi
 from fairpool.cli.runai.flags import EVERYWHERE
 from fairpool.cli.runai.submit import LATER, submit
 
@@ -77,10 +77,9 @@ def options() -> dict[str, list[click.Option]]:
     """The flags of each command, those of `submit-dist` without those of `submit`."""
     plain = _own(submit)
     known = {each.name for each in plain}
-    return {
-        "runai submit": plain,
-        "runai submit-dist": [each for each in _own(pytorch()) if each.name not in known],
-    }
+    commands = [*map(framework_command, FRAMEWORKS), submit_mpi()]
+    gang = {each.name: each for command in commands for each in _own(command) if each.name not in known}
+    return {"runai submit": plain, "runai submit-dist and submit-mpi": list(gang.values())}
 
 
 def _own(command: click.Command) -> list[click.Option]:

@@ -23,7 +23,7 @@ CALLERS = ("unknown", "no-role", "researcher", "administrator", *SCOPED, "cluste
 CONCERNS_ALL_USERS = re.compile(
     r"/api/v1/(users|apps|authorization/access-rules|audit|security)|clusters/{cluster_id}/(snapshot|what-if|cycles)"
     r"|/v1/k8s/(users(?!/roles)|apps|audit|setting)"
-    r"|(POST|PUT|PATCH|DELETE) .*(clusters(?!/{cluster_id}/projects)|departments|node-pools|/overrides)"
+    r"|(POST|PUT|PATCH|DELETE) .*(clusters(?!/{cluster_id}/projects)|departments|node-pools|topologies|/overrides)"
 )
 """Spelled out once more: the declarations that are tested must not be what the test asks."""
 

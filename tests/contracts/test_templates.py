@@ -137,6 +137,14 @@ def test_the_administrative_template_is_applied_to_every_submit(control: Control
     assert codes(control.call("POST", "/researcher/api/v1/jobs", classic, by="ann")) == ["template.locked"]
 
 
+def test_a_default_of_the_older_api_is_not_a_value_that_was_asked_for(control: ControlPlane) -> None:
+    make(control, "shm", spec={"compute": {"largeShmRequest": True}}, administrative=True, locked=["compute"])
+    job = {"name": "older", "project": "team-a", "image": "python"}
+    expect(control.call("POST", "/researcher/api/v1/jobs", job, by="ann"), 202)
+    said = {**job, "name": "other", "largeShm": False}
+    assert codes(control.call("POST", "/researcher/api/v1/jobs", said, by="ann")) == ["template.locked"]
+
+
 def test_a_template_is_for_the_kinds_that_have_its_fields(control: ControlPlane) -> None:
     make(control, "sweep", spec={"image": "python", "completions": 3, "parallelism": 2})
     assert submit(control, spec={"template": "sweep"})["requestedPods"] == 2

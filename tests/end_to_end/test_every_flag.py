@@ -274,7 +274,7 @@ def test_pools_and_taints(flags: Flags) -> None:
         "runai submit pooled -i ubuntu --node-pools pool-b "
         "--toleration operator=Exists,key=kept,effect=NoSchedule -- true"
     )
-    flags.typed("runai submit repelled -i ubuntu --node-pools pool-b -- true")
+    flags.typed("runai submit repelled -i ubuntu --node-pools pool-b --wait-anyway -- true")
     flags.becomes("pooled", "Succeeded")
     assert flags.shared.platform.client.history(flags.jobs()["pooled"]["id"])[0].node == "dgx1-2"
     flags.until(lambda: flags.jobs()["repelled"]["phaseMessage"], "it is said why it waits")
@@ -296,6 +296,29 @@ def test_an_elastic_job_has_as_many_pods_as_there_is_room_for(flags: Flags) -> N
     flags.typed("runai delete stretch")
 
 
+@pytest.mark.flag("--master-gpu", "--master-args", "--master-environment", "--master-no-pvcs", "--workers")
+def test_the_master_of_a_gang_has_flags_of_its_own(flags: Flags) -> None:
+    flags.typed("runai submit owner -i ubuntu --new-pvc claimname=gang,size=1G,path=/d -- sh -c 'echo data > /d/f'")
+    flags.becomes("owner", "Succeeded")
+    flags.typed(
+        "runai submit-dist pytorch gang -i ubuntu -g 1 --workers 1 --pvc gang:/d --backoff-limit 0 --master-gpu 0.5 "
+        "--master-environment WHO=chief --master-no-pvcs --master-args \"sh -c 'echo $WHO; ls /d || echo none; "
+        "nvidia-smi; sleep 3'\" -- sh -c 'cat /d/f; echo worker $WHO; sleep 1000'"
+    )
+    flags.becomes("gang", "Succeeded")
+    master, worker = (flags.typed(f"runai logs gang --pod {number}") for number in (0, 1))
+    assert "chief\n" in master
+    assert "none\n" in master
+    assert "16255MiB" in master
+    assert worker == "data\nworker\n"
+
+
+@pytest.mark.flag("--master-extended-resource")
+def test_a_resource_of_the_master_that_no_node_has_is_named(flags: Flags) -> None:
+    line = "runai submit-dist pytorch x -i ubuntu --workers 1 --master-extended-resource example.com/fpga=1"
+    assert "example.com/fpga" in flags.refused(f"{line} -- true")
+
+
 @pytest.mark.flag("--user")
 def test_the_owner_is_the_user_who_is_signed_in(flags: Flags) -> None:
     flags.typed("runai submit mine -i ubuntu --user test@run.ai -- true")
@@ -312,7 +335,6 @@ def test_what_this_runtime_cannot_do_is_refused_by_name(flags: Flags) -> None:
 
 
 @pytest.mark.flag("--extended-resource")
-@pytest.mark.parametrize("name", ["nvidia.com/gpu", "NVIDIA.com/GPU", "run.ai/gpu"])
-def test_gpus_are_not_an_extended_resource(flags: Flags, name: str) -> None:
-    said = flags.refused(f"runai submit x -i ubuntu --extended-resource {name}=1 -- true")
-    assert "is not requested as an extended resource: use gpu (--gpu)" in said
+def test_gpus_are_not_an_extended_resource(flags: Flags) -> None:
+    said = flags.refused("runai submit x -i ubuntu --extended-resource nvidia.com/gpu=1 -- true")
+    assert "nvidia.com/gpu is not an extended resource: request GPUs with --gpu" in said

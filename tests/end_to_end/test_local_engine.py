@@ -503,8 +503,7 @@ def test_pods_of_a_distributed_run_find_each_other(machine: Machine) -> None:
     assert first["WORLD_SIZE"] == second["WORLD_SIZE"] == "2"
     assert first["MASTER_ADDR"] == "127.0.0.1"
     assert first["MASTER_PORT"] == second["MASTER_PORT"]
-    last = machine.run("dist", "sh", "-c", "cat $FAIRPOOL_HOSTFILE", index=1, incarnation=1, pods=2, together=True)
-    assert machine.log(last.order.pod) == "localhost slots=2\n"
+    assert "FAIRPOOL_HOSTFILE" not in first, "only a launcher has one"
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,37 @@ def project(server: Server) -> str:
     return name
 
 
+@pytest.mark.parametrize(
+    ("line", "framework", "pods", "gpus"),
+    [
+        ("training mpi submit job -i img -g 1 --workers 3 --slots-per-worker 2 -- mpirun a", "MPI", 4, 3),
+        ("mpi submit job -i img --gpu-devices-request 1 --workers 3 -- mpirun a", "MPI", 4, 3),
+        ("mpi job -i img -g 1 --processes 2 -- mpirun a", "MPI", 3, 2),
+        ("mj job -i img -g 1 --processes 2 -- mpirun a", "MPI", 3, 2),
+        ("submit-mpi job -i img -g 1 -- mpirun a", "MPI", 2, 1),
+        ("submit-dist mpi job -i img -g 1 --master-gpu 0.5 -- mpirun a", "MPI", 2, 1.5),
+        ("training tensorflow submit job -i img -g 1 --workers 2 -- a", "TF", 3, 3),
+        ("tensorflow submit job -i img -g 1 --workers 2 --no-master -- a", "TF", 2, 2),
+        ("submit-dist tf job -i img -g 1 -- a", "TF", 2, 2),
+        ("xgboost submit job -i img -g 1 --workers 2 -- a", "XGBoost", 3, 3),
+        ("submit-dist xgboost job -i img -g 1 --clean-pod-policy All -- a", "XGBoost", 2, 2),
+    ],
+)
+def test_every_framework_is_submitted_by_every_name_of_its_command(
+    server: Server, line: str, framework: str, pods: int, gpus: float
+) -> None:
+    name = f"newer-{next(NUMBERS)}"
+    server.typed(f"runai-adm project create {name} --gpu-quota 8")
+    server.typed(
+        f"runai {line} -p {name}" if " -- " not in line else f"runai {line.replace(' -- ', f' -p {name} -- ')}"
+    )
+    made = server.admin.workload(server.id_of(name, "job"))
+    assert (made.distributed_framework, made.requested_pods) == (framework, pods)
+    assert made.workload_requested_resources.gpu == gpus
+    group = {"MPI": "mpi", "TF": "tensorflow", "XGBoost": "xgboost"}[framework]
+    assert names(server.typed(f"runai {group} list -p {name} -o name")) == ["job"]
+
+
 def names(text: str) -> list[str]:
     return [line.split()[0] for line in text.splitlines()]
 
@@ -184,8 +215,11 @@ def test_newer_flags_reach_the_server(server: Server, project: str) -> None:
         ("inference submit x -i img --serving-port 80 --metric latency", "--metric is not supported yet"),
         ("inference update train --replicas 3", "train is not an inference but a training"),
         ("inference update model --max-replicas 8", "there is no flag --max-replicas"),
-        ("training mpi submit x -i img", "runai training mpi submit is not supported yet"),
-        ("xgboost submit x -i img", "runai xgboost submit is not supported yet"),
+        ("training mpi submit x -i img --min-replicas 1 -- mpirun a", "there is no flag --min-replicas"),
+        ("training mpi submit x -i img --no-master -- mpirun a", "there is no flag --no-master"),
+        ("xgboost submit x -i img --slots-per-worker 2", "there is no flag --slots-per-worker"),
+        ("mpi submit x -i img --workers 0 -- mpirun a", "--workers"),
+        ("mpi nonsense", "there is no command runai mpi nonsense"),
         ("kubeconfig set", "there is no Kubernetes here"),
         ("upgrade --force", "part of the Python package fairpool"),
         ("update", "part of the Python package fairpool"),

@@ -33,6 +33,7 @@ def test_an_ordinary_user_runs_a_script_in_their_own_folder() -> None:
     assert said["logs mounted"][1] == f"from the folder {uid} /workdir\n"
     assert said["logs copied"][1] == f"from the folder {uid} /workdir\n"
     assert said["logs volume"][1] == "from the folder"
+    assert said["logs gang"][1] == "gang-worker-0\n", "a launcher reaches its worker"
     assert said["result"][1] == "done", "the job wrote into the folder itself"
     mounted = next(err for line, (_, _, err) in said.items() if line.startswith("submit mounted"))
     copied = next(err for line, (_, _, err) in said.items() if line.startswith("submit copied"))

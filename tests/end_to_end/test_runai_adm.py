@@ -202,7 +202,11 @@ def test_roles_are_set_and_removed_as_documents_print_it(server: Server) -> None
     assert re.search("^dgx1-1 .* runai-system ", server.typed("runai list nodes"), re.MULTILINE)
     said = server.type("runai-adm set node-role --all dgx1-2")
     assert said.out == "Node dgx1-2: role runai-gpu-worker set.\n"
-    assert "the scheduler does not use node roles yet" in said.err
+    assert (
+        "no node is a CPU worker, so jobs without GPUs cannot start: runai-adm set node-role --cpu-worker" in said.err
+    )
+    assert server.type("runai-adm set node-role --cpu-worker dgx1-1").err == ""
+    server.typed("runai-adm remove node-role --cpu-worker dgx1-1")
     server.typed("runai-adm remove node-role --gpu-worker dgx1-2")
     server.typed("runai-adm remove node-role --runai-system-worker dgx1-1")
     assert server.typed("runai list nodes").count("<none>") == 2
@@ -230,7 +234,6 @@ def test_what_is_not_there_yet_says_so_and_version_does_not_ask(server: Server) 
     line = "runai-adm generate-values --external-ips 10.0.0.1 --domain example.com --airgapped"
     assert "`runai-adm generate-values` writes the Helm values of a Kubernetes installation" in server.refused(line)
     assert "part of the Python package fairpool" in server.refused("runai-adm update")
-    assert "is not supported yet" in server.refused("runai-adm set secret x --cluster-wide")
     assert "is not supported yet" in server.refused("runai-adm set node-role --dynamic-mig-enabled dgx1-1")
     assert server.typed("runai-adm version --short", person="offline") == f"{__version__}\n"
     assert "did you mean project?" in server.refused("runai-adm projct list")

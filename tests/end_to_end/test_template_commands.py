@@ -111,10 +111,39 @@ def test_a_template_is_shown_changed_and_deleted(server: Server) -> None:
 def test_what_cannot_be_in_a_template_is_refused(server: Server) -> None:
     assert "is not a valid template name" in server.refused("runai-adm template create 'a b' -i x")
     assert "the template needs a name" in server.refused("runai-adm template create -i x")
-    assert "hostNetwork is not supported" in server.refused("runai-adm template create x --host-network")
+    assert "--host-network is not supported" in server.refused("runai-adm template create x --host-network")
     assert "only an administrative template can lock" in server.refused("runai-adm template create x -i y --lock image")
     assert "there is no project nowhere" in server.refused("runai-adm template create x -i y -p nowhere").replace(
         "'", ""
     )
     assert "the scope is given twice" in server.refused("runai-adm template create x -p a --department b")
     assert "no workload has a field colour" in server.refused("runai-adm template create x -i y --require colour")
+
+
+def test_a_template_without_values_and_a_change_of_nothing_are_refused(server: Server) -> None:
+    assert "the template has no values" in server.refused("runai-adm template create empty")
+    server.typed("runai-adm template create needs --require image")
+    assert "there is nothing to change" in server.refused("runai-adm template update needs")
+    assert server.typed("runai-adm templates list") == server.typed("runai-adm template list")
+
+
+def test_a_job_file_names_the_template_and_its_kind_and_errors_have_its_lines(server: Server, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("kind: Training\nname: from-file\nspec:\n  image: python\n")
+    server.typed(f"runai-adm template create -f {file}")
+    types = json.loads(server.typed("runai describe template from-file -o json"))["meta"]["workloadSupportedTypes"]
+    assert [name for name, is_supported in types.items() if is_supported] == ["training"]
+    for text, said in {
+        "spec:\n  image: python\n  imagee: x\n": "job.yaml, line 3: unknown key spec.imagee: did you mean image?",
+        "spec:\n  image: python\n  security:\n    hostNetwork: true\n": "job.yaml, line 4: security.hostNetwork is not",
+        "workdir: .\nspec:\n  image: python\n": "job.yaml, line 1: workdir cannot be in a template",
+        "suspended: true\nspec:\n  image: python\n": "job.yaml, line 1: suspended cannot be in a template",
+    }.items():
+        file.write_text(text)
+        assert said in server.refused(f"runai-adm template create other -f {file}"), text
+
+
+def test_a_locked_flag_is_named_as_it_was_typed(server: Server) -> None:
+    server.typed("runai-adm template create rules --administrative -i python -g 1 --large-shm --lock gpu,large-shm")
+    said = server.refused("runai submit t1 --gpu-memory 4G")
+    assert said.startswith("--gpu-memory is locked by administrative template rules (tenant): remove it")

@@ -611,6 +611,7 @@ def test_no_other_user_is_let_in_before_the_first_password_is_changed(platform: 
     [
         pytest.param(["--nodes", "two"], "'two' is not a valid description of nodes", id="no nodes"),
         pytest.param(["--nodes", "2x8:XYZ"], "the memory size of a XYZ is not known", id="an unknown model"),
+        pytest.param(["--node", "name=a,label=rack"], "use label=KEY=VALUE", id="a label without a value"),
         pytest.param(["--node", "name=a,cpu=3"], "'cpu=3' in --node", id="an unknown word"),
         pytest.param(["--node", "name=a", "--node", "name=a"], "two nodes have the name a", id="a name twice"),
         pytest.param(

@@ -130,6 +130,7 @@ MUTATIONS = (
     ),
     Mutation("a claim serves its own queue", "device_claims", "claim.queue != queue", "False"),
     Mutation("a claim stays on its node", "device_claims", "self.places[name][0] != node or", "False or"),
+    Mutation("preferred nodes first", "score", "points += PREFERENCE *", "points += 0 *"),
 )
 
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from fairpool.model.ids import GroupId, NodeName, PodId
 from fairpool.model.node import MigStrategy, Node, Placement, Taint, TaintEffect
+from fairpool.model.node_role import NodeRole
 from fairpool.model.workload import (
     GpuKind,
     NodeSelectorOperator,
@@ -153,6 +154,7 @@ def may_run_on(world: World, pod: PodState, node: Node) -> bool:
         return True
     return (
         shape.schedulable
+        and _role_allows(shape.gpu.kind, node)
         and _suits_kind(world, shape.gpu.kind, node)
         and not any(taint.effect is not TaintEffect.PREFER_NO_SCHEDULE for taint in _not_tolerated(pod, node))
         and (not shape.node_rules or any(all(_holds(rule, node) for rule in rules) for rules in shape.node_rules))
@@ -168,6 +170,12 @@ def _charge_at_node(world: World, pod: PodState, node: Node) -> tuple[float, ...
     milli, *rest = world.charge(pod, node.name)
     devices = 1 if world.policy.charge_all_devices_per_node else max(1, pod.row.shape.gpu.devices)
     return (milli // devices, *rest)
+
+
+def _role_allows(kind: GpuKind, node: Node) -> bool:
+    """GPU workers take pods with GPUs, CPU workers the others."""
+    wanted = NodeRole.CPU_WORKER if kind is GpuKind.NONE else NodeRole.GPU_WORKER
+    return node.role in (NodeRole.ANY, wanted)
 
 
 def _suits_kind(world: World, kind: GpuKind, node: Node) -> bool:
@@ -334,8 +342,9 @@ def scores(world: World, pod: PodState, among: NodeSet) -> dict[NodeName, Fracti
         node = world.nodes[name]
         has_no_gpus = not (node.gpus or node.mig_instances or node.claim_devices)
         points: dict[ScoreTerm, Fraction | int] = {
-            ScoreTerm.NOMINATED: 10**6 * (pod.row.nominated == name),
-            ScoreTerm.TOPOLOGY: 10**4 * among.points.get(name, 0),
+            ScoreTerm.NOMINATED: 10**11 * (pod.row.nominated == name),
+            ScoreTerm.TOPOLOGY: 10**9 * among.points.get(name, 0),
+            ScoreTerm.PREFERENCES: 10**4 * _preference(pod, node) * _is_available(world, pod, name),
             ScoreTerm.SHARING: 1000 * _joins_shared_device(world, pod, name),
             ScoreTerm.AVAILABILITY: 100 * _is_available(world, pod, name),
             ScoreTerm.RESOURCE_TYPE: 10 * (has_no_gpus and not is_gpu),
@@ -344,6 +353,11 @@ def scores(world: World, pod: PodState, among: NodeSet) -> dict[NodeName, Fracti
         }
         found[name] = Fraction(sum(points[term] for term in points if term in world.policy.score_terms))
     return found
+
+
+def _preference(pod: PodState, node: Node) -> int:
+    terms = pod.row.shape.preferences
+    return sum(term.weight for term in terms if all(_holds(each, node) for each in term.requirements))
 
 
 def _joins_shared_device(world: World, pod: PodState, node: NodeName) -> bool:

@@ -47,6 +47,15 @@ def test_the_oracle_agrees_where_unlike_pods_have_a_topology(profile: str, polic
     check(range(12, 14), profile, "unlike", policy, frozenset({"topology", "unlike pods"}))
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("profile", "feature"), KINDS)
+def test_the_oracle_agrees_where_nodes_have_roles_and_pods_prefer_nodes(
+    profile: str, feature: str, policy: str
+) -> None:
+    check(range(20, 22), profile, feature, policy, frozenset({"roles"}))
+    check(range(22, 25), profile, feature, policy, frozenset({"preferences"}))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize(("profile", "feature"), KINDS)

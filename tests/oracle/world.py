@@ -15,6 +15,7 @@ from typing import NamedTuple
 from fairpool.model.ids import ClaimId, GroupId, NodeName, PodId, QueueId
 from fairpool.model.lifecycle import HOLDS_DEVICES
 from fairpool.model.node import Node
+from fairpool.model.node_role import NodeRole
 from fairpool.model.organization import Entitlement, Queue
 from fairpool.model.quantity import UNLIMITED
 from fairpool.model.workload import Claim, GpuKind, Pod, PodGroup
@@ -317,7 +318,12 @@ class World:
     def cluster(self) -> Vector:
         """What all healthy nodes have together."""
         return total(
-            (gpus_of(node) * WHOLE_GPU + self.mig_milli(node.mig_instances), node.cpu_milli, node.memory_bytes)
+            (
+                (gpus_of(node) * WHOLE_GPU + self.mig_milli(node.mig_instances))
+                * (node.role in (NodeRole.ANY, NodeRole.GPU_WORKER)),
+                node.cpu_milli,
+                node.memory_bytes,
+            )
             for node in self.nodes.values()
             if node.is_healthy
         )

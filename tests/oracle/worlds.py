@@ -39,6 +39,7 @@ from fairpool.model.workload import (
 )
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.snapshot import Snapshot
+from tests.oracle.preferences import add_preferences, add_roles
 from tests.oracle.unlike import NEEDED, Unlike, may_start_on, ways_to_differ
 
 PROFILES = ("allocate", "reclaim", "preempt", "consolidate", "nothing", "mixed", "crowded")
@@ -63,7 +64,12 @@ def world(seed: int, profile: str, feature: str, policy: Policy, extras: frozens
     """
     name = f"{seed}/{profile}/{feature}"
     dice, variation = random.Random(name), random.Random(f"variations of {name}")
-    return _Maker(dice, variation, profile, feature, policy, extras).snapshot()
+    made = _Maker(dice, variation, profile, feature, policy, extras).snapshot()
+    later = random.Random(f"roles and preferences of {name}")
+    for addition, (change, chance) in ADDITIONS.items():
+        if later.random() < chance or addition in extras:
+            made = change(made, later)
+    return made
 
 
 @dataclass
@@ -588,5 +594,8 @@ EXTRAS = {
     "withheld": 0.06,
 }
 """Rarer things and how often a world has them."""
+
+ADDITIONS = {"roles": (add_roles, 0.06), "preferences": (add_preferences, 0.08)}
+"""Changes of a finished world, and how often one has them: what ran before does not fit them."""
 
 VARIATIONS = {"deep queues": 0.1, "kinds": 0.15, "mig": 0.08, "soft taints": 0.06, "unlike pods": 0.15}

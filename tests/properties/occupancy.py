@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.node import MigStrategy, Node, TaintEffect
+from fairpool.model.node_role import role_objection
 from fairpool.model.quantity import WHOLE_GPU_MILLI, portion_memory_mib
 from fairpool.model.workload import GpuKind, NodeSelectorOperator, NodeSelectorRequirement, Pod, PodGroup
 
@@ -100,6 +101,7 @@ def admits(node: Node, pod: Pod, group: PodGroup) -> bool:
     """Whether a pod may go to a node at all: health, kind of GPUs, labels, taints, nodes that refused it."""
     return (
         node.is_healthy
+        and role_objection(node.role, on_gpus=pod.shape.gpu.kind is not GpuKind.NONE) is None
         and _offers(node, pod.shape.gpu.kind)
         and node.name not in group.avoid
         and (

@@ -15,11 +15,21 @@ from fairpool.control.resource_request import bytes_of, quota_milli
 from fairpool.model.array import Array
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.problem import Problem
-from fairpool.model.spec import Arrangement, Dependency, Program, Volume, WorkloadSpec
+from fairpool.model.spec import (
+    Arrangement,
+    CleanPodPolicy,
+    Dependency,
+    DistributedRun,
+    Framework,
+    Program,
+    Volume,
+    WorkloadSpec,
+)
 from fairpool.model.workload import (
     GpuRequest,
     NodeSelectorOperator,
     NodeSelectorRequirement,
+    TopologyConstraint,
     gpu_memory,
     gpu_portion,
     whole_gpus,
@@ -44,6 +54,7 @@ def answer(kind: str = "train", project: ProjectRequest = PROJECT, name: str = "
         pools=frozenset({"default", "a100"}),
         claims=frozenset({"home", "data"}),
         work={"prep": WorkloadId("w-prep"), "clean": WorkloadId("w-clean"), "w-prep": WorkloadId("w-prep")},
+        topologies={"cable": ("rack", "host"), "fabric": ("zone", "rack")},
         has_upload=spec.get("workdir", {}).get("upload") == UPLOAD,
     )
     return admit(submit, context, workload_id=WorkloadId("w"), name=name, now=Instant(1))
@@ -123,6 +134,56 @@ def test_workers_start_together_and_a_master_is_one_more() -> None:
     assert complaints("dist", minReplicas=5, maxReplicas=4) == ["spec.elastic_range"]
 
 
+def test_mpi_has_a_launcher_whether_it_is_described_or_not() -> None:
+    plain = declared("dist", distributedFramework="MPI", numWorkers=2, args=["mpirun", "a"], compute={"gpu": 1})
+    own = {"image": "i", "args": ["mpirun", "a"]}
+    said = declared("dist", distributedFramework="MPI", numWorkers=2, masterSpec=own, compute={"gpu": 1})
+    for found in (plain, said):
+        assert found.leader is not None
+        assert (found.pods, found.has_launcher) == (3, True)
+        assert (found.leader.program.arguments, found.leader.shape.gpu) == (("mpirun", "a"), GpuRequest())
+        assert (found.template.program.command[0], found.template.program.arguments) == ("sleep", ())
+        assert found.template.shape.gpu == whole_gpus(1)
+    worker = declared("dist", distributedFramework="MPI", masterSpec=own, command="my-worker", args="-x")
+    assert (worker.template.program.command, worker.template.program.arguments) == (("my-worker",), ("-x",))
+
+
+def test_slots_and_clean_pod_policy_are_declared() -> None:
+    found = declared("dist", distributedFramework="MPI", slotsPerWorker=4, cleanPodPolicy="All")
+    assert found.distributed == DistributedRun(
+        framework=Framework.MPI, slots_per_worker=4, clean_pods=CleanPodPolicy.ALL
+    )
+    assert declared("dist", masterSpec={"image": "m"}).distributed is None, (
+        "clusters of the version before know no more"
+    )
+
+
+def test_a_master_may_be_without_the_claims_of_its_workers() -> None:
+    storage = {"pvc": [{"claimName": "data", "path": "/d"}], "hostPath": [{"path": "/a", "mountPath": "/b"}]}
+    found = declared("dist", masterSpec={"image": "m"}, masterNoPvcs=True, storage=storage)
+    assert found.leader is not None
+    assert [each.target for each in found.leader.program.volumes] == ["/b"]
+    assert [each.target for each in found.template.program.volumes] == ["/b", "/d"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"slotsPerWorker": 2}, id="slots of another framework than MPI"),
+        pytest.param({"distributedFramework": "MPI", "noMaster": True}, id="MPI without a launcher"),
+        pytest.param({"distributedFramework": "MPI", "minReplicas": 1}, id="an elastic MPI run"),
+        pytest.param({"distributedFramework": "TF", "maxReplicas": 3}, id="an elastic TensorFlow run"),
+        pytest.param(
+            {"distributedFramework": "XGBoost", "minReplicas": 1, "numWorkers": 2}, id="an elastic XGBoost run"
+        ),
+        pytest.param({"sshAuthMountPath": "/ssh"}, id="keys for ssh, which is not used"),
+        pytest.param({"masterNoPvcs": True}, id="a master without claims where there is no master"),
+    ],
+)
+def test_what_a_framework_does_not_have_is_refused(spec: dict[str, Any]) -> None:
+    assert complaints("dist", **spec) == ["spec.not_carried"]
+
+
 def test_a_model_needs_a_port_and_has_a_fixed_number_of_replicas() -> None:
     assert complaints("inference") == ["spec.no_serving_port"]
     port = {"container": 8000}
@@ -185,7 +246,61 @@ def test_a_new_claim_needs_a_size_and_a_name_that_is_free() -> None:
 
 
 def test_what_pods_cannot_be_given_is_refused_and_never_ignored() -> None:
-    assert complaints(security={"hostIpc": True}, topology={"required": "rack"}) == ["spec.not_carried"] * 2
+    assert complaints(security={"hostIpc": True}) == ["spec.not_carried"]
+    assert complaints(topology={"required": "rack"}) == ["spec.topology"], "one pod has no other to be near to"
+
+
+def test_a_topology_is_the_one_that_was_named_or_has_the_levels_or_is_made_of_the_labels() -> None:
+    def constraint(**asked: str) -> TopologyConstraint | None:
+        return declared("dist", topology=asked).constraint
+
+    both = {"required": "zone", "preferred": "rack"}
+    assert constraint(**both) == TopologyConstraint(topology="fabric", **both)
+    assert constraint(required="rack") == TopologyConstraint(topology="cable", required="rack"), "the first by name"
+    assert constraint(name="fabric", required="rack") == TopologyConstraint(topology="fabric", required="rack")
+    assert constraint(preferred="switch") == TopologyConstraint(topology="", preferred="switch")
+    for wrong in ({"name": "fabrik", "required": "zone"}, {"name": "cable", "required": "zone"}, {"name": "cable"}):
+        assert complaints("dist", topology=wrong) == ["spec.topology"]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"nodeSelectorTerms": [{"matchExpressions": [], "matchFields": []}]},
+        {"nodeSelectorTerms": [], "weight": 1},
+        {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "In"}]}]},
+        {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}]},
+        {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"], "unit": "GB"}]}]},
+        {"nodeSelectorTerms": 7},
+    ],
+)
+def test_a_node_affinity_with_more_or_less_than_can_be_meant_is_refused(document: dict[str, Any]) -> None:
+    assert complaints(nodeAffinityRequired=document) == ["spec.node_affinity"]
+
+
+def test_a_preference_without_values_is_refused() -> None:
+    preference = {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "In"}]}}
+    assert complaints(nodeAffinityPreferred=[preference]) == ["spec.node_affinity"]
+
+
+@pytest.mark.parametrize(
+    ("name", "flag"),
+    [
+        ("nvidia.com/gpu", "--gpu"),
+        ("nvidia.com/mig-1g.5gb", "--mig-profile"),
+        ("cpu", "--cpu"),
+        ("memory", "--memory"),
+    ],
+)
+def test_what_has_a_flag_of_its_own_is_no_extended_resource(name: str, flag: str) -> None:
+    found = answer(compute={"extendedResources": [{"resource": name, "quantity": 1}]})
+    assert isinstance(found, list)
+    assert [(each.code, f"with {flag} " in each.fix) for each in found] == [("spec.extended_resource", True)]
+
+
+def test_an_extended_resource_that_is_named_twice_is_requested_as_often() -> None:
+    asked = [{"resource": "a/b", "quantity": 1}, {"resource": "a/b", "quantity": 2}]
+    assert declared(compute={"extendedResources": asked}).template.shape.extended == (("a/b", 3),)
 
 
 def test_everything_about_a_program_reaches_its_pods() -> None:

@@ -13,7 +13,7 @@ import pytest
 from fairpool.agent.unpacking import Contents, unpack
 from fairpool.api.wire import ValidationError
 from fairpool.cli.runai import field_flags, job_file, mounts, submission, workdir
-from fairpool.cli.runai.distributed import NOT_HERE, pytorch
+from fairpool.cli.runai.distributed import FRAMEWORKS, NOT_HERE, UNSAID, framework_command
 from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.cli.runai.submit import settle_command, submit
 from fairpool.control.refusal import validation_problems
@@ -151,12 +151,12 @@ def test_ports_and_addresses() -> None:
     assert made["ports"] == [{"container": 2, "external": 1, "serviceType": "NodePort"}]
 
 
-def gang(line: str) -> Any:
-    """What `runai submit-dist pytorch` sends."""
-    context = pytorch().make_context(
-        "runai submit-dist pytorch", shlex.split(line), obj=GlobalOptions(loglevel="error")
+def gang(line: str, framework: str = "pytorch") -> Any:
+    """What `runai submit-dist` sends."""
+    context = framework_command(framework).make_context(
+        f"runai submit-dist {framework}", shlex.split(line), obj=GlobalOptions(loglevel="error")
     )
-    flags = {**NOT_HERE, **context.params, "framework": "PyTorch"}
+    flags = {**NOT_HERE, **UNSAID, **context.params, "framework": FRAMEWORKS[framework].value}
     settle_command(context, context.obj, flags)
     flags["large_shm"] = flags.pop("large_shdm") or flags["large_shm"]
     assert submission.problems(flags) == []
@@ -183,6 +183,15 @@ def test_a_master_of_a_distributed_run_may_differ_or_not_be_there() -> None:
     made = gang("d -i img --no-master --min-replicas 2 --max-replicas 4")
     assert (made["noMaster"], made["numWorkers"], made["minReplicas"], made["maxReplicas"]) == (True, 4, 2, 4)
     assert "masterSpec" not in made
+
+
+def test_the_command_of_mpi_runs_in_its_launcher_which_has_no_gpu() -> None:
+    made = gang("d -i img -g 1 --workers 3 --slots-per-worker 2 --cpu 2 -- mpirun python t.py", "mpi")
+    assert (made["distributedFramework"], made["numWorkers"], made["slotsPerWorker"]) == ("MPI", 3, 2)
+    assert made["masterSpec"]["args"] == ["mpirun", "python", "t.py"]
+    assert made["masterSpec"]["compute"] == {"cpuCoreRequest": 2.0}
+    assert (made["compute"]["gpu"], "args" in made, "command" in made) == ("1", False, False)
+    assert gang("d -i img -g 1 --master-gpu 0.5 -- mpirun a", "mpi")["masterSpec"]["compute"] == {"gpu": "0.5"}
 
 
 @pytest.mark.parametrize("flag", ["--interactive", "--preemptible", "--completions 2", "--parallelism 2"])

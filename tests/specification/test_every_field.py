@@ -12,13 +12,25 @@ from typing import Any
 
 import pytest
 
-from fairpool.api import access, classic, nodes, organization, pod_spec, settings, workload_spec, workloads
+from fairpool.api import (
+    access,
+    asset_reference,
+    classic,
+    nodes,
+    organization,
+    pod_spec,
+    settings,
+    workload_spec,
+    workloads,
+)
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.wire import Request
 from fairpool.control import classic as classic_jobs
 from fairpool.control import items
 from fairpool.control.admission import AdmissionContext, admit
+from fairpool.control.credential_checks import KnownCredential
 from fairpool.model.ids import Instant, WorkloadId
+from fairpool.model.secret import CredentialKind
 from fairpool.model.spec import WorkloadSpec
 
 TRAIN, DIST, MODEL = workload_spec.SubmitTraining, workload_spec.SubmitDistributed, workload_spec.SubmitInference
@@ -83,11 +95,35 @@ def port(name: str, value: Any) -> Refused:
     return Refused(said, MODEL, place=f"spec.servingPort.{name}")
 
 
+def secret(**said: Any) -> dict[str, Any]:
+    return {"storage": {"secretVolume": [{"name": "tokens", "mountPath": "/s", **said}]}}
+
+
+def secret_variable(**said: Any) -> dict[str, Any]:
+    return {"environmentVariables": [{"name": "A", "credential": {"name": "tokens", "key": "user", **said}}]}
+
+
 def stored(kind: str, **said: Any) -> Refused:
     return Refused({"storage": {kind: [said]}}, place=f"spec.storage.{kind}")
 
 
 URL, EXPOSED = {"container": 8080}, {"container": 8080, "serviceType": "NodePort"}
+EXPRESSION = {"key": "disk", "operator": "In", "values": ["ssd"]}
+
+
+def preference(weight: int = 5, **expression: Any) -> dict[str, Any]:
+    return {"weight": weight, "preference": {"matchExpressions": [{**EXPRESSION, **expression}]}}
+
+
+PREFERENCE = preference()
+PREFERENCES_OF_OTHER_NODES = {
+    ("MatchExpression", "key"): preference(key="net"),
+    ("MatchExpression", "operator"): preference(operator="NotIn"),
+    ("MatchExpression", "values"): preference(values=["hdd"]),
+    ("NodeAffinityPreference", "weight"): preference(6),
+    ("NodeAffinityPreference", "preference"): preference(key="net"),
+    ("NodeSelectorTerm", "match_expressions"): preference(key="net"),
+}
 TAINT = {"key": "k", "operator": "Equal", "value": "v"}
 IN_DETAILS = Elsewhere("kept and shown with the workload; it is for people and their programs, nothing acts on it")
 WITH_OTHERS = Elsewhere("part of a mount or claim; the other fields of it show that it is carried")
@@ -114,6 +150,10 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("EnvironmentVariable", "value"): Carried(
         {"environmentVariables": [{"name": "A", "value": "1"}]}, before={"environmentVariables": [{"name": "A"}]}
     ),
+    ("EnvironmentVariable", "credential"): Carried(secret_variable(), before={"environmentVariables": [{"name": "A"}]}),
+    ("CredentialKey", "name"): Carried(secret_variable(name="other"), before=secret_variable()),
+    ("CredentialKey", "key"): Carried(secret_variable(key="password"), before=secret_variable()),
+    ("PodSpecWire", "image_pull_secret"): Refused({"imagePullSecret": "tokens"}, place="spec.imagePullSecret"),
     ("Compute", "gpu"): compute(gpu=0.5),
     ("Compute", "gpu_devices_request"): compute(gpuDevicesRequest=2),
     ("Compute", "gpu_request_type"): Refused(
@@ -169,19 +209,22 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("GitSource", "branch"): WITH_OTHERS,
     ("GitSource", "revision"): WITH_OTHERS,
     ("GitSource", "path"): WITH_OTHERS,
+    ("GitSource", "credential"): WITH_OTHERS,
     ("S3Source", "bucket"): stored("s3", bucket="b", path="/b"),
     ("S3Source", "path"): WITH_OTHERS,
     ("S3Source", "url"): WITH_OTHERS,
     ("S3Source", "credential"): WITH_OTHERS,
     ("NamedVolume", "name"): stored("configMapVolume", name="c", mountPath="/c"),
-    ("NamedVolume", "mount_path"): stored("secretVolume", name="c", mountPath="/c"),
+    ("NamedVolume", "mount_path"): WITH_OTHERS,
+    ("SecretVolume", "name"): Carried(secret(name="other"), before=secret()),
+    ("SecretVolume", "mount_path"): Carried(secret(mountPath="/other"), before=secret()),
     ("Storage", "pvc"): Carried(pvc()),
     ("Storage", "nfs"): stored("nfs", server="s", path="/a", mountPath="/b"),
     ("Storage", "git"): stored("git", repository="r"),
     ("Storage", "s3"): stored("s3", bucket="b", path="/b"),
     ("Storage", "host_path"): Carried(host()),
     ("Storage", "config_map_volume"): stored("configMapVolume", name="c", mountPath="/c"),
-    ("Storage", "secret_volume"): stored("secretVolume", name="c", mountPath="/c"),
+    ("Storage", "secret_volume"): Carried(secret()),
     ("ExposedPort", "container"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
     ("ExposedPort", "external"): Refused({"ports": [{**EXPOSED, "external": 30022}]}, place="spec.ports.external"),
     ("ExposedPort", "service_type"): Elsewhere("whether an address is shown: test_runai_on_one_machine.py"),
@@ -213,13 +256,21 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("Security", "allow_privilege_escalation"): security("allowPrivilegeEscalation", False),
     ("Security", "host_ipc"): security("hostIpc", True),
     ("Security", "host_network"): security("hostNetwork", True),
-    ("TopologyRequest", "required"): Refused({"topology": {"required": "rack"}}, place="spec.topology.required"),
-    ("TopologyRequest", "preferred"): Refused({"topology": {"preferred": "rack"}}, place="spec.topology.preferred"),
+    ("TopologyRequest", "name"): Carried(
+        {"topology": {"name": "fabric", "required": "host"}}, DIST, {"topology": {"required": "host"}}
+    ),
+    ("TopologyRequest", "required"): Carried({"topology": {"required": "rack"}}, DIST),
+    ("TopologyRequest", "preferred"): Carried({"topology": {"preferred": "rack"}}, DIST),
+    **{
+        place: Carried({"nodeAffinityPreferred": [PREFERENCE]}, before={"nodeAffinityPreferred": [another]})
+        for place, another in PREFERENCES_OF_OTHER_NODES.items()
+    },
     ("CommonSpec", "storage"): Carried(host()),
     ("CommonSpec", "ports"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
     ("CommonSpec", "exposed_urls"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
     ("CommonSpec", "node_pools"): Carried({"nodePools": ["a100"]}),
     ("CommonSpec", "node_type"): Carried({"nodeType": "dgx"}),
+    ("CommonSpec", "node_affinity_preferred"): Carried({"nodeAffinityPreferred": [PREFERENCE]}),
     ("CommonSpec", "node_affinity_required"): Carried(
         {
             "nodeAffinityRequired": {
@@ -228,7 +279,7 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
         }
     ),
     ("CommonSpec", "tolerations"): Carried({"tolerations": [TAINT]}),
-    ("CommonSpec", "topology"): Refused({"topology": {"required": "rack"}}, place="spec.topology.required"),
+    ("CommonSpec", "topology"): Carried({"topology": {"required": "rack"}}, DIST),
     ("CommonSpec", "security"): security("hostIpc", True),
     ("CommonSpec", "labels"): Carried({"labels": {"a": "b"}}),
     ("CommonSpec", "annotations"): IN_DETAILS,
@@ -244,25 +295,36 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("CommonSpec", "stdin"): Carried({"stdin": True}),
     ("CommonSpec", "tty"): Carried({"stdin": True, "tty": True}, before={"stdin": True}),
     ("CommonSpec", "template"): Elsewhere("test_templates.py"),
+    ("CommonSpec", "assets"): Elsewhere("test_assets.py"),
+    ("AssetReferences", "environment"): Elsewhere("test_assets.py"),
+    ("AssetReferences", "compute"): Elsewhere("test_assets.py"),
+    ("AssetReferences", "datasources"): Elsewhere("test_assets.py"),
+    ("DatasourceReference", "id"): Elsewhere("test_assets.py"),
+    ("DatasourceReference", "kind"): Elsewhere("test_assets.py"),
+    ("DatasourceReference", "overrides"): Elsewhere("test_assets.py"),
+    ("DatasourceOverrides", "container_path"): Elsewhere("test_assets.py"),
     ("TrainingSpec", "completions"): Carried({"completions": 3}),
     ("TrainingSpec", "parallelism"): Carried({"completions": 3, "parallelism": 2}, before={"completions": 3}),
-    ("DistributedSpec", "distributed_framework"): Refused(
-        {"distributedFramework": "MPI"}, DIST, place="spec.distributedFramework"
-    ),
+    ("DistributedSpec", "distributed_framework"): Carried({"distributedFramework": "MPI"}, DIST),
     ("DistributedSpec", "num_workers"): Carried({"numWorkers": 3}, DIST),
     ("DistributedSpec", "min_replicas"): Carried({"numWorkers": 3, "minReplicas": 2}, DIST, {"numWorkers": 3}),
     ("DistributedSpec", "max_replicas"): Carried({"maxReplicas": 3}, DIST),
-    ("DistributedSpec", "slots_per_worker"): Refused({"slotsPerWorker": 2}, DIST, place="spec.slotsPerWorker"),
+    ("DistributedSpec", "slots_per_worker"): Carried(
+        {"distributedFramework": "MPI", "slotsPerWorker": 2}, DIST, {"distributedFramework": "MPI"}
+    ),
     ("DistributedSpec", "ssh_auth_mount_path"): Refused(
         {"sshAuthMountPath": "/ssh"}, DIST, place="spec.sshAuthMountPath"
     ),
-    ("DistributedSpec", "clean_pod_policy"): Refused({"cleanPodPolicy": "None"}, DIST, place="spec.cleanPodPolicy"),
+    ("DistributedSpec", "clean_pod_policy"): Carried({"cleanPodPolicy": "None"}, DIST),
     ("DistributedSpec", "master_spec"): Carried({"masterSpec": {"image": "m"}}, DIST),
     ("DistributedSpec", "master_spec_same_as_worker"): Refused(
         {"masterSpecSameAsWorker": True}, DIST, place="spec.masterSpecSameAsWorker"
     ),
     ("DistributedSpec", "no_master"): Carried(
         {"masterSpec": {"image": "m"}, "noMaster": True}, DIST, {"masterSpec": {"image": "m"}}
+    ),
+    ("DistributedSpec", "master_no_pvcs"): Carried(
+        {"masterSpec": {"image": "m"}, **pvc(), "masterNoPvcs": True}, DIST, {"masterSpec": {"image": "m"}, **pvc()}
     ),
     ("ServingPort", "container"): Elsewhere("the address that is shown: test_control.py"),
     ("ServingPort", "protocol"): port("protocol", "grpc"),
@@ -324,15 +386,21 @@ def own_fields(module: Any) -> set[tuple[str, str]]:
 
 
 def test_every_field_of_a_workload_is_listed_here_and_no_other() -> None:
-    assert own_fields(pod_spec) | own_fields(workload_spec) | own_fields(workloads) == FIELDS.keys()
+    modules = (pod_spec, workload_spec, workloads, asset_reference)
+    assert set().union(*map(own_fields, modules)) == FIELDS.keys()
 
 
 def answer(sent: Sent, spec: dict[str, Any]) -> Any:
     model = sent.kind is MODEL
     body = {"image": "i", **({"servingPort": {"container": 8000}} if model else {}), **spec}
     submit: Any = sent.kind.model_validate({"name": "a", "projectId": "p", "spec": body})
+    known = KnownCredential(CredentialKind.PASSWORD, {"user": 3, "password": 8})
     context = AdmissionContext(
-        project=ProjectRequest(name="p"), pools=frozenset({"a100"}), claims=frozenset({"data", "other"})
+        project=ProjectRequest(name="p"),
+        pools=frozenset({"a100"}),
+        claims=frozenset({"data", "other"}),
+        topologies={"cable": ("room", "host"), "fabric": ("zone", "rack", "host")},
+        credentials={"tokens": known, "other": known},
     )
     return admit(submit, context, workload_id=WorkloadId("w"), name="a", now=Instant(1))
 
@@ -394,6 +462,8 @@ OTHERS: dict[str, set[str]] = {
     "NodePoolUpdate": {"label_key", "label_value", "placement_strategy"},
     "PlacementStrategy": {"gpu", "cpu"},
     "NodeTaint": {"key", "value", "effect"},
+    # control.topologies
+    "NetworkTopologyRequest": {"name", "levels"},
     # control.projects, control.admission. enforce_runai_scheduler: nothing else schedules here. Of the rules, limits of
     # idle time are kept and not enforced, because nothing measures it yet: `runai-adm project` warns of it.
     "NodeTypes": {"training", "workspace"},

@@ -14,7 +14,7 @@ from fairpool.cluster.dependencies import WorkloadOutcome, outcome_of
 from fairpool.cluster.expand import ExpandInput, expand
 from fairpool.cluster.failures import FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S
 from fairpool.cluster.workload_state import Halt, WorkloadState
-from fairpool.model.ids import NodeName
+from fairpool.model.ids import SECOND_MS, Instant, NodeName
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, PodRecord
 from fairpool.model.spec import DesiredState, PodTemplate, WorkloadSpec
@@ -239,6 +239,16 @@ def test_the_back_off_doubles_up_to_a_cap_and_stays_there() -> None:
         waits.append((steps.pods[-1].not_before - steps.now) // 1000)
         steps.line(f"after {waits[-1]}s")
     assert waits == [FIRST_BACK_OFF_S, 20, 40, 80, 160, *([LONGEST_BACK_OFF_S] * 7)]
+
+
+def test_a_back_off_that_a_clock_set_back_has_ended_does_not_begin_anew() -> None:
+    steps = run_steps("train a")
+    steps.line("a-0-0 runs on n1")
+    steps.line("a-0-0 exits 1")
+    steps.now = Instant(steps.now - 2 * 3600 * SECOND_MS)
+    steps.line("after 0s")
+    assert steps.pods[-1].not_before == 0
+    steps.line("then wakes never")
 
 
 # --- time ----------------------------------------------------------------------------------------------------------
@@ -649,6 +659,59 @@ GANGS = {
         then a-1-0 is leaving: peer
         then a-0-1 waits 10s
         then a-0-1 is of set leader
+    """,
+    "with the clean-pod policy None, workers keep running after the leader has ended": """
+        train a: 3 pods, leader, clean none
+        a-0-0 a-1-0 a-2-0 run on n1
+        a-0-0 exits 0
+        then Completed: finished
+        then a-1-0 runs
+        then wakes never
+        a-1-0 exits 1
+        then a-2-0 runs
+        then alive: a-2-0
+        delete
+        then a-2-0 is leaving: deleted
+    """,
+    "pods that are kept after a failure do not restart, and no pod that waits is started": """
+        train a: 3 pods, clean none, retries 0
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 1
+        then Failed: exited
+        then a-1-0 runs
+        then alive: a-1-0
+    """,
+    "pods are kept no longer than the workload": """
+        train a: 2 pods, leader, clean none, ttl 60s
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 0
+        then a-1-0 runs
+        then wakes in 60s
+        after 60s
+        then a-1-0 is leaving: finished
+    """,
+    "pods are kept no longer than its time limit": """
+        train a: 2 pods, leader, clean none, deadline 100s
+        a-0-0 a-1-0 run on n1
+        after 40s
+        a-0-0 exits 0
+        then a-1-0 runs
+        after 60s
+        then a-1-0 is leaving: finished
+    """,
+    "pods that are kept leave a node that is drained": """
+        train a: 2 pods, leader, clean none
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 0
+        n1 is drained
+        then a-1-0 is leaving: node-drained
+    """,
+    "pods that are kept end when the workload is suspended": """
+        train a: 2 pods, leader, clean none
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 0
+        suspend
+        then a-1-0 is leaving: finished
     """,
 }
 

@@ -8,7 +8,8 @@ import pytest
 
 from fairpool.control.feasibility import PoolNodes, PoolView, never_starts
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
-from fairpool.model.node import DEFAULT_POOL, DRAIN, Node
+from fairpool.model.node import DEFAULT_POOL, DRAIN, MigStrategy, Node, Taint, TaintEffect, Topology
+from fairpool.model.node_role import NodeRole
 from fairpool.model.organization import Entitlement, OverQuotaChoice, Queue, department_queue, gpu_entitlement
 from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.workload import (
@@ -16,6 +17,8 @@ from fairpool.model.workload import (
     NodeSelectorOperator,
     NodeSelectorRequirement,
     PodShape,
+    Toleration,
+    TopologyConstraint,
     WorkloadKind,
     gpu_memory,
     gpu_portion,
@@ -57,6 +60,17 @@ def on(value: str) -> PodShape:
     )
 
 
+def older(*nodes: Node) -> PoolView:
+    """The nodes of a cluster that does not report MIG instances and extended resources."""
+    return replace(place(), nodes=PoolNodes.of(nodes, are_counted=False))
+
+
+LICENCE, SMALL_MIG = "example.com/licence", "nvidia.com/mig-1g.5gb"
+LICENCED = PodShape(extended=((LICENCE, 2),))
+MIG_PAIR = GpuRequest(mig=((SMALL_MIG, 2),))
+MIG_NODE = node(gpus=0, mig_strategy=MigStrategy.MIXED, extended={SMALL_MIG: 4})
+TAINT, SOFT = Taint("team", "b"), Taint("slow", effect=TaintEffect.PREFER_NO_SCHEDULE)
+TOLERANT = PodShape(gpu=whole_gpus(1), tolerations=(Toleration("team"),))
 BUILD = {"kind": WorkloadKind.BUILD}
 LEADER = {"leader": PodTemplate(shape=PodShape(gpu=whole_gpus(4), cpu_milli=1000))}
 
@@ -99,6 +113,23 @@ LEADER = {"leader": PodTemplate(shape=PodShape(gpu=whole_gpus(4), cpu_milli=1000
             place(TWO, project(gpu_entitlement(4000, limit_milli=6000))),
             "this requests 7 GPUs",
             id="the leader counts too",
+        ),
+        pytest.param(
+            spec(whole_gpus(1)),
+            place((node("n1", role=NodeRole.CPU_WORKER), node("n2", role=NodeRole.SYSTEM))),
+            "can run this, even when empty: not a GPU worker (1 node), system worker (1 node)",
+        ),
+        pytest.param(spec(PodShape()), place((node(role=NodeRole.GPU_WORKER),)), "not a CPU worker (1 node)"),
+        pytest.param(
+            spec(whole_gpus(9), pods=2),
+            place((node("n1", gpus=16), node("n2", role=NodeRole.CPU_WORKER, gpus=16))),
+            "need 18 GPUs, but node pool default has 16",
+        ),
+        pytest.param(spec(whole_gpus(1)), place((node(taints=(TAINT, SOFT)),)), "taint team=b:NoSchedule (1 node)"),
+        pytest.param(spec(MIG_PAIR), place(), "no MIG instances (2 nodes)"),
+        pytest.param(spec(MIG_PAIR, pods=3), place((MIG_NODE,)), "room for only 2 of them, even when empty"),
+        pytest.param(
+            spec(LICENCED), place((node(extended={LICENCE: 1}),)), "requests 2 example.com/licence, but the largest"
         ),
         pytest.param(
             spec(whole_gpus(6), **BUILD),
@@ -151,12 +182,56 @@ def test_what_can_never_start_is_refused_with_the_figure(asked: WorkloadSpec, wh
         pytest.param(spec(on("a100")), place((node(labels={"run.ai/type": "a100"}),)), id="such a node"),
         pytest.param(spec(whole_gpus(4), **BUILD), place(), id="all of its quota"),
         pytest.param(spec(whole_gpus(6), **BUILD, preemptible=True), place(), id="preemptible beyond quota"),
-        pytest.param(spec(GpuRequest(mig=(("nvidia.com/mig-1g.5gb", 2),))), place(), id="MIG is not reported"),
+        pytest.param(spec(MIG_PAIR), older(*TWO), id="MIG is not reported by an older cluster"),
+        pytest.param(spec(LICENCED), older(*TWO), id="nor are extended resources"),
+        pytest.param(spec(MIG_PAIR), place((MIG_NODE,)), id="MIG instances"),
+        pytest.param(spec(LICENCED), place((node(extended={LICENCE: 2}),)), id="extended resources"),
+        pytest.param(spec(TOLERANT), place((node(taints=(TAINT,)),)), id="a taint that is tolerated"),
+        pytest.param(spec(whole_gpus(1)), place((node(taints=(SOFT,)),)), id="a soft taint"),
+        pytest.param(spec(whole_gpus(1)), place((node(role=NodeRole.GPU_WORKER),)), id="a GPU worker"),
+        pytest.param(spec(PodShape()), place((node(role=NodeRole.CPU_WORKER),)), id="a CPU worker"),
         pytest.param(spec(whole_gpus(6), **BUILD), place(TWO, project(gpu_entitlement(-1))), id="unlimited"),
     ],
 )
 def test_what_could_start_one_day_is_not(asked: WorkloadSpec, where: PoolView) -> None:
     assert never_starts(asked, [where]) == []
+
+
+RACKS = tuple(
+    node(f"n{number}", labels={"zone": zone, "rack": rack})
+    for number, (zone, rack) in enumerate([("a", "a"), ("a", "b"), ("b", "a")])
+)
+FABRIC = Topology(name="fabric", levels=("zone", "rack"))
+
+
+def gang(pods: int, topology: str = "fabric", **levels: str) -> WorkloadSpec:
+    return spec(whole_gpus(4), pods=pods, constraint=TopologyConstraint(topology=topology, **levels))
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        pytest.param(gang(2, required="rack"), None, id="one rack is enough"),
+        pytest.param(
+            gang(3, required="rack"),
+            "its 3 pods must run in one rack, but none in node pool default has room for more than 2, even when empty",
+            id="racks of different zones are different ones",
+        ),
+        pytest.param(gang(4, "", required="rack"), None, id="a label alone: rack a has two nodes"),
+        pytest.param(gang(5, "", required="rack"), "room for more than 4", id="a label alone has too little"),
+        pytest.param(gang(4, required="zone", preferred="rack"), None, id="a zone is enough"),
+        pytest.param(gang(6, preferred="zone"), None, id="a preference never stops a job"),
+        pytest.param(gang(2, "", required="switch"), "no node in node pool default has the label switch"),
+        pytest.param(gang(2, "", required="kubernetes.io/hostname"), None, id="every node has its name"),
+        pytest.param(gang(3, "", required="kubernetes.io/hostname"), "room for more than 2"),
+    ],
+)
+def test_a_required_level_needs_one_domain_with_room_for_all_pods(asked: WorkloadSpec, words: str | None) -> None:
+    problems = never_starts(asked, [place(RACKS, project(gpu_entitlement(-1)))], [FABRIC])
+    if words is None:
+        assert problems == []
+    else:
+        assert [words in each.what for each in problems] == [True]
 
 
 def test_one_of_several_pools_is_enough() -> None:

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from fairpool.cli.runai import job_file, submission
-from fairpool.cli.runai.distributed import NOT_HERE, pytorch
+from fairpool.cli.runai.distributed import FRAMEWORKS, NOT_HERE, UNSAID, framework_command
 from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.cli.runai.listing import yaml_text
 from fairpool.cli.runai.sending import Planned
@@ -22,10 +22,11 @@ from fairpool.model.problem import Problem
 
 def flags_of(line: str) -> dict[str, Any]:
     words = shlex.split(line)
-    is_gang = words[0] == "pytorch"
-    command = pytorch() if is_gang else submit
+    is_gang = words[0] in FRAMEWORKS
+    command = framework_command(words[0]) if is_gang else submit
     context = command.make_context("runai submit", words[1:] if is_gang else words, obj=GlobalOptions(loglevel="error"))
-    flags = {**NOT_HERE, **context.params, "framework": "PyTorch"} if is_gang else dict(context.params)
+    own = {**NOT_HERE, **UNSAID, "framework": FRAMEWORKS[words[0]].value} if is_gang else {}
+    flags = {**own, **context.params}
     settle_command(context, context.obj, flags)
     flags["large_shm"] = flags.pop("large_shdm") or flags["large_shm"]
     return flags
@@ -69,20 +70,26 @@ LINES = {
     "mig": "j -i img --mig 1g.5gb",
     "file server": "j -i img --nfs-server files -v /a:/b",
     "storage": "j -i img -v /a:/b:ro -v /c:/d -v /e:/f:rw:files --pvc c:/p --pvc :1G:/q --new-pvc size=1G,path=/n,ro "
-    "--git-sync source=r,branch=b,rev=v --configmap-volume name=n,path=/m --mount-propagation",
+    "--git-sync source=r,branch=b,rev=v --configmap-volume name=n,path=/m --mount-propagation "
+    "--secret-volume name=tokens,path=/s -e T=SECRET:tokens,hf",
     "network": "j -i img -s ingress --port 8888 --port 80:8080 --host-ipc --host-network",
     "addresses": "j -i img -s external-url,port=8888",
     "life": "j -i img --wait-anyway --backoff-limit 3 "
     "--time-limit 1h30m --after a --after b:any,c --completions 4 --parallelism 2 "
     "--priority build --ttl-after-finish 2h --grace-period 9 --node-type t --node-pools a,b --template t "
     "--toleration operator=Exists,key=k,effect=NoSchedule,seconds=4 --preferred-pod-topology-key k "
+    "--topology fabric --prefer-node disk=ssd --prefer-node net=ib "
     "--required-pod-topology-key z --run-as-user --create-home-dir --add-capability NET_ADMIN "
     "--prevent-privilege-escalation",
+    "assets": "j --environment-asset e --compute-resource c --data-source d --data-source x:/y",
     "array": "j -i img --array 0-20:5%2 -- python '{index}'",
     "grid": "j -i img --for lr=0.1,1e-3,true --for 'x=a b,' -- python '{lr}' '{x}'",
     "inference": "j -i img --inference --port 8000 --replicas 2",
     "distributed": "pytorch d -i img -g 1 --workers 3 -e A=1 --master-args '--role master' --master-environment B=2 "
     "--min-replicas 2 --max-replicas 4 --after a -- python t.py",
+    "mpi": "mpi d -i img -g 1 --workers 3 --slots-per-worker 2 --clean-pod-policy All --master-gpu 0.5 "
+    "--master-no-pvcs --pvc data:/data -- mpirun python t.py",
+    "tf": "tf d -i img -g 1 --workers 3 --no-master --clean-pod-policy None -- python t.py",
 }
 UNPRINTED = {"source", "commandLine"}
 """Not in the file: they say how it was submitted this time."""

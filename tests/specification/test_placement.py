@@ -325,6 +325,106 @@ def test_a_soft_taint_stops_no_pod() -> None:
     """)
 
 
+def test_pods_with_gpus_go_to_gpu_workers_and_the_others_to_cpu_workers() -> None:
+    """F-99, F-100: the fuller node would be better for each of them."""
+    check("""
+        node    n1: 1 gpu, role cpu worker
+        node    n2: 8 gpus, role gpu worker
+        queue   vision: quota 8
+        pending a of vision: 1 gpu
+        pending b of vision: 0.5 gpu
+        pending c of vision: 1 cpu
+        then    bind a on n2
+        then    bind b on n2
+        then    bind c on n1
+    """)
+
+
+def test_a_system_worker_takes_no_pod_and_a_verdict_names_the_role() -> None:
+    """F-97."""
+    check("""
+        node    n1: 8 gpus, role system
+        node    n2: 0 gpus
+        queue   vision: quota 8
+        pending a of vision: 1 gpu
+        pending b of vision: 1 cpu
+        then    wait a: no node matches "system worker (1 node); change the role of a node: `runai-adm remove node-role"
+        then    bind b on n2
+    """)
+
+
+def test_a_node_without_a_role_takes_nothing_where_others_are_workers() -> None:
+    """F-103. Another role would not give the last node more GPUs, so its size is the reason there."""
+    check("""
+        node    n1: 4 gpus, role none
+        node    n2: 4 gpus, cordoned, role cpu worker
+        node    n3: 0 gpus, role cpu worker
+        queue   vision: quota 8
+        pending a of vision: 1 gpu
+        then    wait a: no node matches "cordoned (1 node), no GPUs (1 node), not a GPU worker (1 node)"
+        then    wait a: no node matches "change the role of a node: `runai-adm set node-role --gpu-worker NODE`"
+    """)
+
+
+def test_gpus_of_nodes_that_take_no_gpu_pods_are_not_shared_out() -> None:
+    world = World("""
+        node    n1: 4 gpus, role gpu worker
+        node    n2: 4 gpus, role cpu worker
+        queue   vision: quota 0
+        queue   speech: quota 0
+        pending a of vision: 4 pods, 1 gpu
+        pending b of speech: 4 pods, 1 gpu
+    """)
+    assert [each.fair_share_milli for each in world.cycle().queues] == [2000, 2000]
+
+
+def test_a_running_pod_stays_where_the_role_of_its_node_would_not_let_it_start() -> None:
+    check("""
+        node    n1: 4 gpus
+        queue   vision: quota 8
+        running a of vision: 1 gpu on n1
+        node    n1: 4 gpus, role cpu worker
+        then    nothing
+    """)
+
+
+def test_of_the_nodes_with_room_a_preferred_one_is_taken() -> None:
+    check("""
+        node    n1: 4 gpus
+        node    n2: 8 gpus, label disk=ssd
+        queue   vision: quota 8
+        running a of vision: 0.5 gpu on n1, device 0
+        pending b of vision: 0.5 gpu, prefers disk=ssd
+        pending c of vision: 0.5 gpu
+        then    bind b on n2
+        then    bind c on n1
+    """)
+
+
+def test_the_weights_of_preferences_add_up() -> None:
+    check("""
+        node    n1: 8 gpus, label disk=ssd, label net=ib
+        node    n2: 8 gpus, label zone=a
+        node    n3: 4 gpus
+        queue   vision: quota 8
+        pending b of vision: 1 gpu, prefers disk=ssd weight 3, prefers net=ib weight 3, prefers zone=a weight 5
+        pending c of vision: 1 gpu, prefers disk=ssd weight 3, prefers net=ib weight 3, prefers zone=a weight 9
+        then    bind b on n1
+        then    bind c on n2
+    """)
+
+
+def test_a_preference_keeps_no_pod_waiting() -> None:
+    check("""
+        node    n1: 1 gpu
+        node    n2: 1 gpu, label disk=ssd
+        queue   vision: quota 8
+        leaving a of vision: 1 gpu on n2
+        pending b of vision: 1 gpu, prefers disk=ssd
+        then    bind b on n1
+    """)
+
+
 @pytest.mark.parametrize("state", ["cordoned", "not ready"])
 def test_nothing_new_goes_to_a_node_that_is_out_of_service(state: str) -> None:
     check(f"""

@@ -255,6 +255,33 @@ def test_a_node_that_did_not_change_is_the_same_row_although_others_did() -> Non
     assert (second[N2].cordoned, second[N2].ready) == (False, False)
 
 
+@pytest.mark.parametrize(
+    ("labels", "roles"),
+    [
+        pytest.param({}, ["any", "any"], id="no roles"),
+        pytest.param({N1: "runai-system"}, ["system", "any"], id="a system worker restricts no other node"),
+        pytest.param({N1: "runai-gpu-worker"}, ["gpu worker", "none"], id="a worker restricts nodes without a role"),
+        pytest.param(
+            {N1: "runai-gpu-worker", N2: "runai-cpu-worker"}, ["gpu worker", "cpu worker"], id="two kinds of workers"
+        ),
+        pytest.param({N1: "runai-gpu-worker", N2: "runai-system"}, ["gpu worker", "system"], id="beside a worker"),
+    ],
+)
+def test_roles_count_in_all_pools_as_soon_as_one_node_is_a_worker(
+    labels: dict[NodeName, str], roles: list[str]
+) -> None:
+    """F-103, F-104. A label of the engine counts as one that an administrator set."""
+    seen = {N1: observed_node("n1"), N2: labelled("n2")}
+    before = pooled_nodes(seen, Organization(pools=POOLS))
+    overrides = {
+        name: NodeOverrides(labels=((f"node-role.kubernetes.io/{label}", "true"),)) for name, label in labels.items()
+    }
+    after = pooled_nodes(seen, Organization(pools=POOLS, node_overrides=overrides), before)
+    assert [after.nodes[pool][0].role for pool in (PoolName("default"), A100.name)] == roles
+    again = pooled_nodes(seen, Organization(pools=POOLS), after)
+    assert [again.nodes[pool][0].role for pool in (PoolName("default"), A100.name)] == ["any", "any"]
+
+
 def test_a_node_that_is_gone_is_not_there() -> None:
     land = pooled_nodes({N1: observed_node(gone=True)}, Organization())
     assert (land.nodes[PoolName("default")], land.pool_of) == ((), {})

@@ -131,7 +131,7 @@ def test_a_lock_of_a_part_leaves_the_lock_of_the_rest() -> None:
     tenant = admin(compute={"gpu": "1"}, locked=("compute.gpu",))
     project = admin(AssetScope.PROJECT, compute={"cpuCoreRequest": 2}, locked=("compute",))
     assert [each.field for each in merged({"compute": {"cpuCoreRequest": 99}}, [tenant, project]).problems] == [
-        "spec.compute"
+        "spec.compute.cpuCoreRequest"
     ]
     assert spec({}, tenant, project)["compute"] == {"gpu": "1", "cpuCoreRequest": 2}
 

@@ -299,6 +299,18 @@ def test_a_gang_that_fits_when_everything_is_empty_waits_for_that() -> None:
 # --- nodes out of service ---
 
 
+def test_a_rack_of_nodes_that_would_not_take_the_pods_is_not_one_with_room() -> None:
+    check("""
+        topology net: rack
+        node    n1: 2 gpus, label rack=a
+        node    n2: 4 gpus, label rack=b, role system
+        queue   vision: quota 8
+        running a of vision: 1 gpu on n1
+        pending b of vision: gang of 2, 1 gpu, within rack of net
+        then    wait b: no domain fits "the one with the most room, a, fits 1: starts when another job ends there"
+    """)
+
+
 def test_a_drained_node_with_room_is_named() -> None:
     check("""
         node    n1: 4 gpus

@@ -31,10 +31,11 @@ from fairpool.api.clusters import (
     QueueReport,
     WorkloadReport,
 )
-from fairpool.api.declarations import OrganizationWire, WorkloadWire
+from fairpool.api.declarations import DeclaredTaint, OrganizationWire, WorkloadWire
 from fairpool.api.message import PREVIOUS, VERSION, Message, Wire, read_message
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.node import MigStrategy, TaintEffect
 from fairpool.model.organization import Organization
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.problem import Problem
@@ -178,7 +179,12 @@ NODE = NodeReport(
     message="GPU 3 is not scheduled: the driver reports GPU is lost",
     labels={"fairpool/simulated": "true"},
     images=("python", "*/quickstart"),
+    taints=(DeclaredTaint(key="team", value="b", effect=TaintEffect.NO_SCHEDULE),),
+    mig_strategy=MigStrategy.MIXED,
+    counted={"nvidia.com/mig-1g.10gb": 4},
 )
+UNKNOWN_BEFORE = {"taints": (), "mig_strategy": None, "counted": None}
+"""Fields of a node that the previous version does not know."""
 QUEUE = QueueReport(
     pool=PoolName("a100"), queue=QueueId("vision"), quota_milli=-1, fair_share_milli=1500, held_milli=500
 )
@@ -270,7 +276,12 @@ def test_renamed_fields_have_the_names_that_the_other_side_knows() -> None:
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
 def test_a_message_for_the_previous_version_is_the_same_but_for_fields_it_does_not_know(message: Message) -> None:
     assert read_message(type(message), message.to_json(PREVIOUS)) == message.model_copy(
-        update={"version": PREVIOUS} | ({"piece": None} if isinstance(message, PushReport) else {})
+        update={"version": PREVIOUS}
+        | (
+            {"piece": None, "nodes": (NODE.model_copy(update=UNKNOWN_BEFORE),)}
+            if isinstance(message, PushReport)
+            else {}
+        )
     )
 
 
@@ -318,7 +329,7 @@ def test_an_end_is_remembered_with_a_cause_even_where_none_was_told(phase: Workl
         assert over is None
 
 
-FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "33e410b8c2bb6a32"}
+FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "8ea36fe1c4f10151"}
 """Of the schema of all messages, by protocol version. A version that was released keeps its line."""
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from fairpool.agent.nvml import Gpu, Gpus
 from fairpool.model.ids import NodeName
@@ -58,12 +59,14 @@ def simulated_node(
     product: str = V100_NAME,
     cpus: int = DGX1_CPUS,
     memory_bytes: int = DGX1_MEMORY_BYTES,
+    labels: Mapping[str, str] = MappingProxyType({}),
 ) -> LogicalNode:
     """A node whose devices do not exist; its label, and `nvidia-smi` in its pods, show that."""
     devices = tuple(
         Gpu(index=index, uuid=f"SIM-{name}-{index}", name=product, memory_mib=memory_mib, is_simulated=True)
         for index in range(gpus)
     )
+    own = {SIMULATED_LABEL: "true", PRODUCT_LABEL: product} if gpus else {SIMULATED_LABEL: "true"}
     node = Node(
         name=NodeName(name),
         cpu_milli=cpus * 1000,
@@ -71,7 +74,7 @@ def simulated_node(
         pods_max=PODS_MAX,
         gpus=gpus,
         gpu_memory_mib=memory_mib if gpus else 0,
-        labels={SIMULATED_LABEL: "true", PRODUCT_LABEL: product} if gpus else {SIMULATED_LABEL: "true"},
+        labels={**labels, **own},
     )
     return LogicalNode(node=node, gpus=devices)
 

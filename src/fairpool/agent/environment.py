@@ -11,6 +11,7 @@ from functools import cache
 
 from fairpool.agent.images import Image
 from fairpool.agent.nvml import Gpu
+from fairpool.agent.peers import Rendezvous, variables_of_peers
 from fairpool.agent.portion_enforcement import GpuPortion
 from fairpool.agent.process_table import POD_UUID
 from fairpool.model.observation import StartOrder
@@ -23,8 +24,8 @@ STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "
 SIMULATED_GPUS = "FAIRPOOL_SIMULATED_GPUS"
 REPORTER = "FAIRPOOL_REPORTER"
 CHECKPOINTS = "FAIRPOOL_CHECKPOINT_DIR"
-HOSTFILE = "FAIRPOOL_HOSTFILE"
-HOSTFILE_NAME = ".fairpool-hostfile"
+SECRET = "\0secret"
+"""Stands for the value of a secret variable, which no plan contains; no real value contains a zero byte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,10 @@ class PodPaths:
     """An address: `file:` and a path, or `http:`."""
     home: str
     """Its own working directory, gone with it."""
+    gang: str = ""
+    """The directory of sockets through which an MPI launcher reaches its workers; empty: it is no pod of such a run."""
+    secrets: str = ""
+    """Where its secrets are, in memory; empty: it has none."""
 
 
 def variables(
@@ -49,22 +54,24 @@ def variables(
     gpus: Sequence[Gpu],
     portion: GpuPortion,
     is_simulated: bool,
-    rendezvous: tuple[str, int] | None,
+    rendezvous: Rendezvous | None,
     user_name: str = "",
     unseen: Sequence[str] = (),
 ) -> dict[str, str]:
     """All variables of a pod. What the user sets overrides the image, and nothing overrides the pod's identity.
 
-    `unseen` are directories that are hidden from the pod; nothing in them is on its PATH.
+    `unseen` are directories that are hidden from the pod; nothing in them is on its PATH. Secret variables have the
+    value `SECRET`.
     """
     return {
         **_of_the_machine(order.program.python_env, paths, is_simulated, unseen),
         **_of_python(order.program.python_env, paths),
         **_of_the_user(paths, user_name),
         **_directories(paths),
-        **_of_peers(order, paths, rendezvous),
+        **variables_of_peers(order, rendezvous, home=paths.home, support=paths.support, gang=paths.gang),
         **dict(image.environment),
         **dict(order.program.environment),
+        **{each.name: SECRET for each in order.program.secrets},
         **_identity(order, pod_uuid, gpus),
         **_visible_devices(gpus, portion, is_simulated),
         **dict(portion.environment),
@@ -111,23 +118,6 @@ def _of_python(python_env: str, paths: PodPaths) -> dict[str, str]:
 
 def _directories(paths: PodPaths) -> dict[str, str]:
     return {REPORTER: paths.reporter, CHECKPOINTS: paths.checkpoints}
-
-
-def _of_peers(order: StartOrder, paths: PodPaths, rendezvous: tuple[str, int] | None) -> dict[str, str]:
-    """How the pods of one distributed run find each other: one process each, numbered by the pod's index."""
-    if rendezvous is None:
-        return {}
-    address, port = rendezvous
-    return {
-        "MASTER_ADDR": address,
-        "MASTER_PORT": str(port),
-        "RANK": str(order.index),
-        "NODE_RANK": str(order.index),
-        "LOCAL_RANK": "0",
-        "WORLD_SIZE": str(order.pods),
-        HOSTFILE: f"{paths.home}/{HOSTFILE_NAME}",
-        "OMPI_MCA_orte_default_hostfile": f"{paths.home}/{HOSTFILE_NAME}",
-    }
 
 
 def _identity(order: StartOrder, pod_uuid: str, gpus: Sequence[Gpu]) -> dict[str, str]:

@@ -5,6 +5,10 @@ stdin has one from the start. The client's first packet is its request. Afterwar
 and sends input and window sizes, one packet each; one that executes a command has passed its file descriptors, or is
 passed the master side of a terminal, and waits for the exit code.
 
+A worker of MPI has a second socket, in the directory of its run, which is mounted into the pods of that run and no
+others: through it the launcher starts programs here (`pod/remote_shell.py`). It takes commands without a terminal,
+from processes of the pod's own user.
+
 Whatever a client sends, and whenever it disconnects, affects that client alone: only the shim knows how the program
 ends, so nothing here may end the shim.
 """
@@ -39,6 +43,8 @@ REPLAY_BYTES = 65536
 TERMINAL = b"terminal"
 """Comes with the master side of a terminal, for a client that wants one."""
 PACKET_MAX = 131072
+PEERS_MAX = 64
+"""Programs that are started here by other pods, at a time."""
 STDIN_MAX = 1 << 20
 """Input kept for a program that does not read; more is dropped."""
 
@@ -49,6 +55,9 @@ class ExecServer:
     def __init__(self, poll: select.poll, launch: Mapping[str, Any], group: Cgroup | None = None) -> None:
         self._poll, self._launch, self._group = poll, launch, group
         self._listener: socket.socket | None = None
+        self._gang_listener: socket.socket | None = None
+        self._peers: set[int] = set()
+        """Clients that came through it."""
         self._clients: dict[int, socket.socket] = {}
         self._attached: set[int] = set()
         self._executing: dict[int, int] = {}
@@ -62,19 +71,30 @@ class ExecServer:
         self._main, self._stdin, self._is_terminal = main, stdin, is_terminal
         if stdin >= 0:
             self.open()
+        if self._launch.get("gang"):
+            self._open_gang_socket(*self._launch["gang"])
+
+    def _open_gang_socket(self, directory: str, name: str) -> None:
+        """Without it the launcher does not reach this worker, and says so."""
+        try:
+            self._gang_listener = _listening(directory, name, mode=0o666)
+            self._poll.register(self._gang_listener, select.POLLIN)
+        except OSError:
+            return
 
     def open(self) -> None:
         """Accept clients from now on, if the socket can be created."""
         if self._listener is None:
             try:
-                self._listener = _listening()
+                self._listener = _listening(".", SOCKET)
                 self._poll.register(self._listener, select.POLLIN)
             except OSError:
                 return
 
     def close(self) -> None:
-        for each in [*self._clients.values(), *([self._listener] if self._listener else [])]:
-            each.close()
+        for each in (*self._clients.values(), self._listener, self._gang_listener):
+            if each is not None:
+                each.close()
 
     def send_output(self, data: bytes) -> None:
         """To all attached clients; one that cannot keep up is disconnected, and gets the replay when it returns."""
@@ -88,7 +108,9 @@ class ExecServer:
         """Handle an event on a descriptor that is not the shim's."""
         try:
             if self._listener is not None and fd == self._listener.fileno():
-                self._accept()
+                self._accept(self._listener)
+            elif self._gang_listener is not None and fd == self._gang_listener.fileno():
+                self._accept_peer(self._gang_listener)
             elif fd == self._stdin:
                 self._write_stdin()
             elif fd in self._clients:
@@ -102,15 +124,26 @@ class ExecServer:
         if fd is not None:
             self._finish(fd, code if code >= 0 else 128 - code)
 
-    def _accept(self) -> None:
-        assert self._listener is not None
+    def _accept(self, listener: socket.socket) -> int:
         try:
-            client, _ = self._listener.accept()
+            client, _ = listener.accept()
         except OSError:
-            return
+            return -1
         client.setblocking(False)
         self._clients[client.fileno()] = client
         self._poll.register(client, select.POLLIN)
+        return client.fileno()
+
+    def _accept_peer(self, listener: socket.socket) -> None:
+        """A process of another pod of the run; what it may take of the shim is limited."""
+        fd = self._accept(listener)
+        if fd < 0:
+            return
+        user = self._launch["view"]["user"][0] if (self._launch["view"] or {}).get("user") else os.geteuid()
+        if len(self._peers) >= PEERS_MAX or _user_of(self._clients[fd]) != user:
+            self._disconnect(fd)
+        else:
+            self._peers.add(fd)
 
     def _receive(self, fd: int) -> None:
         try:
@@ -131,7 +164,9 @@ class ExecServer:
                 os.close(each)
 
     def _begin(self, fd: int, request: Mapping[str, Any], fds: list[int]) -> None:
-        if request["op"] == "attach":
+        if fd in self._peers and (request["op"] != "exec" or request["tty"]):
+            self._disconnect(fd)
+        elif request["op"] == "attach":
             if self._replay:
                 self._send(fd, bytes(self._replay))
             if fd in self._clients:
@@ -226,6 +261,7 @@ class ExecServer:
     def _disconnect(self, fd: int) -> None:
         """Its command gets SIGHUP, as when a terminal is closed. May be called twice."""
         self._attached.discard(fd)
+        self._peers.discard(fd)
         client = self._clients.pop(fd, None)
         if client is None:
             return
@@ -239,18 +275,30 @@ class ExecServer:
                 continue
 
 
-def _listening() -> socket.socket:
+def _listening(directory: str, name: str, mode: int = 0o600) -> socket.socket:
+    """`mode` is for those who come through the directory, which is restricted by its own mode and its mounts."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    handle = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if os.path.lexists(SOCKET):
-            os.unlink(SOCKET)  # of a shim that was killed
-        listener.bind(SOCKET)
+        # Through a descriptor, because the address of a socket may have 107 bytes at most.
+        path = f"/proc/self/fd/{handle}/{name}"
+        if os.path.lexists(path):
+            os.unlink(path)  # of a shim that was killed
+        listener.bind(path)
+        os.chmod(path, mode)
         listener.listen(8)
     except OSError:
         listener.close()
         raise
+    finally:
+        os.close(handle)
     listener.setblocking(False)
     return listener
+
+
+def _user_of(client: socket.socket) -> int:
+    _, uid, _ = struct.unpack("iii", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("iii")))
+    return int(uid)
 
 
 def _become_pod_user(view: Mapping[str, Any]) -> None:

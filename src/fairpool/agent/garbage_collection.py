@@ -8,6 +8,7 @@ logs. All else is removed in a thread of its own, or after a crash by that of th
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from bisect import bisect_left
@@ -84,6 +85,19 @@ class GarbageCollector:
         self._throw_away(f"{state.scratch}/{name}")
         return True
 
+    def remove_output(self, order: StartOrder) -> None:
+        """Remove the output of a pod that is about to be forgotten, and of earlier pods of its workload. Before it is
+        forgotten: after a crash in between, the order is given again."""
+        directory = self._state.pod_directory(order.pod)
+        with suppress(FileNotFoundError):
+            for name in os.listdir(directory):
+                if name.startswith((SEGMENT, INDEX)):
+                    unlink_if_there(f"{directory}/{name}")
+        ids = re.compile(rf"{re.escape(workload_name(order.workload))}-[0-9]+-[0-9]+")
+        for name in os.listdir(self._state.logs):
+            if ids.fullmatch(name):
+                remove_tree(f"{self._state.logs}/{name}")
+
     def remove_shared(self, order: StartOrder) -> None:
         """Remove what the pods of a workload shared, now that none of them is here; checkpoints stay."""
         run = f"{self._state.checkpoints}/{workload_name(order.workload)}"
@@ -93,12 +107,13 @@ class GarbageCollector:
                     rmdir_if_empty(f"{run}/{name}")
             if not os.listdir(run):
                 self._throw_away(run)
-        if not order.together:
+        if not order.together and order.distributed is None:
             return
-        files, prefix = str(self._state.rendezvous_files), f"{workload_name(order.workload)}."
-        for name in os.listdir(files):  # of earlier runs too
-            if name.startswith(prefix) and name[len(prefix) :].isdecimal():
-                unlink_if_there(f"{files}/{name}")
+        prefix = f"{workload_name(order.workload)}."
+        for place, remove in ((self._state.rendezvous_files, unlink_if_there), (self._state.gangs, remove_tree)):
+            for name in os.listdir(place):  # of earlier runs too
+                if name.startswith(prefix) and name[len(prefix) :].isdecimal():
+                    remove(f"{place}/{name}")
 
     def _throw_away(self, path: str) -> None:
         with suppress(OSError):  # it was never made
@@ -186,9 +201,10 @@ class GarbageCollector:
                 used_bytes += size_of_tree(directory)
                 if used_bytes > kept_bytes:
                     remove_tree(str(directory))
-        for file in self._state.rendezvous_files.iterdir():
-            if unchanged_s(file, DAY_S) >= DAY_S and not _has_pod(file.name.rpartition(".")[0], pods):
-                file.unlink(missing_ok=True)
+        for place, remove in ((self._state.rendezvous_files, unlink_if_there), (self._state.gangs, remove_tree)):
+            for path in place.iterdir():
+                if unchanged_s(path, DAY_S) >= DAY_S and not _has_pod(path.name.rpartition(".")[0], pods):
+                    remove(str(path))
 
 
 def _tidy(directory: str) -> int:

@@ -77,6 +77,7 @@ def paths_in_pod(paths: PodPaths) -> PodPaths:
         checkpoints=f"{OWN}/checkpoints",
         reporter=f"file:{HOME}/{os.path.basename(paths.reporter)}",
         home=HOME,
+        gang=f"{OWN}/gang" if paths.gang else "",
     )
 
 
@@ -90,6 +91,7 @@ def pod_view(
         *({"source": f"{paths.home}/{TMP}", "target": place, "mode": "rw", "is_made": True} for place in TEMPORARY),
         {"source": paths.checkpoints, "target": seen.checkpoints, "mode": "rw"},
         {"source": paths.support, "target": seen.support, "mode": "ro"},
+        *([{"source": paths.gang, "target": seen.gang, "mode": "ro"}] if paths.gang else ()),
         *({"source": prefix, "target": prefix, "mode": "ro"} for prefix in isolation.kept),
     ]
     return {

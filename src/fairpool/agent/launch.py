@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fairpool.agent.cgroup import Limiter
 from fairpool.agent.durable import read_regular
-from fairpool.agent.environment import PodPaths, variables
+from fairpool.agent.environment import SECRET, PodPaths, variables
 from fairpool.agent.images import Image
 from fairpool.agent.isolation import (
     TEMPORARY,
@@ -27,6 +27,8 @@ from fairpool.agent.isolation import (
     volume_rule,
 )
 from fairpool.agent.nvml import Gpu
+from fairpool.agent.peers import HOST_NAME_MAX, Rendezvous, is_mpi, mpi_host_name
+from fairpool.agent.pod_secrets import SecretLookup, volume_place
 from fairpool.agent.portion_enforcement import enforce_portion
 from fairpool.agent.project_users import chown_tree
 from fairpool.agent.root_filesystem import HOME, OWN
@@ -36,7 +38,6 @@ from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Volume
 
-HOST_NAME_MAX = 63
 RESERVED = ("/proc", "/sys", "/dev", OWN)
 """Where no volume can be mounted: these are created for every pod."""
 CONFIGURATION_MAX = 65_536
@@ -72,6 +73,8 @@ class MachineFeatures:
     claim_owner: Callable[[QueueId], PodUser] | None = None
     """The owner of a project's claims, where pods have users of their own."""
     rotation: LogRotation = DEFAULT_ROTATION
+    secrets: SecretLookup = field(default_factory=SecretLookup)
+    """Where the credentials that pods refer to are looked up."""
 
     @property
     def is_isolating(self) -> bool:
@@ -87,12 +90,12 @@ def plan_launch(
     paths: PodPaths,
     features: MachineFeatures,
     is_simulated: bool,
-    rendezvous: tuple[str, int] | None,
+    rendezvous: Rendezvous | None,
     user: PodUser | None = None,
 ) -> dict[str, Any] | Problem:
     """Everything the shim needs, or why the pod cannot run here. Without a user it runs as the server's."""
     program, isolation = order.program, features.isolation
-    mounts = _mounts(order, image, features, user)
+    mounts = _mounts(order, image, paths, features, user)
     if isinstance(mounts, Problem):
         return mounts
     seen = paths_in_pod(paths) if features.is_isolating else paths
@@ -120,7 +123,10 @@ def plan_launch(
         "pod": order.pod,
         "pod_uuid": pod_uuid,
         "argv": list(argv),
-        "env": env,
+        "env": {name: value for name, value in env.items() if value != SECRET},
+        "secrets": {"directory": paths.secrets, "variables": [name for name, value in env.items() if value == SECRET]}
+        if paths.secrets
+        else None,
         "cwd": cwd,
         "host_name": "" if "host_name" in features.unavailable else host_name(order),
         "mounts": mounts,
@@ -129,6 +135,7 @@ def plan_launch(
         "stdin": program.stdin,
         "grace_s": order.grace_s,
         "limits": limits,
+        "gang": _gang_socket(order, paths),
         "log": {
             "segment_bytes": features.rotation.segment_bytes,
             "segments": features.rotation.segments,
@@ -139,7 +146,15 @@ def plan_launch(
 
 def host_name(order: StartOrder) -> str:
     """The host name of a pod, as in the prompt `root@frac05-0-0`."""
+    if is_mpi(order):
+        return mpi_host_name(order.name, order.index)
     return f"{order.name}-{order.index}-{order.incarnation}"[-HOST_NAME_MAX:].lstrip("-")
+
+
+def _gang_socket(order: StartOrder, paths: PodPaths) -> list[str] | None:
+    """The directory and name of the socket through which an MPI launcher starts programs in this worker."""
+    is_worker = bool(paths.gang) and order.index > 0
+    return [paths.gang, mpi_host_name(order.name, order.index)] if is_worker else None
 
 
 def _command_line(order: StartOrder, image: Image, paths: PodPaths, seen: PodPaths) -> tuple[str, ...]:
@@ -156,20 +171,26 @@ def _seen(word: str, paths: PodPaths, seen: PodPaths) -> str:
     return seen.support + word[len(paths.support) :] if is_within(word, (paths.support,)) else word
 
 
-def _mounts(order: StartOrder, image: Image, features: MachineFeatures, user: PodUser | None) -> Mounts | Problem:
+def _mounts(
+    order: StartOrder, image: Image, paths: PodPaths, features: MachineFeatures, user: PodUser | None
+) -> Mounts | Problem:
     """What is mounted into the pod; empty when everything is already where it is wanted."""
     mounts: Mounts = []
     rule = _volume_rule(order, features, user) or {}
-    for volume in order.program.volumes:
+    for index, volume in enumerate(order.program.volumes):
+        if volume.secret:
+            source, target = f"{paths.secrets}/{volume_place(index)}", os.path.normpath(volume.target)
+            mounts.append({"source": source, "target": target, "mode": "ro", "is_judged": False})
+            continue
         if volume.uploaded and not features.is_isolating and "mounts" in features.unavailable:
             continue  # its program is started where the directory really is
-        source = _source(order, volume, features, user, rule)
-        if isinstance(source, Problem):
-            return source
+        found = _source(order, volume, features, user, rule)
+        if isinstance(found, Problem):
+            return found
         mode = "ro" if volume.read_only else "rw"
         target = os.path.normpath(volume.target)
         mounts.append(
-            {"source": source, "target": target, "mode": mode, "is_judged": not (volume.claim or volume.uploaded)}
+            {"source": found, "target": target, "mode": mode, "is_judged": not (volume.claim or volume.uploaded)}
         )
     for target, source in image.files:
         if not os.path.exists(source):
@@ -202,7 +223,7 @@ def _mounts(order: StartOrder, image: Image, features: MachineFeatures, user: Po
 def _volume_rule(order: StartOrder, features: MachineFeatures, user: PodUser | None) -> dict[str, Any] | None:
     """None for pods that mount nothing of the machine's: the rule takes a listing of all home directories."""
     program = order.program
-    if not program.python_env and all(volume.claim or volume.uploaded for volume in program.volumes):
+    if not program.python_env and all(volume.claim or volume.uploaded or volume.secret for volume in program.volumes):
         return None
     return volume_rule(features.isolation, user, program.submitter_uid)
 

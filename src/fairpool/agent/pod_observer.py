@@ -15,6 +15,7 @@ from fairpool.agent import pod_directory, process_table, stop_notice
 from fairpool.agent.hints import Hints
 from fairpool.agent.launcher import Launcher
 from fairpool.agent.pod_registry import PodRegistry, WatchedPod
+from fairpool.agent.pod_secrets import SecretFiles
 from fairpool.agent.reaper import Reaper
 from fairpool.agent.shim_watch import ShimWatch, is_readable
 from fairpool.model.ids import PodId
@@ -33,10 +34,16 @@ class PodObserver:
     """Keeps the registry up to date with the pod directories."""
 
     def __init__(
-        self, registry: PodRegistry, watch: ShimWatch, hints: Hints, reaper: Reaper, launcher: Launcher
+        self,
+        registry: PodRegistry,
+        watch: ShimWatch,
+        hints: Hints,
+        reaper: Reaper,
+        launcher: Launcher,
+        secret_files: SecretFiles,
     ) -> None:
         self._registry, self._watch, self._hints = registry, watch, hints
-        self._reaper, self._launcher = reaper, launcher
+        self._reaper, self._launcher, self._secret_files = reaper, launcher, secret_files
 
     def refresh_due(self, *, everything: bool) -> None:
         """Refresh the pods that may have changed since the last time, or all that are not over."""
@@ -81,6 +88,7 @@ class PodObserver:
         if watched.is_over:
             self._watch.release(watched)
             self._reaper.cancel(pod)
+            self._secret_files.remove(pod)
         return watched
 
     def lose(self, watched: WatchedPod) -> None:
@@ -94,6 +102,7 @@ class PodObserver:
         watched = self._registry.remove(pod)
         self._watch.release(watched)
         self._reaper.cancel(pod)
+        self._secret_files.remove(pod)
         return watched
 
     def wait_until_over(self, pods: Sequence[WatchedPod], timeout_s: float) -> None:

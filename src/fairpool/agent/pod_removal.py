@@ -40,6 +40,10 @@ class PodRemover:
         except OSError as error:
             words = f"its end cannot be recorded: {error.strerror}"
             return [OrderResult(order.pod, OrderStatus.LATER, words) for order in orders]
+        for order in orders:
+            watched = known[order.pod]
+            if order.with_output and order.pod in over and watched is not None:
+                self._collector.remove_output(watched.stored.order)
         forgotten = {pod for pod in over if self._forget(pod, known[pod])}
         self._collector.prune_checkpoints_if_due()
         self._collector.collect()

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from fairpool.agent.launch import MachineFeatures, plan_launch
 from fairpool.agent.order_file import StoredOrder, write_order
 from fairpool.agent.pod_observer import ASK_AGAIN_S, PodObserver
 from fairpool.agent.pod_registry import PodRegistry, WatchedPod
+from fairpool.agent.pod_secrets import SecretFiles, secret_variables, volume_place
 from fairpool.agent.project_users import ProjectUsers, chown_tree
 from fairpool.agent.reaper import Reaper
 from fairpool.agent.state_directory import StateDirectory, make_pod_directories
@@ -29,6 +31,7 @@ from fairpool.agent.tombstones import Tombstones
 from fairpool.model.ids import NodeName, PodId
 from fairpool.model.observation import OrderResult, OrderStatus, StartOrder
 from fairpool.model.problem import Problem
+from fairpool.model.secret import Secret
 
 
 class PodStarter:
@@ -47,12 +50,14 @@ class PodStarter:
         images: ImageTable,
         users: ProjectUsers,
         features: MachineFeatures,
+        secret_files: SecretFiles,
     ) -> None:
         self._state, self._registry, self._observer = state, registry, observer
         self._reaper, self._tombstones = reaper, tombstones
         self._nodes, self._boot_id, self._images = nodes, boot_id, images
-        self._users, self._features = users, features
+        self._users, self._features, self._secret_files = users, features, secret_files
         self._unwritten: list[tuple[StoredOrder, PodPaths]] = []
+        self._secret_calls: BoundedCalls[Mapping[str, Secret]] = BoundedCalls()
         self._plans: BoundedCalls[dict[str, Any] | Problem] = BoundedCalls()
         self._images_again_at = float("inf")
 
@@ -66,7 +71,7 @@ class PodStarter:
         try:
             return self._accept(order)
         except OSError as error:  # of this pod alone: the others, and stop orders, do not wait for it
-            return OrderResult(order.pod, OrderStatus.LATER, f"it cannot be prepared: {error}")
+            return OrderResult(order.pod, OrderStatus.LATER, f"it cannot be prepared: {error.strerror or error}")
 
     def _accept(self, order: StartOrder) -> OrderResult:
         if order.pod in self._registry.pods:
@@ -76,8 +81,7 @@ class PodStarter:
             return OrderResult(order.pod, OrderStatus.REFUSED, words)
         if self._has_predecessor(order):
             return OrderResult(order.pod, OrderStatus.LATER, "the previous instance of this pod has not ended yet")
-        paths = self._state.paths(order)
-        stored = self._plan(order, paths)
+        stored, paths = self._plan(order)
         if isinstance(stored, Problem):
             # For good: an earlier copy of the order, still on its way, must not start it either.
             self._tombstones.add(str(stored), order.pod)
@@ -107,7 +111,30 @@ class PodStarter:
 
     # --- planning
 
-    def _plan(self, order: StartOrder, paths: PodPaths) -> StoredOrder | Problem:
+    def _plan(self, order: StartOrder) -> tuple[StoredOrder | Problem, PodPaths]:
+        """How it is launched, and where its files are; its secrets are in memory by then."""
+        paths = self._state.paths(order)
+        if not order.program.credentials:
+            return self._planned_without_secrets(order, paths), paths
+        secrets = self._secret_calls.run(
+            order.pod, partial(self._features.secrets.of, order), "the control plane does not answer about its secrets"
+        )
+        paths = replace(paths, secrets=self._secret_files.directory(order.pod))
+        stored = self._planned_without_secrets(order, paths)
+        if isinstance(stored, StoredOrder) and stored.launch is not None:
+            self._hand_over(order, secrets, stored.launch)
+        return stored, paths
+
+    def _hand_over(self, order: StartOrder, secrets: Mapping[str, Secret], launch: Mapping[str, Any]) -> None:
+        volumes = [
+            (volume_place(index), secrets[volume.secret])
+            for index, volume in enumerate(order.program.volumes)
+            if volume.secret
+        ]
+        variables = secret_variables(order.program, secrets, launch["secrets"]["variables"])
+        self._secret_files.write(order.pod, variables, volumes, self._user_of(order))
+
+    def _planned_without_secrets(self, order: StartOrder, paths: PodPaths) -> StoredOrder | Problem:
         node = self._nodes.get(order.node)
         if node is None:
             return Problem("node.unknown", f"there is no node {order.node} here", "")
@@ -171,13 +198,13 @@ class PodStarter:
     def _planned_again(self, watched: WatchedPod) -> StoredOrder:
         order = watched.stored.order
         try:
-            stored = self._plan(order, self._state.paths(order))
+            stored, _ = self._plan(order)
             if isinstance(stored, Problem):
                 stored = StoredOrder(order=order, start_failure=f"CreateContainerConfigError: {stored}")
             make_pod_directories(stored, self._state.paths(order))
             write_order(watched.directory, stored)
         except OSError as error:
-            failure = f"CreateContainerConfigError: it cannot be prepared: {error.strerror}"
+            failure = f"CreateContainerConfigError: it cannot be prepared: {error.strerror or error}"
             stored = StoredOrder(order=order, start_failure=failure)
             self._images_again_at = time.monotonic() + ASK_AGAIN_S
         return stored

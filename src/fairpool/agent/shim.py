@@ -50,6 +50,8 @@ CHUNK_BYTES = 65536
 WARM_UP_RUNS = 12
 """After about ten the interpreter has adapted its instructions."""
 RETRY_S = 1.0
+SECRETS = "environment.json"
+"""In the pod's directory in memory; written by `pod_secrets.py`."""
 TIMEOUT_MAX_MS = 3_600_000
 
 
@@ -71,7 +73,7 @@ def run_shim(directory: str, generation: int, launch: dict[str, Any] | None) -> 
     try:
         process_attributes.set_process_name(f"fp:{launch['pod']}")
         process_attributes.become_subreaper()
-        Shim(generation, launch).run()
+        Shim(generation, with_secrets(launch)).run()
     except BaseException:
         _write_traceback()
         os._exit(1)
@@ -154,6 +156,9 @@ class Shim:
             self._take_over()
         elif not self._launch["argv"]:
             self._finish(NOT_EXECUTABLE, "ContainerCannotRun: order.json is damaged and cannot be read")
+            return
+        elif self._launch.get("secrets_error"):
+            self._finish(NOT_EXECUTABLE, f"ContainerCannotRun: {self._launch['secrets_error']}")
             return
         elif os.access("stop.json", os.F_OK):  # which raises nothing inside if it is not there
             self._stop_reason = ""
@@ -412,11 +417,31 @@ def read_launch(directory: str) -> dict[str, Any] | None:
     return {**_unknown_launch(), **launch} if isinstance(launch, dict) else None
 
 
+def with_secrets(launch: dict[str, Any]) -> dict[str, Any]:
+    """The same with the secret variables of the pod, which are in no file on a disk."""
+    if not launch.get("secrets"):
+        return launch
+    try:
+        found = json.loads(read_regular(f"{launch['secrets']['directory']}/{SECRETS}", ORDER_MAX))
+    except (OSError, ValueError) as error:
+        return {**launch, "secrets_error": f"its secrets cannot be read: {error}"}
+    return {**launch, "env": {**launch["env"], **found}}
+
+
 def _unknown_launch() -> dict[str, Any]:
     """What a replacement needs to look after a program whose order was damaged; nothing is started by it."""
     rotation = {"segment_bytes": 16 << 20, "segments": 3}
     known = {"pod": "", "pod_uuid": "", "argv": [], "env": {}, "cwd": "/", "grace_s": 0, "words": "", "log": rotation}
-    return {**known, "tty": False, "stdin": False, "host_name": "", "mounts": [], "limits": None, "view": None}
+    return {
+        **known,
+        "tty": False,
+        "stdin": False,
+        "host_name": "",
+        "mounts": [],
+        "limits": None,
+        "view": None,
+        "gang": None,
+    }
 
 
 def _is_descendant(pid: int) -> bool:

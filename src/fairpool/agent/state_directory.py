@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 import uuid
 from contextlib import suppress
@@ -11,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairpool.agent.durable import sync_directory, write_durably
-from fairpool.agent.environment import HOSTFILE_NAME, PodPaths
+from fairpool.agent.environment import PodPaths
 from fairpool.agent.isolation import PodUser
 from fairpool.agent.order_file import StoredOrder
+from fairpool.agent.peers import HOSTFILE_NAME, Rendezvous, free_ports, hostfile, is_mpi, ports_needed
 from fairpool.agent.pod_directory import directory_name
 from fairpool.agent.project_users import chown_tree
 from fairpool.model.ids import PodId, WorkloadId
@@ -61,6 +61,11 @@ class StateDirectory:
         return self.root / "rendezvous"
 
     @property
+    def gangs(self) -> Path:
+        """Sockets of the workers of MPI, a directory for each run."""
+        return self.root / "gangs"
+
+    @property
     def trash(self) -> Path:
         """What pods left behind, until it is removed."""
         return self.root / "trash"
@@ -91,7 +96,7 @@ class StateDirectory:
         Raises `UnknownInstallation`.
         """
         own = [self.pods, self.logs, self.scratch, self.trash, self.claims, self.uploads]
-        own += [self.warm_up_directory.parent, self.support.parent, self.checkpoints, self.rendezvous_files]
+        own += [self.warm_up_directory.parent, self.support.parent, self.checkpoints, self.rendezvous_files, self.gangs]
         self.root.parent.mkdir(parents=True, exist_ok=True)
         for directory in (self.root, *own):
             directory.mkdir(exist_ok=True, mode=0o700)
@@ -131,19 +136,21 @@ class StateDirectory:
             checkpoints=f"{root}/checkpoints/{run}" if is_shared else f"{root}/checkpoints/{run}/{order.index}",
             reporter=f"file:{root}/scratch/{name}/{REPORT}",
             home=f"{root}/scratch/{name}",
+            gang=f"{root}/gangs/{run}.{order.run}" if is_mpi(order) else "",
         )
 
-    def rendezvous(self, order: StartOrder) -> tuple[str, int] | None:
-        """Where the pods of a distributed run meet: a port that was free when the first of them was started."""
-        if not order.together or order.pods < 2:
+    def rendezvous(self, order: StartOrder) -> Rendezvous | None:
+        """Where the pods of a distributed run meet, by ports that were free for the first; None: they do not."""
+        needed = ports_needed(order)
+        if not needed:
             return None
         file = self.rendezvous_files / f"{workload_name(order.workload)}.{order.run}"
-        try:
-            port = int(file.read_text(encoding="ascii"))
-        except (FileNotFoundError, ValueError):  # the first of them, or a damaged file
-            port = _free_port()
-            write_durably(file, str(port).encode())
-        return "127.0.0.1", port
+        ports = _ports_in(file)
+        if len(ports) < needed:  # the first of them, a damaged file, or a run that has grown
+            taken = {port for each in self.rendezvous_files.iterdir() if each != file for port in _ports_in(each)}
+            ports = (*ports, *free_ports(needed - len(ports), taken | set(ports)))
+            write_durably(file, " ".join(map(str, ports)).encode())
+        return Rendezvous(ports)
 
     def set_aside_claims(self, project: str) -> Path | None:
         """Move the claims of an earlier project of this name away. They are kept, but no pod can mount them."""
@@ -168,9 +175,10 @@ def make_pod_directories(stored: StoredOrder, paths: PodPaths) -> None:
     with suppress(FileExistsError):  # a server was killed before it wrote the order
         os.mkdir(paths.home, 0o700)
     os.makedirs(paths.checkpoints, exist_ok=True)
-    if stored.order.together:
-        text = f"localhost slots={stored.order.pods}\n"
-        Path(paths.home, HOSTFILE_NAME).write_text(text, encoding="ascii")
+    if paths.gang:
+        os.makedirs(paths.gang, exist_ok=True)
+        os.chmod(paths.gang, 0o755)  # for the users of its pods; the directory above is ours alone
+        Path(paths.home, HOSTFILE_NAME).write_text(hostfile(stored.order), encoding="ascii")
     view = stored.launch.get("view") if stored.launch is not None else None
     if view is not None and view["user"] is not None:
         user = PodUser(*view["user"])
@@ -178,7 +186,8 @@ def make_pod_directories(stored: StoredOrder, paths: PodPaths) -> None:
             chown_tree(directory, user)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def _ports_in(file: Path) -> tuple[int, ...]:
+    try:
+        return tuple(map(int, file.read_text(encoding="ascii").split()))
+    except (OSError, ValueError):
+        return ()

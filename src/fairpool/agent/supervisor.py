@@ -47,6 +47,7 @@ from fairpool.agent.pod_observer import PodObserver, living_shim
 from fairpool.agent.pod_port import PodPorts
 from fairpool.agent.pod_registry import ObservedPods, PodRegistry, WatchedPod
 from fairpool.agent.pod_removal import PodRemover
+from fairpool.agent.pod_secrets import SecretFiles, SecretLookup
 from fairpool.agent.pod_start import PodStarter
 from fairpool.agent.pod_stop import PodStopper
 from fairpool.agent.project_users import ProjectUsers
@@ -89,6 +90,7 @@ class Supervisor:
         self._launcher = Launcher(self.state.root / "fork_server.log", self.state.warm_up_directory)
         self._launcher.open()
         self.uploads = Uploads(self.state.uploads)
+        self.secrets = SecretLookup()
         users = ProjectUsers(self.state.root)
         features = MachineFeatures(
             unavailable=self._launcher.unavailable,
@@ -100,6 +102,7 @@ class Supervisor:
             ),
             claim_owner=users.user_of,
             rotation=rotation,
+            secrets=self.secrets,
         )
         # A copy of a state directory is another installation, although it contains the same id.
         namespace = uuid.uuid5(installation, str(os.stat(self.state.root).st_ino))
@@ -109,7 +112,10 @@ class Supervisor:
         self._hints = Hints(self.state.root)
         self._ports = PodPorts()
         self._registry = PodRegistry()
-        self._observer = PodObserver(self._registry, self._watch, self._hints, self._reaper, self._launcher)
+        secret_files = SecretFiles(str(namespace), self.state.pods)
+        self._observer = PodObserver(
+            self._registry, self._watch, self._hints, self._reaper, self._launcher, secret_files
+        )
         self._collector = GarbageCollector(self.state)
         self._collector.prune_checkpoints_if_due()
         self._collector.collect()
@@ -125,6 +131,7 @@ class Supervisor:
             images=self._images,
             users=users,
             features=features,
+            secret_files=secret_files,
         )
         self._stopper = PodStopper(self._collector, *shared, self._reaper, self._tombstones)
         self._adopter = PodAdopter(

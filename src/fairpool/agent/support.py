@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fairpool.agent.durable import write_durably
 from fairpool.agent.images import machine_python
+from fairpool.agent.peers import REMOTE_SHELL
 
 SOURCES = Path(__file__).with_name("pod")
 
@@ -34,6 +35,7 @@ def install_support(directory: Path) -> None:
         # The older library's name. Without an __init__ file a real package of that name takes precedence.
         "python/runai/reporter.py": reporter,
         "trainer.py": (SOURCES / "trainer.py").read_text(encoding="utf-8"),
+        "remote_shell.py": (SOURCES / "remote_shell.py").read_text(encoding="utf-8"),
         "notebook.py": (SOURCES / "notebook.py").read_text(encoding="utf-8"),
         "nvidia_smi.py": (SOURCES / "nvidia_smi.py").read_text(encoding="utf-8"),
     }
@@ -42,6 +44,7 @@ def install_support(directory: Path) -> None:
         "bin/python3": f'#!/bin/sh\nexec {python} "$@"\n',
         "bin/pip": f'#!/bin/sh\nexec {python} -m pip "$@"\n',
         "bin/pip3": f'#!/bin/sh\nexec {python} -m pip "$@"\n',
+        f"bin/{REMOTE_SHELL}": f'#!/bin/sh\nexec {python} -I -S "$(dirname "$0")/../remote_shell.py" "$@"\n',
         "bin/start-notebook.sh": NOTEBOOK.format(python=python),
         "simulated/nvidia-smi": f'#!/bin/sh\nexec {python} -I -S "$(dirname "$0")/../nvidia_smi.py" "$@"\n',
     }

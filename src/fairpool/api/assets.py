@@ -1,19 +1,30 @@
-"""Assets: what an administrator prepares for submits. So far workload templates, each with its scope."""
+"""Assets: what an administrator prepares for submits, each with its scope. Workload templates, environments, compute
+resources and data sources."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict, Field, StrictBool, StringConstraints
+from pydantic import ConfigDict, Field, StrictBool, StringConstraints, create_model
 
+from fairpool.api.asset_specs import (
+    ConfigMapAsset,
+    EnvironmentSpec,
+    GitAsset,
+    OlderForm,
+    PvcAsset,
+    S3Asset,
+    SecretAsset,
+)
 from fairpool.api.limits import TEMPLATE_NAME_PATTERN
+from fairpool.api.pod_spec import Compute, HostPath, Nfs
 from fairpool.api.wire import Answer, LongText, Moment, Page, Request, ShortText
 from fairpool.api.workload_spec import DistributedSpec, InferenceSpec, TrainingSpec
 
 FIELDS_MAX = 128
 
-TemplateName = Annotated[str, StringConstraints(pattern=TEMPLATE_NAME_PATTERN), Field(examples=["batch_ops"])]
+AssetName = Annotated[str, StringConstraints(pattern=TEMPLATE_NAME_PATTERN), Field(examples=["batch_ops"])]
 FieldPath = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9]+(\.[A-Za-z0-9]+)?$", max_length=128), Field(examples=["compute.gpu"])
 ]
@@ -37,18 +48,33 @@ class SupportedTypes(Request):
     inference: StrictBool = False
 
 
-class AssetMeta(Request):
+class AssetMeta(OlderForm):
     """Name and scope of an asset."""
 
-    name: TemplateName
+    SENT_AS_FALSE: ClassVar[frozenset[str]] = frozenset({"autoDelete", "private"})
+
+    name: AssetName
     scope: AssetScope
     cluster_id: ShortText | None = Field(default=None, description="For the scope cluster: its id or name")
     department_id: ShortText | None = Field(default=None, description="For the scope department")
     project_id: ShortText | None = Field(default=None, description="For the scope project")
     description: LongText = ""
     workload_supported_types: SupportedTypes | None = Field(
-        default=None, description="Default: every kind that has all fields of the template"
+        default=None, description="Default: every kind of workload that has all its fields"
     )
+
+
+class AssetChange(AssetMeta):
+    """Name and description of an asset that is replaced. Its scope stays; it can be left out."""
+
+    scope: AssetScope | None = None  # type: ignore[assignment]
+
+
+class AssetRequest(Request):
+    """An asset of any kind: a name, a scope, and values."""
+
+    meta: AssetMeta
+    spec: Any
 
 
 class TemplateSpec(TrainingSpec, DistributedSpec, InferenceSpec):
@@ -62,12 +88,11 @@ _EXAMPLE: dict[str, Any] = {
 }
 
 
-class TemplateRequest(Request):
+class TemplateRequest(AssetRequest):
     """A workload template."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
-    meta: AssetMeta
     spec: TemplateSpec = Field(default_factory=TemplateSpec)
     administrative: StrictBool = Field(
         default=False, description="Applied to every submit in its scope; at most one for each scope"
@@ -81,36 +106,157 @@ class TemplateRequest(Request):
     )
 
 
-class AssetAnswer(Answer):
-    """Name and scope of an asset, as stored."""
+def _example(**spec: Any) -> ConfigDict:
+    said: Any = {"meta": {"name": "shared", "scope": "tenant"}, "spec": spec}
+    return ConfigDict(json_schema_extra={"examples": [said]})
 
+
+class EnvironmentRequest(AssetRequest):
+    """An environment."""
+
+    model_config = _example(image="python", environmentVariables=[{"name": "EPOCHS", "value": "3"}])
+    spec: EnvironmentSpec
+
+
+class ComputeRequest(AssetRequest):
+    """A compute resource."""
+
+    model_config = _example(gpuDevicesRequest=1, gpuRequestType="portion", gpuPortionRequest=0.5)
+    spec: Compute
+
+
+class PvcRequest(AssetRequest):
+    """A data source: a volume claim."""
+
+    model_config = _example(claimName="data", path="/data")
+    spec: PvcAsset
+
+
+class NfsRequest(AssetRequest):
+    """A data source: an NFS folder."""
+
+    model_config = _example(server="files.example.com", path="/export", mountPath="/data")
+    spec: Nfs
+
+
+class GitRequest(AssetRequest):
+    """A data source: a Git repository."""
+
+    model_config = _example(repository="https://git.example.com/train.git", branch="main", path="/code")
+    spec: GitAsset
+
+
+class S3Request(AssetRequest):
+    """A data source: an S3 bucket."""
+
+    model_config = _example(bucket="images", path="/data", url="https://s3.example.com")
+    spec: S3Asset
+
+
+class HostPathRequest(AssetRequest):
+    """A data source: a folder on the node."""
+
+    model_config = _example(path="/raid/data", mountPath="/data", readOnly=True)
+    spec: HostPath
+
+
+class ConfigMapRequest(AssetRequest):
+    """A data source: a config map."""
+
+    model_config = _example(name="settings", mountPath="/etc/settings")
+    spec: ConfigMapAsset
+
+
+class SecretRequest(AssetRequest):
+    """A data source: a credential, as files."""
+
+    model_config = _example(name="certificates", mountPath="/etc/certificates")
+    spec: SecretAsset
+
+
+def change_of(request: type[Request]) -> type[Any]:
+    """The request that replaces an asset: as the one that creates it, but it need not say scope and values again."""
+    name, spec = request.__name__.replace("Request", "Change"), request.model_fields["spec"]
+    values: Any = spec.annotation
+    optional: Any = {"spec": (values | None, None)} if spec.is_required() else {}
+    return create_model(name, __base__=request, __doc__=request.__doc__, meta=(AssetChange, ...), **optional)
+
+
+class AssetAnswer(Answer):
+    """Name and scope of an asset, as stored; with who wrote it, as older clients expect it here."""
+
+    id: str = ""
+    kind: str = ""
     name: str
     scope: AssetScope
     cluster_id: str | None = None
     department_id: str | None = None
     project_id: str | None = None
-    description: str = ""
+    description: str | None = None
     workload_supported_types: SupportedTypes
+    created_by: str = ""
+    created_at: Moment = ""
+    updated_by: str = ""
+    updated_at: Moment = ""
 
     @property
     def scope_id(self) -> str:
         return self.project_id or self.department_id or self.cluster_id or ""
 
 
-class Template(Answer):
-    """A workload template, as stored."""
+class AssetLabel(Answer):
+    """An asset that is named."""
 
     id: str
-    kind: str = "workload-template"
+    name: str
+
+
+class WorkloadUse(Answer):
+    """A workload that was submitted with an asset."""
+
+    id: str
+    name: str
+    project_name: str
+    phase: str
+
+
+class AssetUse(Answer):
+    """Who uses an asset: workloads that are not deleted, and templates."""
+
+    workspaces: list[WorkloadUse] = Field(default_factory=list)
+    trainings: list[WorkloadUse] = Field(default_factory=list)
+    distributed: list[WorkloadUse] = Field(default_factory=list)
+    inferences: list[WorkloadUse] = Field(default_factory=list)
+    templates: list[AssetLabel] = Field(default_factory=list)
+
+
+class Asset(Answer):
+    """An asset, as stored."""
+
+    id: str
+    kind: str
     meta: AssetAnswer
     spec: dict[str, Any]
-    administrative: bool
-    required: list[str]
-    locked: list[str]
     created_by: str
     created_at: Moment
     updated_at: Moment
     revision: int
+    used_by: AssetUse | None = Field(default=None, description="With `usageInfo=true`")
+
+
+class AssetPage(Page):
+    """Assets, by name."""
+
+    entries: list[Asset]
+
+
+class Template(Asset):
+    """A workload template, as stored."""
+
+    kind: str = "workload-template"
+    administrative: bool
+    required: list[str]
+    locked: list[str]
 
 
 class TemplatePage(Page):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairpool.api.access_calls import AccessCalls
+from fairpool.api.asset_calls import AssetCalls
 from fairpool.api.calls import TIMEOUT_S, event_data, refused_answer
 from fairpool.api.calls import Refused as Refused
 from fairpool.api.calls import new_key as new_key
@@ -61,7 +62,7 @@ class Change:
     object: dict[str, Any] | None
 
 
-class Client(AccessCalls, OrganizationCalls):
+class Client(AccessCalls, AssetCalls, OrganizationCalls):
     """Calls to one control plane, as one caller."""
 
     # --- workloads -------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from fairpool.api.calls import refused_answer
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
+from fairpool.api.credentials import CLUSTER_SECRETS, SecretsAnswer, SecretsRequest
 from fairpool.api.loopback import Reply, is_here
 from fairpool.api.message import VERSION, wire_problems
 from fairpool.api.nodes import ClusterAnswer
@@ -72,6 +73,14 @@ class ClusterClient:
         return self._read(
             PushAnswer, self._call("POST", "/api/v1/cluster/push", content=report.to_json(report.version))
         )
+
+    def secrets(self, request: SecretsRequest) -> SecretsAnswer:
+        """Values for a pod. Raises `ControlPlaneUnreachable`; over a connection that others can read, none are asked
+        for."""
+        if self._address.startswith("http://") and not is_here(self._address):
+            what = f"values of credentials are not sent over {self._address}, which is not encrypted"
+            raise ControlPlaneUnreachable(what, Problem("control.not_encrypted", what, "use an https:// address"))
+        return self._read(SecretsAnswer, self._call("POST", CLUSTER_SECRETS, json=request.wire()))
 
     def _call(self, method: str, path: str, **options: Any) -> bytes:
         with self._under_way:

@@ -16,10 +16,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fairpool.api.declarations import Count, OrganizationWire, WorkloadWire
+from fairpool.api.declarations import Count, DeclaredTaint, OrganizationWire, WorkloadWire
 from fairpool.api.message import PREVIOUS, Message, Since, Wire, renamed
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.node import MigStrategy
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.problem import Problem
 from fairpool.model.spec import WorkloadSpec
@@ -221,6 +222,11 @@ class NodeReport(Wire):
     """As the engine says: the model of its GPUs, and whether they are simulated."""
     images: tuple[str, ...] | None = None
     """Patterns of the images it can run; None: whatever can be pulled."""
+    taints: Annotated[tuple[DeclaredTaint, ...], Since(3)] = ()
+    """As the engine says; those of administrators are declared."""
+    mig_strategy: Annotated[MigStrategy | None, Since(3)] = None
+    counted: Annotated[dict[str, Count] | None, Since(3)] = None
+    """MIG instances by profile and other countable resources; None: not reported."""
 
 
 class QueueReport(Wire):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from fairpool.api.message import Wire, renamed
+from fairpool.api.message import Since, Wire, renamed
 from fairpool.model.array import Array
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import NodePool, Placement, Taint, TaintEffect, Topology
@@ -26,16 +26,21 @@ from fairpool.model.organization import (
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.spec import (
     Arrangement,
+    CleanPodPolicy,
     Dependency,
     DesiredState,
+    DistributedRun,
+    Framework,
     PodTemplate,
     Program,
     RestartPolicy,
+    SecretVariable,
     Volume,
     WorkloadSpec,
 )
 from fairpool.model.workload import (
     GpuRequest,
+    NodePreference,
     NodeSelectorOperator,
     NodeSelectorRequirement,
     PodAffinityTerm,
@@ -66,6 +71,12 @@ class NodeSelectorRequirementWire(Wire):
     values: tuple[str, ...]
 
 
+class NodePreferenceWire(Wire):
+    mirrors: ClassVar[Any] = NodePreference
+    weight: Count
+    requirements: tuple[NodeSelectorRequirementWire, ...]
+
+
 class DeclaredToleration(Wire):
     mirrors: ClassVar[Any] = Toleration
     key: str
@@ -91,6 +102,7 @@ class ShapeWire(Wire):
     near: tuple[PodAffinityTermWire, ...]
     apart: tuple[PodAffinityTermWire, ...]
     schedulable: bool
+    preferences: Annotated[tuple[NodePreferenceWire, ...], Since(3)] = ()
 
 
 class VolumeWire(Wire):
@@ -100,6 +112,15 @@ class VolumeWire(Wire):
     claim: str
     read_only: bool
     uploaded: bool = False  # what was kept before lacks it
+    secret: Annotated[str, Since(3)] = ""
+    credential: Annotated[str, Since(3)] = ""
+
+
+class SecretVariableWire(Wire):
+    mirrors: ClassVar[Any] = SecretVariable
+    name: str
+    credential: str
+    key: str
 
 
 class ProgramWire(Wire):
@@ -117,6 +138,8 @@ class ProgramWire(Wire):
     shm_bytes: Count
     python_env: str = ""
     submitter_uid: Count | None = None
+    secrets: Annotated[tuple[SecretVariableWire, ...], Since(3)] = ()
+    image_credential: Annotated[str, Since(3)] = ""
 
 
 class TemplateWire(Wire):
@@ -144,6 +167,13 @@ class ArrayWire(Wire):
     ranges: tuple[tuple[Count, Count, Count], ...]
     parameters: tuple[tuple[str, tuple[str, ...]], ...]
     arguments: tuple[tuple[str, ...], ...]
+
+
+class DistributedRunWire(Wire):
+    mirrors: ClassVar[Any] = DistributedRun
+    framework: Framework
+    slots_per_worker: Count
+    clean_pods: CleanPodPolicy
 
 
 class WorkloadWire(Wire):
@@ -175,6 +205,7 @@ class WorkloadWire(Wire):
     # With defaults: declarations that were kept before lack them.
     after: tuple[DependencyWire, ...] = ()
     array: ArrayWire | None = None
+    distributed: Annotated[DistributedRunWire | None, Since(3)] = None
 
     def to_spec(self) -> WorkloadSpec:
         spec = self.to_model()

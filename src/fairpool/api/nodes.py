@@ -65,6 +65,33 @@ class NodePoolPage(Page):
     nodepools: list[NodePoolAnswer]
 
 
+class NetworkTopologyRequest(Request):
+    """A network topology to create: node labels from the widest level to the narrowest."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"name": "fabric", "levels": ["example.com/zone", "example.com/rack"]}]}
+    )
+    name: PoolNameText
+    levels: Annotated[list[Annotated[ShortText, Field(min_length=1)]], Field(min_length=1, max_length=16)]
+
+
+class NetworkTopology(Answer):
+    """A network topology. It does not change: delete it and create another."""
+
+    id: str
+    name: str
+    levels: list[str]
+    nodes: Annotated[list[str], Field(description="Nodes that have all of its labels")] = Field(default_factory=list)
+    created_at: Moment
+    revision: int = 0
+
+
+class NetworkTopologyPage(Page):
+    """Network topologies."""
+
+    topologies: list[NetworkTopology]
+
+
 class NodeTaint(Request):
     """A taint, such as `runai=drain:NoExecute`."""
 

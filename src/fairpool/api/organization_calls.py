@@ -1,4 +1,4 @@
-"""Calls of the client about projects, departments, templates, nodes, node pools and clusters."""
+"""Calls of the client about projects, departments, credentials, nodes, node pools and clusters."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairpool.api.calls import Calls, plain_body
-from fairpool.api.limits import PROJECTS
+from fairpool.api.limits import CREDENTIALS, PROJECTS
 
 if TYPE_CHECKING:
-    from fairpool.api import assets, organization, overview
+    from fairpool.api import credentials as credentials_wire
     from fairpool.api import nodes as nodes_wire
+    from fairpool.api import organization, overview
     from fairpool.api import settings as settings_wire
 
     Json = Mapping[str, Any]
 
 DEPARTMENTS = "/api/v1/org-unit/departments"
-TEMPLATES = "/api/v1/asset/workload-template"
+TOPOLOGIES = "/api/v1/network-topologies"
 
 
 class OrganizationCalls(Calls):
@@ -72,21 +73,28 @@ class OrganizationCalls(Calls):
     def delete_department(self, department_id: str) -> None:
         self._call("DELETE", f"{DEPARTMENTS}/{department_id}")
 
-    # --- templates -------------------------------------------------------------------------------------------
+    # --- credentials -----------------------------------------------------------------------------------------
 
-    def templates(self) -> list[assets.Template]:
-        return self._all(TEMPLATES, "entries")
+    def credentials(self, name: str = "") -> list[credentials_wire.StoredCredential]:
+        """All that the caller may see, or those of this name; without their values."""
+        return self._all(CREDENTIALS, "entries", {"name": name} if name else None)
 
-    def create_template(self, request: assets.TemplateRequest | Json) -> assets.Template:
-        return self._post(TEMPLATES, request)
+    def create_credential(
+        self, kind: str, request: credentials_wire.CredentialRequest | Json
+    ) -> credentials_wire.StoredCredential:
+        return self._post(f"{CREDENTIALS}/{kind}", request)
 
-    def replace_template(
-        self, template_id: str, request: assets.TemplateRequest | Json, revision: int | None = None
-    ) -> assets.Template:
-        return self._change("PUT", f"{TEMPLATES}/{template_id}", request, revision)
+    def replace_credential(
+        self,
+        kind: str,
+        credential_id: str,
+        request: credentials_wire.CredentialRequest | Json,
+        revision: int | None = None,
+    ) -> credentials_wire.StoredCredential:
+        return self._change("PUT", f"{CREDENTIALS}/{kind}/{credential_id}", request, revision)
 
-    def delete_template(self, template_id: str) -> None:
-        self._call("DELETE", f"{TEMPLATES}/{template_id}")
+    def delete_credential(self, kind: str, credential_id: str) -> None:
+        self._call("DELETE", f"{CREDENTIALS}/{kind}/{credential_id}")
 
     # --- nodes and clusters ----------------------------------------------------------------------------------
 
@@ -128,6 +136,15 @@ class OrganizationCalls(Calls):
 
     def delete_node_pool(self, pool: str) -> None:
         self._call("DELETE", f"/api/v1/node-pools/{pool}")
+
+    def topologies(self) -> list[nodes_wire.NetworkTopology]:
+        return self._all(TOPOLOGIES, "topologies")
+
+    def create_topology(self, request: nodes_wire.NetworkTopologyRequest | Json) -> nodes_wire.NetworkTopology:
+        return self._post(TOPOLOGIES, request)
+
+    def delete_topology(self, topology: str) -> None:
+        self._call("DELETE", f"{TOPOLOGIES}/{topology}")
 
     def clusters(self) -> list[nodes_wire.ClusterAnswer]:
         return self._all("/api/v1/clusters", "clusters")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StringConstraints
 
+from fairpool.api.limits import SECRET_KEY_PATTERN, TEMPLATE_NAME_PATTERN
 from fairpool.api.uploads import UploadId
 from fairpool.api.wire import (
     LongText,
@@ -28,6 +29,9 @@ QUANTITY_PATTERN = r"^([0-9]{1,15}(?:\.[0-9]{1,6})?)([kKMGTP]i?|m)?B?$"
 """A number and a suffix."""
 Quantity = Annotated[str, StringConstraints(pattern=QUANTITY_PATTERN), Field(examples=["4Gi", "500M"])]
 
+CredentialName = Annotated[str, StringConstraints(pattern=TEMPLATE_NAME_PATTERN), Field(examples=["hf-token"])]
+SecretKey = Annotated[str, StringConstraints(pattern=SECRET_KEY_PATTERN), Field(examples=["token"])]
+
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
 
 PathText = Annotated[str, StringConstraints(max_length=4096, pattern=r"^/[^\x00-\x1f]*$"), Field(examples=["/data"])]
@@ -44,11 +48,21 @@ Pairs = Annotated[
 ]
 
 
+class CredentialKey(Request):
+    """One key of a credential that is in the project's scope."""
+
+    name: CredentialName
+    key: SecretKey
+
+
 class EnvironmentVariable(Request):
-    """An environment variable of the pod."""
+    """An environment variable of the pod: a value, or a key of a credential."""
 
     name: VariableName
     value: Argument = ""
+    credential: CredentialKey | None = Field(
+        default=None, description="Instead of `value`: looked up where the pod starts, and never shown"
+    )
 
 
 class GpuRequestType(StrEnum):
@@ -129,6 +143,7 @@ class GitSource(Request):
     branch: ShortText | None = None
     revision: ShortText | None = None
     path: PathText = "/code"
+    credential: CredentialName | None = Field(default=None, description="A credential of type password or git")
 
 
 class S3Source(Request):
@@ -137,13 +152,20 @@ class S3Source(Request):
     bucket: Annotated[ShortText, Field(min_length=1)]
     path: PathText
     url: ShortText | None = None
-    credential: ShortText | None = None
+    credential: CredentialName | None = Field(default=None, description="A credential of type access-key")
 
 
 class NamedVolume(Request):
-    """A ConfigMap or Secret, mounted as files."""
+    """A ConfigMap, mounted as files."""
 
     name: Annotated[ShortText, Field(min_length=1)]
+    mount_path: PathText
+
+
+class SecretVolume(Request):
+    """A credential, each of its keys mounted as a file that only the pod's user can read, in memory."""
+
+    name: CredentialName
     mount_path: PathText
 
 
@@ -156,7 +178,7 @@ class Storage(Request):
     s3: Annotated[list[S3Source], Field(max_length=64)] = Field(default_factory=list)
     host_path: Annotated[list[HostPath], Field(max_length=64)] = Field(default_factory=list)
     config_map_volume: Annotated[list[NamedVolume], Field(max_length=64)] = Field(default_factory=list)
-    secret_volume: Annotated[list[NamedVolume], Field(max_length=64)] = Field(default_factory=list)
+    secret_volume: Annotated[list[SecretVolume], Field(max_length=64)] = Field(default_factory=list)
 
 
 class ServiceType(StrEnum):
@@ -199,6 +221,27 @@ class PodToleration(Request):
     seconds: Seconds | None = None
 
 
+class MatchExpression(Request):
+    """A condition on a label of a node."""
+
+    key: Annotated[ShortText, Field(min_length=1)]
+    operator: Annotated[str, StringConstraints(pattern="^(In|NotIn|Exists|DoesNotExist|Gt|Lt)$")]
+    values: Annotated[list[ShortText], Field(max_length=64)] = Field(default_factory=list)
+
+
+class NodeSelectorTerm(Request):
+    """Conditions that must all hold."""
+
+    match_expressions: Annotated[list[MatchExpression], Field(min_length=1, max_length=64)]
+
+
+class NodeAffinityPreference(Request):
+    """Nodes to prefer where there is a choice: the weights of all that a node meets add up."""
+
+    weight: Annotated[StrictInt, Field(ge=1, le=100)]
+    preference: NodeSelectorTerm
+
+
 class Security(Request):
     """The user and privileges that the pods run with."""
 
@@ -215,10 +258,17 @@ class Security(Request):
 
 
 class TopologyRequest(Request):
-    """Keep the pods on nodes with the same value of a label."""
+    """Keep the pods of a distributed workload on nodes with the same value of a label."""
 
-    required: ShortText | None = None
-    preferred: ShortText | None = None
+    name: ShortText | None = Field(
+        default=None, description="A network topology; default: one that has these labels, else the labels alone"
+    )
+    required: Annotated[ShortText, Field(min_length=1)] | None = Field(
+        default=None, description="Label of which all pods must have the same value"
+    )
+    preferred: Annotated[ShortText, Field(min_length=1)] | None = Field(
+        default=None, description="Label of which pods have the same value where possible"
+    )
 
 
 class Workdir(Request):
@@ -233,6 +283,9 @@ class PodSpecWire(Request):
 
     image: ShortText = ""
     image_pull_policy: Annotated[str, StringConstraints(pattern="^(Always|IfNotPresent|Never)$")] | None = None
+    image_pull_secret: CredentialName | None = Field(
+        default=None, description="A credential of type docker-registry; default: the one for the image's registry"
+    )
     command: Annotated[list[Argument], Field(max_length=ARGUMENTS_MAX)] | LongText | None = Field(
         default=None, description="Replaces the entrypoint; a string is split as in a shell"
     )

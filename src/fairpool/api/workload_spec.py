@@ -7,11 +7,13 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, StrictBool, StrictInt, StringConstraints
 
+from fairpool.api.asset_reference import AssetReferences
 from fairpool.api.pod_spec import (
     ARGUMENTS_MAX,
     Argument,
     ExposedPort,
     ExposedUrl,
+    NodeAffinityPreference,
     Pairs,
     PathText,
     PodSpecWire,
@@ -86,6 +88,7 @@ class CommonSpec(PodSpecWire):
     node_pools: Annotated[list[PoolNameText], Field(max_length=64)] = Field(default_factory=list)
     node_type: ShortText | None = None
     node_affinity_required: dict[str, Any] | None = None
+    node_affinity_preferred: Annotated[list[NodeAffinityPreference], Field(max_length=64)] = Field(default_factory=list)
     tolerations: Annotated[list[PodToleration], Field(max_length=64)] = Field(default_factory=list)
     topology: TopologyRequest | None = None
     security: Security = Field(default_factory=Security)
@@ -101,6 +104,7 @@ class CommonSpec(PodSpecWire):
     stdin: StrictBool = False
     tty: StrictBool = False
     template: ShortText | None = None
+    assets: AssetReferences | None = None
     after: Annotated[list[AfterText], Field(max_length=64)] = Field(
         default_factory=list,
         description="Start after these jobs have completed; NAME:any also starts after it failed or was deleted",
@@ -133,6 +137,7 @@ class DistributedSpec(CommonSpec):
     master_spec: PodSpecWire | None = None
     master_spec_same_as_worker: StrictBool = True
     no_master: StrictBool = False
+    master_no_pvcs: StrictBool = Field(default=False, description="The master does not mount the volume claims")
 
 
 class ServingPort(Request):

@@ -29,6 +29,7 @@ NOT_UP = 3
 LINES = 200
 NAMED = 8
 LOOK_S = 0.25
+PASSPHRASE_MIN, PASSPHRASE_MAX = 12, 1024
 STALE_S = 30.0
 """A loop without a cycle for so long is stuck: an idle one runs a cycle every five seconds."""
 
@@ -287,17 +288,41 @@ def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
         return problem or reset_password_offline(data_directory, user or FIRST_USER)
 
 
+PASSPHRASE = click.option(
+    "--passphrase-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Include the key of credentials, encrypted under the passphrase in this file.",
+)
+
+
+def _passphrase(file: Path | None) -> bytes | None:
+    if file is None:
+        return None
+    try:
+        with file.open("rb") as opened:
+            words = opened.read(PASSPHRASE_MAX + 1).strip()
+    except OSError as error:
+        what = f"--passphrase-file: {file} cannot be read: {(error.strerror or str(error)).lower()}"
+        raise PlatformError(Problem("backup.passphrase", what, "check the path")) from error
+    if not PASSPHRASE_MIN <= len(words) <= PASSPHRASE_MAX:
+        what = f"--passphrase-file: {file} must contain {PASSPHRASE_MIN} to {PASSPHRASE_MAX} characters"
+        raise PlatformError(Problem("backup.passphrase", what, "choose another passphrase"))
+    return words
+
+
 @click.command()
 @DATA
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
+@PASSPHRASE
 @click.argument("file", type=click.Path(path_type=Path))
-def backup(data: Path | None, force: bool, file: Path) -> None:
+def backup(data: Path | None, force: bool, passphrase_file: Path | None, file: Path) -> None:
     """Write a backup of a data directory to FILE. Its server may be up.
 
     Of a whole platform or a control plane it contains users, access rules, projects, quotas, workloads and settings;
     of a whole platform or a cluster the nodes and the table of images. Not included: logs, checkpoints and claims of
     pods, the server's log, and the ledger, which is rebuilt. A backup contains secrets: only its owner can read the
-    file.
+    file. The values of credentials in it are encrypted, and their key is not in it unless you give a passphrase.
     """
     from fairpool.platform.backup import make_backup
 
@@ -307,18 +332,22 @@ def backup(data: Path | None, force: bool, file: Path) -> None:
                 Problem("backup.exists", f"{file} already exists", "choose another file, or pass --force")
             )
         data_directory = data_directory_at(data)
-        size = make_backup(data_directory, file)
+        size = make_backup(data_directory, file, _passphrase(passphrase_file))
     what = f"{max(1, size // 1024)} KiB, of {data_directory.contents}"
     click.echo(f"Wrote {file}, {what}. To restore it: fairpool restore {file}")
     click.echo(
         "It does not include logs, checkpoints and claims of pods; back up the data directory for those.", err=True
     )
+    if passphrase_file is None and data_directory.secret_key.exists():
+        fix = f"keep a copy of {data_directory.secret_key}, or pass --passphrase-file"
+        click.echo(f"It does not include the key of credentials, without which their values are lost: {fix}.", err=True)
 
 
 @click.command()
 @DATA
+@PASSPHRASE
 @click.argument("file", type=click.Path(path_type=Path))
-def restore(data: Path | None, file: Path) -> None:
+def restore(data: Path | None, passphrase_file: Path | None, file: Path) -> None:
     """Restore a backup to the data directory of the same program. Its server must be down; pods may keep running.
 
     At the next start, pods of workloads in FILE continue, other pods are stopped, and workloads that should be running
@@ -337,7 +366,7 @@ def restore(data: Path | None, file: Path) -> None:
             )
         data_directory.prepare()
         with locked(data_directory, "restore"):
-            made_at, kept = restore_backup(data_directory, file)
+            made_at, kept = restore_backup(data_directory, file, _passphrase(passphrase_file))
     when = f"{made_at.astimezone():%Y-%m-%d %H:%M:%S}"
     program = data_directory.program
     click.echo(f"Restored the backup of {when} to {data_directory.root}. Start the server: fairpool {program}")
@@ -346,5 +375,11 @@ def restore(data: Path | None, file: Path) -> None:
             "Users, passwords, tokens and access rules are those of the backup: again remove what was removed since.",
             err=True,
         )
+        if passphrase_file is None:
+            what = f"the key in {data_directory.secret_key}" if data_directory.secret_key.exists() else "no key"
+            click.echo(
+                f"Values of credentials are read with {what}; set those again that were stored with another.",
+                err=True,
+            )
     for path in kept:
         click.echo(f"The previous version is kept in {path}")

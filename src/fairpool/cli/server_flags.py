@@ -172,7 +172,7 @@ NODE = click.option(
     "--node",
     multiple=True,
     metavar="SPEC",
-    help="Add one node: name=big,gpus=4,model=H100,memory=80GB,cpus=64,ram=512GB.",
+    help="Add one node: name=big,gpus=4,model=H100,memory=80GB,cpus=64,ram=512GB,label=rack=a.",
 )
 KEEP_HISTORY = _with_default(
     "--keep-history", "30d", "AGE", "How long to keep deleted jobs and events: 90s, 10m, 2h, 30d."

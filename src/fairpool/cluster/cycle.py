@@ -14,6 +14,7 @@ from fairpool.cluster.adoption import handle_orphans
 from fairpool.cluster.dependencies import WorkloadOutcome, outcome_of
 from fairpool.cluster.desired_state import apply_pull
 from fairpool.cluster.expand import ExpandInput, expand
+from fairpool.cluster.gates import workers_have_started
 from fairpool.cluster.grace_period import with_capped_graces
 from fairpool.cluster.history import Event, EventKind
 from fairpool.cluster.ledger_cache import NO_NODES, NO_PODS, EntryDraft, LedgerCache
@@ -23,6 +24,7 @@ from fairpool.cluster.pod_slots import latest_pods, workload_of
 from fairpool.cluster.rollup import rollup
 from fairpool.cluster.settle import Evidence, settle
 from fairpool.cluster.snapshot_builder import pooled_nodes, snapshot_part
+from fairpool.cluster.workload_end import removes_output
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
 from fairpool.model.lifecycle import PodPhase
@@ -278,6 +280,8 @@ def _collect_orders(draft: EntryDraft, inputs: CycleInput, concerned: set[Worklo
                     spec,
                     _evidence(draft, inputs, pod),
                     alone=first_unfinished.get(pod.index, pod.incarnation) >= pod.incarnation,
+                    ready=spec is None or workers_have_started(spec, pod, pods),
+                    without_output=spec is not None and removes_output(spec, draft.state(workload)),
                     acknowledged=spec is None or _is_acknowledged(draft, workload),
                     now=draft.now,
                     graces=draft.organization.graces,

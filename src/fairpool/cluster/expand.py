@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from fairpool.cluster.dependencies import OutcomeOf, WorkloadOutcome, with_met_dependencies
 from fairpool.cluster.failures import back_off_until, pod_label, with_failures
-from fairpool.cluster.gates import may_have_pods, should_run
+from fairpool.cluster.gates import is_backing_off, is_postponed, may_have_pods, should_run
 from fairpool.cluster.pod_slots import counted_pods, is_rigid, latest_pods, new_pod, pod_set_of, stop_peers
-from fairpool.cluster.workload_end import UNPLACED, end_of_workload, expires_at, time_limits
+from fairpool.cluster.workload_end import UNPLACED, end_of_workload, expires_at, keeps_running_pods, time_limits
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import Instant, NodeName
 from fairpool.model.lifecycle import PodPhase
@@ -62,9 +62,10 @@ def expand(given: ExpandInput, now: Instant) -> Expansion:
     if spec is None:
         stopped = tuple(pod.release(now, Cause.UNWANTED, "its workload no longer exists") for pod in pods)
         return Expansion(state=given.state, pods=stopped)
-    pods = tuple(_as_declared(pod, spec, now) for pod in _in_this_run(pods, spec))
+    pods = _without_timers_of_another_clock(_in_this_run(pods, spec), now)
+    pods = tuple(_as_declared(pod, spec, now) for pod in pods)
     state = _updated(given, spec, pods, now)
-    pods = _stop_pods(spec, state, pods, given.drains, now)
+    pods = _stop_pods(given, spec, state, pods, now)
     if may_have_pods(spec, state):
         pods += _create_pods(spec, state, pods, now)
     return Expansion(
@@ -113,6 +114,21 @@ def _as_declared(pod: PodRecord, spec: WorkloadSpec, now: Instant) -> PodRecord:
     return replace(pod, shape=shape, pod_set=pod_set)
 
 
+def _without_timers_of_another_clock(pods: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:
+    """A back-off or retry that was set before the clock was set back is over, and does not begin anew later."""
+    if all(max(pod.not_before, pod.retry_at) <= now for pod in pods):
+        return pods
+    return tuple(_without_timers(pod, now) if not pod.is_over else pod for pod in pods)
+
+
+def _without_timers(pod: PodRecord, now: Instant) -> PodRecord:
+    if pod.not_before > now and not is_backing_off(pod, now):
+        pod = replace(pod, not_before=Instant(0))
+    if pod.retry_at > now and not is_postponed(pod, now):
+        pod = replace(pod, retry_at=Instant(0))
+    return pod
+
+
 def _activated(state: WorkloadState, pods: Sequence[PodRecord]) -> WorkloadState:
     """Note when it first ran in this run. Once a pod runs, earlier refusals no longer count."""
     if state.refusals and any(pod.phase is PodPhase.RUNNING for pod in pods):
@@ -129,17 +145,21 @@ def _activated(state: WorkloadState, pods: Sequence[PodRecord]) -> WorkloadState
 
 
 def _stop_pods(
-    spec: WorkloadSpec, state: WorkloadState, pods: tuple[PodRecord, ...], drains: Drains, now: Instant
+    given: ExpandInput, spec: WorkloadSpec, state: WorkloadState, pods: tuple[PodRecord, ...], now: Instant
 ) -> tuple[PodRecord, ...]:
     if spec.desired_state is DesiredState.DELETE:
         return tuple(pod.release(now, Cause.DELETED) for pod in pods)
     if state.halt is not None:
         halt = state.halt
-        return tuple(pod.release(now, halt.cause, halt.detail) for pod in pods)
+        kept = (PodPhase.RUNNING,) if keeps_running_pods(spec, state, given.rules, now) else ()
+        return tuple(
+            _stop_if_drained(pod, given.drains, now) if pod.phase in kept else pod.release(now, halt.cause, halt.detail)
+            for pod in pods
+        )
     if spec.desired_state is DesiredState.STOP:
         return tuple(pod.release(now, Cause.SUSPENDED) for pod in pods)
     pods = _stop_superfluous(spec, pods, now)
-    pods = tuple(_stop_if_drained(pod, drains, now) for pod in pods)
+    pods = tuple(_stop_if_drained(pod, given.drains, now) for pod in pods)
     pods = _scale_down(spec, pods, now)
     return _stop_broken_gang(spec, state, pods, now) if is_rigid(spec) else pods
 
@@ -252,7 +272,7 @@ def _wake_at(
     moments = [pod.not_before for pod in pods if not pod.is_over]
     moments += [pod.retry_at for pod in pods if pod.phase is PodPhase.BOUND]
     moments += [each.until for each in state.avoided]
-    if state.halt is None:
+    if state.halt is None or keeps_running_pods(spec, state, rules, now):
         moments += [halt.at for halt in time_limits(spec, state, rules)]
     expiry = expires_at(spec, state)
     if expiry is not None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairpool.cluster.workload_state import AvoidedNode, WorkloadState
-from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.ids import SECOND_MS, Instant, is_ahead
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import Arrangement, WorkloadSpec
 
@@ -27,7 +27,7 @@ def with_failures(state: WorkloadState, spec: WorkloadSpec, ended: Sequence[PodR
     """Count the failures and refusals among pods that have just ended, and note which nodes to avoid."""
     failed = failed_pods(state, ended)
     unstarted = [pod for pod in failed if pod.cause in UNSTARTED]
-    avoided = tuple(each for each in state.avoided if each.until > now)
+    avoided = avoided_nodes(state, now)
     for pod in failed:
         if pod.cause is Cause.REFUSED:
             assert pod.node is not None
@@ -45,6 +45,11 @@ def with_failures(state: WorkloadState, spec: WorkloadSpec, ended: Sequence[PodR
         failure=failure_text(spec, state, failed[-1]) if failed else state.failure,
         avoided=avoided,
     )
+
+
+def avoided_nodes(state: WorkloadState, now: Instant) -> tuple[AvoidedNode, ...]:
+    """The nodes that a workload avoids at this moment."""
+    return tuple(each for each in state.avoided if is_ahead(each.until, now, AVOID_S))
 
 
 def failed_pods(state: WorkloadState, ended: Sequence[PodRecord]) -> list[PodRecord]:

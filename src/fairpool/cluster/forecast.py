@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from fairpool.cluster.expand import ExpandInput, expand
 from fairpool.cluster.pod_slots import workload_of
-from fairpool.cluster.snapshot_builder import SnapshotPart, snapshot_part
+from fairpool.cluster.snapshot_builder import SnapshotPart, snapshot_part, with_topologies
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import Instant, NodeName, PoolName, WorkloadId
 from fairpool.model.lifecycle import PodPhase
@@ -61,7 +61,11 @@ def _in_pool(spec: WorkloadSpec, snapshot: Snapshot, pool: PoolName, now: Instan
     part = _part(spec, pool, now)
     left = _without(snapshot, spec.id)
     tried = replace(
-        left, now=max(now, snapshot.now), groups=(*left.groups, *part.groups), pods=(*left.pods, *part.pods)
+        left,
+        now=max(now, snapshot.now),
+        groups=(*left.groups, *part.groups),
+        pods=(*left.pods, *part.pods),
+        topologies=with_topologies(left.topologies, [part]),
     )
     return _found(part, pool, plan(tried))
 

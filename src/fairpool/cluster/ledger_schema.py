@@ -142,6 +142,8 @@ FIELD_NAMES: Step = (
         WHERE json_valid(body) AND json_type(body, '$.marks') IS NOT NULL""",
 )
 
+DISTRIBUTED_RUNS: Step = ("ALTER TABLE specs ADD COLUMN distributed TEXT",)
+
 MIGRATIONS: tuple[Step, ...] = (
     FIRST,
     START_FAILURES,
@@ -150,6 +152,7 @@ MIGRATIONS: tuple[Step, ...] = (
     TABLE_NAMES,
     PROTOCOL,
     FIELD_NAMES,
+    DISTRIBUTED_RUNS,
 )
 """Migration n leads from version n to version n + 1; an empty file has version 0."""
 

@@ -30,16 +30,19 @@ def outstanding_order(
     evidence: Evidence,
     *,
     alone: bool,
+    ready: bool = True,
     acknowledged: bool,
+    without_output: bool = False,
     now: Instant,
     graces: GraceRules = DEFAULT_GRACES,
 ) -> Order | None:
     """The order that is due for one pod, if any.
 
-    `alone`: every earlier pod of its index has ended. `acknowledged`: the control plane has its current report.
+    `alone`: every earlier pod of its index has ended. `ready`: the pods that are started before it run.
+    `acknowledged`: the control plane has its current report. `without_output`: its workload has ended, and keeps none.
     """
     match pod.phase, evidence.observed_phase(pod):
-        case PodPhase.BOUND, Observed.ABSENT if spec is not None and may_start(pod, now, alone=alone):
+        case PodPhase.BOUND, Observed.ABSENT if spec is not None and may_start(pod, now, alone=alone, ready=ready):
             return start_order(pod, spec, graces)
         case (
             PodPhase.RELEASING,
@@ -49,7 +52,7 @@ def outstanding_order(
         case PodPhase.ENDED, Observed.STARTING | Observed.RUNNING:
             return _stop(pod, capped_grace_s(graces, pod.grace_s, hurried=True), evidence)
         case PodPhase.ENDED, Observed.EXITED if acknowledged:
-            return ForgetOrder(pod=pod.id, node=pod.node)
+            return ForgetOrder(pod=pod.id, node=pod.node, with_output=without_output)
     return None
 
 
@@ -76,6 +79,8 @@ def start_order(pod: PodRecord, spec: WorkloadSpec, graces: GraceRules = DEFAULT
         grace_s=capped_grace_s(graces, pod.grace_s),
         pods=spec.pods,
         together=spec.arrangement is Arrangement.TOGETHER and spec.pods > 1,
+        minimum=spec.minimum if spec.is_elastic else None,
+        distributed=spec.distributed,
     )
 
 

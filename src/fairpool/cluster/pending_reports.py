@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeGuard
 
 from fairpool.api.clusters import NodeReport, QueueReport
+from fairpool.api.declarations import DeclaredTaint
 from fairpool.cluster.ledger_cache import EntryDraft, LedgerCache
 from fairpool.model.ids import NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.observation import ObservedNode
@@ -80,6 +81,9 @@ def _node_report(observed: ObservedNode, overrides: NodeOverrides | None, pool: 
         message=observed.message,
         labels=dict(node.labels),
         images=observed.images,
+        taints=tuple(map(DeclaredTaint.of, node.taints)),
+        mig_strategy=node.mig_strategy,
+        counted={**node.extended, **node.mig_instances},
     )
 
 

@@ -94,6 +94,8 @@ def workload_status(
         return Status(WorkloadPhase.DELETING, Cause.DELETED, _grace_left(placed))
     if state.halt is not None or spec.desired_state is DesiredState.STOP:
         halt = state.halt or Halt(WorkloadPhase.STOPPED, Cause.SUSPENDED, now)
+        if placed and all(pod.phase is PodPhase.RUNNING for pod in placed) and spec.desired_state is DesiredState.RUN:
+            return Status(WorkloadPhase.RUNNING, None, _kept_text(halt, len(placed)))
         if placed:
             words = (halt.detail or f"stopping: {halt.cause.value}", _grace_left(placed))
             return Status(WorkloadPhase.RUNNING, WaitReason.STOPPING, "; ".join(filter(None, words)))
@@ -108,6 +110,12 @@ def workload_status(
     if awaited:
         return Status(WorkloadPhase.PENDING, WaitReason.DEPENDENCY, waiting_text(awaited))
     return _pending(spec, state, pods, verdicts, now)
+
+
+def _kept_text(halt: Halt, running: int) -> str:
+    """Of a workload whose clean-pod policy keeps its pods."""
+    pods = "1 pod keeps" if running == 1 else f"{running} pods keep"
+    return f"{halt.phase.value.lower()}; {pods} running (clean-pod policy None)"
 
 
 def _grace_left(leaving: Sequence[PodRecord]) -> str:

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
 
+from fairpool.cluster.failures import avoided_nodes
 from fairpool.cluster.gates import is_backing_off
 from fairpool.cluster.pod_slots import counted_pods
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, QueueId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.node import DEFAULT_POOL, Node, nodes_by_pool
+from fairpool.model.node import DEFAULT_POOL, Node, Topology, nodes_by_pool
+from fairpool.model.node_role import ROLE_LABELS, NodeRole, are_roles_used, role_of
 from fairpool.model.observation import ObservedNode
 from fairpool.model.organization import NodeOverrides, Organization
 from fairpool.model.pod_record import Outcome, PodRecord
@@ -36,6 +38,8 @@ class SnapshotPart:
     pods: tuple[Pod, ...] = ()
     pool: PoolName = DEFAULT_POOL
     """The pool of its pods that have no node yet."""
+    topology: Topology | None = None
+    """Of the labels that its constraint names, where no declared topology is meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,7 @@ def pooled_nodes(
         for name, observed in observed_nodes.items()
         if not observed.gone
     }
+    _set_roles(made_of)
     by_pool = nodes_by_pool([node for _, _, node in made_of.values()], organization.pools)
     pool_of = {node.name: pool for pool, members in by_pool.items() for node in members}
     return PooledNodes(by_pool, pool_of, made_of)
@@ -74,6 +79,18 @@ def _made_of(
     if observed.silent_since is not None and node.ready:
         node = replace(node, ready=False)
     return observed, overrides, node
+
+
+def _set_roles(made_of: dict[NodeName, tuple[ObservedNode, NodeOverrides | None, Node]]) -> None:
+    """Whether roles count depends on all nodes of the cluster, so they are set when all are known."""
+    labelled = [node.labels for _, _, node in made_of.values() if not ROLE_LABELS.isdisjoint(node.labels)]
+    are_used = are_roles_used(labelled)
+    for name, (observed, overrides, node) in made_of.items():
+        if not labelled and node.role is NodeRole.ANY:
+            continue
+        role = role_of(node.labels, are_used=are_used)
+        if node.role is not role:
+            made_of[name] = observed, overrides, replace(node, role=role)
 
 
 def current_pool(spec: WorkloadSpec, state: WorkloadState, pools: Collection[PoolName]) -> PoolName:
@@ -102,7 +119,12 @@ def snapshot_part(
     scheduled = tuple(_pod(spec, pod, pod.pod_set if in_sets else "default", now) for pod in alive)
     pool = current_pool(spec, state, pools)
     groups = tuple(_group(spec, state, group, pods, now) for group in _groups_in(alive))
-    return SnapshotPart(groups, scheduled, pool)
+    return SnapshotPart(groups, scheduled, pool, _label_topology(spec))
+
+
+def _label_topology(spec: WorkloadSpec) -> Topology | None:
+    is_own = spec.constraint is not None and not spec.constraint.topology
+    return spec.constraint.label_topology if is_own and spec.constraint is not None else None
 
 
 def _groups_in(pods: Iterable[PodRecord]) -> list[GroupId]:
@@ -158,9 +180,9 @@ def _group(
         tree=_tree(spec, done, _workers_needed(spec, pods)),
         started_at=dates.started_at,
         stale_since=dates.stale_since,
-        succeeded=bool(done),
+        succeeded=bool(done) or state.halt is not None,  # what is kept of it has lost no peers
         movable=spec.kind is WorkloadKind.TRAIN,
-        avoid=tuple(each.node for each in state.avoided if each.until > now),
+        avoid=tuple(each.node for each in avoided_nodes(state, now)),
     )
 
 
@@ -172,7 +194,17 @@ def _tree(spec: WorkloadSpec, done: Sequence[PodRecord], workers_needed: int) ->
         sets = (PodSet(minimum=max(spec.needed - len(done), 1)),)
     else:
         sets = (PodSet(minimum=1),)
-    return SubGroup(constraint=spec.constraint, pod_sets=sets)
+    own = _label_topology(spec)
+    constraint = spec.constraint
+    if own is not None and constraint is not None:
+        constraint = replace(constraint, topology=own.name)
+    return SubGroup(constraint=constraint, pod_sets=sets)
+
+
+def with_topologies(known: tuple[Topology, ...], parts: Iterable[SnapshotPart]) -> tuple[Topology, ...]:
+    """These topologies, and those of labels that workloads name."""
+    own = {part.topology.name: part.topology for part in parts if part.topology is not None}
+    return (*known, *(own[name] for name in sorted(own.keys() - {each.name for each in known}))) if own else known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +219,9 @@ class SnapshotBuilder:
 
     def snapshots(self) -> dict[PoolName, Snapshot]:
         """One snapshot for each pool that has nodes or work."""
-        divided = self._divided()
+        parts = list(self.parts)
+        divided = self._divided(parts)
+        topologies = with_topologies(self.organization.topologies, parts)
         pools = {pool.name: pool for pool in self.organization.pools}
         return {
             name: Snapshot(
@@ -196,7 +230,7 @@ class SnapshotBuilder:
                 queues=self.organization.queues_of(name),
                 groups=groups,
                 pods=pods,
-                topologies=self.organization.topologies,
+                topologies=topologies,
                 pool=pools[name],
                 policy=self.policy,
             )
@@ -204,9 +238,8 @@ class SnapshotBuilder:
             if name in pools
         }
 
-    def _divided(self) -> dict[PoolName, tuple[tuple[PodGroup, ...], tuple[Pod, ...]]]:
+    def _divided(self, parts: Sequence[SnapshotPart]) -> dict[PoolName, tuple[tuple[PodGroup, ...], tuple[Pod, ...]]]:
         names = [pool.name for pool in self.organization.pools]
-        parts = list(self.parts)
         if len(names) == 1 and {each.pool for each in parts} <= {names[0]}:
             groups = tuple(chain.from_iterable(map(attrgetter("groups"), parts)))
             return {names[0]: (groups, tuple(chain.from_iterable(map(attrgetter("pods"), parts))))}

@@ -14,10 +14,12 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import ProjectRules
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.quantity import length_text
-from fairpool.model.spec import Arrangement, RestartPolicy, WorkloadSpec
+from fairpool.model.spec import Arrangement, CleanPodPolicy, DesiredState, RestartPolicy, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 from fairpool.model.workload import WorkloadKind
 
+BY_ITSELF = frozenset({Cause.FINISHED, Cause.EXITED, Cause.RETRIES})
+"""Ends of a workload through its program, not through limits."""
 PREEMPTIONS = frozenset({Cause.PREEMPTED, Cause.STALE, Cause.MOVED})
 
 UNPLACED = (PodPhase.WAITING, PodPhase.PROMISED)
@@ -120,6 +122,25 @@ def time_limits(spec: WorkloadSpec, state: WorkloadState, rules: ProjectRules) -
     if spec.deadline_s is not None:
         words = f"reached its time limit of {length_text(spec.deadline_s)}"
         yield Halt(WorkloadPhase.FAILED, Cause.DEADLINE, Instant(since + spec.deadline_s * SECOND_MS), words)
+
+
+def keeps_running_pods(spec: WorkloadSpec, state: WorkloadState, rules: ProjectRules, now: Instant) -> bool:
+    """Whether the pods of a workload that has ended by itself keep running, as its clean-pod policy asks; not beyond
+    its time limits or its time to live, and not if a user suspends it."""
+    halt, run = state.halt, spec.distributed
+    if halt is None or run is None or run.clean_pods is not CleanPodPolicy.NONE:
+        return False
+    if halt.cause not in BY_ITSELF or spec.desired_state is not DesiredState.RUN:
+        return False
+    expiry = expires_at(spec, state)
+    limits = [*(each.at for each in time_limits(spec, state, rules)), *([expiry] if expiry is not None else ())]
+    return all(at > now for at in limits)
+
+
+def removes_output(spec: WorkloadSpec, state: WorkloadState) -> bool:
+    """Whether the output of its pods is removed, because it has ended and its clean-pod policy asks for that."""
+    run, halt = spec.distributed, state.halt
+    return run is not None and run.clean_pods is CleanPodPolicy.ALL and halt is not None and halt.cause in BY_ITSELF
 
 
 def expires_at(spec: WorkloadSpec, state: WorkloadState) -> Instant | None:

@@ -16,7 +16,15 @@ from fairpool.api import workload_spec as wire
 from fairpool.api.limits import NAME_PATTERN, WORKLOAD_NAME_MAX
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemItem, ProblemList
-from fairpool.control.pod_template import leader_template, pod_shape, program_of
+from fairpool.control.credential_checks import KnownCredential, check_credentials
+from fairpool.control.placement_request import topology_constraint
+from fairpool.control.pod_template import (
+    distributed_run,
+    has_leader,
+    leader_template,
+    pod_shape,
+    worker_program,
+)
 from fairpool.control.resource_request import or_else
 from fairpool.control.unsupported import refusals
 from fairpool.model.array import Array, array_problems, parse_numbers
@@ -30,6 +38,7 @@ from fairpool.model.spec import (
     Arrangement,
     Dependency,
     DesiredState,
+    Framework,
     PodTemplate,
     RestartPolicy,
     WorkloadSpec,
@@ -79,12 +88,16 @@ class AdmissionContext:
     """Patterns of the images that the cluster can run; None: any image that can be pulled."""
     claims: frozenset[str] = frozenset()
     """Names of the project's volume claims; empty if the submit names none."""
+    credentials: Mapping[str, KnownCredential] = field(default_factory=dict)
+    """Those that it refers to and that are in the project's scope, by name."""
     work: Mapping[str, WorkloadId] = field(default_factory=dict)
     """Workloads named in `after`, by the name or id used there."""
     has_upload: bool = False
     """The upload it names is complete, the caller's own, for this project, and not used by another workload."""
     grace_most_s: int = DEFAULT_GRACES.most_s
     """The longest grace period that may be requested."""
+    topologies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Levels of the network topologies; empty if the submit names none."""
     submitter_uid: int | None = None
     """User id of the caller on the server's machine, if it connected over the Unix socket."""
 
@@ -121,7 +134,7 @@ def admit(
         fix = f"use at most {WORKLOAD_NAME_MAX} characters: a-z, 0-9 and -"
         problems.add("workload.name", BAD_NAME, fix, "name")
     problems += refusals(submit)
-    if not spec.image and not spec.command:
+    if not spec.image and not _commands(submit):
         problems.add("spec.no_image", "-i, --image must be set", "specify the image to run", "spec.image")
     if spec.tty and not spec.stdin:
         what = "--stdin is required for containers with -t/--tty=true"
@@ -129,6 +142,7 @@ def admit(
     _check_words(spec, problems)
     _check_images(submit, context, problems)
     _check_claims(spec.storage, context, problems)
+    check_credentials(submit, context.credentials, context.project.name, problems)
     _check_grace(spec, context, problems)
     if spec.python_env is not None and not spec.python_env.startswith("/"):
         what = f"the Python environment {spec.python_env!r} is not an absolute path"
@@ -140,6 +154,7 @@ def admit(
     leader = leader_template(submit, shape, context.submitter_uid, problems)
     preemptible, priority = _precedence(spec, problems)
     pools = _pools(spec, context, problems)
+    constraint = topology_constraint(submit, context.topologies, problems)
     after = _after(spec, context, problems)
     _check_workdir(spec, context, problems)
     if problems:
@@ -150,7 +165,7 @@ def admit(
         project=QueueId(submit.project_id),
         created_at=now,
         kind=KINDS[kind],
-        template=PodTemplate(shape=shape, program=program_of(spec, spec, context.submitter_uid)),
+        template=PodTemplate(shape=shape, program=worker_program(submit, context.submitter_uid)),
         leader=leader,
         arrangement=size.arrangement,
         pods=size.pods,
@@ -164,10 +179,19 @@ def admit(
         ttl_s=spec.auto_deletion_time_after_completion_seconds,
         grace_s=or_else(spec.termination_grace_period_seconds, DEFAULT_GRACE_S),
         pools=pools,
+        constraint=constraint,
         desired_state=DesiredState.STOP if submit.suspended else DesiredState.RUN,
         after=after,
         array=size.array,
+        distributed=distributed_run(submit),
     )
+
+
+def _commands(submit: wire.SubmitAny) -> bool:
+    """Whether it says what to run, without an image."""
+    is_gang = isinstance(submit, wire.SubmitDistributed) and submit.spec.distributed_framework == Framework.MPI
+    master = submit.spec.master_spec if isinstance(submit, wire.SubmitDistributed) and is_gang else None
+    return bool(submit.spec.command) or (master is not None and bool(master.command))
 
 
 # --- what there must be -----------------------------------------------------------------------------------------
@@ -278,7 +302,7 @@ def _array_size(spec: wire.TrainingSpec, asked: wire.JobArray, problems: Problem
 
 
 def _gang(spec: wire.DistributedSpec, problems: ProblemList) -> _Size:
-    leaders = 1 if spec.master_spec is not None and not spec.no_master else 0
+    leaders = 1 if has_leader(spec) else 0
     most = or_else(spec.max_replicas, spec.num_workers)
     least = or_else(spec.min_replicas, most)
     if least > most:

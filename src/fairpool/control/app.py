@@ -22,12 +22,15 @@ from fairpool.api.nodes import ClusterRequest
 from fairpool.control import (
     access_rules,
     applications,
+    assets,
     audit,
     change_stream,
     claims,
     classic,
+    cluster_secrets,
     cluster_sync,
     clusters,
+    credentials,
     departments,
     description,
     housekeeping,
@@ -47,6 +50,7 @@ from fairpool.control import (
     submit,
     templates,
     tool_pages,
+    topologies,
     tunnel_route,
     updates,
     uploads,
@@ -78,8 +82,9 @@ log = logging.getLogger("fairpool.control")
 
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
-    *(departments, nodes, overview, claims, sign_in, users, applications, access_rules, audit, preferences),
-    *(templates, workloads, submit, updates, pods, classic, older_paths, description, pages, tool_pages),
+    *(departments, nodes, topologies, overview, claims, sign_in, users, applications, access_rules, audit, preferences),
+    *(templates, assets, credentials, cluster_secrets, workloads, submit, updates, pods, classic, older_paths),
+    *(description, pages, tool_pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 

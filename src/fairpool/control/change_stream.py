@@ -28,7 +28,7 @@ routes = Routes("streams")
 
 AT_ONCE = 500
 
-NOT_A_PROJECTS = frozenset({"node", "node-pool", "cluster", "department"})
+NOT_A_PROJECTS = frozenset({"node", "node-pool", "topology", "cluster", "department"})
 
 CHANGES_EXAMPLE = {
     "description": "Server-sent events: `id` is the revision, `data` is JSON",

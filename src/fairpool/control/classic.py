@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from functools import partial
 from typing import Annotated, Any
 
 from starlette.requests import Request
@@ -17,7 +18,7 @@ from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError
 from fairpool.control import workloads
 from fairpool.control.filters import Filter, Operator
-from fairpool.control.plane import ActionResult, Caller, Plane, Slice
+from fairpool.control.plane import ActionResult, Caller, Plane, part_of
 from fairpool.control.projects import known_project, visible_projects
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, unknown, validation_problems
@@ -140,16 +141,9 @@ async def _operate(
         return done
 
     def unit(connection: Connection) -> ActionResult:
-        part = Slice()
-        entries = []
-        while waiting:
-            entries.append(act(connection, waiting.popleft()))
-            if part.is_over:
-                break
+        entries = part_of(waiting, partial(act, connection))
         text = ",".join(each.model_dump_json(by_alias=True, exclude_none=True) for each in outcomes)
-        return ActionResult(
-            body=None if waiting else f"[{text}]", also=tuple(filter(None, entries)), goes_on=bool(waiting)
-        )
+        return ActionResult(body=None if waiting else f"[{text}]", also=entries, goes_on=bool(waiting))
 
     return await plane.perform(request, caller, unit)
 
@@ -245,9 +239,9 @@ def _newer(body: wire.ClassicSubmit) -> workload_spec.SubmitAny:
         "autoDeletionTimeAfterCompletionSeconds": body.ttl_after_finish,
         "labels": body.labels,
         "annotations": body.annotations,
-        "security": {"hostIpc": body.host_ipc, "hostNetwork": body.host_network},
-        "stdin": body.stdin,
-        "tty": body.tty,
+        "security": _given({"hostIpc": _said(body, "host_ipc"), "hostNetwork": _said(body, "host_network")}),
+        "stdin": _said(body, "stdin"),
+        "tty": _said(body, "tty"),
     }
     if problems:
         raise Refused(422, problems)
@@ -275,7 +269,7 @@ def _compute(body: wire.ClassicSubmit) -> dict[str, Any]:
         "cpuCoreLimit": body.cpu_limit,
         "cpuMemoryRequest": body.memory,
         "cpuMemoryLimit": body.memory_limit,
-        "largeShmRequest": body.large_shm,
+        "largeShmRequest": _said(body, "large_shm"),
     }
     if body.gpu_memory is not None:
         compute |= {"gpuRequestType": "memory", "gpuMemoryRequest": body.gpu_memory, "gpuDevicesRequest": 1}
@@ -322,6 +316,11 @@ def _claims(texts: list[str], problems: list[ProblemItem]) -> list[dict[str, Any
         else:
             claims.append({"claimName": name, "path": path})
     return claims
+
+
+def _said(body: wire.ClassicSubmit, name: str) -> Any:
+    """A field that the request has; None: its default is not a value that anyone asked for."""
+    return getattr(body, name) if name in body.model_fields_set else None
 
 
 def _given(said: dict[str, Any]) -> dict[str, Any]:

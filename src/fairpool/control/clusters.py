@@ -23,6 +23,7 @@ from fairpool.control.store import access as access_store
 from fairpool.control.store import assets as asset_store
 from fairpool.control.store import changes
 from fairpool.control.store import clusters as store
+from fairpool.control.store import credentials as credential_store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
@@ -181,6 +182,7 @@ async def delete_cluster(cluster_id: str, request: Request, plane: Plane, caller
             raise refused(412, "cluster.has_work", what, "delete them and wait until they are gone")
         store.delete_cluster(connection, row.id)
         asset_store.remove_scope(connection, "cluster", row.id)
+        credential_store.remove_scope(connection, "cluster", row.id)
         access_store.revoke_subject(connection, row.id)
         plane.forget_callers_when_committed()
         _cluster_changed(plane, connection, row.id, "deleted")

@@ -10,7 +10,7 @@ from fairpool.api import organization as wire
 from fairpool.api.problems import ProblemItem, problem_item
 from fairpool.control.resource_request import quota_milli
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId
-from fairpool.model.node import DEFAULT_POOL, NodePool, Placement, Taint, TaintEffect
+from fairpool.model.node import DEFAULT_POOL, NodePool, Placement, Taint, TaintEffect, Topology
 from fairpool.model.organization import (
     DEFAULT_GRACES,
     DEFAULT_QUEUE_PRIORITY,
@@ -61,6 +61,7 @@ def organization(
     pools: Iterable[nodes.NodePoolRequest],
     overrides: Mapping[str, nodes.NodeOverridesRequest],
     *,
+    topologies: tuple[Topology, ...] = (),
     use_departments: bool = True,
     graces: GraceRules = DEFAULT_GRACES,
 ) -> Organization:
@@ -75,6 +76,7 @@ def organization(
         queues=queues,
         rules={QueueId(each.name): rules for each in units if (rules := project_rules(each.rules)) != ProjectRules()},
         pools=model_pools if any(pool.name == DEFAULT_POOL for pool in model_pools) else (NodePool(), *model_pools),
+        topologies=topologies,
         node_overrides={NodeName(name): node_overrides(each) for name, each in overrides.items()},
         graces=graces,
     )

@@ -25,7 +25,8 @@ from fairpool.control.store.tables import departments as departments_table
 from fairpool.control.store.tables import node_pools
 from fairpool.control.store.tables import projects as projects_table
 from fairpool.model.ids import SECOND_MS, Instant, PoolName
-from fairpool.model.node import DEFAULT_POOL, Node
+from fairpool.model.node import DEFAULT_POOL, Node, Topology
+from fairpool.model.node_role import are_roles_used, role_of
 from fairpool.model.organization import Organization, Queue
 
 DEFAULT_DEPARTMENT = "default"
@@ -76,6 +77,13 @@ def _pools_in(connection: Connection, cluster: str) -> list[nodes_wire.NodePoolR
     return [each for each in pools if each.cluster_id in (None, cluster)]
 
 
+def topologies_in(connection: Connection) -> tuple[Topology, ...]:
+    """All network topologies: node labels, so that they are the same in every cluster."""
+    rows = store.all_topologies(connection)
+    bodies = [nodes_wire.NetworkTopologyRequest.model_validate_json(row.document) for row in rows]
+    return tuple(Topology(name=each.name, levels=tuple(each.levels)) for each in bodies)
+
+
 def _departments_in(connection: Connection, cluster: str) -> list[declared.DeclaredDepartment]:
     """The departments of a cluster: its own, and those of all clusters."""
     rows = store.all_departments(connection)
@@ -90,6 +98,7 @@ def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organ
         _departments_in(connection, cluster),
         _pools_in(connection, cluster),
         {node: nodes_wire.NodeOverridesRequest.model_validate_json(document) for node, document in overrides.items()},
+        topologies=topologies_in(connection),
         use_departments=bool(preferences.current_value(plane.settings, connection, preferences.DEPARTMENTS)),
         graces=preferences.graces(plane.settings, connection),
     )
@@ -159,28 +168,35 @@ def reported_nodes(plane: Plane, connection: Connection, cluster: str) -> Report
 
 def _reported_nodes(connection: Connection, cluster: str) -> ReportedNodes:
     overrides = {row.node: row.document for row in store.node_overrides(connection) if row.cluster == cluster}
-    nodes: dict[str, list[Node]] = {}
+    homes: list[tuple[str, Node]] = []
     images: dict[str, None] = {}
-    any_image = False
+    any_image, are_counted = False, True
     for row in cluster_store.nodes_of(connection, cluster):
-        home, node, patterns = _node(row.document, overrides.get(row.name))
-        nodes.setdefault(home, []).append(node)
-        images |= dict.fromkeys(patterns or ())
-        any_image |= patterns is None
-    pools = {pool: PoolNodes.of(members) for pool, members in nodes.items()}
+        home, node, report = _node(row.document, overrides.get(row.name))
+        homes.append((home, node))
+        images |= dict.fromkeys(report.images or ())
+        any_image |= report.images is None
+        are_counted &= report.counted is not None
+    are_used = are_roles_used(node.labels for _, node in homes)
+    nodes: dict[str, list[Node]] = {}
+    for home, node in homes:
+        role = role_of(node.labels, are_used=are_used)
+        nodes.setdefault(home, []).append(node if node.role is role else replace(node, role=role))
+    pools = {pool: PoolNodes.of(members, are_counted=are_counted) for pool, members in nodes.items()}
     return ReportedNodes(pools, None if any_image else tuple(images) or None, is_recent=True)
 
 
 # A node that is reported again is seldom another: of ten thousand nodes, only those that changed are read again.
 @lru_cache(maxsize=20_000)
-def _node(document: str, overrides: str | None) -> tuple[str, Node, tuple[str, ...] | None]:
-    """The pool of a reported node, the node, and the images it can run; what was not reported of it is no bound."""
+def _node(document: str, overrides: str | None) -> tuple[str, Node, NodeReport]:
+    """The pool of a reported node, the node, and its report; what was not reported of it is no bound."""
     report = NodeReport.from_json(document)
     said = (
         nodes_wire.NodeOverridesRequest.model_validate_json(overrides)
         if overrides is not None
         else nodes_wire.NodeOverridesRequest()
     )
+    reported = [each.to_model() for each in report.taints]
     node = Node(
         name=report.name,
         cpu_milli=report.cpu_milli or NO_BOUND,
@@ -188,9 +204,12 @@ def _node(document: str, overrides: str | None) -> tuple[str, Node, tuple[str, .
         pods_max=NO_BOUND,
         gpus=report.gpus,
         gpu_memory_mib=report.gpu_memory_mib or NO_BOUND,
+        mig_strategy=report.mig_strategy,
+        extended=report.counted or {},
         labels={**report.labels, **said.labels},
+        taints=(*reported, *declared.node_overrides(said).taints),
     )
-    return report.pool or DEFAULT_POOL, node, report.images
+    return report.pool or DEFAULT_POOL, node, report
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,19 +70,7 @@ def _must_change(user: store.UserRow) -> bool:
 
 def signed_in_here(user: store.UserRow, now: Instant) -> dict[str, object]:
     """A line of the audit log: the owner signed in over the admin socket."""
-    return {
-        "at": now,
-        "subject": user.email,
-        "subject_type": "User",
-        "source_ip": "",
-        "action": "sign-in",
-        "http_method": "",
-        "url": "",
-        "entity_type": "user",
-        "entity_name": user.email,
-        "entity_id": user.id,
-        "result": "Succeeded",
-    }
+    return audit_store.without_request(now, (user.email, "User"), "sign-in", ("user", user.email, user.id))
 
 
 class SignInLinks:

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -25,6 +25,7 @@ from fairpool.control.cluster_pods import ClusterPods
 from fairpool.control.notifier import Notifier
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.rendered import RenderedCache
+from fairpool.control.sealing import KeyFile
 from fairpool.control.settings import Settings
 from fairpool.control.state_cache import StateCache
 from fairpool.control.store import access as access_store
@@ -133,6 +134,17 @@ class Slice:
         return time.perf_counter() >= self._until
 
 
+def part_of(waiting: deque[T], act: Callable[[T], ActionResult | None]) -> tuple[ActionResult, ...]:
+    """Act on as many of these as one part of an action may; the entries of the audit log."""
+    part = Slice()
+    entries = []
+    while waiting:
+        entries.append(act(waiting.popleft()))
+        if part.is_over:
+            break
+    return tuple(filter(None, entries))
+
+
 class Callers(dict[str, Caller]):
     """Cache of callers by the hash of their token; emptied when it is full."""
 
@@ -160,8 +172,11 @@ class Plane:
     cache: StateCache = field(default_factory=StateCache)
     report_locks: dict[str, asyncio.Lock] = field(default_factory=dict)
     """By cluster: held while one of its reports is taken in."""
+    key_file: KeyFile = field(init=False)
+    """The key that credentials are encrypted with."""
 
     def __post_init__(self) -> None:
+        self.key_file = KeyFile(self.settings.data)
         self.rendered = RenderedCache(gateway=self.settings.gateway)
         self.change_feed = ChangeFeedCache(self.rendered)
 
@@ -193,8 +208,11 @@ class Plane:
         """From within a transaction: emptied earlier, it could be filled again with the state before the commit."""
         self.database.when_committed(self.callers.clear)
 
-    async def perform(self, request: Request, caller: Caller, unit: Callable[[Connection], ActionResult]) -> Response:
-        """Run an audited action, only once for each `Idempotency-Key`, and answer.
+    async def perform(
+        self, request: Request, caller: Caller, unit: Callable[[Connection], ActionResult], *, pepper: bytes = b""
+    ) -> Response:
+        """Run an audited action, only once for each `Idempotency-Key`, and answer. `pepper`: for a body with a secret,
+        which its stored fingerprint must not help to guess.
 
         One that is many (delete a thousand workloads) is done in parts of `SLICE_S`, each a transaction; other requests
         are answered between them. If it is cut off, some are done, and it can be repeated.
@@ -207,7 +225,7 @@ class Plane:
         body = await request.body()
         now = self.now()
 
-        fingerprint = _fingerprint(request, body, caller) if key is not None else ""
+        fingerprint = _fingerprint(request, pepper + body, caller) if key is not None else ""
         repeatable_from = now - self.settings.idempotency_s * SECOND_MS
 
         def whole(connection: Connection) -> ActionResult:

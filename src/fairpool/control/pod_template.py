@@ -5,36 +5,36 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemList
-from fairpool.control.resource_request import (
-    bytes_of,
-    cores_milli,
-    cpu_milli_of,
-    extended_resources,
-    gpu_request,
-    memory_bytes_of,
-)
-from fairpool.model.node import TaintEffect
+from fairpool.control.placement_request import node_preferences, node_rules, tolerations
+from fairpool.control.resource_request import bytes_of, cores_milli, cpu_milli_of, gpu_request, memory_bytes_of
 from fairpool.model.spec import (
+    CleanPodPolicy,
+    DistributedRun,
+    Framework,
     PodTemplate,
     Program,
+    SecretVariable,
     Volume,
 )
-from fairpool.model.workload import (
-    NodeSelectorOperator,
-    NodeSelectorRequirement,
-    PodShape,
-    Toleration,
-)
+from fairpool.model.workload import PodShape
 
-NODE_TYPE_LABEL = "run.ai/type"
+OWN_FLAGS = {
+    "nvidia.com/gpu": "request GPUs with --gpu (API: compute.gpu)",
+    "nvidia.com/mig-": "request a MIG instance with --mig-profile (API: compute.migProfile)",
+    "cpu": "request CPU cores with --cpu (API: compute.cpuCoreRequest)",
+    "memory": "request memory with --memory (API: compute.cpuMemoryRequest)",
+}
 
 LARGE_SHM_BYTES = 64 * 1024**3
+
+IDLE = ("sleep", "2147483647")
+"""What a worker of MPI runs until it is stopped: every image has it, unlike a `sleep` that knows infinity."""
 
 PLAIN_WORDS = re.compile(r"[A-Za-z0-9_.,:=@%+/ -]*")
 
@@ -45,63 +45,35 @@ def pod_shape(spec: wire.CommonSpec, kind: wire.Kind, project: ProjectRequest, p
         gpu=gpu,
         cpu_milli=cpu_milli_of(spec.compute, gpu),
         memory_bytes=memory_bytes_of(spec.compute, gpu),
-        extended=extended_resources(spec.compute, problems),
-        node_rules=_node_rules(spec, kind, project, problems),
-        tolerations=tuple(_toleration(each) for each in spec.tolerations),
+        extended=_extended(spec.compute, problems, "spec.compute"),
+        node_rules=node_rules(spec, kind, project, problems),
+        tolerations=tolerations(spec.tolerations),
         labels=tuple(sorted(spec.labels.items())),
+        preferences=node_preferences(spec.node_affinity_preferred, problems),
     )
 
 
-def _node_rules(
-    spec: wire.CommonSpec, kind: wire.Kind, project: ProjectRequest, problems: ProblemList
-) -> tuple[tuple[NodeSelectorRequirement, ...], ...]:
-    types = project.node_types
-    permitted = types.workspace if kind is wire.Kind.WORKSPACE else types.training
-    always: list[NodeSelectorRequirement] = []
-    if spec.node_type is not None:
-        if permitted and spec.node_type not in permitted:
-            what = f"project {project.name} may not use nodes of type {spec.node_type}"
-            problems.add("spec.node_type", what, f"use one of {', '.join(permitted)}", "spec.nodeType")
-        always.append(NodeSelectorRequirement(NODE_TYPE_LABEL, NodeSelectorOperator.IN, (spec.node_type,)))
-    elif permitted:
-        always.append(NodeSelectorRequirement(NODE_TYPE_LABEL, NodeSelectorOperator.IN, tuple(sorted(permitted))))
-    alternatives = _affinity(spec.node_affinity_required, problems)
-    if not alternatives:
-        return (tuple(always),) if always else ()
-    return tuple((*always, *rules) for rules in alternatives)
-
-
-def _affinity(document: dict[str, Any] | None, problems: ProblemList) -> list[tuple[NodeSelectorRequirement, ...]]:
-    if not document:
-        return []
-    try:
-        return [
-            tuple(
-                NodeSelectorRequirement(
-                    str(each["key"]), NodeSelectorOperator(each["operator"]), tuple(map(str, each.get("values") or ()))
-                )
-                for each in term["matchExpressions"]
-            )
-            for term in document["nodeSelectorTerms"]
-        ]
-    except (KeyError, TypeError, ValueError, AttributeError):
-        fix = "set nodeSelectorTerms, each with matchExpressions of key, operator and values"
-        problems.add("spec.node_affinity", "the node affinity is not valid", fix, "spec.nodeAffinityRequired")
-        return []
-
-
-def _toleration(each: pod_spec.PodToleration) -> Toleration:
-    value = None if each.operator == "Exists" else each.value or ""
-    return Toleration(each.key, value, TaintEffect(each.effect) if each.effect else None)
+def _extended(compute: pod_spec.Compute, problems: ProblemList, place: str) -> tuple[tuple[str, int], ...]:
+    """Extended resources by name. GPUs, MIG instances, CPU and memory have fields of their own."""
+    counts: dict[str, int] = {}
+    for each in compute.extended_resources:
+        name = each.resource
+        counts[name] = counts.get(name, 0) + each.quantity
+        fix = OWN_FLAGS.get("nvidia.com/mig-" if name.startswith("nvidia.com/mig-") else name)
+        if fix is not None:
+            what = f"{name} is not an extended resource"
+            problems.add("spec.extended_resource", what, fix, f"{place}.extendedResources")
+    return tuple(sorted(counts.items()))
 
 
 def program_of(spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_uid: int | None) -> Program:
     compute = spec.compute
+    variables = {each.name: each for each in spec.environment_variables}  # the last one of a name counts
     return Program(
         image=spec.image,
         command=_words(spec.command),
         arguments=_words(spec.args),
-        environment=tuple({each.name: each.value for each in spec.environment_variables}.items()),
+        environment=tuple((name, each.value) for name, each in variables.items() if each.credential is None),
         working_dir=_working_dir(spec.working_dir or "", common.workdir),
         volumes=_volumes(common),
         tty=common.tty,
@@ -111,6 +83,12 @@ def program_of(spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_ui
         shm_bytes=LARGE_SHM_BYTES if compute.large_shm_request else 0,
         python_env=spec.python_env or "",
         submitter_uid=submitter_uid,
+        secrets=tuple(
+            SecretVariable(name=name, credential=each.credential.name, key=each.credential.key)
+            for name, each in variables.items()
+            if each.credential is not None
+        ),
+        image_credential=spec.image_pull_secret or "",
     )
 
 
@@ -130,7 +108,8 @@ def _volumes(common: wire.CommonSpec) -> tuple[Volume, ...]:
         for each in storage.pvc
         if each.claim_name
     ]
-    return (*uploaded, *folders, *claims)
+    secrets = [Volume(target=each.mount_path, secret=each.name, read_only=True) for each in storage.secret_volume]
+    return (*uploaded, *folders, *claims, *secrets)
 
 
 def _words(text: Sequence[str] | str | None) -> tuple[str, ...]:
@@ -149,19 +128,59 @@ def _words(text: Sequence[str] | str | None) -> tuple[str, ...]:
 def leader_template(
     submit: wire.SubmitAny, shape: PodShape, submitter_uid: int | None, problems: ProblemList
 ) -> PodTemplate | None:
-    if not isinstance(submit, wire.SubmitDistributed) or submit.spec.master_spec is None or submit.spec.no_master:
+    if not isinstance(submit, wire.SubmitDistributed) or not has_leader(submit.spec):
         return None
-    master = submit.spec.master_spec
+    master = submit.spec.master_spec or launcher_spec(submit.spec)
     gpu = gpu_request(master.compute, problems, "spec.masterSpec.compute")
     place = PodShape(
         gpu=gpu,
         cpu_milli=cpu_milli_of(master.compute, gpu),
         memory_bytes=memory_bytes_of(master.compute, gpu),
-        extended=extended_resources(master.compute, problems, "spec.masterSpec.compute"),
+        extended=_extended(master.compute, problems, "spec.masterSpec.compute"),
         node_rules=shape.node_rules,
         tolerations=shape.tolerations,
         labels=shape.labels,
+        preferences=shape.preferences,
     )
     own = master if master.image else master.model_copy(update={"image": submit.spec.image})
     program = program_of(own, submit.spec, submitter_uid)
+    if submit.spec.master_no_pvcs:
+        program = replace(program, volumes=tuple(each for each in program.volumes if not each.claim))
     return PodTemplate(shape=place, program=program)
+
+
+def has_leader(spec: wire.DistributedSpec) -> bool:
+    """Whether pod 0 is another than the workers. MPI has a launcher in any case."""
+    return not spec.no_master and (spec.master_spec is not None or spec.distributed_framework == Framework.MPI)
+
+
+def launcher_spec(spec: wire.DistributedSpec) -> pod_spec.PodSpecWire:
+    """The launcher of MPI where none is described: the program of the workload, without GPUs."""
+    fields = pod_spec.PodSpecWire.model_fields
+    same = {name: getattr(spec, name) for name in fields if name != "compute"}
+    return pod_spec.PodSpecWire.model_construct(**same, compute=pod_spec.Compute())
+
+
+def worker_program(submit: wire.SubmitAny, submitter_uid: int | None) -> Program:
+    """What the pods run, but for a leader. Workers of MPI run what their launcher starts in them, so that by themselves
+    they only wait, unless they were given a command of their own."""
+    spec = submit.spec
+    program = program_of(spec, spec, submitter_uid)
+    if not isinstance(submit, wire.SubmitDistributed) or submit.spec.distributed_framework != Framework.MPI:
+        return program
+    is_own = submit.spec.master_spec is not None and (spec.command or spec.args)
+    return program if is_own else replace(program, command=IDLE, arguments=())
+
+
+def distributed_run(submit: wire.SubmitAny) -> DistributedRun | None:
+    """How the pods of distributed training work together; None also for plain PyTorch, as before there was a choice: so
+    clusters of the previous version run it."""
+    if not isinstance(submit, wire.SubmitDistributed):
+        return None
+    spec = submit.spec
+    run = DistributedRun(
+        framework=Framework(spec.distributed_framework),
+        slots_per_worker=spec.slots_per_worker or 1,
+        clean_pods=CleanPodPolicy(spec.clean_pod_policy),
+    )
+    return run if run != DistributedRun() else None

@@ -42,7 +42,9 @@ class Action(StrEnum):
     """Users, applications and access rules."""
     ASSET_READ = "asset.read"
     ASSET_WRITE = "asset.write"
-    """Workload templates."""
+    """Workload templates, and credentials that others made."""
+    CREDENTIAL_WRITE = "credential.write"
+    """Credentials of a project or department, one's own."""
     AUDIT_READ = "audit.read"
     SETTING_READ = "setting.read"
     SETTING_WRITE = "setting.write"
@@ -63,6 +65,7 @@ ROLES: Mapping[RoleName, frozenset[Action]] = MappingProxyType(
                 Action.NODE_READ,
                 Action.CLUSTER_READ,
                 Action.ASSET_READ,
+                Action.CREDENTIAL_WRITE,
             }
         ),
     }

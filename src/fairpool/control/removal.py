@@ -13,6 +13,7 @@ from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import access as access_store
 from fairpool.control.store import assets as asset_store
 from fairpool.control.store import changes
+from fairpool.control.store import credentials as credential_store
 from fairpool.control.store import organization as store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
@@ -71,6 +72,7 @@ def remove_project(plane: Plane, connection: Connection, name: str, revision: in
     changes.release_name(connection, name, revision)
     access_store.delete_rules_of_scope(connection, ScopeType.PROJECT, name)
     asset_store.remove_scope(connection, ScopeType.PROJECT.value, name)
+    credential_store.remove_scope(connection, ScopeType.PROJECT.value, name)
 
 
 def _move(plane: Plane, connection: Connection, row: Any, to: str | None, work: list[Any]) -> None:

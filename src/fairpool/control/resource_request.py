@@ -46,31 +46,6 @@ QUANTITY = re.compile(pod_spec.QUANTITY_PATTERN)
 MIG_PROFILE = re.compile(r"[1-7]g\.[0-9]{1,3}gb(\+me)?")
 
 
-NOT_EXTENDED = {
-    "nvidia.com/gpu": "gpu (--gpu)",
-    "amd.com/gpu": "gpu (--gpu)",
-    "run.ai/gpu": "gpu (--gpu)",
-    "cpu": "cpuCoreRequest (--cpu)",
-    "memory": "cpuMemoryRequest (--memory)",
-}
-"""Names under which Kubernetes counts what has a field of its own here; a pod that asked for them would never start."""
-MIG_RESOURCE = "nvidia.com/mig-"
-
-
-def extended_resources(
-    compute: pod_spec.Compute, problems: list[ProblemItem], place: str = "spec.compute"
-) -> tuple[tuple[str, int], ...]:
-    """Other countable resources, by name."""
-    for each in compute.extended_resources:
-        name = each.resource.lower()
-        field = "migProfile (--mig-profile)" if name.startswith(MIG_RESOURCE) else NOT_EXTENDED.get(name)
-        if field is not None:
-            what = f"{each.resource} is not requested as an extended resource"
-            problem = Problem("spec.not_extended", what, f"use {field}")
-            problems.append(problem_item(problem, f"{place}.extendedResources"))
-    return tuple(sorted((each.resource, each.quantity) for each in compute.extended_resources))
-
-
 def gpu_request(compute: pod_spec.Compute, problems: list[ProblemItem], place: str = "spec.compute") -> GpuRequest:
     """The requested GPUs, from whichever field has them; none if they are not valid, with a problem added."""
     ways = {

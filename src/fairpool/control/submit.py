@@ -17,9 +17,18 @@ from fairpool.api import workloads as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import problem_item
 from fairpool.api.questions import StartForecast
-from fairpool.control import admission, claims, declarations, items, preferences, templates
+from fairpool.control import admission, claims, declarations, items, preferences, submit_values
+from fairpool.control.credential_checks import credential_uses
+from fairpool.control.credentials import known_credentials
 from fairpool.control.feasibility import never_starts
-from fairpool.control.organization import ReportedNodes, cluster_of, pool_names, pool_view, reported_nodes
+from fairpool.control.organization import (
+    ReportedNodes,
+    cluster_of,
+    pool_names,
+    pool_view,
+    reported_nodes,
+    topologies_in,
+)
 from fairpool.control.plane import ActionResult, Caller, Plane, answered
 from fairpool.control.questions import forecast
 from fairpool.control.rbac import Action
@@ -153,7 +162,19 @@ def _prepared(
     project: Any,
     upload: Upload | None,
 ) -> Admitted:
-    filled = templates.filled(connection, body, project)
+    filled = submit_values.filled(connection, body, project)
+    with submit_values.naming_origins(filled):
+        return _admitted_values(plane, connection, caller, filled, project, upload)
+
+
+def _admitted_values(
+    plane: Plane,
+    connection: Connection,
+    caller: Caller,
+    filled: submit_values.Filled,
+    project: Any,
+    upload: Upload | None,
+) -> Admitted:
     body = filled.body
     name = _name(connection, body, project.name)
     body = claims.with_claim_names(connection, body, name, project.name)
@@ -220,7 +241,8 @@ def refuse_what_never_starts(
     plane: Plane, connection: Connection, spec: WorkloadSpec, project: Any, nodes: ReportedNodes
 ) -> None:
     pools = spec.pools or (DEFAULT_POOL,)
-    problems = never_starts(spec, [pool_view(plane, connection, project, nodes, pool) for pool in pools])
+    topologies = topologies_in(connection) if spec.constraint is not None else ()
+    problems = never_starts(spec, [pool_view(plane, connection, project, nodes, pool) for pool in pools], topologies)
     if problems:
         raise Refused(422, [problem_item(each, "spec") for each in problems])
 
@@ -242,12 +264,18 @@ def submit_context(
         pools=pool_names(connection, project.cluster) if are_pools_named else frozenset(),
         images=nodes.images,
         claims=claim_store.names(connection, project.name) if body.spec.storage.pvc else frozenset(),
+        credentials=known_credentials(plane, connection, project, {use.name for use in credential_uses(body)}),
         work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
         has_upload=has_upload,
+        topologies=_topologies(connection) if body.spec.topology is not None else {},
     )
     if body.spec.termination_grace_period_seconds is None:
         return context
     return replace(context, grace_most_s=preferences.current_value(plane.settings, connection, preferences.GRACE))
+
+
+def _topologies(connection: Connection) -> dict[str, tuple[str, ...]]:
+    return {each.name: each.levels for each in topologies_in(connection)}
 
 
 def _named(connection: Connection, project: str, name: str) -> WorkloadId | None:

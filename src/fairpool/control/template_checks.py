@@ -21,7 +21,10 @@ def template_problems(body: wire.TemplateRequest) -> list[ProblemItem]:
         for name in ONE_SUBMIT_ONLY
         if name in values
     ]
-    return [*single, *_of_kinds(body, values), *_of_paths(body)] or _not_carried(body, values)
+    wrong = [*single, *_of_kinds(body, values), *_of_paths(body)]
+    if not wrong and not values and not body.required and not body.locked:
+        wrong.append(_problem("template.empty", "the template has no values", "set at least one", "spec"))
+    return wrong or _not_carried(body, values)
 
 
 def _of_kinds(body: wire.TemplateRequest, values: Values) -> Iterator[ProblemItem]:

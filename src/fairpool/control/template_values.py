@@ -1,9 +1,10 @@
-"""The values of a submit from the request and from templates, each with its origin. Pure.
+"""The values of a submit from the request, from templates and from assets, each with its origin. Pure.
 
 From the highest precedence to the lowest: what an administrative template locks, the request, administrative templates
-(of the project, its department, its cluster, the tenant), the named template. Single values replace each other; lists
-of mounts, ports and the like are joined, variables and labels by their name. Of the ways to ask for GPUs, and of
-command and arguments, the highest that says anything counts alone.
+(of the project, its department, its cluster, the tenant), the named template. The assets that one of them names come
+directly after it. Single values replace each other; lists of mounts, ports and the like are joined, variables and
+labels by their name. Of the ways to ask for GPUs the highest that says anything counts alone; a command is not given
+the arguments of a lower one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SPECS: Mapping[wire.Kind, type[wire.CommonSpec]] = {
 }
 ONE_SUBMIT_ONLY = ("template", "after", "workdir", "array")
 """Fields that name what belongs to one submit."""
-NESTED = ("compute", "security", "storage", "topology", "autoscaling", "servingPort")
+NESTED = ("compute", "security", "storage", "topology", "autoscaling", "servingPort", "assets")
 """Merged field by field."""
 BY_NAME = ("labels", "annotations")
 KEYS = {
@@ -47,16 +48,33 @@ KEYS = {
     "storage.secretVolume": "mountPath",
     "compute.extendedResources": "resource",
     "security.capabilities": "",
+    "assets.datasources": "id",
 }
 """Lists that are joined, and what tells their items apart; empty: the whole item."""
 GPU_PATHS = tuple(f"compute.{name}" for name in GPU_FIELDS)
-TOGETHER = (GPU_PATHS, ("command", "args"))
-"""Fields that mean something together: those of a lower precedence do not mix with them."""
+TOGETHER = {**dict.fromkeys(GPU_PATHS, GPU_PATHS), "args": ("command", "args")}
+"""Fields that are not filled in where a higher precedence says one of these: they mean something together."""
 SAYING_THE_SAME = (GPU_PATHS, ("nodeType", "nodeAffinityRequired"), ("ports", "exposedUrls"), ("args", "array"))
 """Who locks one of them locks the others."""
 POD_FIELDS = frozenset(str(info.alias) for info in PodSpecWire.model_fields.values())
 """What the master of a distributed workload has of its own."""
 WIDEST_FIRST = (AssetScope.TENANT, AssetScope.CLUSTER, AssetScope.DEPARTMENT, AssetScope.PROJECT)
+
+
+@dataclass(frozen=True, slots=True)
+class AssetValues:
+    """What an environment, a compute resource or a data source says about a submit that names it."""
+
+    id: str
+    path: str
+    """The field that names it: `assets.environment`."""
+    origin: str
+    """`environment pytorch (tenant)`."""
+    values: Values
+
+    def is_named_by(self, spec: Values) -> bool:
+        named = _at(spec, self.path)
+        return self.id in [each["id"] for each in named] if isinstance(named, list) else named == self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +87,16 @@ class TemplateValues:
     administrative: bool = False
     required: tuple[str, ...] = ()
     locked: tuple[str, ...] = ()
+    assets: tuple[AssetValues, ...] = ()
+    """Those that it names."""
+
+    @property
+    def whole(self) -> Values:
+        """Its values with those of its assets."""
+        found = Merged(dict(self.values))
+        for asset in self.assets:
+            _fill(found, dict(_paths(asset.values)), asset.origin)
+        return found.spec
 
     @property
     def origin(self) -> str:
@@ -85,14 +113,27 @@ class Merged:
     problems: list[ProblemItem] = field(default_factory=list)
 
 
-def merged(request: Values, templates: Iterable[TemplateValues]) -> Merged:
-    """The values of a submit. `templates`: the administrative ones and the named one, in any order."""
+def merged(request: Values, templates: Iterable[TemplateValues], assets: Iterable[AssetValues] = ()) -> Merged:
+    """The values of a submit. `templates`: the administrative ones and the named one, in any order; `assets`: those
+    that the request names."""
     ordered = sorted(templates, key=lambda each: (each.administrative, WIDEST_FIRST.index(each.scope)), reverse=True)
     locks = _locks(ordered)
     found = Merged(dict(request), problems=locked_problems(request, ordered))
+
+    def fill(values: Values, origin: str) -> None:
+        _fill(found, {path: value for path, value in _paths(values) if path not in locks}, origin)
+
+    for asset in assets:
+        found.problems += _locked_by_asset(asset, ordered)
+        fill(asset.values, asset.origin)
     for template in ordered:
-        free = {path: value for path, value in _paths(template.values) if path not in locks}
-        _fill(found, free, template.origin)
+        before = found.spec
+        found.spec = dict(before)
+        fill(template.values, template.origin)
+        for asset in template.assets:
+            is_locked = asset.path in locks and locks[asset.path].template is template
+            if is_locked or (asset.is_named_by(found.spec) and not asset.is_named_by(before)):
+                fill(asset.values, asset.origin)
     _hold(found, locks)
     found.problems += _missing(found.spec, ordered)
     return found
@@ -135,12 +176,24 @@ def locked_problems(request: Values, templates: Iterable[TemplateValues]) -> lis
     """Refusals of fields that a request, or an update, sets to another value than the locked one."""
     master = request.get("masterSpec")
     pods = [request, *([master] if isinstance(master, Mapping) else [])]
-    broken = {
-        lock.path: lock
+    return [
+        _locked_problem(path, lock)
         for path, lock in _locks(templates).items()
         if any(_differs(_at(pod, path), lock.value) for pod in pods)
-    }
-    return [_locked_problem(lock) for lock in broken.values()]
+    ]
+
+
+def _locked_by_asset(asset: AssetValues, templates: Sequence[TemplateValues]) -> list[ProblemItem]:
+    """Refusals of an asset of the request that sets what is locked: without its value it would be another asset."""
+    return [
+        ProblemItem(
+            code=each.code,
+            what=f"{asset.origin} cannot be used: {each.what}",
+            fix="use another one, or none",
+            field=f"spec.{asset.path}",
+        )
+        for each in locked_problems(asset.values, templates)
+    ]
 
 
 def _differs(given: Any, value: Any) -> bool:
@@ -154,9 +207,10 @@ def _locks(templates: Iterable[TemplateValues]) -> dict[str, _Lock]:
     """Every field that is locked. Where several templates lock one, that of the widest scope does."""
     found: dict[str, _Lock] = {}
     for template in sorted(templates, key=lambda each: WIDEST_FIRST.index(each.scope)):
+        values = template.whole
         for path in template.locked if template.administrative else ():
             for each in (inner for same in _same(path) for inner in _inside(same)):
-                found.setdefault(each, _Lock(path, template, _at(template.values, each)))
+                found.setdefault(each, _Lock(path, template, _at(values, each)))
     return found
 
 
@@ -192,13 +246,15 @@ def _names_inside(top: str) -> list[str]:
     return [info.alias for each in models for info in getattr(each, "model_fields", {}).values()]
 
 
-def _locked_problem(lock: _Lock) -> ProblemItem:
-    value = _at(lock.template.values, lock.path)
+def _locked_problem(path: str, lock: _Lock) -> ProblemItem:
+    """By the field that was given; the lock may be of another one that says the same."""
+    value = _at(lock.template.whole, lock.path)
     fix = "remove it"
     if isinstance(value, str | int | float):
-        fix += f": its value is {value if isinstance(value, str) else compact(value)}"
-    what = f"{lock.path} is locked by {lock.template.origin}"
-    return ProblemItem(code="template.locked", what=what, fix=fix, field=f"spec.{lock.path}")
+        named = "its value" if path == lock.path else f"{lock.path} is locked, and its value"
+        fix += f": {named} is {value if isinstance(value, str) else compact(value)}"
+    what = f"{path} is locked by {lock.template.origin}"
+    return ProblemItem(code="template.locked", what=what, fix=fix, field=f"spec.{path}")
 
 
 def supported(values: Values) -> SupportedTypes:
@@ -238,11 +294,10 @@ def _paths(values: Values) -> Iterator[tuple[str, Any]]:
 
 def _fill(found: Merged, values: Values, origin: str) -> None:
     """Add what is not there yet."""
-    before = {group: any(_at(found.spec, path) is not None for path in group) for group in TOGETHER}
+    said = {path for group in TOGETHER.values() for path in group if _at(found.spec, path) is not None}
     for path, value in values.items():
-        group = next((each for each in TOGETHER if path in each), None)
         known = _at(found.spec, path)
-        if known is None and not (group and before[group]):
+        if known is None and said.isdisjoint(TOGETHER.get(path, ())):
             _put(found, path, value, origin)
         elif path in KEYS and known is not None:
             _join(found, path, known, value, origin)

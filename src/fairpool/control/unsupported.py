@@ -40,10 +40,6 @@ Asked = Iterator[tuple[str, str]]
 def _asked(submit: wire.SubmitAny) -> Asked:
     """Each unsupported field, and what to do instead."""
     spec = submit.spec
-    if spec.topology is not None and spec.topology.required is not None:
-        yield "spec.topology.required", LEAVE_OUT
-    if spec.topology is not None and spec.topology.preferred is not None:
-        yield "spec.topology.preferred", LEAVE_OUT
     if any(each.seconds is not None for each in spec.tolerations):
         yield "spec.tolerations.seconds", "remove it: a pod that tolerates a taint stays on the node"
     yield from ((f"spec.security.{name}", LEAVE_OUT) for name in _given(spec.security))
@@ -61,6 +57,8 @@ def _of_pod(pod: pod_spec.PodSpecWire, place: str) -> Asked:
     compute = pod.compute
     if pod.image_pull_policy == "Always":
         yield f"{place}.imagePullPolicy", "use IfNotPresent, or remove it: images are not pulled"
+    if pod.image_pull_secret is not None:
+        yield f"{place}.imagePullSecret", "remove it: images are not pulled"
     if compute.gpu_portion_limit is not None:
         yield f"{place}.compute.gpuPortionLimit", "remove it: the limit always equals the request"
     if compute.gpu_memory_limit is not None:
@@ -81,7 +79,6 @@ def _of_storage(storage: pod_spec.Storage) -> Asked:
         "git": (storage.git, "clone it in the job's command"),
         "s3": (storage.s3, "fetch the data in the job's command"),
         "configMapVolume": (storage.config_map_volume, "put the file in a claim, or mount a folder with hostPath"),
-        "secretVolume": (storage.secret_volume, "put the file in a claim, or mount a folder with hostPath"),
     }
     yield from ((f"spec.storage.{name}", fix) for name, (asked, fix) in mounts.items() if asked)
     if any(each.mount_propagation != "None" for each in storage.host_path):
@@ -112,14 +109,22 @@ def _of_ports(spec: wire.CommonSpec) -> Asked:
 
 
 def _of_gang(gang: wire.DistributedSpec) -> Asked:
-    if gang.distributed_framework != "PyTorch":
-        yield "spec.distributedFramework", "use PyTorch: pods find each other through MASTER_ADDR, RANK and WORLD_SIZE"
-    if gang.slots_per_worker is not None:
-        yield "spec.slotsPerWorker", "remove it: it is for the MPI launcher, which is not supported"
+    framework = gang.distributed_framework
+    if gang.slots_per_worker is not None and framework != "MPI":
+        yield "spec.slotsPerWorker", f"remove it: it is for MPI, and this is {framework}"
     if gang.ssh_auth_mount_path is not None:
-        yield "spec.sshAuthMountPath", "remove it: it is for the MPI launcher, which is not supported"
-    if gang.clean_pod_policy != "Running":
-        yield "spec.cleanPodPolicy", "use Running: pods that are still running when the job completes are stopped"
+        yield "spec.sshAuthMountPath", "remove it: the launcher reaches its workers without ssh"
+    if framework != "PyTorch":
+        fixed = f"remove it: only PyTorch is elastic, and the pods of {framework} are listed to each other at the start"
+        yield from (
+            (f"spec.{name}", fixed)
+            for name, value in {"minReplicas": gang.min_replicas, "maxReplicas": gang.max_replicas}.items()
+            if value is not None
+        )
+    if gang.no_master and framework == "MPI":
+        yield "spec.noMaster", "remove it: MPI needs its launcher"
+    if gang.master_no_pvcs and (gang.no_master or (gang.master_spec is None and framework != "MPI")):
+        yield "spec.masterNoPvcs", "remove it, or set masterSpec: there is no master"
     if "master_spec_same_as_worker" in gang.model_fields_set and gang.master_spec is None and not gang.no_master:
         yield "spec.masterSpecSameAsWorker", "set masterSpec for a master, or noMaster: true for workers only"
     if gang.master_spec is not None:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
 from fairpool.api.wire import ValidationError, compact
-from fairpool.control import admission, claims, declarations, items, preferences, templates
+from fairpool.control import admission, claims, declarations, items, preferences, submit_values
 from fairpool.control.organization import reported_nodes
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.questions import forecast
@@ -169,7 +169,7 @@ def _readmitted(
     project = organization_store.project(connection, row.project)
     assert project is not None, "a project stays as long as it has work"
     was = claims.as_existing(before.request)
-    merged = templates.updated(connection, said, was | said, project, kind)
+    merged = submit_values.updated(connection, said, was | said, project, kind)
     most_s = preferences.current_value(plane.settings, connection, preferences.GRACE)
     if GRACE_FIELD not in said and (merged.get(GRACE_FIELD) or 0) > most_s:
         merged[GRACE_FIELD] = most_s  # declared when more was allowed

@@ -23,7 +23,6 @@ from fairpool.control.routes import Routes
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection
-from fairpool.model.ids import Instant
 from fairpool.model.problem import Problem
 
 routes = Routes("access")
@@ -208,28 +207,14 @@ async def give_new_password(plane: Plane, passwords: Passwords, email: str) -> s
             return Problem("user.unknown", f"there is no user {email}", f"existing users: {there}")
         store.set_password(connection, row.id, hashed, must_change=True)
         store.revoke_subject(connection, row.id)
-        audit_store.add(connection, _at_the_machine(row, plane.now()))
+        made = ("user", row.email, row.id)
+        subject = ("fairpool reset-password", "App")
+        audit_store.add(connection, audit_store.without_request(plane.now(), subject, "reset-password", made))
         return None
 
     problem = await plane.write(unit)
     plane.forget_callers()
     return problem or password
-
-
-def _at_the_machine(user: store.UserRow, now: Instant) -> dict[str, object]:
-    return {
-        "at": now,
-        "subject": "fairpool reset-password",
-        "subject_type": "App",
-        "source_ip": "",
-        "action": "reset-password",
-        "http_method": "",
-        "url": "",
-        "entity_type": "user",
-        "entity_name": user.email,
-        "entity_id": user.id,
-        "result": "Succeeded",
-    }
 
 
 async def listening_problem(plane: Plane, host_is_local: bool) -> Problem | None:

@@ -18,7 +18,7 @@ from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.wire import Count
 from fairpool.control import declarations, filters, items
 from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
-from fairpool.control.plane import ActionResult, Caller, Plane, Slice, answered, check_match
+from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match, part_of
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, unknown
 from fairpool.control.routes import Parameter, Routes
@@ -277,14 +277,9 @@ async def batch(request: Request, plane: Plane, caller: Caller, body: wire.Batch
         return done
 
     def unit(connection: Connection) -> ActionResult:
-        part = Slice()
-        entries = []
-        while waiting:
-            entries.append(act(connection, waiting.popleft()))
-            if part.is_over:
-                break
+        entries = part_of(waiting, partial(act, connection))
         answer = None if waiting else wire.BatchAnswer(succeeded=succeeded, failed=failed)
-        return ActionResult(body=answer, also=tuple(filter(None, entries)), goes_on=bool(waiting))
+        return ActionResult(body=answer, also=entries, goes_on=bool(waiting))
 
     return await plane.perform(request, caller, unit)
 

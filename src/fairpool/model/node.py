@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from fairpool.model.ids import NodeName, PoolName
+from fairpool.model.node_role import NodeRole
 
 DEFAULT_POOL = PoolName("default")
 
 SIMULATED_LABEL = "fairpool/simulated"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+"""Every node has it: its name, unless it is labelled otherwise."""
 
 
 class TaintEffect(StrEnum):
@@ -72,6 +75,11 @@ class Node:
     taints: tuple[Taint, ...] = ()
     ready: bool = True
     cordoned: bool = False
+    role: NodeRole = NodeRole.ANY
+
+    def label(self, key: str) -> str | None:
+        """The value of a label; None: it has no such label."""
+        return self.labels.get(key, self.name if key == HOSTNAME_LABEL else None)
 
     def offers(self, devices: Iterable[int]) -> bool:
         """Whether all these devices exist and can be scheduled."""
@@ -122,3 +130,8 @@ class Topology:
 
     name: str
     levels: tuple[str, ...] = ()
+
+    def domain_of(self, node: Node) -> tuple[str, ...] | None:
+        """Where a node is, from the widest level to the narrowest; None if it lacks a label and takes no part."""
+        found = [value for level in self.levels if (value := node.label(level)) is not None]
+        return tuple(found) if len(found) == len(self.levels) else None

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId
 from fairpool.model.node import Node
-from fairpool.model.spec import DEFAULT_GRACE_S, Program
+from fairpool.model.spec import DEFAULT_GRACE_S, DistributedRun, Program
 from fairpool.model.workload import PodShape, WorkloadKind
 
 
@@ -40,6 +40,9 @@ class StartOrder:
     """Pods of the workload."""
     together: bool = False
     """They are one run and must find each other, unlike those of a sweep."""
+    minimum: int | None = None
+    """Of an elastic run: how many of them are enough."""
+    distributed: DistributedRun | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,8 @@ class ForgetOrder:
 
     pod: PodId
     node: NodeName | None
+    with_output: bool = False
+    """Its output too, and that of pods of its workload that were forgotten before."""
 
 
 Order = StartOrder | StopOrder | ForgetOrder

@@ -63,6 +63,38 @@ RESTART_RULES: Mapping[WorkloadKind, RestartRule] = MappingProxyType(
 )
 
 
+class Framework(StrEnum):
+    """What the pods of a distributed run are programs of; decides how they find each other."""
+
+    PYTORCH = "PyTorch"
+    MPI = "MPI"
+    """Pod 0 is the launcher, and is started when its workers run."""
+    TF = "TF"
+    XGBOOST = "XGBoost"
+    JAX = "JAX"
+
+
+class CleanPodPolicy(StrEnum):
+    """What happens to the pods of a distributed run when it has completed or failed."""
+
+    RUNNING = "Running"
+    """Those that run are stopped; the output of all is kept."""
+    ALL = "All"
+    """Those that run are stopped; the output of all is removed."""
+    NONE = "None"
+    """Those that run keep running, until they end or the workload is suspended, deleted or out of time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributedRun:
+    """How the pods of a workload work together."""
+
+    framework: Framework = Framework.PYTORCH
+    slots_per_worker: int = 1
+    """MPI: processes that a worker takes."""
+    clean_pods: CleanPodPolicy = CleanPodPolicy.RUNNING
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
     """A folder or file a pod sees at `target`: one of the machine, a claim that pods of its project share, or the
@@ -75,6 +107,19 @@ class Volume:
     read_only: bool = False
     uploaded: bool = False
     """The workload's uploaded folder: one writable copy, shared by its pods, removed with the workload."""
+    secret: str = ""
+    """A credential: each of its keys is a file, in memory, readable by the pod alone."""
+    credential: str = ""
+    """The credential that is needed to get at what is mounted: a login, an access key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretVariable:
+    """An environment variable whose value is one key of a credential, looked up where the pod starts."""
+
+    name: str
+    credential: str
+    key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +147,17 @@ class Program:
     """A virtual environment of the machine that its `python` is of; empty: none."""
     submitter_uid: int | None = None
     """The machine's user that submitted it, where it is known."""
+    secrets: tuple[SecretVariable, ...] = ()
+    image_credential: str = ""
+    """The registry credential that its image is pulled with; empty: the one for the image's registry, if there is one
+    in the project's scope."""
+
+    @property
+    def credentials(self) -> frozenset[str]:
+        """The names of all credentials that it refers to."""
+        mounted = (name for volume in self.volumes for name in (volume.secret, volume.credential))
+        named = (*(each.credential for each in self.secrets), *mounted, self.image_credential)
+        return frozenset(name for name in named if name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +219,8 @@ class WorkloadSpec:
     """Its pods are created when all of these have ended. They were declared before it, so there are no cycles."""
     array: Array | None = None
     """Of a sweep: how its runs differ. None: they are alike but for their number."""
+    distributed: DistributedRun | None = None
+    """Of distributed training that is more than plain PyTorch."""
 
     @property
     def restart_rule(self) -> RestartRule:
@@ -186,6 +244,12 @@ class WorkloadSpec:
     def runs_needed(self) -> int:
         """Of a sweep: runs that must succeed."""
         return self.completions if self.completions is not None else self.pods
+
+    @property
+    def has_launcher(self) -> bool:
+        """Whether pod 0 starts processes in the others, and has to be started last."""
+        is_mpi = self.distributed is not None and self.distributed.framework is Framework.MPI
+        return is_mpi and self.leader is not None
 
     def template_of(self, index: int) -> PodTemplate:
         return self.leader if index == 0 and self.leader is not None else self.template

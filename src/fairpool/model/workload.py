@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from fairpool.model.ids import ClaimId, GroupId, Instant, NodeName, PodId, QueueId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.node import Taint, TaintEffect
+from fairpool.model.node import Taint, TaintEffect, Topology
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 
 
@@ -94,6 +94,15 @@ class NodeSelectorRequirement:
 
 
 @dataclass(frozen=True, slots=True)
+class NodePreference:
+    """A preferred node affinity: of the nodes where a pod can start, those that meet all requirements are better."""
+
+    weight: int
+    """1 to 100; the weights of all that a node meets add up."""
+    requirements: tuple[NodeSelectorRequirement, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Toleration:
     """Lets a pod onto nodes with matching taints. An empty key tolerates every taint."""
 
@@ -138,6 +147,8 @@ class PodShape:
     """Pod anti-affinity."""
     schedulable: bool = True
     """False for a kind of pod that is known and must not be started."""
+    preferences: tuple[NodePreference, ...] = ()
+    """Preferred node affinity: never keeps a pod from starting, or from starting now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,8 +174,15 @@ class TopologyConstraint:
     """Keep pods of a group together: inside one domain of `required`, and of `preferred` where possible."""
 
     topology: str
+    """Its name; empty: the labels alone, of no topology that was declared."""
     required: str | None = None
     preferred: str | None = None
+
+    @property
+    def label_topology(self) -> Topology:
+        """A topology of the labels that it names, the required one above the preferred one."""
+        levels = tuple(dict.fromkeys(level for level in (self.required, self.preferred) if level))
+        return Topology(name=f"labels {', '.join(levels)}", levels=levels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ Of a whole platform it contains the control plane's database, as of one moment, 
 of images and that of the projects' users; of a control plane the database, and of a cluster the rest. It does not
 contain what pods wrote (logs, checkpoints, claims), the server's log, and the cluster's ledger: a copy of that would
 know pods that are over and not those that run. After a restore it is built anew, from what runs and what is declared.
+Values of credentials are in it encrypted; their key is not, unless a passphrase is given.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from fairpool import __version__
 from fairpool.agent.durable import sync_directory
 from fairpool.agent.images import FILE as IMAGES_FILE
 from fairpool.agent.project_users import FILE as USERS_FILE
+from fairpool.control.sealing import KeyFile, KeyUnusable, wrapped_key
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
-from fairpool.platform.backup_archive import ABOUT, CONTROL, FORMAT, MEMBERSHIP, NODES
+from fairpool.platform.backup_archive import ABOUT, CONTROL, FORMAT, KEY, MEMBERSHIP, NODES
 from fairpool.platform.data_directory import CLUSTER, DataDirectory, PlatformError
 from fairpool.platform.directory_lock import lock_holder
 from fairpool.platform.work_directory import BACKUP_PREFIX, work_directory
@@ -31,8 +33,10 @@ from fairpool.platform.work_directory import BACKUP_PREFIX, work_directory
 NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 
 
-def make_backup(data_directory: DataDirectory, file: Path) -> int:
+def make_backup(data_directory: DataDirectory, file: Path, passphrase: bytes | None = None) -> int:
     """Write a backup, complete or not at all; returns its size. Raises `PlatformError`.
+
+    With a passphrase, under which it is encrypted, the key of credentials is in it too; otherwise it is not.
 
     All space that it needs is taken beside the target: a full data directory is one more reason for a backup.
     """
@@ -51,6 +55,8 @@ def make_backup(data_directory: DataDirectory, file: Path) -> int:
                 _copy_control(data_directory, copy)
                 if condition.version_of(copy) is None:
                     raise PlatformError(_nothing(data_directory))
+            if passphrase is not None:
+                _wrap_key(data_directory, passphrase, directory / KEY)
             _write(data_directory, copy, partial)
             size = partial.stat().st_size
             partial.replace(file)
@@ -66,7 +72,7 @@ def _write(data_directory: DataDirectory, copy: Path, partial: Path) -> None:
     machine = data_directory.machine
     members = [
         *((copy, CONTROL), (machine / IMAGES_FILE, IMAGES_FILE), (machine / USERS_FILE, USERS_FILE)),
-        *((data_directory.nodes, NODES), (data_directory.membership, MEMBERSHIP)),
+        *((data_directory.nodes, NODES), (data_directory.membership, MEMBERSHIP), (copy.with_name(KEY), KEY)),
     ]
     with os.fdopen(handle, "wb") as raw:
         with tarfile.open(fileobj=raw, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
@@ -76,6 +82,17 @@ def _write(data_directory: DataDirectory, copy: Path, partial: Path) -> None:
                     archive.add(path, name)
         raw.flush()
         os.fsync(raw.fileno())
+
+
+def _wrap_key(data_directory: DataDirectory, passphrase: bytes, target: Path) -> None:
+    try:
+        key = KeyFile(data_directory.root).existing()
+    except KeyUnusable as error:
+        raise PlatformError(error.problem) from error
+    if key is None:
+        what = f"there is no key to back up in {data_directory.root}: no credential was stored there"
+        raise PlatformError(Problem("backup.no_key", what, "leave out --passphrase-file"))
+    target.write_bytes(wrapped_key(key, passphrase))
 
 
 def _nothing(data_directory: DataDirectory) -> Problem:

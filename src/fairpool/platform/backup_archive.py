@@ -3,7 +3,7 @@
 A file that is restored may come from anywhere: it is read once, by descriptor, with bounds on everything. The archive
 is parsed by blocks: the standard library would read headers of any size into memory, and follow names that are links.
 It shares no code with `agent/unpacking.py`, which accepts any relative path and must understand long names: here a
-member is one of six names, or refused.
+member is one of seven names, or refused.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from fairpool.agent.project_users import FILE as USERS_FILE
 from fairpool.model.problem import Problem
 from fairpool.platform.data_directory import PlatformError
 
-FORMAT = 4
-READABLE_FORMATS = (1, 2, 3, 4)
-"""The first had no nodes in it, the second no users, the third only whole platforms."""
+FORMAT = 5
+READABLE_FORMATS = (1, 2, 3, 4, 5)
+"""The first had no nodes in it, the second no users, the third only whole platforms, the fourth never a key."""
 ABOUT, CONTROL, NODES, MEMBERSHIP = "about.json", "control.sqlite", "nodes.json", "cluster.json"
+KEY = "secret.key.encrypted"
+"""The key of credentials, under a passphrase; only in a backup for which one was given."""
 ABOUT_MAX_BYTES = 65536
 SMALL_MAX_BYTES = 16 << 20
 """Of the tables of images and users, and the description of nodes."""
@@ -95,7 +97,7 @@ class _Bounded:
             self.exactly(BLOCK - size % BLOCK)
 
 
-_KNOWN = (ABOUT, CONTROL, IMAGES_FILE, USERS_FILE, NODES, MEMBERSHIP)
+_KNOWN = (ABOUT, CONTROL, IMAGES_FILE, USERS_FILE, NODES, MEMBERSHIP, KEY)
 
 
 def _next_member(stream: _Bounded, file: Path) -> tarfile.TarInfo | None:

@@ -14,7 +14,8 @@ from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
-from fairpool.control import cluster_sync
+from fairpool.api.credentials import SecretsAnswer, SecretsRequest
+from fairpool.control import cluster_secrets, cluster_sync
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused
 from fairpool.control.store.unavailable import Unavailable
@@ -26,7 +27,7 @@ log = logging.getLogger("fairpool.cluster")
 
 
 class InProcessControl:
-    """Both calls of a control plane that runs on another thread's event loop.
+    """The calls of a control plane that runs on another thread's event loop.
 
     Closing it, from any thread, ends the calls under way: a pull that is held must not delay a shutdown.
     """
@@ -43,6 +44,10 @@ class InProcessControl:
     def push(self, report: PushReport) -> PushAnswer:
         """Take in what is so. Raises `ControlPlaneUnreachable`."""
         return self._call(cluster_sync.pushed(self._plane, self._cluster, report))
+
+    def secrets(self, request: SecretsRequest) -> SecretsAnswer:
+        """Values for a pod. Raises `ControlPlaneUnreachable`."""
+        return self._call(cluster_secrets.secrets_for(self._plane, self._cluster, request))
 
     def close(self) -> None:
         self._closed.set()

@@ -31,6 +31,7 @@ from fairpool.platform.disk_guard import DiskGuard
 from fairpool.platform.local_pod_access import LocalPodAccess
 from fairpool.platform.loop_thread import LoopThread, note_event, now
 from fairpool.platform.node_set import NodeSet
+from fairpool.platform.secret_source import ControlSecrets, SecretCalls
 
 log = logging.getLogger("fairpool.up")
 
@@ -41,8 +42,8 @@ REPORT_DELAY_MS = 30
 """A process runs some 10 ms after it was ordered."""
 
 
-class ControlCalls(ControlPlane, Protocol):
-    """Pull and push, which `close` ends from any thread."""
+class ControlCalls(ControlPlane, SecretCalls, Protocol):
+    """Pull, push and secrets, which `close` ends from any thread."""
 
     def close(self) -> None: ...
 
@@ -65,6 +66,7 @@ class Scheduling:
     link: LinkThreads
     pulls: ControlCalls
     pushes: ControlCalls
+    secrets: ControlCalls
     loop_thread: LoopThread
 
     def start(self) -> None:
@@ -77,6 +79,7 @@ class Scheduling:
         False: its thread has not ended, so nothing that it may still use can be closed.
         """
         self.pulls.close()  # ends the pull that is held
+        self.secrets.close()
         if not self.loop_thread.stop(STOP_TIMEOUT_S):
             log.error("the scheduling loop did not finish within %g s; exiting without it", STOP_TIMEOUT_S)
             return False
@@ -124,7 +127,8 @@ class LocalCluster:
         sure that there is only one.
         """
         event_loop = asyncio.get_running_loop()
-        pulls, pushes = control.connect(), control.connect()
+        pulls, pushes, secrets = control.connect(), control.connect(), control.connect()
+        self.engine.supervisor.secrets.source = ControlSecrets(secrets)
         link = LinkThreads(pulls, pushes, control.cluster, now, self.engine.wake)
         ledger = await asyncio.to_thread(Ledger, self._ledger_file)
 
@@ -145,7 +149,7 @@ class LocalCluster:
             event_loop.call_soon_threadsafe(on_step_down, why)
 
         loop_thread = await asyncio.to_thread(LoopThread, make_loop, self.engine, step_down)
-        self._scheduling = Scheduling(ledger, link, pulls, pushes, loop_thread)
+        self._scheduling = Scheduling(ledger, link, pulls, pushes, secrets, loop_thread)
         self._scheduling.start()
         self._ring.start()
         self.disk.start()

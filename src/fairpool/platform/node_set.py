@@ -204,6 +204,7 @@ class _Draft:
     cpus: int = DGX1_CPUS
     memory_bytes: int = DGX1_MEMORY_BYTES
     stem: str = "dgx1"
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 def _group(text: str) -> _Draft | Problem:
@@ -221,13 +222,19 @@ def _group(text: str) -> _Draft | Problem:
 
 def _single(text: str) -> _Draft | Problem:
     given: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for part in text.split(","):
         key, equals, value = part.strip().partition("=")
+        if key == "label":
+            name, equals, value = value.partition("=")
+            if not (name and equals) or name in labels:
+                what = f"{part!r} in --node {text!r} is not valid"
+                return Problem("nodes.unreadable", what, "use label=KEY=VALUE, once for each key, e.g. label=rack=a")
+            labels[name] = value
+            continue
         if not equals or key not in ("name", "gpus", "model", "memory", "cpus", "ram") or key in given:
             what = f"{part!r} in --node {text!r} is not valid"
-            return Problem(
-                "nodes.unreadable", what, f"use name, gpus, model, memory, cpus and ram, once each, {EXAMPLE}"
-            )
+            return Problem("nodes.unreadable", what, f"use name, gpus, model, memory, cpus, ram and label, {EXAMPLE}")
         given[key] = value.strip()
     if _NAME.fullmatch(given.get("name", "")) is None:
         what = f"--node {text!r} has no valid name"
@@ -244,6 +251,7 @@ def _single(text: str) -> _Draft | Problem:
         gpus=int(numbers["gpus"]),
         cpus=max(1, int(numbers["cpus"])),
         memory_bytes=int(ram[1]) * 10**9,
+        labels=tuple(labels.items()),
     )
     return _with_model(draft, given.get("model", V100), given.get("memory", ""))
 
@@ -270,6 +278,7 @@ def _with_model(draft: _Draft, model: str, memory: str) -> _Draft | Problem:
         cpus=draft.cpus,
         memory_bytes=draft.memory_bytes,
         stem="dgx1" if is_dgx1 else stem.lower() if draft.gpus else "cpu",
+        labels=draft.labels,
     )
 
 
@@ -291,6 +300,7 @@ def _numbered(drafts: Iterable[_Draft]) -> tuple[LogicalNode, ...]:
                     product=draft.product,
                     cpus=draft.cpus,
                     memory_bytes=draft.memory_bytes,
+                    labels=dict(draft.labels),
                 )
             )
     return tuple(nodes)

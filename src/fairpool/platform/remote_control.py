@@ -13,12 +13,13 @@ import stat
 import uuid
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from fairpool.agent.durable import write_durably
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
+from fairpool.api.credentials import SecretsAnswer, SecretsRequest
 from fairpool.api.loopback import is_here
+from fairpool.api.server_address import server_address
 from fairpool.model.ids import Revision
 from fairpool.model.problem import Problem
 from fairpool.platform.data_directory import DataDirectory, PlatformError, directory_problem
@@ -101,16 +102,11 @@ def read_target(url: str, token_file: Path, ca_file: Path | None) -> ControlTarg
 
 
 def _read_url(text: str) -> str | Problem:
-    full = text.strip() if "://" in text else f"http://{text.strip()}"
-    try:
-        parts = urlsplit(full)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        usable = False
-    if not usable or any(each.isspace() for each in full) or "@" in full:
+    full = server_address(text)
+    if full is None or "@" in full:
         fix = "expected e.g. https://fairpool.example.com or http://127.0.0.1:8080"
         return Problem("control.address", f"--control: {text!r} is not a valid address", fix)
-    return full.rstrip("/")
+    return full
 
 
 def _read_token(file: Path) -> str | Problem:
@@ -158,6 +154,11 @@ class RemoteControl:
         """Raises `ControlPlaneUnreachable`."""
         self._confirm()
         return self._client.pull(after, wait_s)
+
+    def secrets(self, request: SecretsRequest) -> SecretsAnswer:
+        """Raises `ControlPlaneUnreachable`."""
+        self._confirm()
+        return self._client.secrets(request)
 
     def push(self, report: PushReport) -> PushAnswer:
         """Raises `ControlPlaneUnreachable`."""

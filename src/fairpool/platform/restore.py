@@ -18,10 +18,12 @@ from fairpool.agent.durable import sync_directory, write_durably
 from fairpool.agent.images import FILE as IMAGES_FILE
 from fairpool.agent.project_users import FILE as USERS_FILE
 from fairpool.agent.project_users import problem_with_users
+from fairpool.control.sealing import FILE as KEY_FILE
+from fairpool.control.sealing import unwrapped_key, write_key
 from fairpool.control.store import condition
 from fairpool.model.problem import Problem
 from fairpool.platform.backup import words_of
-from fairpool.platform.backup_archive import ABOUT, CONTROL, MEMBERSHIP, NODES, READABLE_FORMATS, foreign, unpack
+from fairpool.platform.backup_archive import ABOUT, CONTROL, KEY, MEMBERSHIP, NODES, READABLE_FORMATS, foreign, unpack
 from fairpool.platform.data_directory import CLUSTER, CONTENTS, PROGRAMS, UP, DataDirectory, PlatformError
 from fairpool.platform.node_set import problem_with_saved
 from fairpool.platform.work_directory import RESTORE_PREFIX, work_directory
@@ -32,7 +34,9 @@ ORDER = "order.json"
 """In the staging directory: what is moved, and under which name the previous files are kept."""
 
 
-def restore_backup(data_directory: DataDirectory, file: Path) -> tuple[datetime, list[Path]]:
+def restore_backup(
+    data_directory: DataDirectory, file: Path, passphrase: bytes | None = None
+) -> tuple[datetime, list[Path]]:
     """Replace the data by a backup; returns when it was made, and where the previous files are kept.
 
     The caller holds the directory's lock: no server may run on it. Raises `PlatformError`; then nothing has changed,
@@ -47,6 +51,7 @@ def restore_backup(data_directory: DataDirectory, file: Path) -> tuple[datetime,
             (directory / ABOUT).unlink()
             _check_program(data_directory, about.program, file)
             _check_content(data_directory, about.program, directory, file)
+            _unwrap_key(directory, passphrase, file)
             if about.program != UP:
                 write_durably(directory / PROGRAM, f"{about.program}\n".encode())
             order = {
@@ -55,6 +60,7 @@ def restore_backup(data_directory: DataDirectory, file: Path) -> tuple[datetime,
                 "has_nodes": (directory / NODES).exists(),
                 "has_users": (directory / USERS_FILE).exists(),
                 "has_membership": (directory / MEMBERSHIP).exists(),
+                "has_key": (directory / KEY_FILE).exists(),
                 "program": about.program,
             }
             write_durably(directory / ORDER, json.dumps(order).encode())
@@ -69,6 +75,24 @@ def restore_backup(data_directory: DataDirectory, file: Path) -> tuple[datetime,
         )
         raise PlatformError(Problem("restore.full" if is_full else "restore.unreadable", what, fix)) from error
     return about.made_at, finish_restore(data_directory)
+
+
+def _unwrap_key(directory: Path, passphrase: bytes | None, file: Path) -> None:
+    """The key of credentials, where it is in the backup and its passphrase is given; otherwise the one that is here
+    stays, if there is one."""
+    saved = directory / KEY
+    if passphrase is None:
+        saved.unlink(missing_ok=True)
+        return
+    if not saved.exists():
+        what = f"{file} does not contain the key of credentials"
+        raise PlatformError(Problem("restore.no_key", what, "leave out --passphrase-file"))
+    key = unwrapped_key(saved.read_bytes(), passphrase)
+    if key is None:
+        what = f"the passphrase does not fit the key in {file}"
+        raise PlatformError(Problem("restore.passphrase", what, "use the passphrase that the backup was made with"))
+    saved.unlink()
+    write_key(directory / KEY_FILE, key)
 
 
 def finish_restore(data_directory: DataDirectory) -> list[Path]:
@@ -88,6 +112,7 @@ def finish_restore(data_directory: DataDirectory) -> list[Path]:
         small += [(NODES, data_directory.nodes)] if order.get("has_nodes") else []
         small += [(USERS_FILE, data_directory.machine / USERS_FILE)] if order.get("has_users") else []
         small += [(MEMBERSHIP, data_directory.membership)] if order.get("has_membership") else []
+        small += [(KEY_FILE, data_directory.secret_key)] if order.get("has_key") else []
         moves = _moves(data_directory, stamp, small, has_database=order.get("program") != CLUSTER)
     except (OSError, ValueError, LookupError, TypeError) as error:
         what = f"a restore was interrupted, and its files in {ready} cannot be read: {words_of(error)}"
@@ -115,7 +140,7 @@ def _replaced(data_directory: DataDirectory) -> tuple[Path, ...]:
     """What a restore may replace."""
     machine = data_directory.machine
     small = (machine / IMAGES_FILE, machine / USERS_FILE, data_directory.nodes, data_directory.membership)
-    return data_directory.control, data_directory.ledger, *small
+    return data_directory.control, data_directory.ledger, data_directory.secret_key, *small
 
 
 def _moves(

@@ -178,9 +178,9 @@ class NodeColumns:
         total = [0, 0, 0]
         for number, node in enumerate(self.rows):
             if self.healthy[number]:
-                gpus = self.gpus[number] + len(node.claim_devices)
+                gpus = self.gpus[number] + len(node.claim_devices) if node.role.takes_gpu_pods else 0
                 total[GPU] += gpus * 1000
-                if node.mig_instances:
+                if node.mig_instances and node.role.takes_gpu_pods:
                     total[GPU] += mig_milli(node.mig_instances.items(), charges.policy.mig_slices_per_gpu)
                 total[CPU] += node.cpu_milli
                 total[MEMORY] += node.memory_bytes

@@ -6,12 +6,13 @@ zone; without one they are given as durations from the moment of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 
 from fairpool.model.ids import SECOND_MS, Instant, QueueId
 from fairpool.model.mentions import ANOTHER_PROJECT, mention
+from fairpool.model.node_role import NOT_A_CPU_WORKER, NOT_A_GPU_WORKER, SYSTEM_WORKER
 from fairpool.model.organization import name_of_queue
 from fairpool.model.quantity import UNLIMITED, gpus_text
 from fairpool.scheduler.decision import (
@@ -179,10 +180,24 @@ def _(why: NoNodeMatches, voice: Voice) -> str:
     if not why.nodes:
         return "there are no nodes in this node pool"
     causes = ", ".join(f"{cause} ({_nodes(count)})" for cause, count in why.excluded)
-    is_withheld = any(cause == GPUS_WITHHELD for cause, _ in why.excluded)
-    way_out = "starts when they are available again" if is_withheld else "change the request, or add a suitable node"
     none = "the only node cannot run it" if why.nodes == 1 else f"none of the {why.nodes} nodes can run it"
-    return f"{none}, even when empty: {causes}; {way_out}"
+    return f"{none}, even when empty: {causes}; {_way_out([cause for cause, _ in why.excluded])}"
+
+
+ROLE_COMMANDS = {
+    NOT_A_GPU_WORKER: "set node-role --gpu-worker",
+    NOT_A_CPU_WORKER: "set node-role --cpu-worker",
+    SYSTEM_WORKER: "remove node-role --runai-system-worker",
+}
+
+
+def _way_out(causes: Sequence[str]) -> str:
+    if GPUS_WITHHELD in causes:
+        return "starts when they are available again"
+    commands = [f"`runai-adm {command} NODE`" for cause, command in ROLE_COMMANDS.items() if cause in causes]
+    if commands:
+        return f"change the role of a node: {' or '.join(commands)}"
+    return "change the request, or add a suitable node"
 
 
 @_say.register
@@ -210,10 +225,13 @@ def _(why: Fragmented, voice: Voice) -> str:
 @_say.register
 def _(why: NoDomainFits, voice: Voice) -> str:
     if not why.domain:
-        return f"its {_pods(why.pods)} must run in one {why.level} of topology {why.topology}, which has none"
+        return (
+            f"its {_pods(why.pods)} must run in one {why.level} ({why.topology}), and no node has all of its labels: "
+            "label the nodes, or submit the job without this level"
+        )
     return (
         f"its {_pods(why.pods)} must run in one {why.level}; the one with the most room, {why.domain}, "
-        f"fits {why.most_in_one}"
+        f"fits {why.most_in_one}: starts when another job ends there"
     )
 
 

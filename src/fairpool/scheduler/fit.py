@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from fairpool.model.empty_node import matches
-from fairpool.model.node import MigStrategy, Node, TaintEffect
+from fairpool.model.empty_node import node_objection
+from fairpool.model.node import Node, TaintEffect
 from fairpool.model.workload import GpuKind, PodAffinityTerm, PodShape
 from fairpool.scheduler import gate
 from fairpool.scheduler.charge import ShapeFacts
@@ -112,12 +112,7 @@ class Fit:
             return None
         if not shape.schedulable:
             return "unsupported kind of pod"
-        return (
-            _wrong_kind_of_node(shape, row)
-            or _label_objection(shape, row)
-            or _taint_objection(shape, row)
-            or self._legacy_objection(shape, node)
-        )
+        return node_objection(shape, row) or self._legacy_objection(shape, node)
 
     def _legacy_objection(self, shape: PodShape, node: int) -> str | None:
         return "runs unsupported MIG pods" if shape.gpu.mig and self.columns.nodes.unschedulable_pods[node] else None
@@ -382,33 +377,6 @@ def _kind_of_node(shape: PodShape) -> str:
     if shape.gpu.kind in (GpuKind.PORTION, GpuKind.MEMORY):
         return "shared"
     return shape.gpu.kind
-
-
-def _wrong_kind_of_node(shape: PodShape, node: Node) -> str | None:
-    kind = shape.gpu.kind
-    if kind is GpuKind.NONE:
-        return None
-    if kind is GpuKind.MIG:
-        return None if node.mig_strategy is MigStrategy.MIXED else "no MIG instances"
-    if node.claim_devices:
-        return "GPUs only through device claims"
-    if node.mig_strategy is MigStrategy.SINGLE:
-        return None if kind is GpuKind.WHOLE else "GPUs in MIG mode"
-    return "GPUs in MIG mode" if node.mig_strategy is MigStrategy.MIXED else None
-
-
-def _label_objection(shape: PodShape, node: Node) -> str | None:
-    if matches(shape, node):
-        return None
-    return " or ".join(" and ".join(str(rule) for rule in rules) for rules in shape.node_rules)
-
-
-def _taint_objection(shape: PodShape, node: Node) -> str | None:
-    for taint in node.taints:
-        hard = taint.effect is not TaintEffect.PREFER_NO_SCHEDULE
-        if hard and not any(toleration.covers(taint) for toleration in shape.tolerations):
-            return f"taint {taint}"
-    return None
 
 
 def soft_taints(shape: PodShape, node: Node) -> int:

@@ -18,11 +18,11 @@ def node_classes(nodes: NodeColumns, keys: Sequence[str]) -> list[list[int]]:
     classes: dict[Hashable, list[int]] = {}
     for node, row in enumerate(nodes.rows):
         alike = (
-            (row.ready, row.cordoned, row.mig_strategy, bool(row.claim_devices), row.taints),
+            (row.ready, row.cordoned, row.role, row.mig_strategy, bool(row.claim_devices), row.taints),
             (row.gpus, nodes.gpus[node], row.gpu_memory_mib, row.cpu_milli, row.memory_bytes),
             tuple(sorted(row.extended.items())) if row.extended else (),
             tuple(sorted(row.mig_instances.items())) if row.mig_instances else (),
-            tuple(row.labels.get(key) for key in keys) if keys else (),
+            tuple(row.label(key) for key in keys) if keys else (),
             nodes.unschedulable_pods[node] > 0,
         )
         known = classes.get(alike)

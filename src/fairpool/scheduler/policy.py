@@ -47,6 +47,7 @@ class ScoreTerm(StrEnum):
 
     NOMINATED = "nominated"
     TOPOLOGY = "topology"
+    PREFERENCES = "preferences"
     SHARING = "sharing"
     AVAILABILITY = "availability"
     RESOURCE_TYPE = "resource type"
@@ -143,7 +144,7 @@ class Policy:
     def reference(cls) -> Policy:
         """Parity with the reference scheduler, for conformance only."""
         return cls(
-            score_terms=frozenset(ScoreTerm) - {ScoreTerm.SOFT_TAINTS},
+            score_terms=frozenset(ScoreTerm) - {ScoreTerm.PREFERENCES, ScoreTerm.SOFT_TAINTS},  # B17
             pack_partial_devices=False,
             portion_step_milli=10,
             device_memory_step_mib=100,

@@ -1,21 +1,23 @@
 """Scoring: which of the nodes where a pod fits is best.
 
 The terms are of different magnitude on purpose, so that a lower one only decides between nodes that are alike in the
-higher ones: nominated node, closeness in a topology, a device already shared, free at once, a node without GPUs for a
-pod without, and last the placement strategy.
+higher ones: nominated node, closeness in a topology, preferred node affinity where there is room at once, a device
+already shared, free at once, a node without GPUs for a pod without, and last the placement strategy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fairpool.model.empty_node import preference
 from fairpool.model.node import Placement
 from fairpool.scheduler.charge import ShapeFacts
 from fairpool.scheduler.columns import COMING, LEAVING, STAYING, Columns
 from fairpool.scheduler.fit import Fit, soft_taints
 from fairpool.scheduler.policy import ScoreTerm
 
-CLOSENESS = 10_000
+CLOSENESS = 10**9
+PREFERENCE = 10_000
 SHARING = 1_000
 AVAILABLE = 100
 NO_GPUS = 10
@@ -42,6 +44,7 @@ class Score:
         self.on_gpus = facts.on_gpus or (pod is not None and columns.claimed_gpus[pod] > 0)
         self.closeness = closeness if ScoreTerm.TOPOLOGY in terms else {}
         self.packs = columns.gpu_placement is Placement.BINPACK
+        self.prefers = ScoreTerm.PREFERENCES in terms and bool(facts.shape.preferences)
         self.by_sharing = ScoreTerm.SHARING in terms and self.packs
         self.by_availability = ScoreTerm.AVAILABILITY in terms
         self.by_type = ScoreTerm.RESOURCE_TYPE in terms and not self.on_gpus
@@ -57,8 +60,10 @@ class Score:
             points += CLOSENESS * self.closeness.get(node, 0)
         if self.by_sharing and self._joins_shared(node):
             points += SHARING
-        if self.by_availability and self._is_available(node):
-            points += AVAILABLE
+        if (self.by_availability or self.prefers) and self._is_available(node):
+            points += AVAILABLE * self.by_availability
+            if self.prefers:
+                points += PREFERENCE * preference(self.facts.shape, self.columns.nodes.rows[node])
         if self.by_type and self._is_without_gpus(node):
             points += NO_GPUS
         if self.by_taints:

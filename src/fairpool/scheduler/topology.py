@@ -71,9 +71,9 @@ class DomainTree:
         self.claims = trial.claims if any(columns.pods[pod].claims for pod in chunk) else None
         self.domain_of: dict[int, Domain] = {}
         for node in nodes:
-            labels = columns.nodes.rows[node].labels
-            if all(level in labels for level in topology.levels):
-                self.domain_of[node] = tuple(labels[level] for level in topology.levels)
+            domain = topology.domain_of(columns.nodes.rows[node])
+            if domain is not None:
+                self.domain_of[node] = domain
         self._members: dict[Domain, list[int]] = {}
         for node, domain in self.domain_of.items():
             for depth in range(len(domain) + 1):

@@ -15,6 +15,7 @@ from fairpool.model.empty_node import copies_when_empty
 from fairpool.model.ids import GroupId, Instant
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DRAIN
+from fairpool.model.node_role import ROLE_OBJECTIONS
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.workload import GpuKind, PodShape, SubGroup, TopologyConstraint
 from fairpool.scheduler import gate
@@ -211,7 +212,9 @@ class _Diagnosis:
         for shape in _different(columns, chunk):
             excluded: Counter[str] = Counter()
             for members in self.placer.fit.classes:
-                objection = self.placer.fit.objection(shape, members[0]) or too_small(columns, shape, members[0])
+                objection = self.placer.fit.objection(shape, members[0])
+                if objection is None or objection in ROLE_OBJECTIONS:  # another role would not make it larger
+                    objection = too_small(columns, shape, members[0]) or objection
                 if objection is not None:
                     excluded[objection] += len(members)
                 elif avoid:
@@ -267,7 +270,9 @@ class _Diagnosis:
                 continue
             if topology is None or constraint.required not in topology.levels:
                 return NoDomainFits(constraint.topology, constraint.required, len(mine), 0, "")
-            tree = DomainTree(self.trial, topology, range(len(self.columns.nodes.rows)), mine)
+            shapes = {self.columns.shape_of[pod] for pod in mine}
+            allowed = frozenset[int]().union(*map(self.placer.fit.node_set, shapes))
+            tree = DomainTree(self.trial, topology, sorted(allowed), mine)
             domains = tree.in_order(topology.levels.index(constraint.required) + 1)
             if not any(tree.fits(domain) for domain in domains):
                 best = max(domains, key=tree.copies, default=())

@@ -38,7 +38,7 @@ class Requests:
 
 def requests_of(organization: Organization, followers: Followers = ()) -> Requests:
     """What to ask a control plane for, so that it declares this organization to its cluster."""
-    assert not organization.topologies, "a control plane declares no topologies"
+    assert not organization.topologies, "scenarios declare no topologies"
     rows: dict[QueueId, list[tuple[PoolName, Queue]]] = {}
     for pool, queues in organization.queues.items():
         for queue in queues:

@@ -8,7 +8,7 @@ from fairpool.cli.lazy_group import LazyCommand, lazy
 from fairpool.cli.runai.flags import Group, RunaiProgram
 
 TEXTS = {
-    "list": "List {noun}s.",
+    "list": "List {plural}.",
     "get": "Show a {noun}.",
     "create": "Create a {noun}.",
     "update": "Change a {noun}.",
@@ -33,7 +33,8 @@ def _verbs(noun: str, module: str, functions: str) -> dict[str, LazyCommand]:
     found = {}
     for function in functions.split():
         verb = "reset-password" if function == "reset_password" else function.partition("_")[0]
-        text = TEXTS[verb].format(noun=noun)
+        plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+        text = TEXTS[verb].format(noun=noun, plural=plural)
         found[verb] = lazy(text.replace(" a a", " an a"), f"{module}:{function}")
     return found
 
@@ -48,11 +49,6 @@ NODE_VERBS = {
 }
 
 
-def _unsupported(name: str) -> LazyCommand:
-    place = "fairpool.cli.runai.unsupported_commands:unsupported"
-    return lazy("Not supported yet.", place, "runai-adm", name, hidden=True)
-
-
 def _refused(name: str, row: str = "") -> LazyCommand:
     place = "fairpool.cli.runai.refused_commands:refused_command"
     return lazy("Not supported.", place, "runai-adm", name, row, hidden=True)
@@ -61,10 +57,28 @@ def _refused(name: str, row: str = "") -> LazyCommand:
 def _verb(verb: str, text: str) -> LazyCommand:
     def group() -> click.Command:
         role = lazy(text, "fairpool.cli.adm.roles:node_role", verb)
-        members = {"node-role": role, "secret": _unsupported("secret")}
+        whom = "Let all projects use a credential." if verb == "set" else "Let only its scope use a credential again."
+        members = {"node-role": role, "secret": lazy(whom, "fairpool.cli.adm.credentials:cluster_wide", verb)}
         return Group(verb, help=text, example=f"runai-adm {verb} node-role --gpu-worker dgx1-1", members=members)
 
     return LazyCommand(text, group)
+
+
+ASSETS = {
+    "environment": ("environment", "-i python -e EPOCHS=3"),
+    "compute": ("compute resource", "-g 0.5 --cpu 4"),
+    "datasource": ("data source", "-v /raid/data:/data:ro"),
+}
+
+
+def _asset(kind: str, noun: str, values: str) -> LazyCommand:
+    place = "fairpool.cli.adm.assets"
+    article = "an" if noun[0] in "aeiou" else "a"
+    verbs = {
+        verb: lazy(TEXTS[verb].format(noun=noun).replace(" a ", f" {article} "), f"{place}:{verb}_of", kind)
+        for verb in ("list", "get", "create", "update", "delete")
+    }
+    return _noun(kind, f"Manage {noun}s for submits.", f"runai-adm {kind} create NAME {values}", verbs)
 
 
 MEMBERS = {
@@ -93,6 +107,14 @@ MEMBERS = {
         "Manage node pools.",
         "runai-adm node-pool create a100 --label run.ai/type=a100",
         _verbs("node pool", "fairpool.cli.adm.node_pools", "list_pools get_pool create_pool update_pool delete_pool"),
+    ),
+    "topology": _noun(
+        "topology",
+        "Manage network topologies.",
+        "runai-adm topology create fabric --level example.com/zone --level example.com/rack",
+        _verbs(
+            "topology", "fairpool.cli.adm.topologies", "list_topologies get_topology create_topology delete_topology"
+        ),
     ),
     "cluster": _noun(
         "cluster",
@@ -150,8 +172,19 @@ MEMBERS = {
             "list_templates get_template create_template update_template delete_template",
         ),
     ),
-    "set": _verb("set", "Set the role of a node."),
-    "remove": _verb("remove", "Remove a role from a node."),
+    "credential": _noun(
+        "credential",
+        "Manage credentials: secrets that pods refer to.",
+        "runai-adm credential create hf-token -p team-a --from-file token=hf.txt",
+        _verbs(
+            "credential",
+            "fairpool.cli.adm.credentials",
+            "list_credentials get_credential create_credential update_credential delete_credential",
+        ),
+    ),
+    **{kind: _asset(kind, noun, values) for kind, (noun, values) in ASSETS.items()},
+    "set": _verb("set", "Set the role of a node, or let all projects use a credential."),
+    "remove": _verb("remove", "Remove a role from a node, or a credential from all projects."),
     "collect-logs": lazy("Collect logs and state in an archive.", "fairpool.cli.adm.log_archive:collect_logs"),
     "completion": lazy("Print the completion script for bash, zsh or fish.", COMPLETION, "runai-adm"),
     "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_command", "runai-adm"),
@@ -159,16 +192,26 @@ MEMBERS = {
     "update": _refused("update", "upgrade"),
 }
 
+PLURALS = (
+    *("project", "department", "node-pool", "cluster", "node", "user", "setting", "template", "environment"),
+    *("datasource", "credential"),
+)
+
 main = RunaiProgram(
     "runai-adm",
     help="Manage projects, departments, nodes and users. Sign in with `runai login`.",
     example="runai-adm project create team-a --gpu-quota 4",
     members=MEMBERS,
     aliases={
-        **{f"{noun}s": noun for noun in ("project", "department", "node-pool", "cluster", "node", "user", "setting")},
+        **{f"{noun}s": noun for noun in PLURALS},
         "applications": "application",
+        "topologies": "topology",
         "app": "application",
         "apps": "application",
+        "data-source": "datasource",
+        "data-sources": "datasource",
+        "compute-resource": "compute",
+        "compute-resources": "compute",
     },
     with_project=False,
 )

@@ -15,7 +15,7 @@ from fairpool.api.record import document
 from fairpool.cli.failure import failure
 from fairpool.cli.runai.cluster_choice import cluster_flag, nodes_of, only_one
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
-from fairpool.cli.runai.listing import output_flag, screen_here, show, show_document
+from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.nodes import check_known, draw_gpus, node_facts, node_list_columns
 from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
@@ -55,15 +55,7 @@ def get_node(options: GlobalOptions, name: str, cluster: str | None, output: str
     session = Session(options)
     with session.connected() as client:
         found = known_node(session, client, name, cluster)
-    if output in ("json", "yaml"):
-        show_document(output, document(found))
-    elif output == "name":
-        click.echo(printable(found.name))
-    else:
-        screen = screen_here()
-        screen.facts(node_facts(found), aligned=False)
-        draw_gpus(screen, found)
-        screen.show()
+    show_one(output, found, node_facts(found), lambda screen: draw_gpus(screen, found))
 
 
 @command("update", "runai-adm node update dgx1-1 --label run.ai/type=dgx-2", with_project=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -15,13 +15,10 @@ from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import printable
+from fairpool.model.node_role import CPU_WORKER_LABEL, GPU_WORKER_LABEL, ROLE_PREFIX, SYSTEM_LABEL, are_roles_used
 
 if TYPE_CHECKING:
     from fairpool.api.nodes import NodeAnswer
-
-PREFIX = "node-role.kubernetes.io/"
-SYSTEM, GPU, CPU = f"{PREFIX}runai-system", f"{PREFIX}runai-gpu-worker", f"{PREFIX}runai-cpu-worker"
-NOT_ENFORCED = "Note: the label is set, but the scheduler does not use node roles yet."
 
 
 def node_role(verb: str) -> click.Command:
@@ -51,13 +48,17 @@ def node_role(verb: str) -> click.Command:
         cluster: str | None,
         dynamic_mig_enabled: bool,
     ) -> None:
-        """Set or remove the role of nodes. Roles are stored as node labels."""
+        """Set or remove the role of nodes. Roles are stored as node labels.
+
+        As soon as one node is a GPU or CPU worker, jobs with GPUs start on GPU workers only, other jobs on CPU workers
+        only, and nodes without a role get no jobs. Running jobs stay where they are.
+        """
         if dynamic_mig_enabled:
             raise Failure([not_yet("--dynamic-mig-enabled")])
-        chosen = {SYSTEM: runai_system_worker, GPU: gpu_worker, CPU: cpu_worker}
+        chosen = {SYSTEM_LABEL: runai_system_worker, GPU_WORKER_LABEL: gpu_worker, CPU_WORKER_LABEL: cpu_worker}
         roles = [label for label, is_chosen in chosen.items() if is_chosen]
         if everywhere and not roles:
-            roles = [GPU]
+            roles = [GPU_WORKER_LABEL]
         if not roles or (not names and not everywhere):
             fix = f"for example: runai-adm {verb} node-role --gpu-worker NODE"
             raise failure("role.incomplete", "the role or the node is missing", fix)
@@ -77,10 +78,24 @@ def _apply(
             if verb == "set":
                 labels |= dict.fromkeys(roles, "true")
             client.override_node(name, {**overrides, "labels": labels}, before.revision, before.cluster_uuid)
-            words = ", ".join(role.removeprefix(PREFIX) for role in roles)
+            words = ", ".join(role.removeprefix(ROLE_PREFIX) for role in roles)
             click.echo(f"Node {printable(name)}: role {words} {'set' if verb == 'set' else 'removed'}.")
-    if verb == "set" and roles != [SYSTEM]:
-        options.warn(NOT_ENFORCED)
+        if roles != [SYSTEM_LABEL]:
+            _warn(options, nodes_of(session, client, cluster)[0])
+
+
+def _warn(options: GlobalOptions, nodes: Iterable[NodeAnswer]) -> None:
+    """Jobs that now find no node: roles of one kind of worker keep all other jobs waiting."""
+    labels = [each.labels for each in nodes]
+    if not are_roles_used(labels):
+        return
+    for label, noun, kind in ((GPU_WORKER_LABEL, "GPU", "with"), (CPU_WORKER_LABEL, "CPU", "without")):
+        if not any(label in each for each in labels):
+            flag_name = f"--{noun.lower()}-worker"
+            options.warn(
+                f"Note: no node is a {noun} worker, so jobs {kind} GPUs cannot start: "
+                f"runai-adm set node-role {flag_name} NODE"
+            )
 
 
 def _chosen(
@@ -90,4 +105,4 @@ def _chosen(
     if names is not None:
         yield from (known_node(session, client, name, cluster) for name in names)
         return
-    yield from (each for each in nodes_of(session, client, cluster)[0] if SYSTEM not in each.labels)
+    yield from (each for each in nodes_of(session, client, cluster)[0] if SYSTEM_LABEL not in each.labels)

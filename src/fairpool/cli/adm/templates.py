@@ -2,64 +2,56 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairpool.api.client import Client, Refused
-from fairpool.api.limits import TEMPLATE_NAME_PATTERN
+from fairpool.api.asset_calls import TEMPLATE as KIND
+from fairpool.api.client import Client
 from fairpool.api.record import document
+from fairpool.cli.adm.asset_flags import (
+    Say,
+    asked_scope,
+    asset_found,
+    check_name,
+    in_scope,
+    require_change,
+    scope_flags,
+    stored,
+    values_of,
+)
 from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai import submission
-from fairpool.cli.runai.field_flags import FLAGS
-from fairpool.cli.runai.flags import Command, Flag, GlobalOptions, command, flag, template_names
+from fairpool.cli.runai.assets import scope_text
+from fairpool.cli.runai.field_flags import FLAGS, refused_flag
+from fairpool.cli.runai.flags import Command, Flag, GlobalOptions, command, template_names
 from fairpool.cli.runai.listing import output_flag
 from fairpool.cli.runai.session import Session
-from fairpool.cli.runai.submit import SubmitCommand, settle_command
+from fairpool.cli.runai.submit import SubmitCommand
 from fairpool.cli.runai.submit import submit as plain
-from fairpool.cli.runai.templates import draw_templates, scope_text, show_template, template_called
+from fairpool.cli.runai.templates import draw_templates, show_template
 from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
     from fairpool.api.assets import Template
+    from fairpool.cli.runai.job_file import Job
 
 TEMPLATE = "Template"
-SCOPES = ("project", "department", "cluster")
-NOT_IN_TEMPLATES: Mapping[str, Any] = {
-    "named": None,
-    "name_prefix": None,
-    "template": None,
-    "after": (),
-    "workdir": None,
-    "exclude": (),
-    "dry_run": False,
-    "output": None,
-    "wait_anyway": False,
-    "attach": False,
-    "array": None,
-    "array_for": (),
-    "array_args": None,
-    "jupyter": False,
-}
-"""Flags of `runai submit` that are for one job, and what they would say by themselves."""
+NOT_IN_TEMPLATES = frozenset(
+    {
+        *("named", "name_prefix", "template", "after", "workdir", "exclude", "dry_run", "output", "wait_anyway"),
+        *("attach", "array", "array_for", "array_args", "jupyter"),
+    }
+)
+"""Flags of `runai submit` that are for one job."""
 NO_FIELD = "none"
-NAME = re.compile(TEMPLATE_NAME_PATTERN)
-
-
-def _scope_flags() -> list[click.Parameter]:
-    return [
-        Flag(["--project", "-p"], metavar="NAME", section=TEMPLATE, help="Only for this project."),
-        Flag(["--department"], metavar="NAME", section=TEMPLATE, help="Only for projects of this department."),
-        Flag(["--cluster"], metavar="NAME", section=TEMPLATE, help="Only for projects of this cluster."),
-    ]
 
 
 def _template_flags() -> list[click.Parameter]:
     return [
-        *_scope_flags(),
-        Flag(["--description"], metavar="TEXT", section=TEMPLATE, help="Description of the template."),
+        *scope_flags(TEMPLATE),
         Flag(
             ["--administrative/--no-administrative"],
             default=None,
@@ -99,16 +91,9 @@ def list_templates(options: GlobalOptions, output: str | None) -> None:
         draw_templates(options, client.templates(), output)
 
 
-def _in_scope(function: Any) -> Any:
-    for name, text in zip(SCOPES, ("this project", "this department", "this cluster"), strict=True):
-        names = ("--project", "-p") if name == "project" else (f"--{name}",)
-        function = flag(*names, metavar="NAME", help=f"The template of {text}.")(function)
-    return function
-
-
 @command("get", "runai-adm template get batch_ops", with_project=False)
 @click.argument("name", shell_complete=template_names)
-@_in_scope
+@in_scope
 @output_flag
 @click.pass_obj
 def get_template(options: GlobalOptions, /, name: str, output: str | None, **scope: str | None) -> None:
@@ -120,7 +105,7 @@ def get_template(options: GlobalOptions, /, name: str, output: str | None, **sco
 
 @command("delete", "runai-adm template delete batch_ops", with_project=False)
 @click.argument("name", shell_complete=template_names)
-@_in_scope
+@in_scope
 @click.pass_obj
 def delete_template(options: GlobalOptions, /, name: str, **scope: str | None) -> None:
     """Delete a workload template. Jobs that were submitted with it stay as they are."""
@@ -132,41 +117,44 @@ def delete_template(options: GlobalOptions, /, name: str, **scope: str | None) -
 
 @click.pass_context
 def _create(ctx: click.Context, /, **asked: Any) -> None:
-    options, name = _settled(ctx, asked)
-    meta = {"name": name, **_scope(asked), "description": asked["description"] or ""}
-    spec, types = _spec(asked)
+    options: GlobalOptions = ctx.obj
+    values_of(ctx, asked)
+    job = _job(options, asked)
+    name = check_name(asked["name"] or (job.body.get("name") if job is not None else None), "template")
+    spec, types = _spec(asked, job)
     body = {
-        "meta": {**meta, **types},
+        "meta": {"name": name, **asked_scope(asked), "description": asked["description"] or "", **types},
         "spec": spec,
         "administrative": bool(asked["administrative"]),
         "required": _fields("--require", asked["require"]),
         "locked": _fields("--lock", asked["lock"]),
     }
     with Session(options).connected() as client:
-        made = _stored(lambda: client.create_template(body))
+        made = stored(lambda: client.create_asset(KIND, body), _say(job))
     click.echo(f"Template {printable(name)} of {printable(scope_text(made))} created successfully.")
 
 
 @click.pass_context
 def _update(ctx: click.Context, /, **asked: Any) -> None:
-    options, name = _settled(ctx, asked)
-    spec, types = _spec(asked)
+    options: GlobalOptions = ctx.obj
+    require_change(ctx)
+    values_of(ctx, asked)
+    job = _job(options, asked)
+    name = check_name(asked["name"] or (job.body.get("name") if job is not None else None), "template")
+    spec, types = _spec(asked, job)
     with Session(options).connected() as client:
         found = _found(client, name, asked)
         before = document(found)
         merged = submission.over({"spec": before["spec"]}, {"spec": spec}, asked)["spec"]
-        meta = {key: value for key, value in before["meta"].items() if key != "workloadSupportedTypes"} | types
-        if asked["description"] is not None:
-            meta["description"] = asked["description"]
-        is_admin = found.administrative if asked["administrative"] is None else asked["administrative"]
+        description = (found.meta.description or "") if asked["description"] is None else asked["description"]
         body = {
-            "meta": meta,
+            "meta": {"name": found.meta.name, "description": description, **types},
             "spec": merged,
-            "administrative": is_admin,
+            "administrative": found.administrative if asked["administrative"] is None else asked["administrative"],
             "required": _fields("--require", asked["require"]) if asked["require"] else list(found.required),
             "locked": _fields("--lock", asked["lock"]) if asked["lock"] else list(found.locked),
         }
-        _stored(lambda: client.replace_template(found.id, body, found.revision))
+        stored(lambda: client.replace_asset(KIND, found.id, body, found.revision), _say(job))
     click.echo(f"Template {printable(name)} of {printable(scope_text(found))} updated successfully.")
 
 
@@ -192,59 +180,53 @@ def update_template() -> Command:
 # --- from flags to a template --------------------------------------------------------------------------------------
 
 
-def _settled(ctx: click.Context, asked: dict[str, Any]) -> tuple[GlobalOptions, str]:
-    """Complete the flags as `submit` does, and check the name; raises a failure with all that is wrong."""
-    options: GlobalOptions = ctx.obj
-    settle_command(ctx, options, asked)
-    asked["large_shm"] = asked.pop("large_shdm") or asked["large_shm"]
-    asked |= {name: value for name, value in NOT_IN_TEMPLATES.items() if name not in asked}
-    name = asked["name"]
-    if not name or not NAME.fullmatch(name):
-        fix = "use up to 63 letters, digits, _, . and -, such as batch_ops"
-        what = f"{name!r} is not a valid template name" if name else "the template needs a name"
-        raise failure("flag.name", what, fix)
-    if problems := submission.problems(asked):
-        raise Failure(problems)
-    return options, name
+def _job(options: GlobalOptions, asked: Mapping[str, Any]) -> Job | None:
+    """The job of the file, checked; None: there is no file."""
+    if not asked["file"]:
+        return None
+    from fairpool.cli.runai import job_file  # loads YAML and the models of the API
+    from fairpool.cli.runai.sending import jobs_in
+
+    jobs = jobs_in(asked["file"])
+    if len(jobs) != 1:
+        what = f"{asked['file']} contains {len(jobs)} jobs, and a template is one"
+        raise failure("file.too_many", what, "put each in a file of its own")
+    job = jobs[0]
+    single = [name for name in job.body if name not in ("name", "projectId", "spec")]
+    single += [name for name, value in (("workdir", job.workdir), ("exclude", job.exclude)) if value]
+    if single:
+        what = f"{job.where((single[0],))}: {single[0]} cannot be in a template"
+        raise failure("file.not_in_template", what, "remove it: it is for one job")
+    if "projectId" in job.body:
+        options.notice("Note: projectId of the file is not used; --project says for which project a template is.")
+    checked = job_file.checked(replace(job, body={"spec": {}, **job.body, "projectId": "template"}))
+    if isinstance(checked, list):
+        raise Failure(checked)
+    return replace(job, body={**job.body, "spec": checked["spec"]})
 
 
-def _spec(asked: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _spec(asked: Mapping[str, Any], job: Job | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """The values, and the kind of workload that they are for if one was named."""
     kind = submission.kind_of(asked, "")
     spec: dict[str, Any] = submission.document(asked, project="", cluster=None, command_line="")["spec"]
-    if asked["file"]:
-        from fairpool.cli.runai.sending import jobs_in  # loads YAML and the models of the API
-
-        jobs = jobs_in(asked["file"])
-        if len(jobs) != 1:
-            what = f"{asked['file']} contains {len(jobs)} jobs, and a template is one"
-            raise failure("file.too_many", what, "put each in a file of its own")
-        spec = submission.over({"spec": jobs[0].body.get("spec") or {}}, {"spec": spec}, asked)["spec"]
-        kind = kind or (jobs[0].kind if jobs[0].kind != "Training" else "")
+    if job is not None:
+        spec = submission.over({"spec": job.body["spec"]}, {"spec": spec}, asked)["spec"]
+        kind = kind or (job.kind if ("kind",) in job.lines else "")
     return spec, {"workloadSupportedTypes": {kind.lower(): True}} if kind else {}
 
 
-def _scope(asked: Mapping[str, Any]) -> dict[str, str]:
-    given = [name for name in SCOPES if asked[name]]
-    if len(given) > 1:
-        what = f"the scope is given twice, --{given[0]} and --{given[1]}"
-        raise failure("flag.scope", what, "leave out all but one")
-    return {"scope": given[0], f"{given[0]}Id": asked[given[0]]} if given else {"scope": "tenant"}
+def _say(job: Job | None) -> Say:
+    """Refusals of the server by flag, or by line of the file."""
+    if job is None:
+        return refused_flag
+    from fairpool.cli.runai.sending import by_line
+
+    return lambda problem, field: by_line(job, problem, field)
 
 
 def _found(client: Client, name: str, asked: Mapping[str, Any]) -> Template:
-    said = _scope(asked)
-    everything = client.templates()
-    scope_id = next((value for key, value in said.items() if key != "scope"), "")
-    if said["scope"] == "cluster":
-        scope_id = next((each.uuid for each in client.clusters() if scope_id in (each.name, each.uuid)), scope_id)
-    if scope_id:
-        return template_called(everything, name, f"{said['scope']} {scope_id}")
-    scopes = [scope_text(each) for each in everything if name in (each.meta.name, each.id)]
-    if len(scopes) > 1:
-        what = f"there are templates {name} of {', '.join(scopes)}"
-        raise failure("template.several", what, "say which with --project, --department, --cluster, or its id")
-    return template_called(everything, name)
+    found: Template = asset_found(client, client.templates(), "template", name, asked)
+    return found
 
 
 def _fields(option: str, texts: Sequence[str]) -> list[str]:
@@ -258,13 +240,3 @@ def _fields(option: str, texts: Sequence[str]) -> list[str]:
             raise failure("flag.field", f"{option} {word!r} is not a flag of runai submit", "write e.g. gpu or image")
         found.append(field)
     return found
-
-
-def _stored(call: Any) -> Template:
-    try:
-        made: Template = call()
-    except Refused as refusal:
-        if refusal.status not in (409, 422):
-            raise
-        raise Failure([item.problem for item in refusal.items]) from refusal
-    return made

@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
+from fairpool.api.server_address import server_address
 from fairpool.cli.failure import failure, meant
 
 DEFAULT_SERVER = "http://127.0.0.1:8080"
@@ -47,15 +47,10 @@ class Context:
 
 def address(text: str) -> str:
     """A normalized address: with a scheme, without a slash at the end."""
-    full = text.strip() if "://" in text else f"http://{text.strip()}"
-    try:
-        parts = urlsplit(full)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        usable = False
-    if not usable or any(each.isspace() for each in full):
+    full = server_address(text)
+    if full is None:
         raise failure("server.address", f"{text!r} is not a valid server address", "write http://HOST:PORT")
-    return full.rstrip("/")
+    return full
 
 
 def listening_here() -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.api.limits import GPU_FIELDS
 from fairpool.api.pod_choice import pod_to_read
 from fairpool.api.record import document
 from fairpool.cli.runai import ages
@@ -143,7 +144,7 @@ def summary(found: Workload, pods: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("TYPE", type_word(found)),
         ("STATUS", found.classic_status or found.phase),
         ("TRAINING DURATION", ages.clock(running_seconds(found))),
-        ("GPUS", gpus_asked(found, max(found.requested_pods, 1))),
+        ("GPUS", gpus_asked(found, _pods_with_gpus(found))),
         ("TOTAL REQUESTED GPUS", gpus_asked(found)),
         ("ALLOCATED GPUS", gpus_cell(found).split(" ", maxsplit=1)[0]),
         ("ALLOCATED GPUS MEMORY", "-" if memory is None else f"{memory} MiB"),
@@ -164,17 +165,24 @@ def summary(found: Workload, pods: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("PRIORITY", f"{found.priority_class_name or '-'} ({found.priority})"),
         ("CREATED", ages.local(found.created_at)),
         *asked_of_time(found.spec),
+        *asked_of_place(found.spec),
     ]
     return [*pairs, *reported(pods), *([("MESSAGE", found.phase_message)] if found.phase_message else [])]
+
+
+def _pods_with_gpus(found: Workload) -> int:
+    """An MPI launcher is without, unless it was given some."""
+    launcher = (found.spec.get("masterSpec") or {}).get("compute") or {}
+    is_without = found.distributed_framework == "MPI" and not any(name in launcher for name in GPU_FIELDS)
+    return max(found.requested_pods - is_without, 1)
 
 
 def compute(found: Workload) -> list[tuple[str, str]]:
     """What it requests and holds."""
     asked, held = found.workload_requested_resources, found.allocated_resources
-    parts = max(found.requested_pods, 1)
     return [
         ("PODS", str(found.requested_pods)),
-        ("GPUS", gpus_asked(found, parts)),
+        ("GPUS", gpus_asked(found, _pods_with_gpus(found))),
         ("TOTAL REQUESTED GPUS", gpus_asked(found)),
         ("ALLOCATED GPUS", gpus_cell(found).split(" ", maxsplit=1)[0]),
         ("ALLOCATED GPUS MEMORY", "-" if held.gpu_memory_mib is None else f"{held.gpu_memory_mib} MiB"),
@@ -220,6 +228,28 @@ def asked_of_time(spec: dict[str, Any]) -> list[tuple[str, str]]:
         *([("TIME LIMIT", ages.exact(limit))] if limit else []),
         *([("AFTER", ", ".join(after))] if after else []),
     ]
+
+
+def asked_of_place(spec: dict[str, Any]) -> list[tuple[str, str]]:
+    """Where its pods may or should run, if it was said."""
+    topology = spec.get("topology") or {}
+    levels = [f"{topology[name]} ({name})" for name in ("required", "preferred") if topology.get(name)]
+    if topology.get("name"):
+        levels = [f"{topology['name']}: {', '.join(levels)}"]
+    preferred = [_affinity_text(each["preference"]) for each in spec.get("nodeAffinityPreferred") or []]
+    rows = [
+        ("NODE TYPE", str(spec.get("nodeType") or "")),
+        ("TOPOLOGY", ", ".join(levels)),
+        ("PREFERRED NODES", "; ".join(preferred)),
+    ]
+    return [(name, text) for name, text in rows if text]
+
+
+def _affinity_text(term: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{each['key']} {each['operator']} {', '.join(each.get('values') or ())}".strip().replace(" In ", "=")
+        for each in term["matchExpressions"]
+    )
 
 
 def reported(pods: Sequence[PodItem]) -> list[tuple[str, str]]:
@@ -300,10 +330,10 @@ def draw_mounts(screen: Screen, found: list[tuple[str, str, str]]) -> None:
 
 
 def _draw_origins(screen: Screen, origins: dict[str, str]) -> None:
-    """Values that templates gave, if there are any."""
+    """Values that templates and assets gave, if there are any."""
     if not origins:
         return
-    screen.title("Values from templates:")
+    screen.title("Values from templates and assets:")
     columns = [Column[tuple[str, str]](name, _cell(index)) for index, name in enumerate(("FIELD", "FROM"))]
     screen.draw(columns, sorted(origins.items()))
 

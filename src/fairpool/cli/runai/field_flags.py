@@ -25,6 +25,9 @@ FLAGS = {
     "spec.topology.required": "--required-pod-topology-key",
     "spec.topology.preferred": "--preferred-pod-topology-key",
     "spec.template": "--template",
+    "spec.assets.environment": "--environment-asset",
+    "spec.assets.compute": "--compute-resource",
+    "spec.assets.datasources": "--data-source",
     "spec.priorityClass": "--priority",
     "spec.preemptibility": "--preemptible",
     "spec.autoDeletionTimeAfterCompletionSeconds": "--ttl-after-finish",
@@ -57,6 +60,7 @@ FLAGS = {
     "spec.storage.pvc": "--pvc",
     "spec.storage.git": "--git-sync",
     "spec.storage.configMapVolume": "--configmap-volume",
+    "spec.storage.secretVolume": "--secret-volume",
     "spec.nodePools": "--node-pools",
     "spec.nodeType": "--node-type",
     "spec.tolerations": "--toleration",
@@ -70,6 +74,8 @@ FLAGS = {
     "spec.array": "--array",
     "spec.workdir": "--workdir",
     "spec.topology": "--preferred-pod-topology-key",
+    "spec.topology.name": "--topology",
+    "spec.nodeAffinityPreferred": "--prefer-node",
     "spec.completions": "--completions",
     "spec.parallelism": "--parallelism",
     "spec.ports": "--port",
@@ -80,6 +86,8 @@ FLAGS = {
     "spec.maxReplicas": "--max-replicas",
     "spec.masterSpec.compute": "--master-gpu",
     "spec.masterSpec": "--master-args",
+    "spec.masterNoPvcs": "--master-no-pvcs",
+    "spec.noMaster": "--no-master",
 }
 
 

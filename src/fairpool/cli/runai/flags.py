@@ -111,11 +111,18 @@ def project_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> li
     return existing_projects(ctx, incomplete)
 
 
-def template_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """For completion; imported only then."""
-    from fairpool.cli.runai.suggestions import templates
+def asset_names(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """For completion of assets of a kind; imported only then."""
 
-    return templates(ctx, incomplete)
+    def names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+        from fairpool.cli.runai.suggestions import existing_assets
+
+        return existing_assets(ctx, kind, incomplete)
+
+    return names
+
+
+template_names = asset_names("workload-template")
 
 
 def context_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:

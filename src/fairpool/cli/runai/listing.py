@@ -75,8 +75,13 @@ def show(
         screen.show()
 
 
-def show_one(output: str | None, found: Any, pairs: Sequence[tuple[str, str]]) -> None:
-    """One object in the requested format; `pairs` is its text form."""
+def show_one(
+    output: str | None,
+    found: Any,
+    pairs: Sequence[tuple[str, str]],
+    draw_more: Callable[[Screen], None] | None = None,
+) -> None:
+    """One object in the requested format; `pairs` is its text form, with what `draw_more` draws below."""
     if output in ("json", "yaml"):
         show_document(output, document(found))
     elif output == "name":
@@ -84,6 +89,8 @@ def show_one(output: str | None, found: Any, pairs: Sequence[tuple[str, str]]) -
     else:
         screen = screen_here()
         screen.facts(pairs, aligned=False)
+        if draw_more:
+            draw_more(screen)
         screen.show()
 
 

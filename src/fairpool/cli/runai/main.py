@@ -7,10 +7,8 @@ import click
 from fairpool.cli.lazy_group import LazyCommand, lazy
 from fairpool.cli.runai.flags import Group, RunaiProgram
 
-
-def _unsupported(name: str) -> LazyCommand:
-    place = "fairpool.cli.runai.unsupported_commands:unsupported"
-    return lazy("Not supported.", place, "runai", name, hidden=True)
+ASSETS = {"environment": "environment", "compute": "compute resource", "datasource": "data source"}
+"""Kinds of assets beside templates, and how people call them."""
 
 
 def _refused(name: str) -> LazyCommand:
@@ -34,10 +32,21 @@ def _only_list(name: str, text: str, place: str) -> LazyCommand:
     return LazyCommand(text, lambda: Group(name, help=text, example=f"runai {name} list", members=members), hidden=True)
 
 
+def _assets(verb: str) -> dict[str, LazyCommand]:
+    """`list environments`, `describe environment`, and so on."""
+    place = f"fairpool.cli.runai.assets:{verb}_command"
+    found = {}
+    for kind, noun in ASSETS.items():
+        name = noun.replace(" ", "-") + "s" * (verb == "list")
+        text = f"List {noun}s." if verb == "list" else f"Show one {noun}."
+        found[name] = lazy(text, place, kind)
+    return found
+
+
 def _list() -> click.Command:
     return Group(
         "list",
-        help="List jobs (the default), projects, nodes, clusters, volume claims or templates.",
+        help="List jobs (the default), projects, nodes, clusters, volume claims, templates or credentials.",
         example="runai list jobs -p team-a",
         members={
             "jobs": lazy("List jobs of one project or of all projects.", "fairpool.cli.runai.jobs:list_jobs"),
@@ -46,8 +55,14 @@ def _list() -> click.Command:
             "clusters": lazy("List clusters and the default project.", "fairpool.cli.runai.nodes:list_clusters"),
             "pvc": lazy("List the volume claims of a project.", "fairpool.cli.runai.claims:list_claims"),
             "templates": lazy("List workload templates.", "fairpool.cli.runai.templates:list_templates"),
+            "credentials": lazy(
+                "List credentials that jobs can refer to.", "fairpool.cli.runai.credentials:list_credentials"
+            ),
+            **_assets("list"),
         },
         aliases={
+            **{f"{name.replace(' ', '-')}": f"{name.replace(' ', '-')}s" for name in ASSETS.values()},
+            "credential": "credentials",
             "job": "jobs",
             "project": "projects",
             "node": "nodes",
@@ -71,6 +86,7 @@ def _describe() -> click.Command:
             ),
             "node": lazy("Show a node with its GPUs and pods.", "fairpool.cli.runai.nodes:describe_node"),
             "template": lazy("Show a workload template.", "fairpool.cli.runai.templates:describe_template"),
+            **_assets("describe"),
         },
         aliases={"jobs": "job", "projects": "project", "nodes": "node", "templates": "template"},
         likely="job",
@@ -172,7 +188,9 @@ COMPLETION = "fairpool.cli.runai.completion:completion_for"
 MEMBERS = {
     "submit": lazy("Submit a job.", "fairpool.cli.runai.submit:submit"),
     "submit-dist": lazy("Submit distributed training.", "fairpool.cli.runai.distributed:submit_dist"),
-    "list": LazyCommand("List jobs, projects, nodes, clusters, volume claims or templates.", _list),
+    "submit-mpi": lazy("Submit MPI training.", "fairpool.cli.runai.distributed:submit_mpi", hidden=True),
+    "mj": lazy("Old name of submit-mpi.", "fairpool.cli.runai.distributed:submit_mpi", hidden=True),
+    "list": LazyCommand("List jobs, projects, nodes, clusters, volume claims, templates or credentials.", _list),
     "describe": LazyCommand("Show a job, project, node or template in detail.", _describe),
     "logs": lazy("Show a job's output.", "fairpool.cli.runai.logs:logs"),
     "wait": lazy("Wait until jobs finish, run or are deleted.", "fairpool.cli.runai.wait:wait"),
@@ -208,7 +226,6 @@ MEMBERS = {
     "node": _only_list("node", "List nodes with their GPUs.", "fairpool.cli.runai.nodes:list_nodes"),
     "nodepool": _only_list("nodepool", "List node pools.", "fairpool.cli.adm.node_pools:list_pools"),
     "pvc": _only_list("pvc", "List the volume claims of a project.", "fairpool.cli.runai.claims:list_claims"),
-    "submit-mpi": _unsupported("submit-mpi"),
     **{name: _refused(name) for name in REFUSED},
     "template": LazyCommand("Old name of list templates.", _template, hidden=True),
 }

@@ -1,4 +1,5 @@
-"""Storage flags of `runai submit`: `-v`, `--pvc`, `--new-pvc`, `--git-sync`, `--configmap-volume`. Pure."""
+"""Storage flags of `runai submit`: `-v`, `--pvc`, `--new-pvc`, `--git-sync`, `--configmap-volume`, `--secret-volume`.
+Pure."""
 
 from __future__ import annotations
 
@@ -42,6 +43,8 @@ def storage(asked: Mapping[str, Any], problems: list[Problem]) -> Storage:
         add("git", git(text))
     for text in asked["configmap_volume"]:
         add("configMapVolume", config_map(text))
+    for text in asked["secret_volume"]:
+        add("secretVolume", secret_files(text))
     if asked["s3"]:
         problems.append(not_yet("--s3", "download the data in the job, with credentials from environment variables"))
     return found
@@ -136,6 +139,12 @@ def git(text: str) -> dict[str, Any] | Problem:
 def config_map(text: str) -> dict[str, Any] | Problem:
     """`name=,path=`."""
     said = pairs("--configmap-volume", text, ("name", "path"), required=("name", "path"))
+    return said if isinstance(said, Problem) else {"name": said["name"], "mountPath": said["path"]}
+
+
+def secret_files(text: str) -> dict[str, Any] | Problem:
+    """`name=,path=`."""
+    said = pairs("--secret-volume", text, ("name", "path"), required=("name", "path"))
     return said if isinstance(said, Problem) else {"name": said["name"], "mountPath": said["path"]}
 
 

@@ -18,12 +18,11 @@ from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.suggestions import node_names
 from fairpool.cli.screen import Column, Screen, printable
 from fairpool.model.node import DRAIN
+from fairpool.model.node_role import ROLE_PREFIX
 from fairpool.model.quantity import GIB
 
 if TYPE_CHECKING:
     from fairpool.api.nodes import ClusterAnswer, NodeAnswer, NodeDetail, NodePod
-
-ROLE = "node-role.kubernetes.io/"
 
 
 @command("nodes", "runai list nodes", with_project=False)
@@ -89,7 +88,10 @@ def status_cell(each: NodeAnswer) -> str:
 
 
 def role_cell(each: NodeAnswer) -> str:
-    return ",".join(sorted(key.removeprefix(ROLE) for key in each.labels if key.startswith(ROLE))) or "<none>"
+    return (
+        ",".join(sorted(key.removeprefix(ROLE_PREFIX) for key in each.labels if key.startswith(ROLE_PREFIX)))
+        or "<none>"
+    )
 
 
 def taints(each: NodeAnswer) -> str:

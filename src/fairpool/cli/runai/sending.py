@@ -260,7 +260,8 @@ def _submit_one(client: Client, session: Session, asked: Mapping[str, Any], plan
         body = planned.body if planned.folder is None else _with_files(client, session, planned, planned.folder)
         made = _submitted(client, planned.kind, body)
     if asked["output"] is None:
-        _say(made, size_text(made, with_master=not asked["no_master"]) if asked.get("framework") else "")
+        leader = "" if asked.get("no_master") else "launcher" if asked.get("framework") == "MPI" else "master"
+        _say(made, size_text(made, leader) if asked.get("framework") else "")
     elif asked["output"] == "name":
         click.echo(printable(made.name))
     return made
@@ -303,13 +304,17 @@ def _in_words(refusal: Refused, planned: Planned) -> list[Problem]:
     """Refusals of the server, by flag or by line of the file."""
     found = []
     for item in refusal.items:
-        problem = item.problem
-        said = field_flags.refused_flag(problem, item.field or "")
-        if planned.job is not None and item.field:
-            place = tuple(item.field.split("."))
-            said = Problem(problem.code, f"{planned.job.where(place)}: {problem.what}", problem.fix)
-        found.append(said)
+        field = item.field or ""
+        if planned.job is not None and field:
+            found.append(by_line(planned.job, item.problem, field))
+        else:
+            found.append(field_flags.refused_flag(item.problem, field))
     return list(dict.fromkeys(found))
+
+
+def by_line(job: Job, problem: Problem, field: str) -> Problem:
+    """A refusal of the server by the line of the file that has the field, or the nearest one around it."""
+    return Problem(problem.code, f"{job.where(tuple(field.split('.')))}: {problem.what}", problem.fix)
 
 
 def _submitted(client: Client, kind: str, body: Mapping[str, Any]) -> Workload:
@@ -335,11 +340,11 @@ def _hint(options: GlobalOptions, asked: Mapping[str, Any]) -> None:
         )
 
 
-def size_text(made: Workload, *, with_master: bool) -> str:
-    """Number of pods and GPUs of a distributed job; the master is not counted in --workers."""
+def size_text(made: Workload, leader: str) -> str:
+    """Number of pods and GPUs of a distributed job; a leader, if it has one, is not counted in --workers."""
     pods, gpus = made.requested_pods, made.workload_requested_resources.gpu
-    workers = pods - 1 if with_master else pods
-    parts = [*(["1 master"] if with_master else []), f"{workers} worker{'' if workers == 1 else 's'}"]
+    workers = pods - 1 if leader else pods
+    parts = [*([f"1 {leader}"] if leader else []), f"{workers} worker{'' if workers == 1 else 's'}"]
     total = f"{pods} pod{'' if pods == 1 else 's'} ({' + '.join(parts)})"
     return f"{total}, {gpus:g} GPU{'' if gpus == 1 else 's'}"
 

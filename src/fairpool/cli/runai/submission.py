@@ -14,6 +14,7 @@ from typing import Any
 from fairpool.api.limits import GPU_FIELDS
 from fairpool.cli.failure import not_yet
 from fairpool.cli.runai import ages, array_flags, mounts
+from fairpool.cli.runai.asset_references import reference_problems, references
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import parse_gpus
 
@@ -26,6 +27,8 @@ SERVICE_TYPES = {
     "ingress": "Ingress",
 }
 EXTERNAL_URL = "external-url"
+SECRET = "SECRET:"
+"""How the value of `-e` begins where it is a key of a credential."""
 TOLERATION_WORDS = ("key", "operator", "value", "effect", "seconds")
 
 NOT_YET = {
@@ -91,11 +94,13 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
         ("--label", "label"),
         ("--annotation", "annotation"),
         ("--extended-resource", "extended_resource"),
+        ("--prefer-node", "prefer_node"),
     ):
         found += [_no_pair(flag, text) for text in asked[name] if "=" not in text.strip("=")]
     found += [each for each in (ttl(asked), time_limit(asked), array_flags.array(asked)) if isinstance(each, Problem)]
     found += array_flags.problems(asked)
     found += _port_problems(asked)
+    found += reference_problems(asked)
     return found
 
 
@@ -116,7 +121,7 @@ def over(body: Mapping[str, Any], said: Mapping[str, Any], asked: Mapping[str, A
     if not isinstance(theirs, Mapping):
         return {**merged, "spec": mine if theirs is None else theirs}
     spec = {**theirs, **mine}
-    for name in ("labels", "annotations", "security", "topology"):
+    for name in ("labels", "annotations", "security", "topology", "assets"):
         spec |= _both(name, theirs, mine)
     if isinstance(theirs.get("compute"), Mapping) and "compute" in mine:
         is_gpu = any(way in mine["compute"] for way in GPU_FIELDS)
@@ -163,7 +168,12 @@ def _spec(asked: Mapping[str, Any], *, interactive: bool) -> dict[str, Any]:
         "nodePools": [name for text in asked["node_pools"] for name in text.split(",") if name],
         "nodeType": asked["node_type"],
         "tolerations": [each for each in map(toleration, asked["toleration"]) if isinstance(each, dict)],
-        "topology": _given(required=asked["required_pod_topology_key"], preferred=asked["preferred_pod_topology_key"]),
+        "nodeAffinityPreferred": [_preference(text) for text in asked["prefer_node"]],
+        "topology": _given(
+            name=asked["topology"],
+            required=asked["required_pod_topology_key"],
+            preferred=asked["preferred_pod_topology_key"],
+        ),
         "labels": _mapping(asked["label"]),
         "annotations": _mapping(asked["annotation"]),
         "priorityClass": asked["priority"],
@@ -175,6 +185,7 @@ def _spec(asked: Mapping[str, Any], *, interactive: bool) -> dict[str, Any]:
         "stdin": asked["stdin"] or asked["attach"] or None,
         "tty": tty or None,
         "template": asked["template"],
+        "assets": references(asked),
         **_ports(asked),
     }
     if asked["preemptible"]:
@@ -199,13 +210,19 @@ def _gang(asked: Mapping[str, Any], worker: dict[str, Any]) -> dict[str, Any]:
         "environmentVariables": [each for each in map(variable, asked["master_environment"]) if isinstance(each, dict)],
         "compute": _given(extendedResources=_resources(asked["master_extended_resource"]) or None),
     }
+    master = None if asked["no_master"] else _master_spec(asked, worker, own)
+    is_mpi = asked["framework"] == "MPI"
     return {
         "distributedFramework": asked["framework"],
         "numWorkers": workers,
         "minReplicas": asked["min_replicas"],
         "maxReplicas": asked["max_replicas"],
+        "slotsPerWorker": asked["slots_per_worker"],
+        "cleanPodPolicy": asked["clean_pod_policy"],
         "noMaster": asked["no_master"] or None,
-        "masterSpec": None if asked["no_master"] else _master_spec(asked, worker, own),
+        "masterSpec": master,
+        "masterNoPvcs": asked["master_no_pvcs"] or None,
+        **({"command": None, "args": None} if is_mpi else {}),  # the workers run what the launcher starts in them
     }
 
 
@@ -216,9 +233,9 @@ def _master_spec(asked: Mapping[str, Any], worker: dict[str, Any], own: dict[str
     if asked["master_args"] is not None:
         spec["args"] = shlex.split(asked["master_args"])
     compute = {**worker.get("compute", {}), **own.get("compute", {})}
-    if asked["master_gpu"] is not None:
-        compute = {name: value for name, value in compute.items() if name not in ("gpuMemoryRequest", "migProfile")}
-        compute["gpu"] = asked["master_gpu"]
+    if asked["master_gpu"] is not None or asked["framework"] == "MPI":
+        compute = {name: value for name, value in compute.items() if name not in GPU_FIELDS}
+        compute |= {"gpu": asked["master_gpu"]} if asked["master_gpu"] is not None else {}
     variables = [*worker.get("environmentVariables", []), *own.get("environmentVariables", [])]
     return {**spec, "compute": compute, "environmentVariables": variables}
 
@@ -349,19 +366,31 @@ def _gpu_problems(asked: Mapping[str, Any]) -> list[Problem]:
     return [*found, wrong] if isinstance(wrong, Problem) else found
 
 
-def variable(text: str) -> dict[str, str] | Problem:
-    """`KEY=VALUE`, or as with Docker `KEY` alone for its value on this machine."""
+def variable(text: str) -> dict[str, Any] | Problem:
+    """`KEY=VALUE`, `KEY=SECRET:CREDENTIAL,KEY`, or as with Docker `KEY` alone for its value on this machine."""
     name, equals, value = text.partition("=")
     if not name:
         return Problem("flag.environment", f"-e {text!r} has no name", "write -e KEY=VALUE")
-    if value.startswith("SECRET:"):
-        return not_yet(f"-e {name}=SECRET:...", "set the value itself, or mount a file")
+    if value.startswith(SECRET):
+        credential, comma, key = value.removeprefix(SECRET).partition(",")
+        if not credential or not comma or not key:
+            return Problem(
+                "flag.environment", f"-e {text!r} names no key of a credential", f"write -e {name}=SECRET:NAME,KEY"
+            )
+        return {"name": name, "credential": {"name": credential, "key": key}}
     if not equals:
         if name not in os.environ:
             what = f"-e {name} has no value, and the variable is not set on this machine"
             return Problem("flag.environment", what, f"write -e {name}=VALUE")
         value = os.environ[name]
     return {"name": name, "value": value}
+
+
+def _preference(text: str) -> dict[str, Any]:
+    """One of several equal preferences: nodes that meet more of them are better."""
+    key, _, value = text.partition("=")
+    expression = {"key": key, "operator": "In", "values": [value]}
+    return {"weight": 1, "preference": {"matchExpressions": [expression]}}
 
 
 def toleration(text: str) -> dict[str, Any] | Problem:

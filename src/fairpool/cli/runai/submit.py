@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fairpool.cli.failure import failure
-from fairpool.cli.runai.flags import Command, GlobalOptions, command, flag, template_names
+from fairpool.cli.runai.flags import Command, GlobalOptions, asset_names, command, flag, template_names
 
 NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE, ARRAYS, LATER = (
     "What",
@@ -115,7 +115,7 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     multiple=True,
     section=CONTAINER,
     metavar="KEY=VALUE",
-    help="Set an environment variable; repeatable.",
+    help="Set an environment variable; KEY=SECRET:NAME,KEY takes it from a credential; repeatable.",
 )
 @flag("--attach", is_flag=True, section=CONTAINER, help="Wait until the job runs, then attach to it.")
 @flag("--stdin", is_flag=True, section=CONTAINER, help="Keep standard input open.")
@@ -242,11 +242,49 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     help="Tolerate a taint: operator=Exists,key=KEY,effect=NoSchedule.",
 )
 @flag(
+    "--prefer-node",
+    multiple=True,
+    section=LIFE,
+    metavar="KEY=VALUE",
+    help="Prefer nodes with this label; repeatable.",
+)
+@flag(
+    "--preferred-pod-topology-key",
+    section=LIFE,
+    metavar="KEY",
+    help="Keep the pods of a distributed job on nodes with one value of this label, where possible.",
+)
+@flag("--required-pod-topology-key", section=LIFE, metavar="KEY", help="The same, required.")
+@flag("--topology", section=LIFE, metavar="NAME", help="The network topology of these labels.")
+@flag(
     "--template",
     section=NAMING,
     metavar="NAME",
     shell_complete=template_names,
     help="Take what no flag says from this template; see `runai list templates`.",
+)
+@flag(
+    "--environment-asset",
+    section=NAMING,
+    metavar="NAME",
+    shell_complete=asset_names("environment"),
+    help="Take image, command and variables that no flag says from this environment; see `runai list environments`.",
+)
+@flag(
+    "--compute-resource",
+    section=RESOURCES,
+    metavar="NAME",
+    shell_complete=asset_names("compute"),
+    help="Take resources that no flag says from here; see `runai list compute-resources`.",
+)
+@flag(
+    "--data-source",
+    "--datasource",
+    multiple=True,
+    section=STORAGE,
+    metavar="NAME[:PATH]",
+    shell_complete=asset_names("datasource"),
+    help="Mount a data source, see `runai list data-sources`; repeatable.",
 )
 @flag("--array", section=ARRAYS, metavar="0-9[%N]", help="Run once per index, N at a time; {index} is replaced.")
 @flag(
@@ -271,10 +309,15 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 @flag(
     "--configmap-volume", multiple=True, section=LATER, metavar="KEYS", help="Mount a config map: name=NAME,path=PATH."
 )
+@flag(
+    "--secret-volume",
+    multiple=True,
+    section=STORAGE,
+    metavar="KEYS",
+    help="Mount the keys of a credential as files, in memory: name=NAME,path=PATH; repeatable.",
+)
 @flag("--host-ipc", is_flag=True, section=LATER, help="Use the node's IPC namespace.")
 @flag("--host-network", is_flag=True, section=LATER, help="Use the node's network.")
-@flag("--preferred-pod-topology-key", section=LATER, metavar="KEY", help="Prefer nodes with the same value of a label.")
-@flag("--required-pod-topology-key", section=LATER, metavar="KEY", help="Require nodes with the same value of a label.")
 @flag("--run-as-user", is_flag=True, section=LATER, help="Run as your user instead of root.")
 @flag("--create-home-dir/--no-create-home-dir", default=None, section=LATER, help="Create a home directory.")
 @flag("--prevent-privilege-escalation", is_flag=True, hidden=True)

@@ -1,4 +1,4 @@
-"""Shell completion of names: projects, jobs, nodes and templates, cached for a few seconds.
+"""Shell completion of names: projects, jobs, nodes, templates and assets, cached for a few seconds.
 
 Completion never reports an error: without a server nothing is suggested.
 """
@@ -45,8 +45,8 @@ def node_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[
     return _beginning(ctx, "nodes", incomplete, lambda client, _: [each.name for each in client.nodes()])
 
 
-def templates(ctx: click.Context, incomplete: str) -> list[str]:
-    return _beginning(ctx, "templates", incomplete, lambda client, _: [each.meta.name for each in client.templates()])
+def existing_assets(ctx: click.Context, kind: str, incomplete: str) -> list[str]:
+    return _beginning(ctx, kind, incomplete, lambda client, _: [each.meta.name for each in client.assets_of(kind)])
 
 
 def _jobs(client: Client, project: str, kind: KindFilter) -> list[str]:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from fairpool.api.record import document
-from fairpool.cli.failure import failure, meant
+from fairpool.cli.runai.assets import asset_called, kinds_text, scope_text, show_facts, value_texts
 from fairpool.cli.runai.flags import GlobalOptions, command, template_names
-from fairpool.cli.runai.listing import output_flag, show, show_document, show_one
+from fairpool.cli.runai.listing import output_flag, show
 from fairpool.cli.runai.session import Session
-from fairpool.cli.screen import Column, printable
+from fairpool.cli.screen import Column
 
 if TYPE_CHECKING:
     from fairpool.api.assets import Template
-
-NARROWEST_FIRST = ("project", "department", "cluster", "tenant")
 
 
 @command("templates", "runai list templates", with_project=False)
@@ -52,24 +48,19 @@ def draw_templates(options: GlobalOptions, found: list[Template], output: str | 
 def describe_template(options: GlobalOptions, name: str, output: str | None) -> None:
     """Show a workload template with its values."""
     with Session(options).connected() as client:
-        found = template_called(client.templates(), name)
+        found = asset_called(client.templates(), "template", name)
     show_template(found, output)
 
 
 def show_template(found: Template, output: str | None) -> None:
     """One template in the requested format."""
-    if output == "name":
-        click.echo(printable(found.meta.name))
-    elif output in ("json", "yaml"):
-        show_document(output, document(found))
-    else:
-        show_one(output, found, facts(found))
+    show_facts(found, facts(found), output)
 
 
 def facts(found: Template) -> list[tuple[str, str]]:
     """The facts of a template, then its values, each with its marks."""
     marks = dict.fromkeys(found.locked, "locked") | dict.fromkeys(found.required, "required")
-    values = dict(_values(found.spec))
+    values = dict(value_texts(found.spec))
     empty = {path: "-" for path in marks if path not in values}
     return [
         ("NAME", found.meta.name),
@@ -86,43 +77,3 @@ def facts(found: Template) -> list[tuple[str, str]]:
 def _marks(path: str, found: Template) -> str:
     said = [word for word, paths in (("required", found.required), ("locked", found.locked)) if path in paths]
     return f" ({', '.join(said)})" if said else ""
-
-
-def _values(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, value in spec.items():
-        if isinstance(value, Mapping):
-            yield from ((f"{name}.{below}", text) for below, text in _values(value))
-        elif isinstance(value, list) and all(isinstance(each, str) for each in value):
-            yield name, " ".join(value)
-        elif isinstance(value, list):
-            yield name, "; ".join(_item(each) for each in value)
-        else:
-            yield name, value if isinstance(value, str) else json.dumps(value)
-
-
-def _item(value: Any) -> str:
-    if isinstance(value, Mapping) and set(value) <= {"name", "value"}:
-        return f"{value.get('name', '')}={value.get('value', '')}"
-    return ", ".join(f"{key}={each}" for key, each in value.items()) if isinstance(value, Mapping) else str(value)
-
-
-def scope_text(found: Template) -> str:
-    """`project team-a`, or `tenant`."""
-    meta = found.meta
-    scope_id = meta.project_id or meta.department_id or meta.cluster_id
-    return f"{meta.scope} {scope_id}" if scope_id else str(meta.scope)
-
-
-def kinds_text(found: Template) -> str:
-    types: Mapping[str, bool] = document(found.meta.workload_supported_types)
-    return ", ".join(name for name, is_supported in types.items() if is_supported)
-
-
-def template_called(found: list[Template], name: str, scope: str | None = None) -> Template:
-    """The template of this name, of the narrowest scope that has one; raises a failure with names that may be meant."""
-    fitting = [each for each in found if name in (each.meta.name, each.id) and scope in (None, scope_text(each))]
-    if not fitting:
-        where = f" of {scope}" if scope is not None else ""
-        known = [each.meta.name for each in found if scope in (None, scope_text(each))]
-        raise failure("template.unknown", f"there is no template {name}{where}", hint=meant(name, known))
-    return min(fitting, key=lambda each: NARROWEST_FIRST.index(each.meta.scope))

@@ -43,6 +43,9 @@ KINDS = {
     "workload": KindFilter("workload", ()),
 }
 FRAMEWORKS = ("standard", "pytorch", "mpi", "tensorflow", "xgboost")
+OLDER_NAME = "submit-mpi"
+OLDER_SUBMIT = ("-i", "--image", "--")
+"""What a line of the older command has at least one of."""
 NOT_OF_MODELS = ("attach", "suspend", "resume")
 SWEEP: dict[str, Any] = {
     "completions": None,
@@ -72,6 +75,16 @@ class KindGroup(Group):
         return super().parse_args(ctx, args)
 
 
+class OlderMpiGroup(KindGroup):
+    """`runai mpi` is also the older name of `submit-mpi`: `runai mpi dist1 -i python -- mpirun python train.py`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_named = bool(args) and not args[0].startswith("-") and args[0] not in self.members
+        if is_named and any(each in OLDER_SUBMIT or each.startswith("--image=") for each in args):
+            args = [OLDER_NAME, *args]
+        return super().parse_args(ctx, args)
+
+
 def kind_group(name: str, parent: str = "runai") -> LazyCommand:
     """The group for one kind, by the name of its command."""
     text = f"Submit and manage {KINDS[name].noun}s."
@@ -83,6 +96,9 @@ def kind_group(name: str, parent: str = "runai") -> LazyCommand:
 def _group(name: str, path: str, text: str) -> click.Command:
     members = dict(_members(name, path))
     example = f"{path} submit hyper1 -i python -g 0.5 -- python train.py" if "submit" in members else f"{path} list -A"
+    if path == "runai mpi":
+        members[OLDER_NAME] = lazy("Submit.", "fairpool.cli.runai.distributed:submit_mpi", hidden=True)
+        return OlderMpiGroup(name, help=text, example=example, members=members, kind=KINDS[name])
     return KindGroup(name, help=text, example=example, members=members, kind=KINDS[name])
 
 
@@ -109,14 +125,10 @@ def _with(load: Callable[[], click.Command], example: str) -> click.Command:
 
 
 def _submit(name: str, path: str) -> click.Command:
-    if name in ("mpi", "tensorflow", "xgboost"):
-        from fairpool.cli.runai.unsupported_commands import unsupported
+    if name in FRAMEWORKS and name != "standard":
+        from fairpool.cli.runai.distributed import framework_command, submit_framework
 
-        return unsupported(path.removesuffix(" submit"), "submit", {"tensorflow": "tf"}.get(name, name))
-    if name == "pytorch":
-        from fairpool.cli.runai.distributed import pytorch, submit_pytorch
-
-        return _submit_command(path, pytorch(), {}, submit_pytorch)
+        return _submit_command(path, framework_command(name), {}, submit_framework(name))
     from fairpool.cli.runai.submit import perform
     from fairpool.cli.runai.submit import submit as plain
 

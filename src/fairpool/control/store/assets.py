@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
@@ -24,24 +25,33 @@ _NAMED = Compiled(_OF_PROJECT.where(or_(assets.c.name == bindparam("name"), asse
 _ALL = Compiled(select(assets).where(assets.c.kind == bindparam("kind")).order_by(assets.c.name, assets.c.id))
 _ONE = Compiled(select(assets).where(assets.c.kind == bindparam("kind"), assets.c.id == bindparam("id")))
 
+_OF_SCOPE = select(assets).where(
+    assets.c.kind == bindparam("kind"),
+    assets.c.scope == bindparam("scope"),
+    assets.c.scope_id == bindparam("scope_id"),
+)
+_TAKEN = Compiled(_OF_SCOPE.where(assets.c.name == bindparam("name")))
+_ADMINISTRATIVE_IN = Compiled(_OF_SCOPE.where(assets.c.administrative))
 
-def _place(project: Any) -> dict[str, str]:
+
+def place_of(project: Any) -> dict[str, str]:
+    """The scopes that a project is in."""
     return {"cluster": project.cluster, "department": project.department, "project": project.name}
 
 
 def administrative_of(connection: Connection, project: Any) -> list[Any]:
     """The administrative templates that hold for a project."""
-    return _ADMINISTRATIVE.rows(connection, {"kind": TEMPLATE, **_place(project)})
+    return _ADMINISTRATIVE.rows(connection, {"kind": TEMPLATE, **place_of(project)})
 
 
-def named(connection: Connection, project: Any, name: str) -> list[Any]:
-    """Templates of this name or id that a project can use, of all scopes."""
-    return _NAMED.rows(connection, {"kind": TEMPLATE, "name": name, **_place(project)})
+def named(connection: Connection, kind: str, place: dict[str, str], name: str) -> list[Any]:
+    """Assets of this name or id that can be used in a place, of all scopes."""
+    return _NAMED.rows(connection, {"kind": kind, "name": name, **place})
 
 
-def of_project(connection: Connection, project: Any) -> list[Any]:
-    """Templates that a project can use, of all scopes."""
-    return _USABLE.rows(connection, {"kind": TEMPLATE, **_place(project)})
+def usable(connection: Connection, kind: str, place: dict[str, str]) -> list[Any]:
+    """Assets that can be used in a place, of all scopes."""
+    return _USABLE.rows(connection, {"kind": kind, **place})
 
 
 def all_of(connection: Connection, kind: str) -> list[Any]:
@@ -54,10 +64,20 @@ def one(connection: Connection, kind: str, asset_id: str) -> Any:
     return _ONE.one(connection, {"kind": kind, "id": asset_id})
 
 
-def in_scope(connection: Connection, kind: str, scope: str, scope_id: str) -> list[Any]:
-    """Those of exactly this scope."""
-    where = (assets.c.kind == kind, assets.c.scope == scope, assets.c.scope_id == scope_id)
-    return list(connection.execute(select(assets).where(*where)))
+def names_of(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
+    """The names of assets of any kind, by id."""
+    rows = connection.execute(select(assets.c.id, assets.c.name).where(assets.c.id.in_(ids)))
+    return {row.id: row.name for row in rows}
+
+
+def taken(connection: Connection, kind: str, scope: dict[str, str], name: str) -> Any:
+    """The asset that has this name in exactly this scope; None: there is none."""
+    return _TAKEN.one(connection, {"kind": kind, "name": name, **scope})
+
+
+def administrative_in(connection: Connection, scope: dict[str, str]) -> Any:
+    """The administrative template of exactly this scope; None: there is none."""
+    return _ADMINISTRATIVE_IN.one(connection, {"kind": TEMPLATE, **scope})
 
 
 def count(connection: Connection, kind: str) -> int:

@@ -39,6 +39,25 @@ def add(connection: Connection, entry: dict[str, Any]) -> None:
         log.warning(f"{entry['action']} refused", extra={"fields": fields})
 
 
+def without_request(now: Instant, by: tuple[str, str], action: str, entity: tuple[str, str, str]) -> dict[str, Any]:
+    """A line for what was done on the server's own machine. `by`: name and type; `entity`: type, name and id."""
+    subject, subject_type = by
+    entity_type, entity_name, entity_id = entity
+    return {
+        "at": now,
+        "subject": subject,
+        "subject_type": subject_type,
+        "source_ip": "",
+        "action": action,
+        "http_method": "",
+        "url": "",
+        "entity_type": entity_type,
+        "entity_name": entity_name,
+        "entity_id": entity_id,
+        "result": "Succeeded",
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """Which lines: those with these values, between these moments."""

@@ -15,7 +15,7 @@ from fairpool.control.store.tables import changes, revision
 from fairpool.model.ids import Instant, Revision
 
 TRIM_EVERY = 1000
-ORGANIZATION = frozenset({"project", "department", "node-pool", "node", "setting"})
+ORGANIZATION = frozenset({"project", "department", "node-pool", "node", "setting", "topology"})
 """Nouns whose declared change is a change of the organization, as a cluster sees it."""
 
 _NEXT = revision.c.value + 1

@@ -1,4 +1,4 @@
-"""SQL for departments, projects, node pools and node overrides."""
+"""SQL for departments, projects, node pools, topologies and node overrides."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Table, bindparam, delete, func, insert, or_, 
 from sqlalchemy.engine import Row
 
 from fairpool.control.store.compiled import Compiled
-from fairpool.control.store.tables import departments, node_pools, projects, workloads
+from fairpool.control.store.tables import departments, node_pools, projects, topologies, workloads
 from fairpool.control.store.tables import node_overrides as overrides_table
 from fairpool.model.ids import Instant
 
@@ -18,6 +18,7 @@ _DEPARTMENT = Compiled(select(departments).where(departments.c.name == bindparam
 _DEPARTMENTS = Compiled(select(departments).order_by(departments.c.name))
 _POOL = Compiled(select(node_pools).where(node_pools.c.name == bindparam("name")))
 _POOLS = Compiled(select(node_pools).order_by(node_pools.c.name))
+_TOPOLOGIES = Compiled(select(topologies).order_by(topologies.c.name))
 _OVERRIDES = Compiled(select(overrides_table).order_by(overrides_table.c.cluster, overrides_table.c.node))
 
 
@@ -64,6 +65,10 @@ def pool_names(connection: Connection) -> list[str]:
     return _POOL_NAMES.column(connection)
 
 
+def all_topologies(connection: Connection) -> list[Any]:
+    return _TOPOLOGIES.rows(connection)
+
+
 def node_overrides(connection: Connection) -> list[Any]:
     return _OVERRIDES.rows(connection)
 
@@ -76,7 +81,7 @@ def set_node_overrides(connection: Connection, cluster: str, node: str, document
 
 
 def add(connection: Connection, table: Table, **values: object) -> None:
-    """A new department, project or pool."""
+    """A new department, project, pool or topology."""
     connection.execute(insert(table).values(**values))
 
 

@@ -135,6 +135,16 @@ node_pools = Table(
     Column("revision", BigInteger, nullable=False),
 )
 
+topologies = Table(
+    "topologies",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("document", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+)
+
 node_overrides = Table(
     "node_overrides",
     metadata,
@@ -333,6 +343,27 @@ assets = Table(
     UniqueConstraint("kind", "scope", "scope_id", "name"),
 )
 """What was prepared for submits, so far workload templates. `scope_id` is empty for the whole tenant."""
+
+credentials = Table(
+    "credentials",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("kind", String(32), nullable=False, index=True),
+    Column("name", String(64), nullable=False),
+    Column("scope", String(16), nullable=False),
+    Column("scope_id", String(64), nullable=False),
+    Column("cluster_wide", Boolean, nullable=False),
+    Column("document", Text, nullable=False),
+    Column("sealed", Text, nullable=False),
+    Column("key_id", String(32), nullable=False),
+    Column("owner", String(64), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(256), nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    UniqueConstraint("name", "scope", "scope_id"),
+)
+"""`document` is what may be shown; `sealed` the values, encrypted with the key of `key_id` (`control/sealing.py`)."""
 
 events = Table(
     "events",

@@ -51,6 +51,11 @@ _REPORTED = Compiled(
         or_(bindparam("to_the_end", type_=Integer) == 1, workloads.c.id <= bindparam("through")),
     )
 )
+_WITH_ASSETS = Compiled(
+    select(workloads)
+    .where(workloads.c.deleted_at.is_(None), workloads.c.declaration.like(bindparam("pattern")))
+    .order_by(workloads.c.created_at, workloads.c.id)
+)
 _DROP_PODS = Compiled(
     delete(pods).where(
         pods.c.workload == bindparam("of"),
@@ -96,6 +101,11 @@ def _label_rows(workload_id: str, labels: Mapping[str, str]) -> list[dict[str, s
 def one(connection: Connection, workload_id: str) -> Any:
     """A workload as its row; None: there is none."""
     return _ONE.one(connection, {"id": workload_id})
+
+
+def with_assets(connection: Connection) -> list[Any]:
+    """Those whose request may name assets; few others have a text that looks like it."""
+    return _WITH_ASSETS.rows(connection, {"pattern": '%"assets":{%'})
 
 
 def some(connection: Connection, ids: Sequence[str]) -> dict[str, Any]:
@@ -264,6 +274,12 @@ def existing_in(connection: Connection, project: str) -> list[str]:
     """The ids of the workloads in a project that are not deleted."""
     query = select(workloads.c.id).where(workloads.c.project == project, workloads.c.deleted_at.is_(None))
     return list(connection.execute(query.order_by(workloads.c.id)).scalars())
+
+
+def distributed(connection: Connection) -> list[Row[Any]]:
+    """Distributed workloads that are not deleted."""
+    query = select(workloads).where(workloads.c.kind == "Distributed", workloads.c.deleted_at.is_(None))
+    return list(connection.execute(query.order_by(workloads.c.id)))
 
 
 def drop_deleted(connection: Connection, before: int, most: int) -> int:

@@ -1,0 +1,100 @@
+"""Scopes of assets: where one may be written, and who can see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fairpool.api import assets as wire
+from fairpool.api.assets import AssetScope
+from fairpool.control.organization import cluster_of
+from fairpool.control.plane import Caller
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import denied, refused, unknown
+from fairpool.control.store import organization as organization_store
+from fairpool.control.store.database import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class StoredScope:
+    """The scope of an asset."""
+
+    scope: AssetScope
+    scope_id: str
+
+    @property
+    def columns(self) -> dict[str, str]:
+        return {"scope": self.scope.value, "scope_id": self.scope_id}
+
+    @property
+    def text(self) -> str:
+        """For messages: `team-a`, or `the tenant`."""
+        return self.scope_id or "the tenant"
+
+
+def scope_of(row: Any) -> StoredScope:
+    """The scope of a stored asset."""
+    return StoredScope(AssetScope(row.scope), row.scope_id)
+
+
+def asked_scope(connection: Connection, caller: Caller, meta: wire.AssetMeta) -> StoredScope:
+    """The scope that is meant; refuses one that does not exist, or in which the caller may not write."""
+    ids = {
+        AssetScope.CLUSTER: meta.cluster_id,
+        AssetScope.DEPARTMENT: meta.department_id,
+        AssetScope.PROJECT: meta.project_id,
+    }
+    for scope, given in ids.items():
+        field = f"meta.{scope.value}Id"
+        if scope is meta.scope and not given:
+            raise refused(422, "asset.no_scope", f"the scope {scope.value} needs {field}", f"set {field}", field)
+        if scope is not meta.scope and given:
+            what = f"{field} does not fit the scope {meta.scope.value}"
+            raise refused(422, "asset.two_scopes", what, f"remove it, or use the scope {scope.value}", field)
+    scope_id = ids.get(meta.scope) or ""
+    if meta.scope is AssetScope.CLUSTER:
+        caller.require(Action.ASSET_WRITE)
+        scope_id = cluster_of(connection, scope_id)
+    found = StoredScope(meta.scope, scope_id)
+    require_write(connection, caller, found)
+    return found
+
+
+def require_write(connection: Connection, caller: Caller, place: StoredScope) -> None:
+    """Refuses a caller who may not write in this scope, or a scope that does not exist."""
+    scope_id = place.scope_id
+    if place.scope is AssetScope.PROJECT:
+        project = organization_store.project(connection, scope_id)
+        caller.require(Action.ASSET_WRITE, scope_id, project.department if project is not None else "")
+        if project is None:
+            raise unknown("project", scope_id)
+    elif place.scope is AssetScope.DEPARTMENT:
+        caller.require(Action.ASSET_WRITE, department=scope_id)
+        if organization_store.department(connection, scope_id) is None:
+            raise unknown("department", scope_id)
+    elif not caller.may(Action.ASSET_WRITE):
+        raise denied(fix="ask an administrator, or use the scope of a project in which you have this role")
+
+
+class AssetSight:
+    """Which assets a caller may see: those of the scopes that their projects are in."""
+
+    def __init__(self, connection: Connection, caller: Caller) -> None:
+        self._places = caller.places(Action.ASSET_READ)
+        rows = (
+            []
+            if self._places is None
+            else organization_store.all_projects(
+                connection, names=self._places.projects, parents=self._places.departments
+            )
+        )
+        own = self._places.departments if self._places is not None else ()
+        self._ids = {
+            AssetScope.PROJECT.value: {row.name for row in rows},
+            AssetScope.DEPARTMENT.value: {*(row.department for row in rows), *own},
+            AssetScope.CLUSTER.value: {row.cluster for row in rows},
+        }
+
+    def covers(self, row: Any) -> bool:
+        is_everywhere = self._places is None or row.scope == AssetScope.TENANT.value
+        return is_everywhere or row.scope_id in self._ids[row.scope]

@@ -1,0 +1,69 @@
+"""Environments, compute resources and data sources as fields of a workload: what each says about a submit. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fairpool.api.asset_paths import DATASOURCE_STORAGE
+from fairpool.api.asset_reference import DatasourceKind
+from fairpool.api.asset_specs import SECURITY_FIELDS, ConnectionType
+from fairpool.control.template_values import KEYS, Values
+
+ENVIRONMENT, COMPUTE, DATASOURCE = "environment", "compute", "datasource"
+NOUNS = {ENVIRONMENT: "environment", COMPUTE: "compute resource", DATASOURCE: "data source"}
+DEFAULT_GIT_PATH = "/code"
+
+
+def workload_values(kind: str, spec: Values, mount_path: str | None = None) -> Values:
+    """The values of an asset as those of a submit. `mount_path`: of a data source, in place of its own."""
+    if kind == ENVIRONMENT:
+        return _environment(spec)
+    if kind == COMPUTE:
+        return {"compute": dict(spec)}
+    name = DATASOURCE_STORAGE[kind]
+    where = KEYS[f"storage.{name}"]
+    # The path tells mounts apart, so that the default of a repository must be said.
+    default = {where: DEFAULT_GIT_PATH} if kind == DatasourceKind.GIT.value else {}
+    return {"storage": {name: [{**default, **spec, **({where: mount_path} if mount_path else {})}]}}
+
+
+def _environment(spec: Values) -> Values:
+    connections = spec.get("connections", [])
+    found = {name: value for name, value in spec.items() if name not in SECURITY_FIELDS and name != "connections"}
+    security = {name: value for name, value in spec.items() if name in SECURITY_FIELDS}
+    tools = {
+        "ports": [each for connection in connections for each in _ports(connection)],
+        "exposedUrls": [each for connection in connections for each in _urls(connection)],
+    }
+    serving = next((_port(each) for each in connections if _is(each, ConnectionType.SERVING_PORT)), None)
+    return {
+        **found,
+        **({"security": security} if security else {}),
+        **{name: items for name, items in tools.items() if items},
+        **({"servingPort": {"container": serving}} if serving is not None else {}),
+    }
+
+
+def _ports(connection: Values) -> Iterator[Values]:
+    kind = connection["internalToolInfo"].get("connectionType", ConnectionType.CLUSTER_IP.value)
+    if kind not in (ConnectionType.EXTERNAL_URL.value, ConnectionType.SERVING_PORT.value):
+        yield {"container": _port(connection), "serviceType": kind, **_tool(connection)}
+
+
+def _urls(connection: Values) -> Iterator[Values]:
+    if _is(connection, ConnectionType.EXTERNAL_URL):
+        yield {"container": _port(connection), **_tool(connection)}
+
+
+def _tool(connection: Values) -> Values:
+    tool = connection["internalToolInfo"].get("toolType")
+    return {"toolName": connection["name"], **({"toolType": tool} if tool else {})}
+
+
+def _port(connection: Values) -> Any:
+    return connection["internalToolInfo"]["containerPort"]
+
+
+def _is(connection: Values, kind: ConnectionType) -> bool:
+    return bool(connection["internalToolInfo"].get("connectionType") == kind.value)

@@ -1,0 +1,398 @@
+"""HTTP routes for credentials: stored encrypted, listed without their values, used by the pods of their scope."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairpool.api import credentials as wire
+from fairpool.api.assets import AssetScope
+from fairpool.api.limits import CREDENTIALS, PAGE_DEFAULT
+from fairpool.api.wire import Count, compact, parse_json
+from fairpool.control.credential_checks import KnownCredential
+from fairpool.control.credential_values import key_sizes, secret_values, shown_values
+from fairpool.control.moments import iso
+from fairpool.control.organization import cluster_of
+from fairpool.control.paging import Limit, Offset, Search, SortOrder
+from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import Refused, denied, refused, unknown
+from fairpool.control.routes import Parameter, Routes
+from fairpool.control.sealing import KeyUnusable, SealingKey
+from fairpool.control.store import changes
+from fairpool.control.store import credentials as store
+from fairpool.control.store import organization as organization_store
+from fairpool.control.store.database import Connection
+from fairpool.model.secret import CredentialKind
+
+routes = Routes("credentials")
+
+CREDENTIALS_MAX = 50_000
+NARROWEST_FIRST = ("project", "department", "cluster", "tenant")
+Kind = Annotated[
+    str, Parameter(max_length=32, pattern=f"^({'|'.join(CredentialKind)})?$", description="Only this type")
+]
+Name = Annotated[str, Parameter(max_length=64, description="Only those of exactly this name")]
+SortBy = Annotated[str, Parameter(alias="sortBy", pattern="^(name|kind|scope|createdBy|createdAt|updatedAt)$")]
+COLUMNS = {"createdBy": "created_by", "createdAt": "created_at", "updatedAt": "updated_at"}
+
+
+@routes.get(CREDENTIALS, action=Action.ASSET_READ, answer=wire.CredentialPage, summary="List credentials")
+async def credentials(
+    plane: Plane,
+    caller: Caller,
+    kind: Kind = "",
+    name: Name = "",
+    search: Search = "",
+    sort_by: SortBy = "name",
+    sort_order: SortOrder = "asc",
+    offset: Offset = 0,
+    limit: Limit = PAGE_DEFAULT,
+) -> wire.CredentialPage:
+    """Without their values: those are only given to pods."""
+    known = key_id(plane)
+
+    def unit(connection: Connection) -> wire.CredentialPage:
+        found = store.some(
+            connection,
+            _sight(connection, caller),
+            kind=kind,
+            search=search,
+            name=name,
+            sort_by=COLUMNS.get(sort_by, sort_by),
+            descending=sort_order == "desc",
+            offset=offset,
+            limit=limit + 1,
+        )
+        following = offset + limit if len(found) > limit else None
+        return wire.CredentialPage(entries=[_shown(row, known) for row in found[:limit]], next=following)
+
+    return await plane.read(unit)
+
+
+@routes.get(f"{CREDENTIALS}/count", action=Action.ASSET_READ, answer=Count, summary="Count credentials")
+async def credential_count(
+    plane: Plane, caller: Caller, kind: Kind = "", name: Name = "", search: Search = ""
+) -> Count:
+    return Count(
+        count=await plane.read(
+            lambda connection: store.count(connection, _sight(connection, caller), kind=kind, search=search, name=name)
+        )
+    )
+
+
+@routes.get(
+    CREDENTIALS + "/{kind}", action=Action.ASSET_READ, answer=wire.CredentialPage, summary="List those of a type"
+)
+async def credentials_of_kind(
+    kind: str, plane: Plane, caller: Caller, search: Search = "", offset: Offset = 0, limit: Limit = PAGE_DEFAULT
+) -> wire.CredentialPage:
+    of = _kind(kind)
+    return await credentials(plane, caller, kind=of.value, search=search, offset=offset, limit=limit)
+
+
+@routes.get(
+    CREDENTIALS + "/{kind}/{credential_id}",
+    action=Action.ASSET_READ,
+    answer=wire.StoredCredential,
+    summary="Get a credential without its values",
+)
+async def credential(kind: str, credential_id: str, plane: Plane, caller: Caller) -> Response:
+    found = await plane.read(lambda connection: _known(connection, caller, _kind(kind), credential_id))
+    shown = _shown(found, key_id(plane))
+    return answered(ActionResult(body=shown, revision=shown.revision))
+
+
+@routes.post(
+    CREDENTIALS + "/{kind}",
+    action=Action.CREDENTIAL_WRITE,
+    answer=wire.StoredCredential,
+    status=201,
+    summary="Create a credential",
+)
+async def create_credential(
+    kind: str, request: Request, plane: Plane, caller: Caller, body: wire.CredentialRequest
+) -> Response:
+    """Pods of its scope refer to it by its name."""
+    of, key = _kind(kind), _key(plane)
+    data = _data(of, body.spec or wire.CredentialSpec())
+
+    def unit(connection: Connection) -> ActionResult:
+        scope, scope_id = _place(connection, caller, body)
+        if store.named(connection, scope.value, scope_id, body.meta.name) is not None:
+            what = f"{scope_id or 'the tenant'} already has a credential {body.meta.name}"
+            raise refused(409, "credential.exists", what, "use another name, or update that one", "meta.name")
+        if store.count(connection) >= CREDENTIALS_MAX:
+            what = f"there are {CREDENTIALS_MAX} credentials already"
+            raise refused(409, "credential.too_many", what, "delete some that are not used")
+        credential_id, now = str(uuid.uuid4()), plane.now()
+        store.add(
+            connection,
+            id=credential_id,
+            kind=of.value,
+            name=body.meta.name,
+            scope=scope.value,
+            scope_id=scope_id,
+            cluster_wide=bool(body.cluster_wide),
+            **_values(key, credential_id, of, data, body.meta.description),
+            owner=caller.id,
+            created_at=now,
+            created_by=caller.name,
+            updated_at=now,
+            revision=_changed(plane, connection, credential_id, scope, scope_id, "created"),
+        )
+        return _result(connection, credential_id, "create", key.id, status=201)
+
+    return await plane.perform(request, caller, unit, pepper=key.content)
+
+
+@routes.put(
+    CREDENTIALS + "/{kind}/{credential_id}",
+    action=Action.CREDENTIAL_WRITE,
+    answer=wire.StoredCredential,
+    summary="Replace a credential",
+)
+async def replace_credential(
+    kind: str, credential_id: str, request: Request, plane: Plane, caller: Caller, body: wire.CredentialRequest
+) -> Response:
+    """Pods that start from now on get the new values; those that run keep what they have."""
+    of, key = _kind(kind), _key(plane)
+    data = _data(of, body.spec) if body.spec is not None else None
+
+    def unit(connection: Connection) -> ActionResult:
+        row = _known(connection, caller, of, credential_id)
+        check_match(request, row.revision)
+        _require_change(connection, caller, row)
+        scope, scope_id = _place(connection, caller, body)
+        if (row.name, row.scope, row.scope_id) != (body.meta.name, scope.value, scope_id):
+            what = "a credential cannot get another name or scope"
+            raise refused(422, "credential.moved", what, "create another one there", "meta.name")
+        if data is not None:
+            values = _values(key, row.id, of, data, body.meta.description)
+        else:
+            document = parse_json(row.document.encode()) | {"description": body.meta.description}
+            values = {"document": compact(document)}
+        wide = row.cluster_wide if body.cluster_wide is None else body.cluster_wide
+        revision = _changed(plane, connection, row.id, scope, scope_id, "updated")
+        store.change(connection, row.id, cluster_wide=wide, updated_at=plane.now(), revision=revision, **values)
+        return _result(connection, row.id, "update", key.id)
+
+    return await plane.perform(request, caller, unit, pepper=key.content)
+
+
+@routes.delete(
+    CREDENTIALS + "/{kind}/{credential_id}",
+    action=Action.CREDENTIAL_WRITE,
+    status=204,
+    summary="Delete a credential",
+)
+async def delete_credential(kind: str, credential_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
+    """Pods that run keep what they have; those that refer to it and are to start wait, and say so."""
+
+    def unit(connection: Connection) -> ActionResult:
+        row = _known(connection, caller, _kind(kind), credential_id)
+        check_match(request, row.revision)
+        _require_change(connection, caller, row)
+        store.remove(connection, row.id)
+        _changed(plane, connection, row.id, AssetScope(row.scope), row.scope_id, "deleted")
+        return ActionResult(
+            status=204, action="delete", entity_type="credential", entity_id=row.id, entity_name=row.name
+        )
+
+    return await plane.perform(request, caller, unit)
+
+
+# --- values --------------------------------------------------------------------------------------------------------
+
+
+def _kind(text: str) -> CredentialKind:
+    try:
+        return CredentialKind(text)
+    except ValueError:
+        what = f"there is no type of credentials {text[:64]!r}"
+        raise refused(404, "credential.no_kind", what, f"use one of {', '.join(CredentialKind)}") from None
+
+
+def _data(kind: CredentialKind, spec: wire.CredentialSpec) -> dict[str, bytes]:
+    data = secret_values(kind, spec)
+    if isinstance(data, list):
+        raise Refused(422, data)
+    return data
+
+
+def _values(key: SealingKey, credential_id: str, kind: CredentialKind, data: Mapping[str, bytes], text: str) -> Any:
+    document = {"description": text, "shown": shown_values(kind, data), "keys": key_sizes(data)}
+    return {"document": compact(document), "sealed": key.seal(data, credential_id), "key_id": key.id}
+
+
+def _key(plane: Plane) -> SealingKey:
+    try:
+        return plane.key_file.key()
+    except KeyUnusable as error:
+        raise refused(503, error.problem.code, error.problem.what, error.problem.fix) from error
+
+
+def key_id(plane: Plane) -> str:
+    """Of the key that values can be read with; empty: there is none."""
+    try:
+        found = plane.key_file.existing()
+    except KeyUnusable:
+        return ""
+    return found.id if found is not None else ""
+
+
+def _shown(row: Any, key: str) -> wire.StoredCredential:
+    document = parse_json(row.document.encode())
+    keys = [
+        wire.CredentialKeyAnswer(name=name, bytes=size if size >= 0 else -1 - size, is_text=size >= 0)
+        for name, size in document["keys"].items()
+    ]
+    return wire.StoredCredential(
+        id=row.id,
+        kind=CredentialKind(row.kind),
+        meta=wire.CredentialMetaAnswer(
+            name=row.name,
+            scope=AssetScope(row.scope),
+            description=document["description"],
+            **({f"{row.scope}_id": row.scope_id} if row.scope_id else {}),
+        ),
+        spec=wire.CredentialSpecAnswer.model_validate({"secret_keys": keys, **document["shown"]}),
+        cluster_wide=row.cluster_wide,
+        status="Ready" if row.key_id == key else "Unreadable",
+        created_by=row.created_by,
+        created_at=iso(row.created_at),
+        updated_at=iso(row.updated_at),
+        revision=row.revision,
+    )
+
+
+def _result(connection: Connection, credential_id: str, action: str, key: str, status: int = 200) -> ActionResult:
+    made = _shown(store.one(connection, credential_id), key)
+    return ActionResult(
+        body=made,
+        status=status,
+        action=action,
+        entity_type="credential",
+        entity_id=credential_id,
+        entity_name=made.meta.name,
+        revision=made.revision,
+    )
+
+
+def _changed(
+    plane: Plane, connection: Connection, credential_id: str, scope: AssetScope, scope_id: str, verb: str
+) -> int:
+    """Record that it changed; clusters ask for values when a pod starts."""
+    project = scope_id if scope is AssetScope.PROJECT else None
+    kept = plane.settings.changes_kept
+    return changes.record(
+        connection, "credential", credential_id, verb, plane.now(), project=project, declared=False, kept=kept
+    )
+
+
+# --- scope ---------------------------------------------------------------------------------------------------------
+
+
+def _place(connection: Connection, caller: Caller, body: wire.CredentialRequest) -> tuple[AssetScope, str]:
+    """The scope that is meant; refuses one that does not exist, or in which the caller may not write."""
+    meta = body.meta
+    ids = {
+        AssetScope.CLUSTER: meta.cluster_id,
+        AssetScope.DEPARTMENT: meta.department_id,
+        AssetScope.PROJECT: meta.project_id,
+    }
+    for scope, given in ids.items():
+        field = f"meta.{scope.value}Id"
+        if scope is meta.scope and not given:
+            raise refused(422, "asset.no_scope", f"the scope {scope.value} needs {field}", f"set {field}", field)
+        if scope is not meta.scope and given:
+            what = f"{field} does not fit the scope {meta.scope.value}"
+            raise refused(422, "asset.two_scopes", what, f"remove it, or use the scope {scope.value}", field)
+    scope_id = ids.get(meta.scope) or ""
+    if meta.scope in (AssetScope.CLUSTER, AssetScope.TENANT) or body.cluster_wide is not None:
+        caller.require(Action.ASSET_WRITE)  # for all projects
+    if meta.scope is AssetScope.CLUSTER:
+        return meta.scope, cluster_of(connection, scope_id)
+    if meta.scope is AssetScope.PROJECT:
+        project = organization_store.project(connection, scope_id)
+        caller.require(Action.CREDENTIAL_WRITE, scope_id, project.department if project is not None else "")
+        if project is None:
+            raise unknown("project", scope_id)
+    elif meta.scope is AssetScope.DEPARTMENT:
+        caller.require(Action.CREDENTIAL_WRITE, department=scope_id)
+        if organization_store.department(connection, scope_id) is None:
+            raise unknown("department", scope_id)
+    return meta.scope, scope_id
+
+
+def _require_change(connection: Connection, caller: Caller, row: Any) -> None:
+    """Those who made it, and administrators of its scope."""
+    if row.owner == caller.id:
+        return
+    project = organization_store.project(connection, row.scope_id) if row.scope == "project" else None
+    department = row.scope_id if row.scope == "department" else project.department if project is not None else ""
+    if not caller.may(Action.ASSET_WRITE, row.scope_id if project is not None else "", department):
+        raise denied(f"credential {row.name} was made by {row.created_by}", "ask them, or an administrator")
+
+
+def _sight(connection: Connection, caller: Caller) -> store.Sight:
+    """The scopes of the caller's projects; None: all."""
+    places = caller.places(Action.ASSET_READ)
+    if places is None:
+        return None
+    rows = organization_store.all_projects(connection, names=places.projects, parents=places.departments)
+    return {
+        AssetScope.PROJECT.value: {row.name for row in rows},
+        AssetScope.DEPARTMENT.value: {*(row.department for row in rows), *places.departments},
+        AssetScope.CLUSTER.value: {row.cluster for row in rows},
+    }
+
+
+def _known(connection: Connection, caller: Caller, kind: CredentialKind, credential_id: str) -> Any:
+    row = store.one(connection, credential_id)
+    sight = _sight(connection, caller)
+    is_seen = row is not None and (
+        sight is None or row.scope == "tenant" or row.cluster_wide or row.scope_id in sight[row.scope]
+    )
+    if row is None or row.kind != kind.value or not is_seen:
+        raise unknown("credential", credential_id, is_hidden=row is not None)
+    return row
+
+
+# --- use -----------------------------------------------------------------------------------------------------------
+
+
+def usable(connection: Connection, project: Any, names: Collection[str]) -> dict[str, Any]:
+    """Those of these names that a project can use, each of the narrowest scope that has one."""
+    found: dict[str, Any] = {}
+    if names:
+        for row in sorted(store.in_scope_of(connection, project, names), key=rank_in(project), reverse=True):
+            found[row.name] = row
+    return found
+
+
+def rank_in(project: Any) -> Any:
+    """The order in which credentials of one name count for a project: the lowest first."""
+    own = {"project": project.name, "department": project.department, "cluster": project.cluster, "tenant": ""}
+
+    def rank(row: Any) -> int:
+        return NARROWEST_FIRST.index(row.scope) if own[row.scope] == row.scope_id else len(NARROWEST_FIRST)
+
+    return rank
+
+
+def known_credentials(
+    plane: Plane, connection: Connection, project: Any, names: Collection[str]
+) -> dict[str, KnownCredential]:
+    """What a submit to this project is checked against."""
+    readable = key_id(plane)
+    return {
+        name: KnownCredential(
+            CredentialKind(row.kind), parse_json(row.document.encode())["keys"], row.key_id == readable
+        )
+        for name, row in usable(connection, project, names).items()
+    }

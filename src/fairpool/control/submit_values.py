@@ -1,0 +1,126 @@
+"""The values of a submit, filled up from the templates and assets of its project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from fairpool.api import workload_spec
+from fairpool.api.problems import ProblemItem
+from fairpool.api.wire import ValidationError
+from fairpool.control.admission import KIND_OF_SUBMIT
+from fairpool.control.asset_lookup import AssetLookup, narrowest
+from fairpool.control.refusal import Refused, refused, validation_problems
+from fairpool.control.store import assets as store
+from fairpool.control.store.database import Connection
+from fairpool.control.template_values import (
+    SPECS,
+    TemplateValues,
+    locked_problems,
+    merged,
+    relocked,
+    supports,
+)
+from fairpool.control.templates import types_of, values_of
+from fairpool.model.spelling import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A submit with the values of templates and assets, and where they are from."""
+
+    body: workload_spec.SubmitAny
+    origins: Mapping[str, str]
+
+
+def filled(connection: Connection, body: workload_spec.SubmitAny, project: Any) -> Filled:
+    """The submit with the values of the administrative templates of its project, and of the template and the assets
+    that it names."""
+    kind = KIND_OF_SUBMIT[type(body)]
+    lookup = AssetLookup(connection, store.place_of(project), kind)
+    applied = _administrative(connection, project, kind, lookup)
+    asked = body.spec.template or body.template_id
+    if body.template_id and body.spec.template and body.template_id != body.spec.template:
+        raise refused(422, "template.twice", "a template is named twice", "remove templateId", "templateId")
+    if asked:
+        chosen_one = _named(connection, project, asked, kind, lookup)
+        applied += [] if chosen_one.administrative else [chosen_one]
+    if not applied and body.spec.assets is None:
+        return Filled(body, {})
+    request = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    own, assets = lookup.resolved(request)
+    result = merged(own, applied, assets)
+    if result.problems:
+        raise Refused(422, result.problems)
+    try:
+        spec = type(body.spec).model_validate(result.spec)
+    except ValidationError as error:  # joined lists may be too long
+        raise Refused(422, validation_problems(error.errors())) from error
+    return Filled(body.model_copy(update={"spec": spec}), result.origins)
+
+
+@contextmanager
+def naming_origins(filled: Filled) -> Iterator[None]:
+    """Refusals of values say which template or asset gave them, if one did."""
+    try:
+        yield
+    except Refused as refusal:
+        refusal.problems = tuple(_with_origin(each, filled.origins) for each in refusal.problems)
+        raise
+
+
+def _with_origin(problem: ProblemItem, origins: Mapping[str, str]) -> ProblemItem:
+    place = (problem.field or "").removeprefix("spec.")
+    given = next((path for path in origins if f"{place}.".startswith(f"{path}.")), None)
+    return (
+        problem if given is None else problem.model_copy(update={"what": f"{problem.what} (set by {origins[given]})"})
+    )
+
+
+def _administrative(
+    connection: Connection, project: Any, kind: workload_spec.Kind, lookup: AssetLookup
+) -> list[TemplateValues]:
+    rows = [row for row in store.administrative_of(connection, project) if supports(types_of(row), kind)]
+    return [values_of(row, lookup) for row in rows]
+
+
+def _named(
+    connection: Connection, project: Any, asked: str, kind: workload_spec.Kind, lookup: AssetLookup
+) -> TemplateValues:
+    """The template of this name or id, of the narrowest scope that has one."""
+    place = store.place_of(project)
+    rows = store.named(connection, store.TEMPLATE, place, asked)
+    if not rows:
+        names = [row.name for row in store.usable(connection, store.TEMPLATE, place)]
+        fix = did_you_mean(asked, names, "see them with `runai list templates`")
+        raise refused(422, "template.unknown", f"there is no template {asked[:64]!r}", fix, "spec.template")
+    row = narrowest(rows, asked)
+    types = types_of(row)
+    if not supports(types, kind):
+        kinds = [each.value.lower() for each in SPECS if supports(types, each)]
+        what = f"template {row.name} is not for a {kind.value.lower()}"
+        raise refused(422, "template.other_kind", what, f"use it for {', '.join(kinds)}", "spec.template")
+    return values_of(row, lookup)
+
+
+def updated(
+    connection: Connection,
+    said: Mapping[str, Any],
+    spec: dict[str, Any],
+    project: Any,
+    kind: workload_spec.Kind,
+) -> dict[str, Any]:
+    """The specification of a workload that is changed. Refuses other values for locked fields, and another template or
+    other assets; a locked value that the change leaves out stays."""
+    for name, noun in (("template", "template"), ("assets", "assets")):
+        if name in said:
+            what = f"the {noun} of a workload cannot be changed"
+            raise refused(422, "template.changed", what, "set the values themselves", f"spec.{name}")
+    lookup = AssetLookup(connection, store.place_of(project), kind)
+    applied = _administrative(connection, project, kind, lookup)
+    result = relocked(spec, applied)
+    if problems := [*locked_problems(said, applied), *result.problems]:
+        raise Refused(422, problems)
+    return result.spec
