@@ -144,11 +144,7 @@ def admit(
     _check_claims(spec.storage, context, problems)
     check_credentials(submit, context.credentials, context.project.name, problems)
     _check_grace(spec, context, problems)
-    if spec.python_env is not None and not spec.python_env.startswith("/"):
-        what = f"the Python environment {spec.python_env!r} is not an absolute path"
-        problems.add(
-            "spec.python_env", what, "use the path of its directory on the node, e.g. /opt/envs/train", "spec.pythonEnv"
-        )
+    _check_python_env(spec, problems)
     size = _size(submit, problems)
     shape = pod_shape(spec, kind, context.project, problems)
     leader = leader_template(submit, shape, context.submitter_uid, problems)
@@ -185,6 +181,14 @@ def admit(
         array=size.array,
         distributed=distributed_run(submit),
     )
+
+
+def _check_python_env(spec: wire.CommonSpec, problems: ProblemList) -> None:
+    if spec.python_env is not None and not spec.python_env.startswith("/"):
+        what = f"the Python environment {spec.python_env!r} is not an absolute path"
+        problems.add(
+            "spec.python_env", what, "use the path of its directory on the node, e.g. /opt/envs/train", "spec.pythonEnv"
+        )
 
 
 def _commands(submit: wire.SubmitAny) -> bool:

@@ -75,7 +75,9 @@ def _asset(kind: str, noun: str, values: str) -> LazyCommand:
     place = "fairpool.cli.adm.assets"
     article = "an" if noun[0] in "aeiou" else "a"
     verbs = {
-        verb: lazy(TEXTS[verb].format(noun=noun).replace(" a ", f" {article} "), f"{place}:{verb}_of", kind)
+        verb: lazy(
+            TEXTS[verb].format(noun=noun, plural=f"{noun}s").replace(" a ", f" {article} "), f"{place}:{verb}_of", kind
+        )
         for verb in ("list", "get", "create", "update", "delete")
     }
     return _noun(kind, f"Manage {noun}s for submits.", f"runai-adm {kind} create NAME {values}", verbs)
