@@ -173,10 +173,10 @@ class _Remembered:
 def _remembered(file: Path) -> _Remembered | Problem:
     try:
         saved = json.loads(file.read_text(encoding="utf-8"))
+        chosen, names = tuple(map(str, saved["chosen"])), tuple(map(str, saved["names"]))
         runtime = saved.get("runtime", PROCESS)
         if runtime not in RUNTIMES:
             raise ValueError(f"there is no runtime {runtime!r}")
-        chosen, names = tuple(map(str, saved["chosen"])), tuple(map(str, saved["names"]))
         return _Remembered(chosen, names, bool(saved["had_gpus"]), runtime)
     except FileNotFoundError:
         return _Remembered()

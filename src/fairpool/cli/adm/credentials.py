@@ -89,7 +89,14 @@ def get_credential(options: GlobalOptions, /, name: str, output: str | None, **s
 
 @command("create", "runai-adm credential create hf-token -p team-a --from-file token=hf.txt", with_project=False)
 @click.argument("name")
-@flag("--type", "kind", type=click.Choice(list(TYPES)), default="generic-secret", help="Type of the credential.")
+@flag(
+    "--type",
+    "kind",
+    type=click.Choice(list(TYPES)),
+    metavar="TYPE",
+    default="generic-secret",
+    help=f"Type of the credential: {', '.join(CredentialKind)}.",
+)
 @SCOPE
 @VALUES
 @click.pass_obj
