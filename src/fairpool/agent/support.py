@@ -55,6 +55,7 @@ def install_support(directory: Path) -> None:
         "bin/pip3": f'#!/bin/sh\nexec {python} -m pip "$@"\n',
         f"bin/{REMOTE_SHELL}": REMOTE_SHELL_WRAPPER.format(python=python),
         "bin/start-notebook.sh": NOTEBOOK.format(python=python),
+        "simulated/nvidia-smi.sh": (SOURCES / "nvidia-smi.sh").read_text(encoding="utf-8"),
         "simulated/nvidia-smi": f'#!/bin/sh\nexec {python} -I -S "$(dirname "$0")/../nvidia_smi.py" "$@"\n',
     }
     for name, text in files.items():
