@@ -25,6 +25,15 @@ fi
 exec {python} "$(dirname "$0")/../notebook.py" "$@"
 """
 
+REMOTE_SHELL_WRAPPER = """#!/bin/sh
+# The machine's Python; in a container, that of the image.
+for python in {python} python3; do
+  command -v "$python" >/dev/null 2>&1 && exec "$python" -I -S "$(dirname "$0")/../remote_shell.py" "$@"
+done
+echo "fairpool-rsh: there is no python3 in this image, which an MPI launcher needs" >&2
+exit 255
+"""
+
 
 def install_support(directory: Path) -> None:
     """Write all files that are missing or outdated."""
@@ -44,7 +53,7 @@ def install_support(directory: Path) -> None:
         "bin/python3": f'#!/bin/sh\nexec {python} "$@"\n',
         "bin/pip": f'#!/bin/sh\nexec {python} -m pip "$@"\n',
         "bin/pip3": f'#!/bin/sh\nexec {python} -m pip "$@"\n',
-        f"bin/{REMOTE_SHELL}": f'#!/bin/sh\nexec {python} -I -S "$(dirname "$0")/../remote_shell.py" "$@"\n',
+        f"bin/{REMOTE_SHELL}": REMOTE_SHELL_WRAPPER.format(python=python),
         "bin/start-notebook.sh": NOTEBOOK.format(python=python),
         "simulated/nvidia-smi.sh": (SOURCES / "nvidia-smi.sh").read_text(encoding="utf-8"),
         "simulated/nvidia-smi": f'#!/bin/sh\nexec {python} -I -S "$(dirname "$0")/../nvidia_smi.py" "$@"\n',
