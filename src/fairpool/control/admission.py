@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
 from fairpool.api.limits import NAME_PATTERN, WORKLOAD_NAME_MAX
 from fairpool.api.organization import ProjectRequest
@@ -26,6 +25,7 @@ from fairpool.control.pod_template import (
     worker_program,
 )
 from fairpool.control.resource_request import or_else
+from fairpool.control.storage_request import StorageContext, check_storage
 from fairpool.control.unsupported import refusals
 from fairpool.model.array import Array, array_problems, parse_numbers
 from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId
@@ -86,8 +86,7 @@ class AdmissionContext:
     """Names of all node pools; empty if the submit names none."""
     images: tuple[str, ...] | None = None
     """Patterns of the images that the cluster can run; None: any image that can be pulled."""
-    claims: frozenset[str] = frozenset()
-    """Names of the project's volume claims; empty if the submit names none."""
+    storage: StorageContext = StorageContext()
     credentials: Mapping[str, KnownCredential] = field(default_factory=dict)
     """Those that it refers to and that are in the project's scope, by name."""
     work: Mapping[str, WorkloadId] = field(default_factory=dict)
@@ -141,13 +140,12 @@ def admit(
         problems.add("spec.tty_without_stdin", what, "also set stdin", "spec.stdin")
     _check_words(spec, problems)
     _check_images(submit, context, problems)
-    _check_claims(spec.storage, context, problems)
+    check_storage(spec, context.storage, context.project.name, workload_id, problems)
     check_credentials(submit, context.credentials, context.project.name, problems)
     _check_grace(spec, context, problems)
-    _check_python_env(spec, problems)
     size = _size(submit, problems)
     shape = pod_shape(spec, kind, context.project, problems)
-    leader = leader_template(submit, shape, context.submitter_uid, problems)
+    leader = leader_template(submit, shape, context.submitter_uid, context.storage, problems)
     preemptible, priority = _precedence(spec, problems)
     pools = _pools(spec, context, problems)
     constraint = topology_constraint(submit, context.topologies, problems)
@@ -161,7 +159,7 @@ def admit(
         project=QueueId(submit.project_id),
         created_at=now,
         kind=KINDS[kind],
-        template=PodTemplate(shape=shape, program=worker_program(submit, context.submitter_uid)),
+        template=PodTemplate(shape=shape, program=worker_program(submit, context.submitter_uid, context.storage)),
         leader=leader,
         arrangement=size.arrangement,
         pods=size.pods,
@@ -216,32 +214,6 @@ def _check_images(submit: wire.SubmitAny, context: AdmissionContext, problems: P
         listed = f"{'A' if meant else 'a'}vailable images: {', '.join(context.images)}"
         fix = f"{meant}{listed}; to queue it regardless, use --wait-anyway (API: waitAnyway)"
         problems.add("image.unknown", f"there is no image {name} on this cluster", fix, place)
-
-
-def _check_claims(storage: pod_spec.Storage, context: AdmissionContext, problems: ProblemList) -> None:
-    for each in storage.pvc:
-        name, place = each.claim_name or "", "spec.storage.pvc"
-        if each.existing_pvc and not name:
-            problems.add("claim.unnamed", "an existing claim needs a name", "set claimName", f"{place}.claimName")
-        elif each.existing_pvc and name not in context.claims:
-            near = difflib.get_close_matches(name, sorted(context.claims), n=1)
-            known = (
-                f"existing claims: {', '.join(sorted(context.claims))}"
-                if context.claims
-                else "the project has no claims yet"
-            )
-            meant = f"did you mean {near[0]}? " if near else ""
-            fix = f"{meant}{known}; to create one: --new-pvc claimname={name},size=10Gi,path={each.path}"
-            what = f"project {context.project.name} has no volume claim {name}"
-            problems.add("claim.unknown", what, fix, f"{place}.claimName")
-        elif not each.existing_pvc and each.claim_info is None:
-            problems.add("claim.no_size", "a new claim needs a size", "set claimInfo.size, e.g. 10Gi", place)
-        elif not each.existing_pvc and name in context.claims:
-            what = f"project {context.project.name} already has a volume claim {name}"
-            problems.add("claim.exists", what, f"mount it: --pvc {name}:{each.path}", f"{place}.claimName")
-        elif name and not NAME.fullmatch(name):
-            what = f"{name!r} is not a valid claim name"
-            problems.add("claim.name", what, "use a-z, 0-9 and -, starting with a letter", f"{place}.claimName")
 
 
 # --- how many ------------------------------------------------------------------------------------------------

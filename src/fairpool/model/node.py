@@ -13,6 +13,7 @@ DEFAULT_POOL = PoolName("default")
 
 SIMULATED_LABEL = "fairpool/simulated"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
+NODE_TYPE_LABEL = "run.ai/type"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 """Every node has it: its name, unless it is labelled otherwise."""
 
