@@ -13,35 +13,22 @@ from typing import Any
 
 from fairpool.api.limits import GPU_FIELDS
 from fairpool.cli.failure import not_yet
-from fairpool.cli.runai import ages, array_flags, mounts
+from fairpool.cli.runai import ages, array_flags, mounts, port_flags
 from fairpool.cli.runai.asset_references import both_references, reference_problems, references
+from fairpool.cli.runai.port_flags import NO_CUSTOM_URL
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import parse_gpus
 
 CONFIG_MAP = "CONFIGMAP:"
 COMMAND_LINE_MAX = 4096
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-SERVICE_TYPES = {
-    "loadbalancer": "LoadBalancer",
-    "nodeport": "NodePort",
-    "clusterip": "ClusterIP",
-    "ingress": "Ingress",
-}
-EXTERNAL_URL = "external-url"
 SECRET = "SECRET:"
 """How the value of `-e` begins where it is a key of a credential."""
 TOLERATION_WORDS = ("key", "operator", "value", "effect", "seconds")
 
 NOT_YET = {
-    "jupyter": (
-        "--jupyter",
-        "use --interactive --service-type=ingress --port 8888 and the notebook's command after --",
-    ),
-    "elastic": ("--elastic", ""),
-    "mps": ("--mps", ""),
-    "address": ("--address", "use `runai port-forward --address`, or --service-type=ingress"),
-    "custom_url": ("--custom-url", "the gateway chooses the URL"),
-    "user": ("--user", "a job belongs to the user who is signed in"),
+    "mps": ("--mps", "leave it out: no MPS daemon runs on the nodes; pods share a GPU with -g 0.5 all the same"),
+    "custom_url": ("--custom-url", NO_CUSTOM_URL),
     "seccomp_profile": ("--seccomp-profile", ""),
 }
 
@@ -87,6 +74,7 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
     if (asked["interactive"] or asked["inference"]) and (asked["parallelism"] or asked["completions"]):
         what = "--parallelism and --completions work only with training jobs"
         found.append(Problem("flag.sweep", what, "leave them out, or leave out --interactive and --inference"))
+    found += _elastic_problems(asked)
     found += [not_yet(*said) for name, said in NOT_YET.items() if asked[name]]
     mounts.storage(asked, found)
     variables = [*asked["environment"], *asked.get("master_environment", ())]
@@ -101,14 +89,14 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
         found += [_no_pair(flag, text) for text in asked[name] if "=" not in text.strip("=")]
     found += [each for each in (ttl(asked), time_limit(asked), array_flags.array(asked)) if isinstance(each, Problem)]
     found += array_flags.problems(asked)
-    found += _port_problems(asked)
+    found += port_flags.problems(asked)
     found += reference_problems(asked)
     return found
 
 
 def kind_of(asked: Mapping[str, Any], otherwise: str = "Training") -> str:
     """The kind of workload by flags, or `otherwise`."""
-    if asked.get("framework"):
+    if asked.get("framework") or asked["elastic"]:
         return "Distributed"
     return "Workspace" if asked["interactive"] else "Inference" if asked["inference"] else otherwise
 
@@ -190,12 +178,15 @@ def _spec(asked: Mapping[str, Any], *, interactive: bool) -> dict[str, Any]:
         "tty": tty or None,
         "template": asked["template"],
         "assets": references(asked),
-        **_ports(asked),
+        **port_flags.ports(asked),
     }
     if asked["preemptible"]:
         spec["preemptibility"] = "preemptible"
     if asked.get("framework"):
         spec |= _gang(asked, {name: value for name, value in spec.items() if value not in (None, [], {})})
+    elif asked["elastic"]:
+        # Equal pods that are one group: it starts with one of them, and grows and shrinks with what is free.
+        spec |= {"numWorkers": asked["parallelism"], "minReplicas": 1, "noMaster": True}
     elif not interactive and not asked["inference"]:
         spec |= {"parallelism": asked["parallelism"], "completions": asked["completions"]}
         spec |= _given(array=array_flags.array(asked), parallelism=array_flags.at_a_time(asked))
@@ -281,59 +272,36 @@ def _security(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _inference(asked: Mapping[str, Any]) -> dict[str, Any]:
     replicas = asked["replicas"] or 1
-    ports = [container for container, _ in map(_port, asked["port"]) if container]
-    spec: dict[str, Any] = {"autoscaling": {"minReplicas": replicas, "maxReplicas": replicas}, "ports": None}
+    ports = [container for container, _ in map(port_flags.port, asked["port"]) if container]
+    # The serving port is exposed by the gateway in any case.
+    mapped = [
+        each for each in port_flags.ports(asked)["ports"] if each.get("serviceType") in ("NodePort", "LoadBalancer")
+    ]
+    spec: dict[str, Any] = {"autoscaling": {"minReplicas": replicas, "maxReplicas": replicas}, "ports": mapped or None}
     return {**spec, "servingPort": {"container": ports[0]}} if ports else spec
 
 
-def _ports(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Ports and addresses: `--port` with one `--service-type`, or types that name their ports."""
-    ports: list[dict[str, Any]] = []
-    urls: list[dict[str, Any]] = []
-    for text in asked["service_type"] or ("",):
-        kind, _, rest = text.partition(",")
-        inner = [piece.partition("=") for piece in rest.split(",") if piece]
-        numbers = [value for key, _, value in inner if key == "port"] or list(asked["port"])
-        custom = next((value for key, _, value in inner if key == "custom-url"), asked["custom_url"])
-        for container, external in map(_port, numbers):
-            if kind.lower() == EXTERNAL_URL:
-                urls.append(_given(container=container, url=custom))
-            else:
-                ports.append(
-                    _given(container=container, external=external, serviceType=SERVICE_TYPES.get(kind.lower()))
-                )
-    return {"ports": ports, "exposedUrls": urls}
-
-
-def _port(text: str) -> tuple[int, int | None]:
-    """Container and external port, from `8888` or `external:container`; 0 if it is not valid."""
-    external, colon, container = text.rpartition(":")
-    if not container.isdigit() or (colon and not external.isdigit()):
-        return 0, None
-    return int(container), int(external) if colon else None
-
-
-def _port_problems(asked: Mapping[str, Any]) -> list[Problem]:
-    found = [
-        Problem("flag.port", f"--port {text!r} is not a valid port", "write 8888 or EXTERNAL:CONTAINER")
-        for text in asked["port"]
-        if not 1 <= _port(text)[0] <= 65535
-    ]
-    for text in asked["service_type"]:
-        kind = text.partition(",")[0].lower()
-        if "custom-url=" in text:
-            found.append(not_yet("custom-url", "the gateway chooses the URL; leave it out"))
-        if kind == "portforward":
-            found.append(not_yet("--service-type=portforward", "use `runai port-forward`, or --service-type=ingress"))
-        elif kind not in SERVICE_TYPES and kind != EXTERNAL_URL:
-            choices = ", ".join([*SERVICE_TYPES, EXTERNAL_URL])
-            found.append(Problem("flag.service_type", f"unknown service type {kind!r}", f"use one of {choices}"))
-    if asked["service_type"] and not asked["port"] and not any("port=" in text for text in asked["service_type"]):
-        found.append(Problem("flag.no_port", "--service-type needs a port", "add --port 8888"))
-    return found
-
-
 # --- single flags ------------------------------------------------------------------------------------------------
+
+
+def _elastic_problems(asked: Mapping[str, Any]) -> list[Problem]:
+    if not asked["elastic"]:
+        return []
+    others = {
+        "--interactive": asked["interactive"],
+        "--inference": asked["inference"],
+        "--completions": asked["completions"],
+        "--array": asked["array"] or asked["array_for"] or asked["array_args"],
+    }
+    found = [
+        Problem("flag.elastic", f"--elastic and {name} cannot be used together", "leave one out")
+        for name, given in others.items()
+        if given
+    ]
+    if asked["parallelism"] is None:
+        what = "--elastic needs the largest number of pods"
+        found.append(Problem("flag.elastic", what, "add --parallelism N: it starts with one pod and grows to N"))
+    return found
 
 
 def _gpu_problems(asked: Mapping[str, Any]) -> list[Problem]:
