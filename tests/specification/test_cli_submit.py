@@ -244,8 +244,13 @@ def test_a_variable_may_take_its_value_from_here(monkeypatch: pytest.MonkeyPatch
     ]
 
 
-def test_a_secret_is_refused_and_not_sent_as_text() -> None:
-    assert wrong("j -i img -e KEY=SECRET:name,key") == ["flag.not_supported_yet"]
+def test_a_secret_is_sent_as_a_reference_and_not_as_text() -> None:
+    made = spec("j -i img -e KEY=SECRET:name,key --secret-volume name=tokens,path=/s")
+    assert made["environmentVariables"] == [{"name": "KEY", "credential": {"name": "name", "key": "key"}}]
+    assert made["storage"]["secretVolume"] == [{"name": "tokens", "mountPath": "/s"}]
+    for slip in ("SECRET:", "SECRET:name", "SECRET:,key", "SECRET:name,"):
+        assert wrong(f"j -i img -e KEY={slip}") == ["flag.environment"]
+    assert wrong("j -i img --secret-volume name=tokens") == ["flag.missing_key"]
 
 
 @pytest.mark.parametrize(

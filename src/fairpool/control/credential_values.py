@@ -72,7 +72,7 @@ def _problems(kind: CredentialKind, spec: wire.CredentialSpec) -> Iterator[Probl
 
 def shown_values(kind: CredentialKind, data: Mapping[str, bytes]) -> dict[str, str]:
     """What is not secret in it."""
-    return {key: data[key].decode() for key in KEYS[kind] if key in SHOWN and key in data}
+    return {key: data[key].decode(errors="replace") for key in KEYS[kind] if key in SHOWN and key in data}
 
 
 def key_sizes(data: Mapping[str, bytes]) -> dict[str, int]:
