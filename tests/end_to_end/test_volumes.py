@@ -248,6 +248,14 @@ def test_a_removed_claim_is_gone_with_its_data_and_a_new_one_of_its_name_is_empt
 # --- folders of the machine
 
 
+def test_a_folder_shows_the_same_files_on_every_node(machine: Machine) -> None:
+    """F-04."""
+    target = (Volume(source=str(machine.shared), target="/mnt/data"),)
+    assert machine.run("a", "sh", "-c", "echo same > /mnt/data/note", volumes=target).exit_code == 0
+    pod = machine.start(machine.order("b", "cat", "/mnt/data/note", volumes=target, node=OTHER))
+    assert (machine.until_exited(pod).exit_code, machine.log(pod)) == (0, "same\n")
+
+
 def test_a_link_that_is_exchanged_all_the_time_never_leads_out_of_what_is_allowed(
     machine: Machine, tmp_path: Path
 ) -> None:
