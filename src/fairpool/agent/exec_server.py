@@ -28,6 +28,7 @@ from collections.abc import Mapping
 
 from fairpool.agent import namespaces, process_attributes
 from fairpool.agent.cgroup import Cgroup
+from fairpool.agent.container_program import exec_command
 from fairpool.agent.pod_init import limit_processes
 from fairpool.agent.pod_network import open_sockets
 from fairpool.agent.program import NOT_EXECUTABLE, CannotRun, become
@@ -204,6 +205,8 @@ class ExecServer:
         try:
             process_attributes.hide_memory()  # the pod must not read the shim's memory before it is replaced
             os.setsid()
+            if self._launch.get("container"):
+                self._execute_in_container(request, fds, client)
             if self._group is not None:
                 self._group.enter()
             if self._main:
@@ -222,6 +225,13 @@ class ExecServer:
             _write_error(fds, str(error))
         finally:
             os._exit(code)
+
+    def _execute_in_container(self, request: Mapping[str, Any], fds: list[int], client: socket.socket) -> NoReturn:
+        """The container's own tool enters it: it knows its limits and filters."""
+        if request["tty"]:
+            fds = _terminal(request["size"], client)
+        argv, env = exec_command(self._launch, request), self._launch["container"]["environment"]
+        become(argv, env, "/", (fds[0], fds[1], fds[2]), is_terminal=request["tty"])
 
     def _handle_attached(self, packet: bytes) -> None:
         """A packet of an attached client: `d` and input, `r` and the size of its window, `e` for the end of input."""

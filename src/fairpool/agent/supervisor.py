@@ -30,6 +30,8 @@ from typing import Any
 
 from fairpool.agent import exec_client, exit_record, pod_directory, process_table
 from fairpool.agent.cgroup import find_limiter, remove_if_empty
+from fairpool.agent.container_launch import Privilege
+from fairpool.agent.container_runtime import open_runtimes
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.disk_reserve import Writer
 from fairpool.agent.garbage_collection import GarbageCollector
@@ -76,8 +78,10 @@ class Supervisor:
         rotation: LogRotation = DEFAULT_ROTATION,
         boot_id: str | None = None,
         protected: Sequence[Path] = (),
+        allowed: Collection[Privilege] = (),
     ) -> None:
-        """`nodes`: what is offered; pods on any other are stopped. None: no pod starts, and none is stopped."""
+        """`nodes`: what is offered; pods on any other are stopped. None: no pod starts, and none is stopped. `allowed`
+        is what pods in containers may ask for."""
         self._lock = threading.RLock()
         self.state = StateDirectory(root.resolve())
         self.boot_id = boot_id if boot_id is not None else process_table.boot_id()
@@ -119,6 +123,14 @@ class Supervisor:
         self._collector = GarbageCollector(self.state)
         self._collector.prune_checkpoints_if_due()
         self._collector.collect()
+        self._runtimes = open_runtimes(
+            [node.runtime for node in nodes or ()],
+            str(namespace),
+            allowed,
+            on_change=self._hints.wake,
+            alive=self._alive,
+            login_of=features.secrets.registry_login,
+        )
         shared = (self._registry, self._observer)
         by_name = {node.node.name: node for node in nodes or ()}
         self._starter = PodStarter(
@@ -131,6 +143,7 @@ class Supervisor:
             images=self._images,
             users=users,
             features=features,
+            runtimes=self._runtimes,
             secret_files=secret_files,
         )
         self._stopper = PodStopper(self._collector, *shared, self._reaper, self._tombstones)
@@ -202,6 +215,13 @@ class Supervisor:
         with suppress(OSError):  # a full disk: what was saved before is still there
             self._reaper.save_selectors(file, self.boot_id, pods)
         self._observer.continue_shims()
+        for runtime in self._runtimes.values():
+            runtime.collect()
+
+    def _alive(self) -> set[str]:
+        """From any thread: the UUIDs of pods that are not over."""
+        with self._lock:
+            return {self._reaper.pod_uuid(watched.pod) for watched in self._registry.alive()}
 
     def wait(self, timeout_s: float) -> bool:
         """Sleep until something may have changed. Only a hint, in both directions."""

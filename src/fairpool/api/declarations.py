@@ -35,8 +35,10 @@ from fairpool.model.spec import (
     GitClone,
     PodTemplate,
     Program,
+    PullPolicy,
     RestartPolicy,
     SecretVariable,
+    SecurityContext,
     Volume,
     WorkloadSpec,
 )
@@ -137,6 +139,17 @@ class SecretVariableWire(Wire):
     key: str
 
 
+class SecurityWire(Wire):
+    mirrors: ClassVar[Any] = SecurityContext
+    uid: Count | None = None
+    gid: Count | None = None
+    groups: tuple[Count, ...] = ()
+    image_user: bool = False
+    capabilities: tuple[str, ...] = ()
+    host_network: bool = False
+    host_ipc: bool = False
+
+
 class ProgramWire(Wire):
     mirrors: ClassVar[Any] = Program
     image: str
@@ -154,6 +167,8 @@ class ProgramWire(Wire):
     submitter_uid: Count | None = None
     host_roots: Annotated[tuple[str, ...], Since(3)] = ("/",)
     ports: Annotated[tuple[Count, ...], Since(3)] = ()
+    pull_policy: Annotated[PullPolicy | None, Since(3)] = None
+    security: Annotated[SecurityWire, Since(3)] = SecurityWire()
     secrets: Annotated[tuple[SecretVariableWire, ...], Since(3)] = ()
     image_credential: Annotated[str, Since(3)] = ""
 

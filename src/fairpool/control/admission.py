@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
 from fairpool.api.limits import NAME_PATTERN, WORKLOAD_NAME_MAX
 from fairpool.api.organization import ProjectRequest
@@ -29,7 +30,7 @@ from fairpool.control.storage_request import StorageContext, check_storage
 from fairpool.control.unsupported import refusals
 from fairpool.model.array import Array, array_problems, parse_numbers
 from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId
-from fairpool.model.image_name import fits, without_registry, without_tag
+from fairpool.model.image_name import fits, is_reference, without_registry, without_tag
 from fairpool.model.organization import DEFAULT_GRACES
 from fairpool.model.precedence import PRIORITY_CLASSES
 from fairpool.model.problem import Problem
@@ -85,7 +86,9 @@ class AdmissionContext:
     pools: frozenset[str]
     """Names of all node pools; empty if the submit names none."""
     images: tuple[str, ...] | None = None
-    """Patterns of the images that the cluster can run; None: any image that can be pulled."""
+    """Patterns of the images that nodes without containers can run; None: there are no such nodes, or unknown."""
+    has_containers: bool = False
+    """The cluster has nodes that run containers."""
     storage: StorageContext = StorageContext()
     credentials: Mapping[str, KnownCredential] = field(default_factory=dict)
     """Those that it refers to and that are in the project's scope, by name."""
@@ -132,7 +135,7 @@ def admit(
     if len(name) > WORKLOAD_NAME_MAX or not NAME.fullmatch(name):
         fix = f"use at most {WORKLOAD_NAME_MAX} characters: a-z, 0-9 and -"
         problems.add("workload.name", BAD_NAME, fix, "name")
-    problems += refusals(submit)
+    problems += refusals(submit, has_containers=context.has_containers)
     if not spec.image and not _commands(submit):
         problems.add("spec.no_image", "-i, --image must be set", "specify the image to run", "spec.image")
     if spec.tty and not spec.stdin:
@@ -144,7 +147,7 @@ def admit(
     check_credentials(submit, context.credentials, context.project.name, problems)
     _check_grace(spec, context, problems)
     size = _size(submit, problems)
-    shape = pod_shape(spec, kind, context.project, problems)
+    shape = pod_shape(spec, kind, context.project, problems, in_containers=_needs_containers(submit, context))
     leader = leader_template(submit, shape, context.submitter_uid, context.storage, problems)
     preemptible, priority = _precedence(spec, problems)
     pools = _pools(spec, context, problems)
@@ -193,11 +196,17 @@ def _commands(submit: wire.SubmitAny) -> bool:
 
 def _check_images(submit: wire.SubmitAny, context: AdmissionContext, problems: ProblemList) -> None:
     """An image that the cluster does not have would never start, unless it is added meanwhile."""
-    if context.images is None or submit.wait_anyway:
-        return
     asked = {"spec.image": submit.spec.image}
     if isinstance(submit, wire.SubmitDistributed) and submit.spec.master_spec is not None:
         asked["spec.masterSpec.image"] = submit.spec.master_spec.image
+    if context.has_containers:
+        for place, name in asked.items():
+            if name and not is_reference(name):
+                fix = "expected e.g. python:3.12 or registry.example.com:5000/team/image:tag"
+                problems.add("image.name", f"{name!r} is not a valid image name", fix, place)
+        return
+    if context.images is None or submit.wait_anyway:
+        return
     for place, name in asked.items():
         if not name or any(fits(name, pattern) for pattern in context.images):
             continue
@@ -206,6 +215,21 @@ def _check_images(submit: wire.SubmitAny, context: AdmissionContext, problems: P
         listed = f"{'A' if meant else 'a'}vailable images: {', '.join(context.images)}"
         fix = f"{meant}{listed}; to queue it regardless, use --wait-anyway (API: waitAnyway)"
         problems.add("image.unknown", f"there is no image {name} on this cluster", fix, place)
+
+
+def _needs_containers(submit: wire.SubmitAny, context: AdmissionContext) -> bool:
+    """Where only some nodes run containers: whether its pods have to be on one of them."""
+    if not context.has_containers or context.images is None:
+        return False
+    specs: list[pod_spec.PodSpecWire] = [submit.spec]
+    if isinstance(submit, wire.SubmitDistributed) and submit.spec.master_spec is not None:
+        specs.append(submit.spec.master_spec)
+    images = [each.image for each in specs if each.image]
+    return (
+        any(each.image_pull_policy == "Always" for each in specs)
+        or submit.spec.security != pod_spec.Security()
+        or any(not any(fits(name, pattern) for pattern in context.images) for name in images)
+    )
 
 
 # --- how many ------------------------------------------------------------------------------------------------

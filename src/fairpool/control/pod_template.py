@@ -20,7 +20,9 @@ from fairpool.model.spec import (
     Framework,
     PodTemplate,
     Program,
+    PullPolicy,
     SecretVariable,
+    SecurityContext,
 )
 from fairpool.model.workload import PodShape
 
@@ -31,6 +33,9 @@ OWN_FLAGS = {
     "memory": "request memory with --memory (API: compute.cpuMemoryRequest)",
 }
 
+FROM_THE_IMAGE = "fromTheImage"
+"""As the source of uid and gid: the user that the image names."""
+
 LARGE_SHM_BYTES = 64 * 1024**3
 
 IDLE = ("sleep", "2147483647")
@@ -39,14 +44,22 @@ IDLE = ("sleep", "2147483647")
 PLAIN_WORDS = re.compile(r"[A-Za-z0-9_.,:=@%+/ -]*")
 
 
-def pod_shape(spec: wire.CommonSpec, kind: wire.Kind, project: ProjectRequest, problems: ProblemList) -> PodShape:
+def pod_shape(
+    spec: wire.CommonSpec,
+    kind: wire.Kind,
+    project: ProjectRequest,
+    problems: ProblemList,
+    *,
+    in_containers: bool = False,
+) -> PodShape:
+    """`in_containers`: only nodes that run containers will do."""
     gpu = gpu_request(spec.compute, problems)
     return PodShape(
         gpu=gpu,
         cpu_milli=cpu_milli_of(spec.compute, gpu),
         memory_bytes=memory_bytes_of(spec.compute, gpu),
         extended=_extended(spec.compute, problems, "spec.compute"),
-        node_rules=node_rules(spec, kind, project, problems),
+        node_rules=node_rules(spec, kind, project, problems, in_containers=in_containers),
         tolerations=tolerations(spec.tolerations),
         labels=tuple(sorted(spec.labels.items())),
         preferences=node_preferences(spec.node_affinity_preferred, problems),
@@ -87,6 +100,8 @@ def program_of(
         submitter_uid=submitter_uid,
         host_roots=storage.roots,
         ports=_ports(common),
+        pull_policy=PullPolicy(spec.image_pull_policy) if spec.image_pull_policy else None,
+        security=_security(common.security),
         secrets=tuple(
             SecretVariable(name=name, credential=each.credential.name, key=each.credential.key)
             for name, each in variables.items()
@@ -102,6 +117,23 @@ def _ports(common: wire.CommonSpec) -> tuple[int, ...]:
     if isinstance(common, wire.InferenceSpec) and common.serving_port is not None:
         found.add(common.serving_port.container)
     return tuple(sorted(found))
+
+
+def _security(asked: pod_spec.Security) -> SecurityContext:
+    return SecurityContext(
+        uid=asked.run_as_uid,
+        gid=asked.run_as_gid,
+        groups=tuple(int(each) for each in group_numbers(asked.supplemental_groups)),
+        image_user=asked.uid_gid_source == FROM_THE_IMAGE,
+        capabilities=tuple(each.upper().removeprefix("CAP_") for each in asked.capabilities),
+        host_network=asked.host_network,
+        host_ipc=asked.host_ipc,
+    )
+
+
+def group_numbers(text: str | None) -> list[str]:
+    """The parts of a list of groups such as `100,200`, whether they are numbers or not."""
+    return [each.strip() for each in re.split("[,;]", text or "") if each.strip()]
 
 
 def _working_dir(wanted: str, workdir: pod_spec.Workdir | None) -> str:

@@ -159,6 +159,31 @@ class SecretVariable:
     key: str
 
 
+class PullPolicy(StrEnum):
+    """When the image of a pod is pulled."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityContext:
+    """The user and the privileges of a pod in a container; the node refuses what its administrator has not allowed."""
+
+    uid: int | None = None
+    """None: the user of its project."""
+    gid: int | None = None
+    groups: tuple[int, ...] = ()
+    """Supplementary groups."""
+    image_user: bool = False
+    """The user that the image names, instead of that of the project."""
+    capabilities: tuple[str, ...] = ()
+    """Linux capabilities without the prefix: `NET_ADMIN`."""
+    host_network: bool = False
+    host_ipc: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """What runs in a pod. Only the engine reads it, never the scheduler."""
@@ -188,6 +213,9 @@ class Program:
     """Paths of the machine are mounted only if they lie in one of these directories, whatever their names."""
     ports: tuple[int, ...] = ()
     """Where it takes connections. A pod with ports has a network of its own where the runtime can give it one."""
+    pull_policy: PullPolicy | None = None
+    """None: always for an image without a tag or with the tag `latest`, otherwise only if it is missing."""
+    security: SecurityContext = SecurityContext()
     secrets: tuple[SecretVariable, ...] = ()
     image_credential: str = ""
     """The registry credential that its image is pulled with; empty: the one for the image's registry, if there is one
