@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import socket
 import subprocess
@@ -68,8 +69,6 @@ def git_server(root: Path, credentials: str = "") -> Iterator[str]:
 
 def answered(request: BaseHTTPRequestHandler, root: Path, credentials: str) -> None:
     """By `git http-backend`, as a web server calls it."""
-    import base64
-
     wanted = f"Basic {base64.b64encode(credentials.encode()).decode()}"
     if credentials and request.headers.get("Authorization") != wanted:
         request.send_response(401)
@@ -117,3 +116,27 @@ def silent_server() -> Iterator[tuple[str, socket.socket]]:
     """An address that accepts connections and never says anything; and its socket."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}", server
+
+
+@contextmanager
+def redirecting_server(target: str) -> Iterator[str]:
+    """An address that redirects every request below this URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", f"{target}{self.path.partition('.git')[2]}")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from fairpool.agent.devices import simulated_node
-from fairpool.model.ids import NodeName, PodId
+from fairpool.agent.pod_secrets import FoundSecrets
+from fairpool.model.ids import NodeName, PodId, WorkloadId
 from fairpool.model.observation import OrderStatus, PodState
+from fairpool.model.secret import CredentialKind, Secret
 from fairpool.model.spec import AccessMode, GitClone, Volume
 from tests import needs
-from tests.git_server import a_repository, git_server, silent_server
+from tests.git_server import a_repository, git_server, redirecting_server, silent_server
 from tests.local_machine import NODE, TOKEN, Machine, a_machine
 
 pytestmark = pytest.mark.slow
@@ -246,6 +248,14 @@ def test_a_removed_claim_is_gone_with_its_data_and_a_new_one_of_its_name_is_empt
 # --- folders of the machine
 
 
+def test_a_folder_shows_the_same_files_on_every_node(machine: Machine) -> None:
+    """F-04."""
+    target = (Volume(source=str(machine.shared), target="/mnt/data"),)
+    assert machine.run("a", "sh", "-c", "echo same > /mnt/data/note", volumes=target).exit_code == 0
+    pod = machine.start(machine.order("b", "cat", "/mnt/data/note", volumes=target, node=OTHER))
+    assert (machine.until_exited(pod).exit_code, machine.log(pod)) == (0, "same\n")
+
+
 def test_a_link_that_is_exchanged_all_the_time_never_leads_out_of_what_is_allowed(
     machine: Machine, tmp_path: Path
 ) -> None:
@@ -287,3 +297,48 @@ def _seen(machine: Machine, number: int, fields: dict[str, Any]) -> str:
         return "refused"
     observed = machine.until_exited(order.pod)
     return machine.log(order.pod) if observed.exit_code == 0 else "refused"
+
+
+# --- repositories that need a login
+
+
+class OneSecret:
+    """A control plane that knows one login."""
+
+    def __init__(self, user: str, password: str) -> None:
+        data = {"user": user.encode(), "password": password.encode()}
+        self.secret = Secret("login", CredentialKind.GIT, data)
+
+    def secrets(self, workload: WorkloadId, names: Sequence[str], registry: str) -> FoundSecrets:
+        return FoundSecrets(dict.fromkeys(names, self.secret))
+
+
+def test_a_login_is_used_and_is_neither_in_the_pod_nor_on_a_disk_or_command_line(
+    machine: Machine, repository: tuple[str, Path, str, str]
+) -> None:
+    password = "p4ss w'ord$(id)"
+    _, bare, _, _ = repository
+    machine.engine.supervisor.secrets.source = OneSecret("ann", password)
+    with git_server(bare.parent, f"ann:{password}") as address:
+        volumes = (Volume(target="/code", git=GitClone(repository=f"{address}/project.git"), credential="login"),)
+        script = "cat /code/note; cat /code/.git/config; env; ls /run/fairpool"
+        observed = machine.run("a", "sh", "-c", script, volumes=volumes)
+        log = machine.log(observed.order.pod)
+        assert (observed.exit_code, "second" in log, "p4ss" in log, "login" in log) == (0, True, False, False), log
+        machine.engine.supervisor.secrets.source = OneSecret("ann", "wrong")
+        refused = machine.run("b", "true", volumes=volumes)
+    assert "Authentication failed" in refused.message
+    assert "wrong" not in refused.message
+    files = (Path(place, name) for place, _, names in os.walk(machine.root) for name in names)
+    assert not [path for path in files if path.is_file() and b"p4ss" in path.read_bytes()]
+
+
+def test_a_login_is_not_sent_on_to_where_a_server_redirects(machine: Machine) -> None:
+    machine.engine.supervisor.secrets.source = OneSecret("ann", "secret")
+    with silent_server() as (other, listener), redirecting_server(f"{other}/x.git") as address:
+        volumes = (Volume(target="/code", git=GitClone(repository=f"{address}/x.git"), credential="login"),)
+        observed = machine.run("a", "true", volumes=volumes)
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert observed.message.startswith("ContainerCannotRun: cannot clone ")
