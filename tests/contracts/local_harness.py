@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from fairpool.agent.devices import simulated_node
 from fairpool.engines.local import LocalEngine
 from fairpool.engines.port import Engine
 from fairpool.model.ids import NodeName, PodId, Token
@@ -21,8 +22,11 @@ DEAF = "deaf"
 class LocalHarness:
     """The local engine in this process, or one after the other, each opened when the one before is gone."""
 
-    def __init__(self, folder: Path, *, reopened: bool = False) -> None:
-        self.machine = Machine(folder, boot_id="boot-1")
+    def __init__(
+        self, folder: Path, *, reopened: bool = False, runtime: str = "process", image: str = "python"
+    ) -> None:
+        nodes = (replace(simulated_node(NODE), runtime=runtime),)
+        self.machine, self._image = Machine(folder, nodes, boot_id="boot-1"), image
         self.node: NodeName = NODE
         self.keeps_objects = not reopened
         self._patient = Patient(self.machine, reopened=reopened)
@@ -49,6 +53,7 @@ class LocalHarness:
             index=index,
             incarnation=incarnation,
             devices=(device,),
+            image=self._image,
         )
         self._patient.courses[order.pod] = Course(run_s=run_s, is_deaf=bool(stop_s))
         return order

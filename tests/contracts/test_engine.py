@@ -26,6 +26,7 @@ from fairpool.model.observation import (
     StartOrder,
     StopOrder,
 )
+from tests.containers import BUSYBOX, Podman, running_podman
 from tests.contracts.harness import CalmNetworkHarness, Harness, ReopenedHarness, SimulatedHarness
 from tests.contracts.local_harness import LocalHarness
 
@@ -42,6 +43,7 @@ ENGINES = [
     "simulated, behind a calm network",
     pytest.param("local", marks=REAL),
     pytest.param("local, reopened for every call", marks=REAL),
+    pytest.param("local, in containers", marks=REAL),
 ]
 
 
@@ -64,12 +66,21 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]
             yield ReopenedHarness(tmp_path)
         case "simulated, behind a calm network":
             yield CalmNetworkHarness()
+        case "local, in containers":
+            podman = request.getfixturevalue("podman")
+            yield from local_harness(LocalHarness(tmp_path / "machine", runtime="podman", image=BUSYBOX))
+            podman.wait_until_empty()
         case name:
-            yield from local_harness(tmp_path, reopened=name != "local")
+            yield from local_harness(LocalHarness(tmp_path, reopened=name != "local"))
 
 
-def local_harness(folder: Path, *, reopened: bool) -> Iterator[Harness]:
-    harness = LocalHarness(folder, reopened=reopened)
+@pytest.fixture(scope="module")
+def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
+    with running_podman(tmp_path_factory.mktemp("podman")) as podman:
+        yield podman
+
+
+def local_harness(harness: LocalHarness) -> Iterator[Harness]:
     try:
         yield harness
         harness.machine.clean_up()

@@ -14,8 +14,10 @@ from types import MappingProxyType
 
 from fairpool.agent.nvml import Gpu, Gpus
 from fairpool.model.ids import NodeName
-from fairpool.model.node import PRODUCT_LABEL, SIMULATED_LABEL, Node
+from fairpool.model.node import PRODUCT_LABEL, RUNTIME_LABEL, SIMULATED_LABEL, Node
 
+PROCESS = "process"
+"""The runtime without containers."""
 V100_NAME = "Tesla V100-SXM2-32GB"
 V100_MEMORY_MIB = 32_510
 DGX1_GPUS = 8
@@ -31,10 +33,19 @@ class LogicalNode:
 
     node: Node
     gpus: tuple[Gpu, ...] = ()
+    runtime: str = PROCESS
+    """How its pods run: as processes of the machine, or in containers of podman or docker."""
 
     @property
     def is_simulated(self) -> bool:
         return any(gpu.is_simulated for gpu in self.gpus)
+
+
+def with_runtime(node: LogicalNode, runtime: str) -> LogicalNode:
+    """The same node with this runtime; its label shows where pods run in containers."""
+    if runtime == PROCESS:
+        return node
+    return replace(node, runtime=runtime, node=replace(node.node, labels={**node.node.labels, RUNTIME_LABEL: runtime}))
 
 
 def machine_nodes(gpus: Gpus) -> tuple[LogicalNode, ...]:

@@ -61,5 +61,12 @@ class Hints:
         rows = text.decode(errors="replace").split("\n")
         return set(rows[:-1]), is_read_out and not rows[-1] and len(text) < self._nearly_full_bytes
 
+    def wake(self) -> None:
+        """Wake the supervisor itself; from any thread of its process."""
+        try:
+            os.write(self._pipe, b"\n")
+        except OSError:  # full: it will wake anyway
+            return
+
     def close(self) -> None:
         os.close(self._pipe)

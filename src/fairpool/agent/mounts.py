@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from fairpool.agent.libc import check_result, libc
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
-MS_BIND, MS_MOVE, MS_REC, MS_UNBINDABLE, MS_PRIVATE = 4096, 8192, 16384, 1 << 17, 1 << 18
+MS_BIND, MS_MOVE, MS_REC, MS_UNBINDABLE, MS_PRIVATE, MS_SHARED = 4096, 8192, 16384, 1 << 17, 1 << 18, 1 << 20
 _ST_SET = 1 | 2 | 4 | 8
 _ST_LOCKED = 1 | 2 | 4 | 8 | 1024 | 2048 | 4096
 """Mount options that are kept when a mount is restricted further: read-only, nosuid, nodev, noexec; without privileges
@@ -49,6 +49,29 @@ def bind_mounts(mounts: Sequence[Mapping[str, str]], staging: str, inside_user_n
 def make_private() -> None:
     """Mounts from here on are visible in this namespace only."""
     mount("none", "/", "", MS_REC | MS_PRIVATE)
+
+
+def make_private_around(path: str) -> None:
+    """What is mounted below this path from here on is visible in this namespace only; all else stays as it is."""
+    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        with open(f"/proc/self/fdinfo/{fd}", "rb") as file:
+            number = next(row.split()[1] for row in file if row.startswith(b"mnt_id:"))
+    finally:
+        os.close(fd)
+    with open("/proc/self/mountinfo", "rb") as file:
+        place = next(row.split()[4] for row in file if row.split()[0] == number)
+    mount("none", _plain(place), "", MS_PRIVATE)
+
+
+def share(directory: str) -> None:
+    """What is mounted in this directory is visible in all mount namespaces that come from this one."""
+    os.makedirs(directory, exist_ok=True)
+    try:
+        mount("none", directory, "", MS_REC | MS_SHARED)
+    except OSError:  # no mount yet
+        mount(directory, directory, "", MS_BIND | MS_REC)
+        mount("none", directory, "", MS_REC | MS_SHARED)
 
 
 def bind_all(
@@ -138,9 +161,13 @@ def _set_attributes(target: str, attributes: int, is_recursive: bool) -> None:
 def _mounts_below(target: str) -> list[str]:
     """The target itself, and every mount point below it."""
     with open("/proc/self/mountinfo", "rb") as file:
-        paths = [os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), row.split()[4])) for row in file]
+        paths = [_plain(row.split()[4]) for row in file]
     prefix = target.rstrip("/")
     return [place for place in dict.fromkeys(paths) if place == target or place.startswith(f"{prefix}/")]
+
+
+def _plain(place: bytes) -> str:
+    return os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), place))
 
 
 def _is_directory(source: int) -> bool:

@@ -15,6 +15,9 @@ from typing import Any
 
 from fairpool.agent import stop_notice
 from fairpool.agent.bounded_call import BoundedCalls
+from fairpool.agent.container_images import BAD_NAME, Pulling
+from fairpool.agent.container_launch import ContainerImage, plan_container
+from fairpool.agent.container_runtime import ContainerRuntime
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.environment import PodPaths
 from fairpool.agent.images import ImageTable
@@ -32,6 +35,9 @@ from fairpool.model.ids import NodeName, PodId
 from fairpool.model.observation import OrderResult, OrderStatus, StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.secret import Secret
+from fairpool.model.spec import AccessMode
+
+IMAGE_ERROR = "ErrImagePull"
 
 
 class PodStarter:
@@ -50,8 +56,10 @@ class PodStarter:
         images: ImageTable,
         users: ProjectUsers,
         features: MachineFeatures,
+        runtimes: Mapping[str, ContainerRuntime],
         secret_files: SecretFiles,
     ) -> None:
+        self._runtimes = runtimes
         self._state, self._registry, self._observer = state, registry, observer
         self._reaper, self._tombstones = reaper, tombstones
         self._nodes, self._boot_id, self._images = nodes, boot_id, images
@@ -59,7 +67,8 @@ class PodStarter:
         self._unwritten: list[tuple[StoredOrder, PodPaths]] = []
         self._secret_calls: BoundedCalls[Mapping[str, Secret]] = BoundedCalls()
         self._plans: BoundedCalls[dict[str, Any] | Problem] = BoundedCalls()
-        self._images_again_at = float("inf")
+        # Containers whose image was on its way when the server before this one ended are planned again.
+        self._images_again_at = 0.0 if runtimes else float("inf")
 
     def start(self, orders: Sequence[StartOrder]) -> list[OrderResult]:
         """Accept these orders and write them down; a shim that is requested afterwards starts them."""
@@ -81,6 +90,8 @@ class PodStarter:
             return OrderResult(order.pod, OrderStatus.REFUSED, words)
         if self._has_predecessor(order):
             return OrderResult(order.pod, OrderStatus.LATER, "the previous instance of this pod has not ended yet")
+        if words := self._claim_held_elsewhere(order):
+            return OrderResult(order.pod, OrderStatus.LATER, words)
         stored, paths = self._plan(order)
         if isinstance(stored, Problem):
             # For good: an earlier copy of the order, still on its way, must not start it either.
@@ -127,12 +138,13 @@ class PodStarter:
 
     def _hand_over(self, order: StartOrder, secrets: Mapping[str, Secret], launch: Mapping[str, Any]) -> None:
         volumes = [
-            (volume_place(index), secrets[volume.secret])
+            (volume_place(index), secrets[name])
             for index, volume in enumerate(order.program.volumes)
-            if volume.secret
+            if (name := volume.secret or volume.credential)
         ]
         variables = secret_variables(order.program, secrets, launch["secrets"]["variables"])
-        self._secret_files.write(order.pod, variables, volumes, self._user_of(order))
+        user = PodUser(*launch["view"]["user"]) if launch.get("container") else self._user_of(order)
+        self._secret_files.write(order.pod, variables, volumes, user)
 
     def _planned_without_secrets(self, order: StartOrder, paths: PodPaths) -> StoredOrder | Problem:
         node = self._nodes.get(order.node)
@@ -142,9 +154,12 @@ class PodStarter:
             return Problem("node.rebooted", "the node has rebooted", "")
         if any(device >= len(node.gpus) for device in order.devices):
             return Problem("device.unknown", f"{order.node} has no such device: {order.devices}", "")
+        runtime = self._runtimes.get(node.runtime)
+        if runtime is not None:
+            return self._plan_container(order, paths, node, runtime)
         image = self._images.find(order.program.image)
         if isinstance(image, Problem):
-            return StoredOrder(order=order, start_failure=f"ErrImagePull: {image}")
+            return StoredOrder(order=order, start_failure=f"{IMAGE_ERROR}: {image}")
         user = self._user_of(order)
         plan = partial(
             plan_launch,
@@ -155,11 +170,51 @@ class PodStarter:
             paths=paths,
             features=self._features,
             is_simulated=node.is_simulated,
-            rendezvous=self._state.rendezvous(order),
+            rendezvous=self._state.rendezvous(order, is_first=not self._registry.has_living_peers(order)),
             user=user,
         )
         launch = self._planned(order, paths, user, plan)
         return launch if isinstance(launch, Problem) else StoredOrder(order=order, launch=launch)
+
+    def _claim_held_elsewhere(self, order: StartOrder) -> str:
+        """Which pod of another node mounts a claim that only one node may have; empty: none does."""
+        wanted = {volume.claim for volume in order.program.volumes if volume.access is AccessMode.ONE_NODE}
+        for watched in self._registry.alive() if wanted else ():
+            other = watched.stored.order
+            if other.project != order.project or other.node == order.node:
+                continue
+            if held := wanted & {volume.claim for volume in other.program.volumes if volume.claim}:
+                return f"claim {min(held)} is ReadWriteOnce, and {other.name} has it on node {other.node}"
+        return ""
+
+    def _plan_container(
+        self, order: StartOrder, paths: PodPaths, node: LogicalNode, runtime: ContainerRuntime
+    ) -> StoredOrder | Problem:
+        found = runtime.images.find(order)
+        if isinstance(found, Problem):
+            is_for_good = found.code == BAD_NAME
+            return found if is_for_good else StoredOrder(order=order, start_failure=f"{IMAGE_ERROR}: {found}")
+        user = self._users.user_of(order.project)
+        plan = partial(
+            plan_container,
+            order,
+            # What is wrong with the order is said before its image is there.
+            ContainerImage(id="", name=order.program.image, command=("?",)) if isinstance(found, Pulling) else found,
+            [node.gpus[device] for device in order.devices],
+            pod_uuid=self._reaper.pod_uuid(order.pod),
+            paths=paths,
+            features=self._features,
+            settings=runtime.settings,
+            is_simulated=node.is_simulated,
+            rendezvous=self._state.rendezvous(order),
+            user=user,
+        )
+        launch = self._planned(order, paths, user, plan)
+        if isinstance(launch, Problem):
+            return launch
+        if isinstance(found, Pulling):
+            return StoredOrder(order=order, start_failure=found.words)
+        return StoredOrder(order=order, launch=launch)
 
     def _planned(
         self, order: StartOrder, paths: PodPaths, user: PodUser | None, plan: Callable[[], dict[str, Any] | Problem]
@@ -186,21 +241,34 @@ class PodStarter:
     # --- images
 
     def retry_images_if_due(self) -> None:
-        """Plan again the pods whose image was not found, if the table of images has changed."""
-        if not self._images.refresh() and time.monotonic() < self._images_again_at:
+        """Plan again the pods whose image was not there, if the table of images has changed or a pull has ended."""
+        pulls = [runtime for runtime in self._runtimes.values() if runtime.images.has_changed()]
+        if not self._images.refresh() and not pulls and time.monotonic() < self._images_again_at:
             return
         self._images_again_at = float("inf")
         for watched in self._registry.alive():
-            if watched.stored.launch is None and not stop_notice.exists(watched.directory):
+            if self._waits_for_image(watched) and not stop_notice.exists(watched.directory):
                 watched.stored, watched.refreshed_at = self._planned_again(watched), float("-inf")
                 self._registry.unsettled.add(watched.pod)
+
+    def _waits_for_image(self, watched: WatchedPod) -> bool:
+        """An image that could not be pulled is tried again by the next pod, after the cluster's back-off."""
+        stored = watched.stored
+        is_over = self._is_in_container(stored.order) and stored.start_failure.startswith(IMAGE_ERROR)
+        return stored.launch is None and not is_over
+
+    def _is_in_container(self, order: StartOrder) -> bool:
+        node = self._nodes.get(order.node)
+        return node is not None and node.runtime in self._runtimes
 
     def _planned_again(self, watched: WatchedPod) -> StoredOrder:
         order = watched.stored.order
         try:
             stored, _ = self._plan(order)
             if isinstance(stored, Problem):
-                stored = StoredOrder(order=order, start_failure=f"CreateContainerConfigError: {stored}")
+                # The image of a container has no command, or a volume was removed meanwhile: another pod tries again.
+                word = IMAGE_ERROR if self._is_in_container(order) else "CreateContainerConfigError"
+                stored = StoredOrder(order=order, start_failure=f"{word}: {stored}")
             make_pod_directories(stored, self._state.paths(order))
             write_order(watched.directory, stored)
         except OSError as error:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from fairpool.agent import mounts, namespaces, process_attributes
 from fairpool.agent.cgroup import Cgroup
 from fairpool.agent.pod_init import CANNOT, FAILED, PACKET_MAX, TERMINAL, run_init
+from fairpool.agent.pod_network import PodNetwork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every shim's memory
@@ -45,10 +46,16 @@ class CannotRun(Exception):
 class Started:
     """A running program and the shim's ends of its pipes."""
 
-    __slots__ = ("init_socket", "namespace", "output", "pid", "stdin")
+    __slots__ = ("init_socket", "main", "namespace", "output", "pid", "stdin")
 
     def __init__(
-        self, pid: int, output: int, stdin: int, init_socket: socket.socket | None = None, namespace: int = 0
+        self,
+        pid: int,
+        output: int,
+        stdin: int,
+        init_socket: socket.socket | None = None,
+        namespace: int = 0,
+        main: int = 0,
     ) -> None:
         self.pid, self.output = pid, output
         """Of an isolated pod `pid` is its first process, which reports on `init_socket` how the program ended."""
@@ -57,6 +64,8 @@ class Started:
         self.init_socket = init_socket
         self.namespace = namespace
         """The inode of the pod's PID namespace: every process in it is the pod's. 0: it has none of its own."""
+        self.main = main or pid
+        """The pod's first process: in a container not `pid`, which is the command that waits for it."""
 
 
 def start_program(launch: Mapping[str, Any], group: Cgroup | None) -> Started:
@@ -67,9 +76,9 @@ def start_program(launch: Mapping[str, Any], group: Cgroup | None) -> Started:
         _or_cannot(lambda: namespaces.own_host_name(launch["host_name"]))
     if launch["tty"]:
         return _start_on_terminal(launch, group)
-    reader, stdin = _make_input(launch)
+    reader, stdin = make_input(launch)
     os.mkfifo(OUTPUT, 0o600)
-    inside, output = _open_output(OUTPUT)
+    inside, output = open_output(OUTPUT)
     if group is None and not launch["mounts"]:
         pid = _spawn(launch, reader, inside)
     else:
@@ -79,7 +88,7 @@ def start_program(launch: Mapping[str, Any], group: Cgroup | None) -> Started:
     return Started(pid, output, stdin)
 
 
-def _make_input(launch: Mapping[str, Any]) -> tuple[int, int]:
+def make_input(launch: Mapping[str, Any]) -> tuple[int, int]:
     """The program's end of its stdin, and ours."""
     if not launch["stdin"]:
         return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), -1
@@ -88,7 +97,7 @@ def _make_input(launch: Mapping[str, Any]) -> tuple[int, int]:
     return reader, stdin
 
 
-def _open_output(pipe: str) -> tuple[int, int]:
+def open_output(pipe: str) -> tuple[int, int]:
     """The program's end of its output, and ours. Both are open for reading too, so that the pipe does not break when
     this shim dies."""
     return os.open(pipe, os.O_RDWR | os.O_CLOEXEC), reopen_output(pipe)
@@ -103,19 +112,19 @@ def _make_output() -> tuple[int, int]:
     """The same in a pipe without a name: its first process keeps it open, and a replacement shim finds it there."""
     reader, writer = os.pipe2(os.O_CLOEXEC)
     try:
-        return _open_output(f"/proc/self/fd/{reader}")
+        return open_output(f"/proc/self/fd/{reader}")
     finally:
         os.close(reader)
         os.close(writer)
 
 
 def _start_isolated(launch: Mapping[str, Any], group: Cgroup | None) -> Started:
-    _or_cannot(lambda: namespaces.isolate_children(launch["host_name"]))
+    _or_cannot(lambda: _enter_namespaces(launch))
     if group is not None:
         _or_cannot(lambda: group.make(launch["limits"]["cpu_milli"], launch["limits"]["memory_bytes"]))
     (reader, stdin), (inside, output) = (-1, -1), (-1, -1)
     if not launch["tty"]:
-        (reader, stdin), (inside, output) = _make_input(launch), _make_output()
+        (reader, stdin), (inside, output) = make_input(launch), _make_output()
     if inside >= 0 and launch["view"]["user"] is not None:
         os.fchown(inside, *launch["view"]["user"])  # or no program in the pod could open /dev/stdout
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -141,6 +150,13 @@ def _start_isolated(launch: Mapping[str, Any], group: Cgroup | None) -> Started:
     return Started(pid, terminal, os.dup(terminal), ours, namespace)
 
 
+def _enter_namespaces(launch: Mapping[str, Any]) -> None:
+    network = PodNetwork() if launch.get("network") else None
+    namespaces.isolate_children(launch["host_name"], own_network=network is not None)
+    if network is not None:
+        network.set_up()
+
+
 def _start_inside(launch: Mapping[str, Any], reader: int, output: int, to_shim: socket.socket) -> int:
     """In the first process of a pod, in its own file system."""
     if not launch["tty"]:
@@ -153,7 +169,7 @@ def _start_inside(launch: Mapping[str, Any], reader: int, output: int, to_shim: 
         os.setsid()
         become(launch["argv"], launch["env"], launch["cwd"], (slave, slave, slave), is_terminal=True)
 
-    return _forked(start)
+    return forked(start)
 
 
 def _wait_until_running(init_socket: socket.socket) -> int:
@@ -198,7 +214,7 @@ def _spawn(launch: Mapping[str, Any], reader: int, output: int) -> int:
             ],
             setsid=True,
             setsigmask=(),
-            setsigdef=_RESTORED,
+            setsigdef=RESTORED_SIGNALS,
         )
     except OSError as error:
         raise _cannot_execute(launch["argv"][0], error) from None
@@ -228,10 +244,10 @@ def _fork(launch: Mapping[str, Any], group: Cgroup | None, reader: int, output: 
             mounts.bind_mounts(launch["mounts"], staging, inside_user_namespace=os.geteuid() != 0)
         become(launch["argv"], launch["env"], launch["cwd"], (reader, output, output), is_terminal=is_terminal)
 
-    return _forked(start)
+    return forked(start)
 
 
-def _forked(start: Callable[[], None]) -> int:
+def forked(start: Callable[[], None]) -> int:
     """Fork a child in which `start` becomes the program; raise what the child reports if it cannot."""
     errors, error_writer = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
@@ -256,7 +272,7 @@ def _forked(start: Callable[[], None]) -> int:
 def become(argv: list[str], env: dict[str, str], cwd: str, fds: tuple[int, int, int], *, is_terminal: bool) -> NoReturn:
     """Turn this process, already in a session of its own, into a program."""
     change_directory(cwd)
-    for number in _RESTORED:
+    for number in RESTORED_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     if is_terminal:
         fcntl.ioctl(fds[0], termios.TIOCSCTTY, 0)
@@ -302,7 +318,7 @@ def _or_cannot(act: Callable[[], None]) -> None:
         raise CannotRun(NOT_EXECUTABLE, str(error.strerror)) from None
 
 
-_RESTORED = (
+RESTORED_SIGNALS = (
     *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM),
     *(signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ),
 )

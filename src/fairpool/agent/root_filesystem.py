@@ -44,8 +44,8 @@ def make_root_filesystem(view: Mapping[str, Any], volumes: Sequence[Mapping[str,
     given = [*view["binds"], *volumes]
     for each in view["binds"]:
         if each.get("is_made"):
-            _make_temporary(each["source"], view["user"])
-    sources = [mounts.copy_mounts(_source(each, view["volumes"])) for each in given]
+            make_temporary(each["source"], view["user"])
+    sources = [mounts.copy_mounts(open_volume(each, view["volumes"])) for each in given]
     mounts.restrict("/", ATTR_RDONLY | ATTR_NOSUID, inside)
     own = [place for place in view["hidden"] if os.path.isdir(place)]
     for place in own:
@@ -60,7 +60,8 @@ def make_root_filesystem(view: Mapping[str, Any], volumes: Sequence[Mapping[str,
         mounts.restrict(place, ATTR_RDONLY | ATTR_NOSUID, inside, is_recursive=False)
 
 
-def _make_temporary(directory: str, user: Sequence[int] | None) -> None:
+def make_temporary(directory: str, user: Sequence[int] | None) -> None:
+    """A directory for temporary files, if it is not there."""
     try:
         os.mkdir(directory, 0o700)
     except FileExistsError:
@@ -70,7 +71,8 @@ def _make_temporary(directory: str, user: Sequence[int] | None) -> None:
     os.chmod(directory, 0o1777)
 
 
-def _source(each: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
+def open_volume(each: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
+    """A descriptor of what is to be mounted. Raises OSError, or `SourceRefused` if it may not be."""
     if not each.get("is_judged"):
         return _handle(each["source"])
     actor = rules["act_as"] if os.geteuid() == 0 else None

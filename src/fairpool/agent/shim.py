@@ -32,11 +32,14 @@ from functools import partial
 
 from fairpool.agent import exit_record, hints, main_process, namespaces, process_attributes, process_table, stop_notice
 from fairpool.agent.cgroup import Cgroup
+from fairpool.agent.container_program import container_status, ended_as, remove_container, start_container
 from fairpool.agent.durable import ORDER_MAX, read_regular
 from fairpool.agent.exec_server import OPEN_SIGNAL, ExecServer
 from fairpool.agent.exit_record import UNKNOWN_EXIT_CODE, ExitRecord
+from fairpool.agent.git_clone import CloneProcess
 from fairpool.agent.log_segments import LogWriter
 from fairpool.agent.pod_init import KEPT_OUTPUT, RECORDED, program_status
+from fairpool.agent.pod_network import PodNetwork
 from fairpool.agent.process_follower import ProcessFollower
 from fairpool.agent.program import NOT_EXECUTABLE, OUTPUT, CannotRun, Started, reopen_output, start_program
 
@@ -140,6 +143,9 @@ class Shim:
         self._init_socket: socket.socket | None = None
         """On which the first process of an isolated pod reports how its program ended."""
         self._is_isolated = bool(launch.get("view"))
+        self._is_container = bool(launch.get("container"))
+        self._first = (0, 0)
+        """The first process of a container, which is no child of ours, and when it began."""
         self._main_ended = False
         self._status: int | None = None
         self._stop_reason: str | None = None
@@ -166,6 +172,10 @@ class Shim:
             return
         else:
             try:
+                if not self._clone_volumes():
+                    self._kill_remaining()
+                    self._finish(NEVER_STARTED, "stopped before it started")
+                    return
                 self._start()
             except CannotRun as error:
                 self._remove_group()
@@ -201,19 +211,38 @@ class Shim:
         self._exec_server = ExecServer(self._poll, self._launch, self._group)
         self._follower = ProcessFollower(self._poll, self._launch["pod_uuid"], self._group)
 
+    def _clone_volumes(self) -> bool:
+        """Clone the repositories that are mounted as volumes, one after the other; False: the pod was stopped."""
+        for plan in self._launch["clones"]:
+            self._log.write(f"fairpool: cloning {plan['repository']} for {plan['target']}\n".encode(), _now_ms())
+            clone = CloneProcess(plan, self._launch["limits"], self._group)
+            while select.select([clone.fileno(), self._wake], [], [])[0][0] != clone.fileno():
+                if signal.SIGTERM in os.read(self._wake, 4096):
+                    clone.cancel()
+                    self._stop_reason = self._read_notice()[1]
+                    return False
+            is_cloned, words = clone.result()
+            if not is_cloned:
+                raise CannotRun(NOT_EXECUTABLE, f"cannot clone {plan['repository']}: {words}")
+            self._log.write(f"fairpool: {plan['target']} is at {words}\n".encode(), _now_ms())
+        return True
+
     def _start(self) -> None:
         if self._launch["words"]:
             self._log.write(f"fairpool: {self._launch['words']}\n".encode(), _now_ms())
         try:
-            started: Started = start_program(self._launch, self._group)
+            started: Started = (
+                start_container(self._launch) if self._is_container else start_program(self._launch, self._group)
+            )
         except OSError as error:  # a file system without pipes, a machine without memory
             raise CannotRun(NOT_EXECUTABLE, str(error)) from None
         self._main, self._init_socket = started.pid, started.init_socket
         self._read_output_from(started.output)
         # One that has ended already has no start time any more; 0 is that of no process.
-        began = process_table.start_time(self._main) or 0
-        self._unrecorded_main = f"{self._main}.{began}.{_now_ms()}.{started.namespace}"
-        self._exec_server.set_program(main=self._main, stdin=started.stdin, is_terminal=bool(self._launch["tty"]))
+        began = process_table.start_time(started.main) or 0
+        self._first = (started.main, began)
+        self._unrecorded_main = f"{started.main}.{began}.{_now_ms()}.{started.namespace}"
+        self._exec_server.set_program(main=started.main, stdin=started.stdin, is_terminal=bool(self._launch["tty"]))
         self._record_main()
 
     def _record_main(self) -> None:
@@ -235,13 +264,13 @@ class Shim:
         """Continue where a killed shim stopped. A terminal is lost with it; the pipe for output is not."""
         main = main_process.recorded(".")
         if main is not None and process_table.is_alive(main[0], main[1]):
-            self._main = main[0]
+            self._main, self._first = main[0], main[:2]
             self._follower.add(main[0], main[1])
             self._follower.pod_uuid = self._follower.pod_uuid or process_table.pod_uuid_of(main[0]) or ""
             self._is_isolated = main[3] > 0
-            if self._is_isolated:
+            if self._is_isolated and not self._is_container:
                 with suppress(OSError):  # then exec is not possible
-                    namespaces.join_pid_namespace(self._main)
+                    self._join_namespaces()
         # An earlier version had a named pipe for isolated pods too.
         pipe = f"/proc/{self._main}/fd/{KEPT_OUTPUT}" if self._is_isolated and not os.path.lexists(OUTPUT) else OUTPUT
         with suppress(OSError):
@@ -249,6 +278,12 @@ class Shim:
         self._exec_server.set_program(main=self._main, stdin=-1, is_terminal=False)
         if stop_notice.exists("."):
             self._begin_stop()
+
+    def _join_namespaces(self) -> None:
+        network = PodNetwork() if self._launch.get("network") else None  # the relay of the killed shim ended with it
+        namespaces.join_pid_namespace(self._main, own_network=network is not None)
+        if network is not None:
+            network.serve()
 
     def _read_output_from(self, output: int) -> None:
         self._output = output
@@ -298,7 +333,8 @@ class Shim:
             if pid == 0:
                 return True
             if pid == self._main:
-                self._main_ended, self._status = True, program_status(self._init_socket, status)
+                own = container_status(status) if self._is_container else program_status(self._init_socket, status)
+                self._main_ended, self._status = True, own
             else:
                 self._exec_server.child_ended(pid, os.waitstatus_to_exitcode(status))
 
@@ -312,13 +348,20 @@ class Shim:
         self._stop_reason = reason
         if grace_s <= 0:
             return
-        if not self._is_replacement and not self._main_ended:  # afterwards its pid may be another process's
+        if self._is_container and not self._is_replacement:
+            self._signal_first(signal.SIGTERM)
+        elif not self._is_replacement and not self._main_ended:  # afterwards its pid may be another process's
             _send(self._main, signal.SIGTERM)
         processes = self._follower.find() if self._is_replacement else {}
         if self._is_isolated and self._main in processes:
             processes = {self._main: processes[self._main]}  # which passes it on to the program
         for pid, started in processes.items():
             process_table.send(pid, signal.SIGTERM, only_if=partial(process_table.is_alive, started=started))
+
+    def _signal_first(self, number: int) -> None:
+        """To the first process of a container, which passes it on to the program."""
+        pid, started = self._first
+        process_table.send(pid, number, only_if=partial(process_table.is_alive, started=started))
 
     def _read_notice(self) -> tuple[float, str]:
         """What is left of the grace period, and the reason; without a readable notice, the grace of the start order."""
@@ -347,7 +390,9 @@ class Shim:
 
     def _kill_remaining(self) -> None:
         """Kill until no process is left, however fast they fork: orphans become our children."""
-        if self._is_isolated and not self._is_replacement and self._status is None:
+        if self._is_container:
+            self._end_container()
+        if self._is_isolated and not self._is_replacement and self._status is None and self._main:
             _send(self._main, signal.SIGKILL)  # the kernel kills all else in the pod's PID namespace
         while self._reap():
             below = process_table.descendants(os.getpid())
@@ -361,6 +406,18 @@ class Shim:
             self._wait_a_little()
         self._remove_group()
 
+    def _end_container(self) -> None:
+        """Kill what is in it, learn how it ended where the waiting command did not say, and remove it."""
+        if self._first[0]:
+            self._signal_first(signal.SIGKILL)
+        is_unsure = self._status is None or os.WIFSIGNALED(self._status)
+        if is_unsure and (self._is_replacement or self._stop_reason is None):
+            code, is_over_limit = ended_as(self._launch)
+            self._memory_kills += is_over_limit
+            if code is not None and self._status is None:
+                self._status = container_status(code << 8)
+        remove_container(self._launch)
+
     def _wait_a_little(self) -> None:
         """Until a child ends, or 10 ms; keeps the pipe of signals from filling up."""
         if select.select([self._wake], [], [], 0.01)[0]:
@@ -373,13 +430,13 @@ class Shim:
 
     def _remove_group(self) -> None:
         if self._group is not None:
-            self._memory_kills = self._group.memory_kills()
+            self._memory_kills += self._group.memory_kills()
             self._group.remove()
             self._group = None
 
     def _exit_status(self) -> tuple[int, str]:
         """The exit code and the reason."""
-        if self._is_replacement:
+        if self._is_replacement and self._status is None:
             return UNKNOWN_EXIT_CODE, "its supervising process was killed, so its exit code is not known"
         reason = f"stopped: {self._stop_reason}" if self._stop_reason is not None else ""
         if self._status is None or os.WIFSIGNALED(self._status):
@@ -432,16 +489,8 @@ def _unknown_launch() -> dict[str, Any]:
     """What a replacement needs to look after a program whose order was damaged; nothing is started by it."""
     rotation = {"segment_bytes": 16 << 20, "segments": 3}
     known = {"pod": "", "pod_uuid": "", "argv": [], "env": {}, "cwd": "/", "grace_s": 0, "words": "", "log": rotation}
-    return {
-        **known,
-        "tty": False,
-        "stdin": False,
-        "host_name": "",
-        "mounts": [],
-        "limits": None,
-        "view": None,
-        "gang": None,
-    }
+    more = {"tty": False, "stdin": False, "host_name": "", "mounts": [], "limits": None, "view": None}
+    return {**known, **more, "gang": None, "network": False, "clones": []}
 
 
 def _is_descendant(pid: int) -> bool:

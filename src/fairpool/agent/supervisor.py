@@ -30,6 +30,8 @@ from typing import Any
 
 from fairpool.agent import exec_client, exit_record, pod_directory, process_table
 from fairpool.agent.cgroup import find_limiter, remove_if_empty
+from fairpool.agent.container_launch import Privilege
+from fairpool.agent.container_runtime import open_runtimes
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.disk_reserve import Writer
 from fairpool.agent.garbage_collection import GarbageCollector
@@ -44,7 +46,7 @@ from fairpool.agent.leftover_processes import find_leftovers
 from fairpool.agent.pod_adoption import PodAdopter
 from fairpool.agent.pod_log import LogChunk, read_log
 from fairpool.agent.pod_observer import PodObserver, living_shim
-from fairpool.agent.pod_port import PodPorts
+from fairpool.agent.pod_port import PodPorts, connect_inside
 from fairpool.agent.pod_registry import ObservedPods, PodRegistry, WatchedPod
 from fairpool.agent.pod_removal import PodRemover
 from fairpool.agent.pod_secrets import SecretFiles, SecretLookup
@@ -76,8 +78,10 @@ class Supervisor:
         rotation: LogRotation = DEFAULT_ROTATION,
         boot_id: str | None = None,
         protected: Sequence[Path] = (),
+        allowed: Collection[Privilege] = (),
     ) -> None:
-        """`nodes`: what is offered; pods on any other are stopped. None: no pod starts, and none is stopped."""
+        """`nodes`: what is offered; pods on any other are stopped. None: no pod starts, and none is stopped. `allowed`
+        is what pods in containers may ask for."""
         self._lock = threading.RLock()
         self.state = StateDirectory(root.resolve())
         self.boot_id = boot_id if boot_id is not None else process_table.boot_id()
@@ -119,6 +123,14 @@ class Supervisor:
         self._collector = GarbageCollector(self.state)
         self._collector.prune_checkpoints_if_due()
         self._collector.collect()
+        self._runtimes = open_runtimes(
+            [node.runtime for node in nodes or ()],
+            str(namespace),
+            allowed,
+            on_change=self._hints.wake,
+            alive=self._alive,
+            login_of=features.secrets.registry_login,
+        )
         shared = (self._registry, self._observer)
         by_name = {node.node.name: node for node in nodes or ()}
         self._starter = PodStarter(
@@ -131,6 +143,7 @@ class Supervisor:
             images=self._images,
             users=users,
             features=features,
+            runtimes=self._runtimes,
             secret_files=secret_files,
         )
         self._stopper = PodStopper(self._collector, *shared, self._reaper, self._tombstones)
@@ -202,6 +215,13 @@ class Supervisor:
         with suppress(OSError):  # a full disk: what was saved before is still there
             self._reaper.save_selectors(file, self.boot_id, pods)
         self._observer.continue_shims()
+        for runtime in self._runtimes.values():
+            runtime.collect()
+
+    def _alive(self) -> set[str]:
+        """From any thread: the UUIDs of pods that are not over."""
+        with self._lock:
+            return {self._reaper.pod_uuid(watched.pod) for watched in self._registry.alive()}
 
     def wait(self, timeout_s: float) -> bool:
         """Sleep until something may have changed. Only a hint, in both directions."""
@@ -307,6 +327,11 @@ class Supervisor:
             directories=directories,
         )
 
+    def remove_claim(self, project: str, name: str) -> None:
+        """Remove a volume claim with its data. Raises OSError."""
+        self.state.discard_claim(project, name)
+        self._collector.collect()
+
     # --- logs, exec, attach, reports: without the lock ---
 
     def read_log(self, pod: PodId, **wanted: Any) -> LogChunk | Problem:
@@ -341,8 +366,11 @@ class Supervisor:
         with self._lock:
             watched = self._registry.pods.get(pod)
             selector = watched.selector() if watched is not None and not watched.is_over else None
+            main = watched.main if watched is not None and (watched.stored.launch or {}).get("network") else None
         if selector is None:
             return Problem("pod.not_running", f"{pod} is not running on this machine", "try another pod")
+        if main is not None:
+            return connect_inside(self.state.pod_directory(pod), main[0], port)
         return self._ports.connect(pod, port, lambda: find_leftovers([selector])[0])
 
     def reports(self, pod: PodId) -> Mapping[str, Any]:

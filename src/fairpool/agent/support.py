@@ -46,6 +46,7 @@ def install_support(directory: Path) -> None:
         "bin/pip3": f'#!/bin/sh\nexec {python} -m pip "$@"\n',
         f"bin/{REMOTE_SHELL}": f'#!/bin/sh\nexec {python} -I -S "$(dirname "$0")/../remote_shell.py" "$@"\n',
         "bin/start-notebook.sh": NOTEBOOK.format(python=python),
+        "simulated/nvidia-smi.sh": (SOURCES / "nvidia-smi.sh").read_text(encoding="utf-8"),
         "simulated/nvidia-smi": f'#!/bin/sh\nexec {python} -I -S "$(dirname "$0")/../nvidia_smi.py" "$@"\n',
     }
     for name, text in files.items():

@@ -25,16 +25,20 @@ from fairpool.model.organization import (
 )
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.spec import (
+    AccessMode,
     Arrangement,
     CleanPodPolicy,
     Dependency,
     DesiredState,
     DistributedRun,
     Framework,
+    GitClone,
     PodTemplate,
     Program,
+    PullPolicy,
     RestartPolicy,
     SecretVariable,
+    SecurityContext,
     Volume,
     WorkloadSpec,
 )
@@ -105,6 +109,15 @@ class ShapeWire(Wire):
     preferences: Annotated[tuple[NodePreferenceWire, ...], Since(3)] = ()
 
 
+class GitWire(Wire):
+    mirrors: ClassVar[Any] = GitClone
+    repository: str
+    branch: str
+    revision: str
+    timeout_s: Count
+    size_bytes: Count
+
+
 class VolumeWire(Wire):
     mirrors: ClassVar[Any] = Volume
     target: str
@@ -112,6 +125,9 @@ class VolumeWire(Wire):
     claim: str
     read_only: bool
     uploaded: bool = False  # what was kept before lacks it
+    access: Annotated[AccessMode, Since(3)] = AccessMode.SHARED
+    git: Annotated[GitWire | None, Since(3)] = None
+    files: Annotated[Pairs, Since(3)] = ()
     secret: Annotated[str, Since(3)] = ""
     credential: Annotated[str, Since(3)] = ""
 
@@ -121,6 +137,17 @@ class SecretVariableWire(Wire):
     name: str
     credential: str
     key: str
+
+
+class SecurityWire(Wire):
+    mirrors: ClassVar[Any] = SecurityContext
+    uid: Count | None = None
+    gid: Count | None = None
+    groups: tuple[Count, ...] = ()
+    image_user: bool = False
+    capabilities: tuple[str, ...] = ()
+    host_network: bool = False
+    host_ipc: bool = False
 
 
 class ProgramWire(Wire):
@@ -138,6 +165,10 @@ class ProgramWire(Wire):
     shm_bytes: Count
     python_env: str = ""
     submitter_uid: Count | None = None
+    host_roots: Annotated[tuple[str, ...], Since(3)] = ("/",)
+    ports: Annotated[tuple[Count, ...], Since(3)] = ()
+    pull_policy: Annotated[PullPolicy | None, Since(3)] = None
+    security: Annotated[SecurityWire, Since(3)] = SecurityWire()
     secrets: Annotated[tuple[SecretVariableWire, ...], Since(3)] = ()
     image_credential: Annotated[str, Since(3)] = ""
 

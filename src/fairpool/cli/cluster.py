@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     server_flags.DATA,
     server_flags.NODES,
     server_flags.NODE,
+    server_flags.RUNTIME,
+    server_flags.ALLOW_PRIVILEGE,
     server_flags.DISK_RESERVE,
     server_flags.HIDE,
     server_flags.HEALTH_LISTEN,
@@ -44,6 +46,8 @@ def cluster(
     data: Path | None,
     nodes: tuple[str, ...],
     node: tuple[str, ...],
+    runtime: str | None,
+    allow_privilege: tuple[str, ...],
     disk_reserve: str,
     hide: tuple[Path, ...],
     health_listen: str,
@@ -64,8 +68,7 @@ def cluster(
         server_flags.data_directory_at(data),
         target,
         health=server_flags.address_of(health_listen, DEFAULT_HEALTH),
-        nodes=nodes,
-        singles=node,
+        nodes=server_start.NodeFlags(nodes, node, runtime, allow_privilege),
         disk_reserve_bytes=server_flags.disk_reserve_bytes(disk_reserve),
         hidden=(token_file.expanduser().absolute(), *(each.expanduser().absolute() for each in hide)),
         log_level=log_level,
@@ -80,8 +83,7 @@ class StartCluster:
     data_directory: DataDirectory
     target: ControlTarget
     health: Address
-    nodes: tuple[str, ...]
-    singles: tuple[str, ...]
+    nodes: server_start.NodeFlags
     disk_reserve_bytes: int
     hidden: tuple[Path, ...]
     log_level: str
@@ -95,7 +97,7 @@ def _here(start: StartCluster, _: list[str]) -> None:
     with server_start.starting(data_directory, CLUSTER) as reachable_at:
         listener, health = listening_socket(start.health, "--health-listen")
         reachable_at(start.target.url)
-        node_set = server_start.node_set_of(data_directory, start.nodes, start.singles)
+        node_set = server_start.node_set_of(data_directory, start.nodes)
         open_log(data_directory.log, level=start.log_level)
         click.echo(f"Control  {start.target.url}")
         click.echo(f"Data     {data_directory.root}")
@@ -127,7 +129,7 @@ def _say_waiting(why: str) -> None:
 
 
 def _in_background(start: StartCluster, arguments: list[str]) -> None:
-    unchanged = not start.nodes and not start.singles
+    unchanged = start.nodes.change_nothing
     if server_start.already_up(start.data_directory, CLUSTER, changes_nothing=unchanged) is not None:
         return
     status = server_start.start_in_background(start.data_directory, CLUSTER, arguments)

@@ -172,7 +172,21 @@ NODE = click.option(
     "--node",
     multiple=True,
     metavar="SPEC",
-    help="Add one node: name=big,gpus=4,model=H100,memory=80GB,cpus=64,ram=512GB,label=rack=a.",
+    help="Add one node: name=big,gpus=4,model=H100,memory=80GB,cpus=64,ram=512GB,label=rack=a,runtime=podman.",
+)
+RUNTIME = click.option(
+    "--runtime",
+    envvar="FAIRPOOL_RUNTIME",
+    type=click.Choice(["process", "podman", "docker"]),
+    help="How pods run: as processes of this machine (the default), or in containers, which needs root. Saved for "
+    "later. Also: FAIRPOOL_RUNTIME.",
+)
+ALLOW_PRIVILEGE = click.option(
+    "--allow-privilege",
+    multiple=True,
+    type=click.Choice(["host-network", "host-ipc", "user", "capabilities"]),
+    help="Let pods in containers use the node's network or IPC namespace, run as any user, or have capabilities. "
+    "Repeatable; nothing is allowed by default.",
 )
 KEEP_HISTORY = _with_default(
     "--keep-history", "30d", "AGE", "How long to keep deleted jobs and events: 90s, 10m, 2h, 30d."

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
@@ -38,6 +39,20 @@ class Start(Protocol):
 
 
 S = TypeVar("S", bound=Start)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFlags:
+    """What the flags say about the nodes."""
+
+    groups: tuple[str, ...]
+    singles: tuple[str, ...]
+    runtime: str | None
+    allowed: tuple[str, ...]
+
+    @property
+    def change_nothing(self) -> bool:
+        return not (self.groups or self.singles or self.runtime or self.allowed)
 
 
 def start(context: click.Context, read: S, run: Callable[[S, list[str]], None]) -> None:
@@ -82,12 +97,14 @@ def check_database(data_directory: DataDirectory, *, may_be_new: bool) -> None:
         raise PlatformError(problem)
 
 
-def node_set_of(data_directory: DataDirectory, groups: Sequence[str], singles: Sequence[str]) -> NodeSet:
+def node_set_of(data_directory: DataDirectory, said: NodeFlags) -> NodeSet:
     """The nodes that the flags describe, or those of the last time."""
+    from fairpool.agent.container_launch import Privilege
     from fairpool.agent.nvml import find_gpus
     from fairpool.platform.node_set import choose_nodes, remember
 
-    chosen = choose_nodes(data_directory.nodes, groups, singles, find_gpus())
+    allowed = [Privilege(each) for each in said.allowed]
+    chosen = choose_nodes(data_directory.nodes, said.groups, said.singles, find_gpus(), said.runtime, allowed)
     if isinstance(chosen, list):
         fail(chosen, UNUSABLE)
     node_set, note = chosen

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     server_flags.PUBLIC_URL,
     server_flags.NODES,
     server_flags.NODE,
+    server_flags.RUNTIME,
+    server_flags.ALLOW_PRIVILEGE,
     server_flags.KEEP_HISTORY,
     server_flags.KEEP_AUDIT,
     server_flags.DISK_RESERVE,
@@ -49,6 +51,8 @@ def up(
     public_url: str | None,
     nodes: tuple[str, ...],
     node: tuple[str, ...],
+    runtime: str | None,
+    allow_privilege: tuple[str, ...],
     keep_history: str,
     keep_audit: str,
     disk_reserve: str,
@@ -69,8 +73,7 @@ def up(
         server_flags.address_of(listen),
         host_names=host_names,
         gateway=server_flags.gateway_options(gateway_listen, gateway_url, public_url),
-        nodes=nodes,
-        singles=node,
+        nodes=server_start.NodeFlags(nodes, node, runtime, allow_privilege),
         retention=server_flags.retention_of({"--keep-history": keep_history, "--keep-audit": keep_audit}),
         disk_reserve_bytes=server_flags.disk_reserve_bytes(disk_reserve),
         log_level=log_level,
@@ -88,8 +91,7 @@ class StartPlatform:
     address: Address
     host_names: tuple[str, ...]
     gateway: GatewayOptions
-    nodes: tuple[str, ...]
-    singles: tuple[str, ...]
+    nodes: server_start.NodeFlags
     retention: Retention
     disk_reserve_bytes: int
     log_level: str
@@ -110,7 +112,7 @@ def _here(start: StartPlatform, _: list[str]) -> None:
         gateway = bind_gateway(data_directory, start.gateway, address, start.host_names)
         reachable_at(address.url)
         server_start.check_database(data_directory, may_be_new=not data_directory.ledger.exists())
-        node_set = server_start.node_set_of(data_directory, start.nodes, start.singles)
+        node_set = server_start.node_set_of(data_directory, start.nodes)
         open_log(data_directory.log, level=start.log_level)
         for line in shown_addresses(address, gateway.address.url, data_directory):
             click.echo(line)
@@ -135,7 +137,7 @@ def _here(start: StartPlatform, _: list[str]) -> None:
 
 
 def _in_background(start: StartPlatform, arguments: list[str]) -> None:
-    unchanged = not start.nodes and not start.singles
+    unchanged = start.nodes.change_nothing
     server_start.in_background_with_welcome(
         start.data_directory, UP, arguments, start.first_password, "Fairpool", changes_nothing=unchanged
     )

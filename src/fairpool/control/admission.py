@@ -26,10 +26,11 @@ from fairpool.control.pod_template import (
     worker_program,
 )
 from fairpool.control.resource_request import or_else
+from fairpool.control.storage_request import StorageContext, check_storage
 from fairpool.control.unsupported import refusals
 from fairpool.model.array import Array, array_problems, parse_numbers
 from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId
-from fairpool.model.image_name import fits, without_registry, without_tag
+from fairpool.model.image_name import fits, is_reference, without_registry, without_tag
 from fairpool.model.organization import DEFAULT_GRACES
 from fairpool.model.precedence import PRIORITY_CLASSES
 from fairpool.model.problem import Problem
@@ -85,9 +86,10 @@ class AdmissionContext:
     pools: frozenset[str]
     """Names of all node pools; empty if the submit names none."""
     images: tuple[str, ...] | None = None
-    """Patterns of the images that the cluster can run; None: any image that can be pulled."""
-    claims: frozenset[str] = frozenset()
-    """Names of the project's volume claims; empty if the submit names none."""
+    """Patterns of the images that nodes without containers can run; None: there are no such nodes, or unknown."""
+    has_containers: bool = False
+    """The cluster has nodes that run containers."""
+    storage: StorageContext = StorageContext()
     credentials: Mapping[str, KnownCredential] = field(default_factory=dict)
     """Those that it refers to and that are in the project's scope, by name."""
     work: Mapping[str, WorkloadId] = field(default_factory=dict)
@@ -133,7 +135,7 @@ def admit(
     if len(name) > WORKLOAD_NAME_MAX or not NAME.fullmatch(name):
         fix = f"use at most {WORKLOAD_NAME_MAX} characters: a-z, 0-9 and -"
         problems.add("workload.name", BAD_NAME, fix, "name")
-    problems += refusals(submit)
+    problems += refusals(submit, has_containers=context.has_containers)
     if not spec.image and not _commands(submit):
         problems.add("spec.no_image", "-i, --image must be set", "specify the image to run", "spec.image")
     if spec.tty and not spec.stdin:
@@ -141,13 +143,12 @@ def admit(
         problems.add("spec.tty_without_stdin", what, "also set stdin", "spec.stdin")
     _check_words(spec, problems)
     _check_images(submit, context, problems)
-    _check_claims(spec.storage, context, problems)
+    check_storage(spec, context.storage, context.project.name, workload_id, problems)
     check_credentials(submit, context.credentials, context.project.name, problems)
     _check_grace(spec, context, problems)
-    _check_python_env(spec, problems)
     size = _size(submit, problems)
-    shape = pod_shape(spec, kind, context.project, problems)
-    leader = leader_template(submit, shape, context.submitter_uid, problems)
+    shape = pod_shape(spec, kind, context.project, problems, in_containers=_needs_containers(submit, context))
+    leader = leader_template(submit, shape, context.submitter_uid, context.storage, problems)
     preemptible, priority = _precedence(spec, problems)
     pools = _pools(spec, context, problems)
     constraint = topology_constraint(submit, context.topologies, problems)
@@ -161,7 +162,7 @@ def admit(
         project=QueueId(submit.project_id),
         created_at=now,
         kind=KINDS[kind],
-        template=PodTemplate(shape=shape, program=worker_program(submit, context.submitter_uid)),
+        template=PodTemplate(shape=shape, program=worker_program(submit, context.submitter_uid, context.storage)),
         leader=leader,
         arrangement=size.arrangement,
         pods=size.pods,
@@ -183,14 +184,6 @@ def admit(
     )
 
 
-def _check_python_env(spec: wire.CommonSpec, problems: ProblemList) -> None:
-    if spec.python_env is not None and not spec.python_env.startswith("/"):
-        what = f"the Python environment {spec.python_env!r} is not an absolute path"
-        problems.add(
-            "spec.python_env", what, "use the path of its directory on the node, e.g. /opt/envs/train", "spec.pythonEnv"
-        )
-
-
 def _commands(submit: wire.SubmitAny) -> bool:
     """Whether it says what to run, without an image."""
     is_gang = isinstance(submit, wire.SubmitDistributed) and submit.spec.distributed_framework == Framework.MPI
@@ -203,11 +196,17 @@ def _commands(submit: wire.SubmitAny) -> bool:
 
 def _check_images(submit: wire.SubmitAny, context: AdmissionContext, problems: ProblemList) -> None:
     """An image that the cluster does not have would never start, unless it is added meanwhile."""
-    if context.images is None or submit.wait_anyway:
-        return
     asked = {"spec.image": submit.spec.image}
     if isinstance(submit, wire.SubmitDistributed) and submit.spec.master_spec is not None:
         asked["spec.masterSpec.image"] = submit.spec.master_spec.image
+    if context.has_containers:
+        for place, name in asked.items():
+            if name and not is_reference(name):
+                fix = "expected e.g. python:3.12 or registry.example.com:5000/team/image:tag"
+                problems.add("image.name", f"{name!r} is not a valid image name", fix, place)
+        return
+    if context.images is None or submit.wait_anyway:
+        return
     for place, name in asked.items():
         if not name or any(fits(name, pattern) for pattern in context.images):
             continue
@@ -218,30 +217,19 @@ def _check_images(submit: wire.SubmitAny, context: AdmissionContext, problems: P
         problems.add("image.unknown", f"there is no image {name} on this cluster", fix, place)
 
 
-def _check_claims(storage: pod_spec.Storage, context: AdmissionContext, problems: ProblemList) -> None:
-    for each in storage.pvc:
-        name, place = each.claim_name or "", "spec.storage.pvc"
-        if each.existing_pvc and not name:
-            problems.add("claim.unnamed", "an existing claim needs a name", "set claimName", f"{place}.claimName")
-        elif each.existing_pvc and name not in context.claims:
-            near = difflib.get_close_matches(name, sorted(context.claims), n=1)
-            known = (
-                f"existing claims: {', '.join(sorted(context.claims))}"
-                if context.claims
-                else "the project has no claims yet"
-            )
-            meant = f"did you mean {near[0]}? " if near else ""
-            fix = f"{meant}{known}; to create one: --new-pvc claimname={name},size=10Gi,path={each.path}"
-            what = f"project {context.project.name} has no volume claim {name}"
-            problems.add("claim.unknown", what, fix, f"{place}.claimName")
-        elif not each.existing_pvc and each.claim_info is None:
-            problems.add("claim.no_size", "a new claim needs a size", "set claimInfo.size, e.g. 10Gi", place)
-        elif not each.existing_pvc and name in context.claims:
-            what = f"project {context.project.name} already has a volume claim {name}"
-            problems.add("claim.exists", what, f"mount it: --pvc {name}:{each.path}", f"{place}.claimName")
-        elif name and not NAME.fullmatch(name):
-            what = f"{name!r} is not a valid claim name"
-            problems.add("claim.name", what, "use a-z, 0-9 and -, starting with a letter", f"{place}.claimName")
+def _needs_containers(submit: wire.SubmitAny, context: AdmissionContext) -> bool:
+    """Where only some nodes run containers: whether its pods have to be on one of them."""
+    if not context.has_containers or context.images is None:
+        return False
+    specs: list[pod_spec.PodSpecWire] = [submit.spec]
+    if isinstance(submit, wire.SubmitDistributed) and submit.spec.master_spec is not None:
+        specs.append(submit.spec.master_spec)
+    images = [each.image for each in specs if each.image]
+    return (
+        any(each.image_pull_policy == "Always" for each in specs)
+        or submit.spec.security != pod_spec.Security()
+        or any(not any(fits(name, pattern) for pattern in context.images) for name in images)
+    )
 
 
 # --- how many ------------------------------------------------------------------------------------------------

@@ -19,17 +19,20 @@ from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import changes
 from fairpool.control.store import claims as claim_store
 from fairpool.control.store import clusters as cluster_store
+from fairpool.control.store import config_maps as config_map_store
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection, Table
 from fairpool.control.store.tables import departments as departments_table
 from fairpool.control.store.tables import node_pools
 from fairpool.control.store.tables import projects as projects_table
 from fairpool.model.ids import SECOND_MS, Instant, PoolName
-from fairpool.model.node import DEFAULT_POOL, Node, Topology
+from fairpool.model.node import DEFAULT_POOL, RUNTIME_LABEL, Node, Topology
 from fairpool.model.node_role import are_roles_used, role_of
 from fairpool.model.organization import Organization, Queue
 
 DEFAULT_DEPARTMENT = "default"
+KEPT_NAME_MAX = 48
+"""Of a project's name in the name under which its claims are kept; the column has 64 characters."""
 NO_BOUND = 1 << 60
 """In the place of what a node was not reported to have: so much that nothing is refused for it."""
 
@@ -149,7 +152,9 @@ class ReportedNodes:
 
     pools: Mapping[str, PoolNodes]
     images: tuple[str, ...] | None
-    """Patterns of the images that they can run; None: any that can be pulled, or unknown."""
+    """Patterns of the images that those without containers can run; None: there are no such nodes, or unknown."""
+    has_containers: bool
+    """Some run pods in containers, from any image that can be pulled."""
 
     is_recent: bool
     """False: the cluster is away, or never reported."""
@@ -170,12 +175,14 @@ def _reported_nodes(connection: Connection, cluster: str) -> ReportedNodes:
     overrides = {row.node: row.document for row in store.node_overrides(connection) if row.cluster == cluster}
     homes: list[tuple[str, Node]] = []
     images: dict[str, None] = {}
-    any_image, are_counted = False, True
+    any_image = has_containers = False
+    are_counted = True
     for row in cluster_store.nodes_of(connection, cluster):
         home, node, report = _node(row.document, overrides.get(row.name))
         homes.append((home, node))
         images |= dict.fromkeys(report.images or ())
         any_image |= report.images is None
+        has_containers |= RUNTIME_LABEL in node.labels
         are_counted &= report.counted is not None
     are_used = are_roles_used(node.labels for _, node in homes)
     nodes: dict[str, list[Node]] = {}
@@ -183,7 +190,8 @@ def _reported_nodes(connection: Connection, cluster: str) -> ReportedNodes:
         role = role_of(node.labels, are_used=are_used)
         nodes.setdefault(home, []).append(node if node.role is role else replace(node, role=role))
     pools = {pool: PoolNodes.of(members, are_counted=are_counted) for pool, members in nodes.items()}
-    return ReportedNodes(pools, None if any_image else tuple(images) or None, is_recent=True)
+    known = None if any_image and not has_containers else tuple(images) or None
+    return ReportedNodes(pools, known, has_containers, is_recent=True)
 
 
 # A node that is reported again is seldom another: of ten thousand nodes, only those that changed are read again.
@@ -307,10 +315,17 @@ def add_project(plane: Plane, connection: Connection, body: wire.ProjectRequest,
         raise refused(409, "project.exists", what, "choose another name, or wait until it is gone", "name")
     cluster = cluster_of(connection, body.cluster_id)
     _check_project(connection, body, cluster)
-    claim_store.forget(connection, body.name)
+    claim_store.set_aside(connection, body.name, kept_claims_name(connection, body.name, plane.now()))
+    config_map_store.forget(connection, body.name)
     now = plane.now()
     columns = {"department": body.parent_id, "cluster": cluster, "phase": "Ready", "created_by": by}
     return _add(plane, connection, "project", projects_table, body, now, **columns)
+
+
+def kept_claims_name(connection: Connection, name: str, now: Instant) -> str:
+    """Under which the claims of an earlier project of this name are kept: the same each time, until it has others."""
+    latest = claim_store.latest(connection, name)
+    return f"{name[:KEPT_NAME_MAX]}.{now if latest is None else latest}"
 
 
 def change_project(plane: Plane, connection: Connection, row: Any, body: wire.ProjectRequest) -> int:

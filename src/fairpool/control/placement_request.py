@@ -10,7 +10,7 @@ from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemList
-from fairpool.model.node import TaintEffect
+from fairpool.model.node import NODE_TYPE_LABEL, RUNTIME_LABEL, TaintEffect
 from fairpool.model.workload import (
     NodePreference,
     NodeSelectorOperator,
@@ -19,15 +19,18 @@ from fairpool.model.workload import (
     TopologyConstraint,
 )
 
-NODE_TYPE_LABEL = "run.ai/type"
-
 Requirements = tuple[NodeSelectorRequirement, ...]
 
 
 def node_rules(
-    spec: wire.CommonSpec, kind: wire.Kind, project: ProjectRequest, problems: ProblemList
+    spec: wire.CommonSpec,
+    kind: wire.Kind,
+    project: ProjectRequest,
+    problems: ProblemList,
+    *,
+    in_containers: bool = False,
 ) -> tuple[Requirements, ...]:
-    """Node types and required node affinity, as alternatives."""
+    """Node types and required node affinity, as alternatives; `in_containers`: only on nodes that run containers."""
     types = project.node_types
     permitted = types.workspace if kind is wire.Kind.WORKSPACE else types.training
     always: list[NodeSelectorRequirement] = []
@@ -38,6 +41,8 @@ def node_rules(
         always.append(NodeSelectorRequirement(NODE_TYPE_LABEL, NodeSelectorOperator.IN, (spec.node_type,)))
     elif permitted:
         always.append(NodeSelectorRequirement(NODE_TYPE_LABEL, NodeSelectorOperator.IN, tuple(sorted(permitted))))
+    if in_containers:
+        always.append(NodeSelectorRequirement(RUNTIME_LABEL, NodeSelectorOperator.EXISTS))
     alternatives = _required(spec.node_affinity_required, problems)
     if not alternatives:
         return (tuple(always),) if always else ()

@@ -13,14 +13,16 @@ from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemList
 from fairpool.control.placement_request import node_preferences, node_rules, tolerations
 from fairpool.control.resource_request import bytes_of, cores_milli, cpu_milli_of, gpu_request, memory_bytes_of
+from fairpool.control.storage_request import StorageContext, variables_of, volumes_of
 from fairpool.model.spec import (
     CleanPodPolicy,
     DistributedRun,
     Framework,
     PodTemplate,
     Program,
+    PullPolicy,
     SecretVariable,
-    Volume,
+    SecurityContext,
 )
 from fairpool.model.workload import PodShape
 
@@ -31,6 +33,9 @@ OWN_FLAGS = {
     "memory": "request memory with --memory (API: compute.cpuMemoryRequest)",
 }
 
+FROM_THE_IMAGE = "fromTheImage"
+"""As the source of uid and gid: the user that the image names."""
+
 LARGE_SHM_BYTES = 64 * 1024**3
 
 IDLE = ("sleep", "2147483647")
@@ -39,14 +44,22 @@ IDLE = ("sleep", "2147483647")
 PLAIN_WORDS = re.compile(r"[A-Za-z0-9_.,:=@%+/ -]*")
 
 
-def pod_shape(spec: wire.CommonSpec, kind: wire.Kind, project: ProjectRequest, problems: ProblemList) -> PodShape:
+def pod_shape(
+    spec: wire.CommonSpec,
+    kind: wire.Kind,
+    project: ProjectRequest,
+    problems: ProblemList,
+    *,
+    in_containers: bool = False,
+) -> PodShape:
+    """`in_containers`: only nodes that run containers will do."""
     gpu = gpu_request(spec.compute, problems)
     return PodShape(
         gpu=gpu,
         cpu_milli=cpu_milli_of(spec.compute, gpu),
         memory_bytes=memory_bytes_of(spec.compute, gpu),
         extended=_extended(spec.compute, problems, "spec.compute"),
-        node_rules=node_rules(spec, kind, project, problems),
+        node_rules=node_rules(spec, kind, project, problems, in_containers=in_containers),
         tolerations=tolerations(spec.tolerations),
         labels=tuple(sorted(spec.labels.items())),
         preferences=node_preferences(spec.node_affinity_preferred, problems),
@@ -66,16 +79,18 @@ def _extended(compute: pod_spec.Compute, problems: ProblemList, place: str) -> t
     return tuple(sorted(counts.items()))
 
 
-def program_of(spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_uid: int | None) -> Program:
+def program_of(
+    spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_uid: int | None, storage: StorageContext
+) -> Program:
     compute = spec.compute
     variables = {each.name: each for each in spec.environment_variables}  # the last one of a name counts
     return Program(
         image=spec.image,
         command=_words(spec.command),
         arguments=_words(spec.args),
-        environment=tuple((name, each.value) for name, each in variables.items() if each.credential is None),
+        environment=variables_of(variables.values(), storage),
         working_dir=_working_dir(spec.working_dir or "", common.workdir),
-        volumes=_volumes(common),
+        volumes=volumes_of(common, storage),
         tty=common.tty,
         stdin=common.stdin,
         cpu_limit_milli=cores_milli(compute.cpu_core_limit) if compute.cpu_core_limit is not None else 0,
@@ -83,6 +98,10 @@ def program_of(spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_ui
         shm_bytes=LARGE_SHM_BYTES if compute.large_shm_request else 0,
         python_env=spec.python_env or "",
         submitter_uid=submitter_uid,
+        host_roots=storage.roots,
+        ports=_ports(common),
+        pull_policy=PullPolicy(spec.image_pull_policy) if spec.image_pull_policy else None,
+        security=_security(common.security),
         secrets=tuple(
             SecretVariable(name=name, credential=each.credential.name, key=each.credential.key)
             for name, each in variables.items()
@@ -92,24 +111,36 @@ def program_of(spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_ui
     )
 
 
+def _ports(common: wire.CommonSpec) -> tuple[int, ...]:
+    """Where the pods take connections, in order."""
+    found = {each.container for each in common.ports} | {each.container for each in common.exposed_urls}
+    if isinstance(common, wire.InferenceSpec) and common.serving_port is not None:
+        found.add(common.serving_port.container)
+    return tuple(sorted(found))
+
+
+def _security(asked: pod_spec.Security) -> SecurityContext:
+    return SecurityContext(
+        uid=asked.run_as_uid,
+        gid=asked.run_as_gid,
+        groups=tuple(int(each) for each in group_numbers(asked.supplemental_groups)),
+        image_user=asked.uid_gid_source == FROM_THE_IMAGE,
+        capabilities=tuple(each.upper().removeprefix("CAP_") for each in asked.capabilities),
+        host_network=asked.host_network,
+        host_ipc=asked.host_ipc,
+    )
+
+
+def group_numbers(text: str | None) -> list[str]:
+    """The parts of a list of groups such as `100,200`, whether they are numbers or not."""
+    return [each.strip() for each in re.split("[,;]", text or "") if each.strip()]
+
+
 def _working_dir(wanted: str, workdir: pod_spec.Workdir | None) -> str:
     """The working directory: by default that of the upload."""
     if workdir is None or wanted.startswith("/"):
         return wanted
     return f"{workdir.path.rstrip('/')}/{wanted}".rstrip("/")
-
-
-def _volumes(common: wire.CommonSpec) -> tuple[Volume, ...]:
-    storage = common.storage
-    uploaded = [Volume(target=common.workdir.path.rstrip("/"), uploaded=True)] if common.workdir is not None else []
-    folders = [Volume(target=each.mount_path, source=each.path, read_only=each.read_only) for each in storage.host_path]
-    claims = [
-        Volume(target=each.path, claim=each.claim_name, read_only=each.read_only)
-        for each in storage.pvc
-        if each.claim_name
-    ]
-    secrets = [Volume(target=each.mount_path, secret=each.name, read_only=True) for each in storage.secret_volume]
-    return (*uploaded, *folders, *claims, *secrets)
 
 
 def _words(text: Sequence[str] | str | None) -> tuple[str, ...]:
@@ -126,7 +157,11 @@ def _words(text: Sequence[str] | str | None) -> tuple[str, ...]:
 
 
 def leader_template(
-    submit: wire.SubmitAny, shape: PodShape, submitter_uid: int | None, problems: ProblemList
+    submit: wire.SubmitAny,
+    shape: PodShape,
+    submitter_uid: int | None,
+    storage: StorageContext,
+    problems: ProblemList,
 ) -> PodTemplate | None:
     if not isinstance(submit, wire.SubmitDistributed) or not has_leader(submit.spec):
         return None
@@ -143,7 +178,7 @@ def leader_template(
         preferences=shape.preferences,
     )
     own = master if master.image else master.model_copy(update={"image": submit.spec.image})
-    program = program_of(own, submit.spec, submitter_uid)
+    program = program_of(own, submit.spec, submitter_uid, storage)
     if submit.spec.master_no_pvcs:
         program = replace(program, volumes=tuple(each for each in program.volumes if not each.claim))
     return PodTemplate(shape=place, program=program)
@@ -161,11 +196,11 @@ def launcher_spec(spec: wire.DistributedSpec) -> pod_spec.PodSpecWire:
     return pod_spec.PodSpecWire.model_construct(**same, compute=pod_spec.Compute())
 
 
-def worker_program(submit: wire.SubmitAny, submitter_uid: int | None) -> Program:
+def worker_program(submit: wire.SubmitAny, submitter_uid: int | None, storage: StorageContext) -> Program:
     """What the pods run, but for a leader. Workers of MPI run what their launcher starts in them, so that by themselves
     they only wait, unless they were given a command of their own."""
     spec = submit.spec
-    program = program_of(spec, spec, submitter_uid)
+    program = program_of(spec, spec, submitter_uid, storage)
     if not isinstance(submit, wire.SubmitDistributed) or submit.spec.distributed_framework != Framework.MPI:
         return program
     is_own = submit.spec.master_spec is not None and (spec.command or spec.args)

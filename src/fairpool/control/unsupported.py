@@ -6,27 +6,34 @@ every field of every request.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
 from fairpool.api.problems import ProblemItem
+from fairpool.control.external_ports import EXTERNAL
+from fairpool.control.pod_template import FROM_THE_IMAGE, group_numbers
 
 LEAVE_OUT = "remove it"
 NO_OWN_URL = "remove it: the gateway chooses the URL, over HTTP, for the members of the project"
+NO_NFS = "ask the administrator to mount it on the nodes and to allow that folder, then mount it with hostPath (-v)"
 MASTER = "spec.masterSpec"
+CUSTOM = "custom"
+GROUP = re.compile("[0-9]{1,9}", re.ASCII)
+CAPABILITY = re.compile("(CAP_)?[A-Z][A-Z_]{1,30}", re.ASCII)
 
 
-def refusals(submit: wire.SubmitAny) -> list[ProblemItem]:
-    """Everything in a request that cannot be carried out."""
+def refusals(submit: wire.SubmitAny, *, has_containers: bool = False) -> list[ProblemItem]:
+    """Everything in a request that cannot be carried out; `has_containers` is whether the cluster can run any."""
     return [
         ProblemItem(
             code="spec.not_carried",
-            what=f"{_plain(place)} is not supported by the process runtime",
+            what=f"{_plain(place)} is not supported" + ("" if has_containers else " by the process runtime"),
             fix=fix,
             field=place,
         )
-        for place, fix in _asked(submit)
+        for place, fix in _asked(submit, has_containers)
     ]
 
 
@@ -37,28 +44,53 @@ def _plain(place: str) -> str:
 Asked = Iterator[tuple[str, str]]
 
 
-def _asked(submit: wire.SubmitAny) -> Asked:
+def _asked(submit: wire.SubmitAny, has_containers: bool) -> Asked:
     """Each unsupported field, and what to do instead."""
     spec = submit.spec
     if any(each.seconds is not None for each in spec.tolerations):
         yield "spec.tolerations.seconds", "remove it: a pod that tolerates a taint stays on the node"
-    yield from ((f"spec.security.{name}", LEAVE_OUT) for name in _given(spec.security))
+    if has_containers:
+        yield from _of_security(spec.security)
+    else:
+        yield from ((f"spec.security.{name}", LEAVE_OUT) for name in _given(spec.security))
+        yield from _of_pull(spec, "spec")
     yield from _of_pod(spec, "spec")
     yield from _of_storage(spec.storage)
     yield from _of_ports(spec)
     match submit:
         case wire.SubmitDistributed(spec=gang):
             yield from _of_gang(gang)
+            if gang.master_spec is not None and not has_containers:
+                yield from _of_pull(gang.master_spec, MASTER)
         case wire.SubmitInference(spec=model):
             yield from _of_model(model)
 
 
-def _of_pod(pod: pod_spec.PodSpecWire, place: str) -> Asked:
-    compute = pod.compute
+def _of_pull(pod: pod_spec.PodSpecWire, place: str) -> Asked:
     if pod.image_pull_policy == "Always":
         yield f"{place}.imagePullPolicy", "use IfNotPresent, or remove it: images are not pulled"
     if pod.image_pull_secret is not None:
         yield f"{place}.imagePullSecret", "remove it: images are not pulled"
+
+
+def _of_security(security: pod_spec.Security) -> Asked:
+    """What containers cannot do either; what an administrator has to allow is refused by the node."""
+    if security.allow_privilege_escalation:
+        yield "spec.security.allowPrivilegeEscalation", "remove it: no program in a pod gains privileges"
+    if security.create_home_dir is False:
+        yield "spec.security.createHomeDir", "remove it: every pod has a home directory of its own"
+    if security.uid_gid_source not in (None, CUSTOM, FROM_THE_IMAGE):
+        yield "spec.security.uidGidSource", f"use {FROM_THE_IMAGE}, or {CUSTOM} with runAsUid and runAsGid"
+    if security.uid_gid_source == FROM_THE_IMAGE and (security.run_as_uid, security.run_as_gid) != (None, None):
+        yield "spec.security.runAsUid", f"remove it, or use the source {CUSTOM}"
+    if any(not GROUP.fullmatch(each) for each in group_numbers(security.supplemental_groups)):
+        yield "spec.security.supplementalGroups", "use numbers with commas between them, e.g. 100,200"
+    if any(not CAPABILITY.fullmatch(each.upper()) for each in security.capabilities):
+        yield "spec.security.capabilities", "use names of Linux capabilities, e.g. NET_ADMIN"
+
+
+def _of_pod(pod: pod_spec.PodSpecWire, place: str) -> Asked:
+    compute = pod.compute
     if compute.gpu_portion_limit is not None:
         yield f"{place}.compute.gpuPortionLimit", "remove it: the limit always equals the request"
     if compute.gpu_memory_limit is not None:
@@ -75,33 +107,22 @@ def _of_pod(pod: pod_spec.PodSpecWire, place: str) -> Asked:
 
 def _of_storage(storage: pod_spec.Storage) -> Asked:
     mounts = {
-        "nfs": (storage.nfs, "mount it on the node, then mount that folder with hostPath"),
-        "git": (storage.git, "clone it in the job's command"),
-        "s3": (storage.s3, "fetch the data in the job's command"),
-        "configMapVolume": (storage.config_map_volume, "put the file in a claim, or mount a folder with hostPath"),
+        "nfs": (storage.nfs, NO_NFS),
+        "s3": (storage.s3, "copy the data in the job's command, with credentials from the environment"),
     }
     yield from ((f"spec.storage.{name}", fix) for name, (asked, fix) in mounts.items() if asked)
     if any(each.mount_propagation != "None" for each in storage.host_path):
         yield "spec.storage.hostPath.mountPropagation", LEAVE_OUT
     for claim in storage.pvc:
-        yield from _of_claim(claim)
-
-
-def _of_claim(claim: pod_spec.Pvc) -> Asked:
-    if claim.ephemeral:
-        yield "spec.storage.pvc.ephemeral", "remove it: a claim is kept until it is deleted"
-    info = claim.claim_info
-    if info is not None and claim.existing_pvc:
-        yield "spec.storage.pvc.claimInfo", "remove it, or set existingPvc: false to create a new claim"
-    if info is not None and info.storage_class is not None:
-        yield "spec.storage.pvc.claimInfo.storageClass", "remove it: claims are folders on the node"
-    if info is not None and info.access_mode == "rom":
-        yield "spec.storage.pvc.claimInfo.accessMode", "mount it read-only instead"
+        if claim.ephemeral and claim.existing_pvc:
+            yield "spec.storage.pvc.ephemeral", "remove it: only a new claim can be deleted with its job"
+        if claim.claim_info is not None and claim.existing_pvc:
+            yield "spec.storage.pvc.claimInfo", "remove it, or set existingPvc: false to create a new claim"
 
 
 def _of_ports(spec: wire.CommonSpec) -> Asked:
-    if any(each.external not in (None, each.container) for each in spec.ports):
-        yield "spec.ports.external", "use the same number for both: pods listen on the ports of their node"
+    if any(each.external not in (None, each.container) and each.service_type not in EXTERNAL for each in spec.ports):
+        yield "spec.ports.external", "set serviceType to NodePort or LoadBalancer, or remove it"
     if any(each.url is not None for each in spec.exposed_urls):
         yield "spec.exposedUrls.url", NO_OWN_URL
     if any(each.authorization_type is not None for each in spec.exposed_urls):

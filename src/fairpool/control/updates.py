@@ -12,7 +12,7 @@ from starlette.responses import Response
 from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
 from fairpool.api.wire import ValidationError, compact
-from fairpool.control import admission, claims, declarations, items, preferences, submit_values
+from fairpool.control import admission, claims, declarations, external_ports, items, preferences, submit_values
 from fairpool.control.organization import reported_nodes
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.questions import forecast
@@ -136,7 +136,9 @@ async def _update(
 
     def unit(connection: Connection) -> ActionResult:
         found = admitted(connection)
-        claims.make(connection, found.again, found.row.project, caller.name, plane.now())
+        row = found.row
+        about = {"workload": row.id, "cluster": row.cluster, "by": caller.name, "now": plane.now()}
+        claims.make(connection, found.again, row.project, **about)
         return _redeclared(plane, connection, found)
 
     if dry_run:
@@ -155,6 +157,8 @@ class AdmittedChange:
     again: workload_spec.SubmitAny
     spec: WorkloadSpec
     changes: FieldChanges
+    ports: external_ports.Pairs
+    """Its external ports."""
 
 
 def _readmitted(
@@ -180,7 +184,8 @@ def _readmitted(
         raise Refused(409, problems)
     if changes.may_keep_it_from_starting and not body.wait_anyway:
         refuse_what_never_starts(plane, connection, spec, project, reported_nodes(plane, connection, project.cluster))
-    return AdmittedChange(row, before, frozenset(said), again, spec, changes)
+    ports = external_ports.assigned(plane, connection, again, workload=row.id, before=before.external_ports)
+    return AdmittedChange(row, before, frozenset(said), again, spec, changes, ports)
 
 
 def _window(row: Any, spec: WorkloadSpec) -> ChangeWindow:
@@ -257,7 +262,8 @@ async def _tried(plane: Plane, found: AdmittedChange) -> Response:
 
 
 def _declaration(plane: Plane, found: AdmittedChange) -> WorkloadDeclaration:
-    declaration = items.declaration(found.again, found.spec, pod_host=plane.settings.pod_host)
+    pod_host = plane.settings.pod_host
+    declaration = items.declaration(found.again, found.spec, pod_host=pod_host, external_ports=found.ports)
     before = found.before
     kept = tuple((path, origin) for path, origin in before.origins if path.partition(".")[0] not in found.said)
     return declaration.model_copy(update={"source": before.source, "suspensions": before.suspensions, "origins": kept})
@@ -265,6 +271,7 @@ def _declaration(plane: Plane, found: AdmittedChange) -> WorkloadDeclaration:
 
 def _redeclared(plane: Plane, connection: Connection, found: AdmittedChange) -> ActionResult:
     row = found.row
+    external_ports.open_when_committed(plane, row.id, found.ports)
     revision = declarations.redeclare(plane, connection, row, _declaration(plane, found), found.spec)
     now_is = store.one(connection, row.id)
     assert now_is is not None

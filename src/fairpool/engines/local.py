@@ -1,4 +1,4 @@
-"""The local engine: this machine's pods as processes, run by an agent in the same process.
+"""The local engine: this machine's pods, as processes or in containers, run by an agent in the same process.
 
 The highest fencing token is kept in a file and compared under a lock, so that two processes on one data directory obey
 the same scheduling loop. GPUs that are used by processes outside our pods are checked every few seconds and withheld.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 
+from fairpool.agent.container_launch import Privilege
 from fairpool.agent.device_health import DeviceHealth, Ownership
-from fairpool.agent.devices import LogicalNode, machine_nodes
+from fairpool.agent.devices import PROCESS, LogicalNode, machine_nodes
 from fairpool.agent.launch import DEFAULT_ROTATION, LogRotation
 from fairpool.agent.nvml import Gpus, find_gpus
 from fairpool.agent.shim_watch import is_readable
@@ -49,10 +50,14 @@ class LocalEngine:
         rotation: LogRotation = DEFAULT_ROTATION,
         boot_id: str | None = None,
         protected: Sequence[Path] = (),
+        allowed: Collection[Privilege] = (),
     ) -> None:
         gpus = find_gpus() if gpus is None else gpus
         self._nodes = tuple(machine_nodes(gpus) if nodes is None else nodes)
-        self.supervisor = Supervisor(root, self._nodes, rotation=rotation, boot_id=boot_id, protected=protected)
+        self.supervisor = Supervisor(
+            root, self._nodes, rotation=rotation, boot_id=boot_id, protected=protected, allowed=allowed
+        )
+        self._in_containers = {each.node.name for each in self._nodes if each.runtime != PROCESS}
         self._device_health = DeviceHealth(gpus)
         self._ownership = Ownership(ours=self.supervisor.ours, holds=self.supervisor.holds)
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -143,7 +148,12 @@ class LocalEngine:
         self._devices_checked_at = time.monotonic()
         boot_id, images = self.supervisor.boot_id, self.supervisor.images
         nodes = {
-            each.node.name: ObservedNode(node=each.node, boot_id=boot_id, message=each.words, images=images)
+            each.node.name: ObservedNode(
+                node=each.node,
+                boot_id=boot_id,
+                message=each.words,
+                images=None if each.node.name in self._in_containers else images,
+            )
             for each in self._device_health.check(self._nodes, self._ownership)
         }
         nodes |= {name: self._removed_node(name, highest) for name, highest in removed.items()}

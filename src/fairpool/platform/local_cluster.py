@@ -90,7 +90,7 @@ class Scheduling:
 
 
 class LocalCluster:
-    """A cluster whose pods are processes of this machine. The engine adopts pods that run already."""
+    """A cluster whose pods run on this machine. The engine adopts pods that run already."""
 
     def __init__(
         self, data_directory: DataDirectory, node_set: NodeSet, *, disk_reserve_bytes: int, hidden: Sequence[Path] = ()
@@ -101,6 +101,7 @@ class LocalCluster:
             data_directory.machine,
             nodes=node_set.nodes,
             protected=(data_directory.root, config_directory(), default_data(), *hidden),
+            allowed=node_set.allowed,
         )
         self.pod_access = LocalPodAccess(self.engine.supervisor)
         self.disk = DiskGuard(data_directory.reserve, disk_reserve_bytes, self.engine.supervisor)

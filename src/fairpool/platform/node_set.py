@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fairpool.agent.container_launch import Privilege
+from fairpool.agent.container_runtime import RUNTIMES, problem_with_runtime
 from fairpool.agent.devices import (
     DGX1_CPUS,
     DGX1_GPUS,
     DGX1_MEMORY_BYTES,
+    PROCESS,
     V100_MEMORY_MIB,
     V100_NAME,
     LogicalNode,
     machine_nodes,
     simulated_node,
     simulated_pair,
+    with_runtime,
 )
 from fairpool.agent.durable import write_durably
 from fairpool.agent.nvml import Gpus
@@ -58,6 +62,7 @@ DRIVER_MIB: Mapping[tuple[str, int], int] = {
 }
 """What `nvidia-smi` shows for a model of this size in GB, where that is not 1024 MiB for each GB."""
 
+KEYS = ("name", "gpus", "model", "memory", "cpus", "ram", "runtime")
 EXAMPLE = "e.g. 2x8:V100-32GB, or --node name=big,gpus=4,memory=80GB,model=H100"
 _GROUP = re.compile(r"(\d+)x(\d+)(?::(\S+))?", re.ASCII)
 _SIZE = re.compile(r"(\d+)\s*(?:GB|GiB|G)", re.ASCII | re.IGNORECASE)
@@ -71,13 +76,17 @@ class NodeSet:
 
     nodes: tuple[LogicalNode, ...]
     warning: str = ""
+    allowed: frozenset[Privilege] = frozenset()
+    """What pods in containers may ask for."""
 
 
-def described_nodes(groups: Sequence[str], singles: Sequence[str]) -> tuple[LogicalNode, ...] | list[Problem]:
+def described_nodes(
+    groups: Sequence[str], singles: Sequence[str], runtime: str = PROCESS
+) -> tuple[LogicalNode, ...] | list[Problem]:
     """The described simulated nodes, or all that is wrong with the description."""
     read = [_group(text) for text in groups] + [_single(text) for text in singles]
     problems = [each for each in read if isinstance(each, Problem)]
-    nodes = _numbered(drafts for drafts in read if not isinstance(drafts, Problem))
+    nodes = _numbered((drafts for drafts in read if not isinstance(drafts, Problem)), runtime)
     names = [node.node.name for node in nodes]
     for name in sorted({name for name in names if names.count(name) > 1}):
         problems.append(Problem("nodes.same_name", f"two nodes have the name {name}", "give each node a unique name"))
@@ -87,16 +96,25 @@ def described_nodes(groups: Sequence[str], singles: Sequence[str]) -> tuple[Logi
 
 
 def choose_nodes(
-    file: Path, groups: Sequence[str], singles: Sequence[str], gpus: Gpus
+    file: Path,
+    groups: Sequence[str],
+    singles: Sequence[str],
+    gpus: Gpus,
+    runtime: str | None = None,
+    allowed: Collection[Privilege] = (),
 ) -> tuple[NodeSet, str] | list[Problem]:
     """The nodes of this start, and what to save of the choice with `remember`."""
     remembered = _remembered(file)
     if isinstance(remembered, Problem):
         return [remembered]
     chosen = [*groups, *(f"node:{each}" for each in singles)] or list(remembered.chosen)
-    nodes = _nodes_of(chosen, gpus)
+    default = runtime or remembered.runtime
+    nodes = _nodes_of(chosen, gpus, default)
     if isinstance(nodes, list):
         return nodes
+    found = [problem_with_runtime(each) for each in sorted({node.runtime for node in nodes})]
+    if problems := [each for each in found if each is not None]:
+        return problems
     names = [str(node.node.name) for node in nodes]
     is_simulated = any(node.is_simulated for node in nodes)
     if chosen == [MACHINE] and is_simulated and remembered.had_gpus and not groups:
@@ -104,9 +122,10 @@ def choose_nodes(
         what = f"the GPUs found at the last start are not found now{why}"
         fix = "check `nvidia-smi`; to continue with simulated nodes: fairpool up --nodes simulated"
         return [Problem("nodes.gpus_gone", what, fix)]
-    note = json.dumps({"chosen": chosen, "names": names, "had_gpus": not is_simulated and chosen == [MACHINE]})
+    had_gpus = not is_simulated and chosen == [MACHINE]
+    note = json.dumps({"chosen": chosen, "names": names, "had_gpus": had_gpus, "runtime": default})
     warnings = [_difference(remembered.names, names), _unusable(gpus) if chosen == [MACHINE] and is_simulated else ""]
-    return NodeSet(nodes, "; ".join(words for words in warnings if words)), note
+    return NodeSet(nodes, "; ".join(words for words in warnings if words), frozenset(allowed)), note
 
 
 def remember(file: Path, note: str) -> None:
@@ -127,15 +146,16 @@ def problem_with_saved(file: Path) -> Problem | None:
 
 def nodes_summary(nodes: Sequence[LogicalNode]) -> str:
     """`dgx1-1 and dgx1-2, 8 x Tesla V100-SXM2-32GB each, simulated`."""
-    kinds: dict[tuple[int, str, bool], list[str]] = {}
+    kinds: dict[tuple[int, str, bool, str], list[str]] = {}
     for each in nodes:
         product = each.node.labels.get(PRODUCT_LABEL, "")
         is_simulated = each.is_simulated or each.node.labels.get(SIMULATED_LABEL) == "true"
-        kinds.setdefault((each.node.gpus, product, is_simulated), []).append(each.node.name)
+        kinds.setdefault((each.node.gpus, product, is_simulated, each.runtime), []).append(each.node.name)
     return "; ".join(
         f"{_listed(names)}: {gpus} GPU{'' if gpus == 1 else 's'}{f' {product}' if product else ''}"
         f"{' each' if len(names) > 1 else ''}{', simulated' if is_simulated else ''}"
-        for (gpus, product, is_simulated), names in kinds.items()
+        f"{f', pods in containers of {runtime}' if runtime != PROCESS else ''}"
+        for (gpus, product, is_simulated, runtime), names in kinds.items()
     )
 
 
@@ -147,12 +167,17 @@ class _Remembered:
     chosen: tuple[str, ...] = (MACHINE,)
     names: tuple[str, ...] = ()
     had_gpus: bool = False
+    runtime: str = PROCESS
 
 
 def _remembered(file: Path) -> _Remembered | Problem:
     try:
         saved = json.loads(file.read_text(encoding="utf-8"))
-        return _Remembered(tuple(map(str, saved["chosen"])), tuple(map(str, saved["names"])), bool(saved["had_gpus"]))
+        runtime = saved.get("runtime", PROCESS)
+        if runtime not in RUNTIMES:
+            raise ValueError(f"there is no runtime {runtime!r}")
+        chosen, names = tuple(map(str, saved["chosen"])), tuple(map(str, saved["names"]))
+        return _Remembered(chosen, names, bool(saved["had_gpus"]), runtime)
     except FileNotFoundError:
         return _Remembered()
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
@@ -160,17 +185,18 @@ def _remembered(file: Path) -> _Remembered | Problem:
         return Problem("nodes.forgotten", what, "remove the file and describe the nodes again with --nodes")
 
 
-def _nodes_of(chosen: Sequence[str], gpus: Gpus) -> tuple[LogicalNode, ...] | list[Problem]:
+def _nodes_of(chosen: Sequence[str], gpus: Gpus, runtime: str) -> tuple[LogicalNode, ...] | list[Problem]:
     if list(chosen) == [MACHINE]:
-        return machine_nodes(gpus)
+        return tuple(with_runtime(node, runtime) for node in machine_nodes(gpus))
     if list(chosen) == [SIMULATED]:
-        return simulated_pair()
-    return _described(chosen)
+        return tuple(with_runtime(node, runtime) for node in simulated_pair())
+    return _described(chosen, runtime)
 
 
-def _described(chosen: Sequence[str]) -> tuple[LogicalNode, ...] | list[Problem]:
+def _described(chosen: Sequence[str], runtime: str = PROCESS) -> tuple[LogicalNode, ...] | list[Problem]:
     groups = [each for each in chosen if not each.startswith("node:")]
-    return described_nodes(groups, [each.removeprefix("node:") for each in chosen if each.startswith("node:")])
+    singles = [each.removeprefix("node:") for each in chosen if each.startswith("node:")]
+    return described_nodes(groups, singles, runtime)
 
 
 def _unusable(gpus: Gpus) -> str:
@@ -204,6 +230,8 @@ class _Draft:
     cpus: int = DGX1_CPUS
     memory_bytes: int = DGX1_MEMORY_BYTES
     stem: str = "dgx1"
+    runtime: str = ""
+    """Empty: that of all nodes."""
     labels: tuple[tuple[str, str], ...] = ()
 
 
@@ -232,9 +260,10 @@ def _single(text: str) -> _Draft | Problem:
                 return Problem("nodes.unreadable", what, "use label=KEY=VALUE, once for each key, e.g. label=rack=a")
             labels[name] = value
             continue
-        if not equals or key not in ("name", "gpus", "model", "memory", "cpus", "ram") or key in given:
+        if not equals or key not in KEYS or key in given:
             what = f"{part!r} in --node {text!r} is not valid"
-            return Problem("nodes.unreadable", what, f"use name, gpus, model, memory, cpus, ram and label, {EXAMPLE}")
+            fix = f"use name, gpus, model, memory, cpus, ram, runtime and label, {EXAMPLE}"
+            return Problem("nodes.unreadable", what, fix)
         given[key] = value.strip()
     if _NAME.fullmatch(given.get("name", "")) is None:
         what = f"--node {text!r} has no valid name"
@@ -243,6 +272,9 @@ def _single(text: str) -> _Draft | Problem:
     for key, value in numbers.items():
         if not value.isascii() or not value.isdecimal() or int(value) > (GPUS_MAX if key == "gpus" else 4096):
             return Problem("nodes.unreadable", f"{key}={value} in --node is not a valid number of {key}", EXAMPLE)
+    if given.get("runtime", PROCESS) not in RUNTIMES:
+        what = f"runtime={given['runtime']} in --node is not a runtime"
+        return Problem("nodes.unreadable", what, f"use one of {', '.join(RUNTIMES)}")
     ram = _SIZE.fullmatch(given.get("ram", "512GB"))
     if ram is None:
         return Problem("nodes.unreadable", f"ram={given['ram']} in --node is not a valid size", "expected e.g. 512GB")
@@ -251,6 +283,7 @@ def _single(text: str) -> _Draft | Problem:
         gpus=int(numbers["gpus"]),
         cpus=max(1, int(numbers["cpus"])),
         memory_bytes=int(ram[1]) * 10**9,
+        runtime=given.get("runtime", ""),
         labels=tuple(labels.items()),
     )
     return _with_model(draft, given.get("model", V100), given.get("memory", ""))
@@ -269,20 +302,15 @@ def _with_model(draft: _Draft, model: str, memory: str) -> _Draft | Problem:
         return Problem("nodes.no_memory", what, f"specify it: {stem}-80GB, or memory=80GB with --node")
     is_v100 = stem.upper() == "V100" and gigabytes == 32
     is_dgx1 = is_v100 and draft.gpus == DGX1_GPUS
-    return _Draft(
-        count=draft.count,
-        name=draft.name,
-        gpus=draft.gpus,
+    return replace(
+        draft,
         product=V100_NAME if is_v100 else f"{stem}-{gigabytes}GB",
         memory_mib=DRIVER_MIB.get((stem.upper(), gigabytes), gigabytes * MIB_PER_GB),
-        cpus=draft.cpus,
-        memory_bytes=draft.memory_bytes,
         stem="dgx1" if is_dgx1 else stem.lower() if draft.gpus else "cpu",
-        labels=draft.labels,
     )
 
 
-def _numbered(drafts: Iterable[_Draft]) -> tuple[LogicalNode, ...]:
+def _numbered(drafts: Iterable[_Draft], runtime: str) -> tuple[LogicalNode, ...]:
     """Nodes of one model are counted through, also where they were described in several groups."""
     counts: dict[str, int] = {}
     nodes = []
@@ -292,17 +320,16 @@ def _numbered(drafts: Iterable[_Draft]) -> tuple[LogicalNode, ...]:
             if not name:
                 counts[draft.stem] = counts.get(draft.stem, 0) + 1
                 name = f"{draft.stem}-{counts[draft.stem]}"
-            nodes.append(
-                simulated_node(
-                    name,
-                    draft.gpus,
-                    memory_mib=draft.memory_mib,
-                    product=draft.product,
-                    cpus=draft.cpus,
-                    memory_bytes=draft.memory_bytes,
-                    labels=dict(draft.labels),
-                )
+            node = simulated_node(
+                name,
+                draft.gpus,
+                memory_mib=draft.memory_mib,
+                product=draft.product,
+                cpus=draft.cpus,
+                memory_bytes=draft.memory_bytes,
+                labels=dict(draft.labels),
             )
+            nodes.append(with_runtime(node, draft.runtime or runtime))
     return tuple(nodes)
 
 

@@ -110,6 +110,16 @@ MEMBERS = {
         "runai-adm node-pool create a100 --label run.ai/type=a100",
         _verbs("node pool", "fairpool.cli.adm.node_pools", "list_pools get_pool create_pool update_pool delete_pool"),
     ),
+    "node-type": _noun(
+        "node-type",
+        "Manage node types.",
+        "runai-adm node-type set dgx-2 node-1",
+        {
+            "list": lazy("List node types.", "fairpool.cli.adm.node_types:list_types"),
+            "set": lazy("Set the type of nodes.", "fairpool.cli.adm.node_types:set_type"),
+            "remove": lazy("Remove the type of nodes.", "fairpool.cli.adm.node_types:remove_type"),
+        },
+    ),
     "topology": _noun(
         "topology",
         "Manage network topologies.",
@@ -151,6 +161,15 @@ MEMBERS = {
             "list_applications get_application create_application update_application secret_application "
             "delete_application",
         ),
+    ),
+    "pvc": _noun(
+        "pvc",
+        "List and delete volume claims of all projects.",
+        "runai-adm pvc list",
+        {
+            "list": lazy("List the volume claims of all projects.", "fairpool.cli.adm.claims:list_all_claims"),
+            "delete": lazy("Delete volume claims with their data.", "fairpool.cli.adm.claims:delete_any_claims"),
+        },
     ),
     "setting": _noun(
         "setting",
@@ -195,7 +214,18 @@ MEMBERS = {
 }
 
 PLURALS = (
-    *("project", "department", "node-pool", "cluster", "node", "user", "setting", "template", "environment"),
+    *(
+        "project",
+        "department",
+        "node-pool",
+        "node-type",
+        "cluster",
+        "node",
+        "user",
+        "setting",
+        "template",
+        "environment",
+    ),
     *("datasource", "credential"),
 )
 

@@ -1,0 +1,340 @@
+"""Starting the program of a pod in a container, and removing the container afterwards: what a shim does instead of
+starting the program itself.
+
+The container is created under a name that only this pod can have, and then started in the foreground: the command that
+waits for it is the shim's child, its output is the pod's and its exit code the program's. When shim and command are
+killed the container runs on, and a replacement finds its processes as it finds those of every pod. What is mounted is
+opened and checked by the shim and bound to a directory that only it and the container see: a path that is exchanged
+meanwhile changes nothing. Runs in shims, so it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import termios
+import time
+from collections.abc import Mapping, Sequence
+
+from fairpool.agent import mounts, namespaces, process_table
+from fairpool.agent.mount_source import SourceRefused
+from fairpool.agent.process_table import POD_UUID
+from fairpool.agent.program import (
+    NOT_EXECUTABLE,
+    OUTPUT,
+    RESTORED_SIGNALS,
+    TERMINAL_SIZE,
+    CannotRun,
+    Started,
+    become,
+    forked,
+    make_input,
+    open_output,
+)
+from fairpool.agent.root_filesystem import make_temporary, open_volume
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every shim's memory
+    from typing import Any
+
+PID_FILE = "container.pid"
+STAGING = "view"
+CREATE_S, REMOVE_S, INSPECT_S = 300.0, 60.0, 20.0
+"""How long the tool may take; a busy storage is slow."""
+REMOVE_TRIES = 3
+"""Podman first fails, and then succeeds, with a container whose monitor was killed."""
+LOOK_S = 0.02
+SIGNALS_MAX = 64
+WORDS_MAX = 2000
+
+
+def start_container(launch: Mapping[str, Any]) -> Started:
+    """Create and start the container of the launch, in the shim's current directory. Raises `CannotRun` or OSError."""
+    container = launch["container"]
+    try:
+        volumes = _volumes(launch)
+    except SourceRefused as refusal:
+        raise CannotRun(NOT_EXECUTABLE, str(refusal)) from None
+    _create(launch, volumes)
+    argv = [container["tool"], *container["start"]]
+    env = {**container["environment"], POD_UUID: launch["pod_uuid"]}
+    if launch["tty"]:
+        client, output, stdin = _start_on_terminal(argv, env)
+    else:
+        client, output, stdin = _start_on_pipes(launch, argv, env)
+    main = _wait_until_running(container, client, launch["pod_uuid"])
+    if not main and not os.path.exists(PID_FILE) and container["pid_option"]:
+        _, status = os.waitpid(client, 0)
+        code = os.waitstatus_to_exitcode(status)
+        remove_container(launch)
+        raise CannotRun(code if 0 < code < 128 else NOT_EXECUTABLE, _words(output) or "its container did not start")
+    return Started(client, output, stdin, namespace=_namespace(main), main=main)
+
+
+def container_status(status: int) -> int:
+    """How the program ended, from how the waiting command did: 128 and more is a signal, as in every shell."""
+    code = os.waitstatus_to_exitcode(status)
+    return code - 128 if 128 < code <= 128 + SIGNALS_MAX else status
+
+
+def ended_as(launch: Mapping[str, Any]) -> tuple[int | None, bool]:
+    """The exit code of the container, if the tool knows it, and whether it used more memory than it may."""
+    inspect = ("inspect", "--format", "{{.State.Status}} {{.State.ExitCode}} {{.State.OOMKilled}}")
+    until = time.monotonic() + INSPECT_S
+    while True:
+        code, words = _run(launch["container"], (*inspect, launch["container"]["name"]), INSPECT_S)
+        state, *numbers = words.split()[:3] or [""]
+        if code == 0 and state in ("exited", "stopped") and len(numbers) == 2 and numbers[0].isdigit():
+            return int(numbers[0]), numbers[1] == "true"
+        if code != 0 or time.monotonic() > until or state == "created":
+            return None, False
+        time.sleep(LOOK_S * 5)  # its monitor has not written down yet how it ended
+
+
+def remove_container(launch: Mapping[str, Any]) -> None:
+    """Kill what is in the container and remove it. What is left of it is removed later by the server."""
+    container = launch["container"]
+    for _ in range(REMOVE_TRIES):
+        code, _ = _run(container, (*container["remove"], container["name"]), REMOVE_S)
+        if code == 0:
+            return
+
+
+def exec_command(launch: Mapping[str, Any], request: Mapping[str, Any]) -> list[str]:
+    """The command that executes another one in the container, as its user and under its limits."""
+    container = launch["container"]
+    options = ["exec", "--interactive", *(["--tty"] if request["tty"] else [])]
+    options += [f"--env={name}={value}" for name, value in request["env"].items()]
+    options += [f"--workdir={request['cwd']}"] if request["cwd"] else []
+    return [container["tool"], *options, container["name"], *request["argv"]]
+
+
+# --- what is mounted
+
+
+def _volumes(launch: Mapping[str, Any]) -> list[str]:
+    """Options for everything that is mounted."""
+    container, view = launch["container"], launch["view"]
+    given = [*view["binds"], *launch["mounts"]]
+    for each in view["binds"]:
+        if each.get("is_made"):
+            make_temporary(each["source"], view["user"])
+    sources = _staged(given, view) if container["is_local"] else _checked(given, view)
+    for each, source in zip(given, sources, strict=True):
+        _refuse_new_directories(each, source, given)
+    modes = (each["mode"] + container["volume_options"] for each in given)
+    return [
+        f"--volume={source}:{each['target']}:{mode}" for each, source, mode in zip(given, sources, modes, strict=True)
+    ]
+
+
+def _staged(given: Sequence[Mapping[str, Any]], view: Mapping[str, Any]) -> list[str]:
+    """Bind what was opened and checked to directories in a mount namespace of this shim, which the tool inherits. All
+    that the tool mounts elsewhere, for networks above all, is seen by the machine."""
+    os.makedirs(STAGING, exist_ok=True)
+    staging = os.path.abspath(STAGING)
+    namespaces.unshare(namespaces.CLONE_NEWNS)
+    mounts.make_private_around(staging)
+    handles = [mounts.copy_mounts(open_volume(each, view["volumes"])) for each in given]
+    mounts.mount("tmpfs", staging, "tmpfs", mounts.MS_NOSUID | mounts.MS_NODEV, "mode=755,size=1m")
+    places = [{**each, "target": f"{staging}/{number}"} for number, each in enumerate(given)]
+    mounts.bind_all(places, handles, staging, inside_user_namespace=False, is_isolated=True)
+    return [place["target"] for place in places]
+
+
+def _checked(given: Sequence[Mapping[str, Any]], view: Mapping[str, Any]) -> list[str]:
+    """Paths for a daemon, which opens them itself: no other user than root can exchange a part of one."""
+    for each in given:
+        handle = open_volume(each, view["volumes"])
+        real = os.readlink(f"/proc/self/fd/{handle}")
+        os.close(handle)
+        if each.get("is_judged"):
+            _refuse_exchangeable(real)
+    return [os.path.realpath(each["source"]) for each in given]
+
+
+def _refuse_exchangeable(path: str) -> None:
+    above = os.path.dirname(path)
+    while True:
+        about = os.stat(above)
+        if about.st_uid != 0 or about.st_mode & 0o022:
+            what = f"{path} cannot be mounted into a container here: users can replace it, as {above} is theirs"
+            raise SourceRefused("volume.exchangeable", what)
+        if above == "/":
+            return
+        above = os.path.dirname(above)
+
+
+def _refuse_new_directories(each: Mapping[str, Any], source: str, given: Sequence[Mapping[str, Any]]) -> None:
+    """In a directory of the machine a mount point would be created with our rights, and stay there."""
+    for other in given:
+        inside = each["target"].removeprefix(f"{other['target']}/")
+        around = os.path.realpath(other["source"]) if other.get("is_judged") else ""
+        if around and inside != each["target"] and not os.path.lexists(f"{around}/{inside}"):
+            what = f"there is no {each['target']} in the volume around it: create it there first"
+            raise CannotRun(NOT_EXECUTABLE, what)
+
+
+# --- the commands
+
+
+def _create(launch: Mapping[str, Any], volumes: Sequence[str]) -> None:
+    container, first = launch["container"], launch["argv"][0]
+    environment = os.memfd_create("environment", 0)  # inherited by the tool, on no disk and in no process list
+    try:
+        rows = "".join(_row(name, value) for name, value in launch["env"].items())
+        with os.fdopen(os.dup(environment), "wb") as file:
+            file.write(rows.encode(errors="surrogateescape"))
+        os.lseek(environment, 0, os.SEEK_SET)
+        options = [*container["create"], f"--env-file=/proc/self/fd/{environment}", *volumes]
+        if container["pid_option"]:
+            options.append(f"{container['pid_option']}={os.path.abspath(PID_FILE)}")
+        program = [f"--entrypoint={first}", container["image"], *launch["argv"][1:]]
+        code, words = _run(container, (*options, *program), CREATE_S, launch["pod_uuid"])
+    finally:
+        os.close(environment)
+    if code != 0:
+        raise CannotRun(NOT_EXECUTABLE, words or f"{container['tool']} create failed with code {code}")
+
+
+def _row(name: str, value: str) -> str:
+    if "\n" in value or "\r" in value:  # of a secret, which was not known before
+        raise CannotRun(NOT_EXECUTABLE, f"the value of {name} has several lines: mount it as a file instead")
+    return f"{name}={value}\n"
+
+
+def _start_on_pipes(launch: Mapping[str, Any], argv: list[str], env: dict[str, str]) -> tuple[int, int, int]:
+    reader, stdin = make_input(launch)
+    os.mkfifo(OUTPUT, 0o600)
+    inside, output = open_output(OUTPUT)
+    try:
+        return _spawn(argv, env, reader, inside), output, stdin
+    finally:
+        os.close(inside)
+        os.close(reader)
+
+
+def _start_on_terminal(argv: list[str], env: dict[str, str]) -> tuple[int, int, int]:
+    master, slave = os.openpty()
+    termios.tcsetwinsize(slave, TERMINAL_SIZE)
+
+    def start() -> None:
+        os.setsid()
+        become(argv, env, "/", (slave, slave, slave), is_terminal=True)
+
+    client = forked(start)
+    os.close(slave)
+    os.set_blocking(master, False)
+    return client, master, os.dup(master)
+
+
+def _spawn(argv: list[str], env: dict[str, str], stdin: int, output: int) -> int:
+    try:
+        return os.posix_spawn(
+            argv[0],
+            argv,
+            env,
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, stdin, 0),
+                (os.POSIX_SPAWN_DUP2, output, 1),
+                (os.POSIX_SPAWN_DUP2, output, 2),
+            ],
+            setsid=True,
+            setsigmask=(),
+            setsigdef=RESTORED_SIGNALS,
+        )
+    except OSError as error:
+        raise CannotRun(NOT_EXECUTABLE, f"{argv[0]}: {error.strerror}") from None
+    except ValueError as error:  # a zero byte in an argument
+        raise CannotRun(NOT_EXECUTABLE, str(error)) from None
+
+
+def _run(
+    container: Mapping[str, Any], arguments: Sequence[str], timeout_s: float, pod_uuid: str = ""
+) -> tuple[int, str]:
+    """Run the tool to its end; its exit code and the end of its output."""
+    reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        env = {**container["environment"], **({POD_UUID: pod_uuid} if pod_uuid else {})}
+        os.set_blocking(writer, True)
+        pid = _spawn([container["tool"], *arguments], env, null, writer)
+        words = _wait(pid, reader, timeout_s)
+        _, status = os.waitpid(pid, 0)
+        return os.waitstatus_to_exitcode(status), words
+    finally:
+        for fd in (reader, writer, null):
+            os.close(fd)
+
+
+def _wait(pid: int, reader: int, timeout_s: float) -> str:
+    """Until it ends, or is killed after the timeout; the end of its output."""
+    until, text = time.monotonic() + timeout_s, b""
+    handle = os.pidfd_open(pid)
+    try:
+        is_over = False
+        while not is_over:
+            left = until - time.monotonic()
+            ready = select.select([handle, reader], [], [], max(0.0, left))[0]
+            is_over = handle in ready or not ready
+            if not ready:
+                os.kill(pid, signal.SIGKILL)
+            text = (text + _read(reader))[-WORDS_MAX:]
+    finally:
+        os.close(handle)
+    return text.decode(errors="replace").strip()
+
+
+def _read(fd: int) -> bytes:
+    text = b""
+    try:
+        while part := os.read(fd, 65536):
+            text = (text + part)[-WORDS_MAX:]
+    except OSError:  # nothing more just now
+        pass
+    return text
+
+
+def _words(output: int) -> str:
+    return _read(output).decode(errors="replace").strip().removeprefix("Error: ")
+
+
+def _wait_until_running(container: Mapping[str, Any], client: int, pod_uuid: str) -> int:
+    """The first process of the container, as the machine numbers it; 0: it has ended or never began."""
+    while True:
+        is_over = _has_ended(client)
+        main = _pid_in_file() if container["pid_option"] else _pid_by_inspect(container)
+        # It is created before it is started, and has its environment from then on.
+        if main and process_table.pod_uuid_of(main) == pod_uuid:
+            return main
+        if is_over:
+            return 0
+        time.sleep(LOOK_S if container["pid_option"] else LOOK_S * 10)
+
+
+def _has_ended(pid: int) -> bool:
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _pid_in_file() -> int:
+    try:
+        with open(PID_FILE, encoding="ascii") as file:
+            text = file.read(20).strip()
+    except (OSError, ValueError):
+        return 0
+    return int(text) if text.isdigit() else 0
+
+
+def _pid_by_inspect(container: Mapping[str, Any]) -> int:
+    code, words = _run(container, ("inspect", "--format", "{{.State.Pid}}", container["name"]), INSPECT_S)
+    return int(words) if code == 0 and words.isdigit() else 0
+
+
+def _namespace(main: int) -> int:
+    """Of processes; 0 if the container has ended. Never our own: everything in it is the pod's, and will be killed."""
+    try:
+        inode = os.stat(f"/proc/{main}/ns/pid").st_ino if main else 0
+    except OSError:
+        return 0
+    return inode if inode != os.stat("/proc/self/ns/pid").st_ino else 0

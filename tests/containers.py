@@ -1,0 +1,188 @@
+"""Podman for tests: a storage of their own, images made on the spot, and proof that no container is left behind."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairpool.agent.container_tool import LABEL
+from tests import needs
+
+BUSYBOX = "localhost/busybox:1"
+APPLETS = (
+    *("sh", "sleep", "cat", "env", "id", "ls", "ps", "hostname", "httpd", "wget", "true", "touch", "stat", "mount"),
+    *("kill", "nc", "grep", "head", "wc", "echo", "df", "dd", "tail", "printf", "tty", "stty", "mkdir", "tr"),
+)
+CONFIGURATION = """\
+[containers]
+default_ulimits = ["nofile={files}:{files}", "nproc=30000:30000"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "none"
+"""
+REGISTRIES = """\
+[[registry]]
+prefix = "{prefix}"
+location = "{address}"
+insecure = true
+"""
+REGISTRY = """\
+version: 0.1
+storage:
+  filesystem:
+    rootdirectory: {root}/registry
+http:
+  addr: {address}
+{access}
+"""
+ACCESS = """\
+auth:
+  htpasswd:
+    realm: test
+    path: {root}/htpasswd
+"""
+LOGIN = ("alice", "registry-s3cret")
+HASHED = "$2b$04$9YnY1cKwGnDGAf2rmEi4OOqeFPdxUFMxpOzEChvQty5SXpMROsYqy"
+"""Of that password, by bcrypt."""
+STORAGE = """\
+[storage]
+driver = "overlay"
+graphroot = "{root}/graph"
+runroot = "{root}/run"
+"""
+
+
+@dataclass(frozen=True)
+class Podman:
+    """A podman with images of its own; `environment` makes every command use it."""
+
+    root: Path
+    environment: dict[str, str]
+
+    def run(self, *arguments: str, text: str | None = None, check: bool = True) -> str:
+        command = ["podman", *arguments]
+        done = subprocess.run(
+            command, env={**os.environ, **self.environment}, input=text, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0 or not check, f"{' '.join(command)}: {done.stderr}"
+        return done.stdout.strip()
+
+    def make_image(self, name: str, changes: Sequence[str] = (), files: dict[str, str] | None = None) -> None:
+        """A busybox image with these files and instructions."""
+        archive = self.root / "image.tar"
+        archive.write_bytes(_busybox(files or {}))
+        self.run("import", *(f"--change={each}" for each in changes), str(archive), name)
+
+    def use_registry(self, address: str, *prefixes: str) -> None:
+        """Names that begin with one of these are pulled from this registry, without TLS."""
+        texts = [REGISTRIES.format(prefix=each, address=address) for each in (*prefixes, address)]
+        (self.root / "registries.conf").write_text("".join(texts), encoding="utf-8")
+
+    def wait_until_empty(self, installation: str = "") -> None:
+        """Until the last container is removed, by its shim or by the server."""
+        end = time.monotonic() + 60
+        while left := self.containers(installation):
+            assert time.monotonic() < end, left
+            time.sleep(0.1)
+
+    def containers(self, installation: str = "") -> list[str]:
+        """Names of all containers, or of those of one installation."""
+        wanted = [f"--filter=label={LABEL}={installation}"] if installation else []
+        return self.run("ps", "--all", "--format", "{{.Names}}", *wanted).split()
+
+
+@contextmanager
+def running_podman(root: Path) -> Iterator[Podman]:
+    """A podman that all commands of this process use, with a busybox image; nothing of it is left afterwards."""
+    podman = need_podman(root)
+    before = {name: os.environ.get(name) for name in podman.environment}
+    os.environ.update(podman.environment)
+    try:
+        yield podman
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+        podman.run("rm", "--all", "--force", "--time=0", check=False)
+        podman.run("rmi", "--all", "--force", check=False)
+
+
+def need_podman(root: Path) -> Podman:
+    """Podman with a busybox image, or a skip with the reason."""
+    for name, package in (("podman", "podman"), ("runc", "runc"), ("tini-static", "tini")):
+        needs.program(name, package)
+    needs.program("busybox", "busybox-static")
+    if os.geteuid() != 0:
+        needs.skip_unless_ci("containers need root")
+    (root / "containers.conf").write_text(CONFIGURATION.format(files=20000), encoding="utf-8")
+    (root / "storage.conf").write_text(STORAGE.format(root=root), encoding="utf-8")
+    environment = {
+        "CONTAINERS_CONF": str(root / "containers.conf"),
+        "CONTAINERS_STORAGE_CONF": str(root / "storage.conf"),
+        "CONTAINERS_REGISTRIES_CONF": str(root / "registries.conf"),
+    }
+    (root / "registries.conf").write_text("", encoding="utf-8")
+    podman = Podman(root, environment)
+    podman.make_image(BUSYBOX, ['CMD ["sh"]'])
+    return podman
+
+
+@contextmanager
+def running_registry(root: Path, *, is_secured: bool = False) -> Iterator[str]:
+    """A registry on this machine, which asks for `LOGIN` if it is secured; its address."""
+    program = needs.program("docker-registry", "docker-registry")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    (root / "htpasswd").write_text(f"{LOGIN[0]}:{HASHED}\n", encoding="ascii")
+    access = ACCESS.format(root=root) if is_secured else ""
+    (root / "registry.yml").write_text(REGISTRY.format(root=root, address=address, access=access), encoding="ascii")
+    with (root / "registry.log").open("wb") as log:
+        process = subprocess.Popen([program, "serve", str(root / "registry.yml")], stdout=log, stderr=log)
+    try:
+        _wait_for(address, process, root / "registry.log")
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    host, _, port = address.partition(":")
+    end = time.monotonic() + 60
+    while True:
+        try:
+            socket.create_connection((host, int(port)), 5).close()
+            return
+        except OSError:
+            assert process.poll() is None, log.read_text(errors="replace")
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def _busybox(files: dict[str, str]) -> bytes:
+    program = Path(needs.program("busybox", "busybox-static")).read_bytes()
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        _add(archive, "bin/busybox", program, 0o755)
+        for name in APPLETS:
+            link = tarfile.TarInfo(f"bin/{name}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            archive.addfile(link)
+        for name, text in files.items():
+            _add(archive, name, text.encode(), 0o755)
+    return buffer.getvalue()
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), mode
+    archive.addfile(entry, io.BytesIO(content))

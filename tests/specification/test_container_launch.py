@@ -1,0 +1,199 @@
+"""Command lines of podman and docker, the plan of a pod in a container, and what is refused there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fairpool.agent.container_images import default_policy, login_file, read_image, signed_in
+from fairpool.agent.container_tool import TOOLS, ContainerOptions, create_options, start_options, tool_environment
+from fairpool.api import workload_spec
+from fairpool.api.organization import ProjectRequest
+from fairpool.control.admission import AdmissionContext, admit
+from fairpool.model.ids import Instant, WorkloadId
+from fairpool.model.image_name import is_reference, qualified, registry_of, tag_of
+from fairpool.model.node import RUNTIME_LABEL
+from fairpool.model.secret import UserLogin
+from fairpool.model.spec import PullPolicy, SecurityContext, WorkloadSpec
+from fairpool.platform.node_set import described_nodes
+
+PLAIN = ContainerOptions(name="fairpool-1", installation="i", host_name="h", user="5:6", working_dir="/w")
+COMMON = [
+    *("create", "--name=fairpool-1", "--label=fairpool.installation=i", "--pull=never", "--init", "--log-driver=none"),
+    *("--no-healthcheck", "--restart=no", "--cap-drop=ALL", "--security-opt=no-new-privileges"),
+]
+OWN = {"podman": ["--http-proxy=false", "--systemd=false"], "docker": []}
+
+
+@pytest.mark.parametrize("name", ["podman", "docker"])
+def test_a_plain_container(name: str) -> None:
+    tail = ["--user=5:6", "--hostname=h", "--workdir=/w"]
+    assert create_options(TOOLS[name], PLAIN) == [*COMMON, *OWN[name], *tail]
+    assert start_options(PLAIN) == ["start", "--attach", "fairpool-1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "network"),
+    [
+        ("podman", ["--device", "nvidia.com/gpu=GPU-a", "--device", "nvidia.com/gpu=GPU-b"], ["--network=ns:/run/n"]),
+        ("docker", ["--gpus", '"device=GPU-a,GPU-b"'], []),
+    ],
+)
+def test_everything_that_a_container_can_have(name: str, gpus: list[str], network: list[str]) -> None:
+    options = replace(
+        PLAIN,
+        groups=(7,),
+        capabilities=("NET_ADMIN",),
+        processes_max=9,
+        cpu_milli=1500,
+        memory_bytes=1000,
+        shm_bytes=2000,
+        is_terminal=True,
+        has_input=True,
+        network_path="/run/n",
+        gpus=("GPU-a", "GPU-b"),
+    )
+    assert create_options(TOOLS[name], options) == [
+        *(*COMMON, *OWN[name], "--user=5:6", "--group-add=7", "--cap-add=NET_ADMIN", "--hostname=h", "--workdir=/w"),
+        *("--pids-limit=9", "--memory=1000", "--memory-swap=1000", "--shm-size=2000", "--cpus=1.5"),
+        *("--tty", "--interactive", *network, *gpus),
+    ]
+    assert start_options(options) == ["start", "--attach", "--interactive", "fairpool-1"]
+
+
+@pytest.mark.parametrize("name", ["podman", "docker"])
+def test_the_nodes_own_namespaces(name: str) -> None:
+    options = replace(PLAIN, host_network=True, host_ipc=True, shm_bytes=5)
+    given = create_options(TOOLS[name], options)
+    assert given[-2:] == ["--network=host", "--ipc=host"]
+    assert not any(each.startswith(("--hostname", "--shm-size")) for each in given)
+
+
+def test_the_tool_gets_no_variable_of_a_user() -> None:
+    own = {"PATH": "/bin", "CONTAINERS_CONF": "/c", "LD_PRELOAD": "/x", "SECRET": "1", "FAIRPOOL_DATA": "/d"}
+    expected = {"PATH": "/bin", "CONTAINERS_CONF": "/c", "HOME": "/root", "LC_ALL": "C.UTF-8"}
+    assert tool_environment(own, "/root") == expected
+
+
+# --- images
+
+
+def test_names_of_images() -> None:
+    """F-268: any registry host is accepted; nothing that a tool could take for an option, a file or a command is."""
+    digest = "@sha256:" + "0" * 64
+    for name in ("python", "a/b:1", "nvcr.io/nvidia/pytorch:24.01-py3", "localhost:5000/x", f"ghcr.io/a/b{digest}"):
+        assert is_reference(name), name
+    hostile = (
+        "",
+        "-v",
+        "--privileged",
+        "a b",
+        "a;b",
+        "$(id)",
+        "a\nb",
+        "../x",
+        "a/../b",
+        "/etc/x",
+        "x:",
+        "x@y",
+        "UPPER",
+    )
+    for name in (*hostile, "docker://x", "oci-archive:/etc/shadow", "a" * 600):
+        assert not is_reference(name), name
+    assert (qualified("python"), qualified("a/b:1")) == ("docker.io/library/python", "docker.io/a/b:1")
+    assert qualified("nvcr.io/a") == "nvcr.io/a"
+    assert [registry_of(name) for name in ("python", "a/b", "a.b/c", "h:1/c")] == ["", "", "a.b", "h:1"]
+    assert [tag_of(name) for name in ("x", "h:1/x", "x:2", f"x{digest}")] == ["latest", "latest", "2", ""]
+
+
+def test_an_image_without_a_version_is_always_pulled() -> None:
+    assert default_policy("python") is PullPolicy.ALWAYS
+    assert default_policy("python:latest") is PullPolicy.ALWAYS
+    assert default_policy("python:3.12") is PullPolicy.IF_NOT_PRESENT
+
+
+def test_what_an_image_says_is_read_whatever_it_says() -> None:
+    text = '[{"Id": "sha256:ab", "Config": {"Entrypoint": ["e"], "Cmd": null, "Env": ["A=b=c"], "WorkingDir": "/w"}}]'
+    image = read_image("x", text)
+    assert image is not None
+    assert (image.id, image.entrypoint, image.command) == ("ab", ("e",), ())
+    assert (image.environment, image.working_dir) == ((("A", "b=c"),), "/w")
+    for damaged in ("", "[]", "{}", "[1]", "[{}]"):
+        assert read_image("x", damaged) is None
+
+
+def test_a_login_is_in_a_file_for_the_tool_alone_and_gone_afterwards() -> None:
+    login = UserLogin("alice", "s3cret")
+    with signed_in("podman", "h:1", login) as (before, after):
+        file = Path(after[0].removeprefix("--authfile="))
+        assert (before, file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == ([], 0o600, 0o700)
+        assert "s3cret" not in " ".join(after)
+    assert not file.parent.exists()
+    with signed_in("docker", "h:1", login) as (before, after):
+        assert (before[0].startswith("--config="), after) == (True, [])
+    assert login_file("docker.io", login)["auths"].keys() == {"docker.io", "https://index.docker.io/v1/"}
+    with signed_in("podman", "h:1", None) as nothing:
+        assert nothing == ([], [])
+
+
+# --- nodes and submits
+
+
+def test_a_node_has_the_runtime_that_it_is_given() -> None:
+    nodes = described_nodes(["1x8"], ["name=big,gpus=1,runtime=docker", "name=bare,runtime=process"], "podman")
+    assert not isinstance(nodes, list)
+    assert [node.runtime for node in nodes] == ["podman", "docker", "process"]
+    assert [node.node.labels.get(RUNTIME_LABEL) for node in nodes] == ["podman", "docker", None]
+    (problem,) = described_nodes([], ["name=x,runtime=lxc"])
+    assert "use one of process, podman, docker" in str(problem)
+
+
+def submitted(spec: dict[str, object], *, images: tuple[str, ...] | None = None) -> WorkloadSpec | list[str]:
+    body = {"name": "j", "projectId": "p", "clusterId": "c", "spec": {"image": "python:3", **spec}}
+    context = AdmissionContext(project=ProjectRequest(name="p"), pools=frozenset(), images=images, has_containers=True)
+    submit = workload_spec.SubmitTraining.model_validate(body)
+    found = admit(submit, context, workload_id=WorkloadId("w"), name="j", now=Instant(0))
+    return found if isinstance(found, WorkloadSpec) else [each.field or "" for each in found]
+
+
+def test_every_field_of_security_is_carried_or_refused_where_nodes_run_containers() -> None:
+    def security(**said: object) -> SecurityContext:
+        found = submitted({"security": said})
+        assert isinstance(found, WorkloadSpec), found
+        return found.template.program.security
+
+    assert security(runAsUid=5, runAsGid=6, supplementalGroups="7, 8") == SecurityContext(uid=5, gid=6, groups=(7, 8))
+    assert security(uidGidSource="fromTheImage").image_user
+    assert security(uidGidSource="custom", runAsUid=5).uid == 5
+    assert security(capabilities=["cap_net_admin"]).capabilities == ("NET_ADMIN",)
+    assert security(hostIpc=True, hostNetwork=True) == SecurityContext(host_ipc=True, host_network=True)
+    assert security(runAsUser=True, createHomeDir=True, allowPrivilegeEscalation=False) == SecurityContext()
+    for name, value in (
+        ("allowPrivilegeEscalation", True),
+        ("createHomeDir", False),
+        ("uidGidSource", "fromIdpToken"),
+        ("supplementalGroups", "wheel"),
+        ("capabilities", ["NET ADMIN"]),
+    ):
+        assert submitted({"security": {name: value}}) == [f"spec.security.{name}"]
+
+
+def test_a_pull_policy_is_carried_and_an_image_name_with_options_is_refused() -> None:
+    found = submitted({"imagePullPolicy": "Always"})
+    assert isinstance(found, WorkloadSpec)
+    assert found.template.program.pull_policy is PullPolicy.ALWAYS
+    assert submitted({"image": "x --privileged"}) == ["spec.image"]
+
+
+def test_only_what_needs_a_container_is_kept_from_other_nodes() -> None:
+    def rules(spec: dict[str, object]) -> bool:
+        found = submitted(spec, images=("python",))
+        assert isinstance(found, WorkloadSpec), found
+        return any(each.key == RUNTIME_LABEL for rule in found.template.shape.node_rules for each in rule)
+
+    assert not rules({})
+    assert rules({"image": "nvcr.io/nvidia/pytorch:24.01"})
+    assert rules({"security": {"hostIpc": True}})
+    assert rules({"imagePullPolicy": "Always"})
