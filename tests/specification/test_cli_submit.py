@@ -244,8 +244,12 @@ def test_a_variable_may_take_its_value_from_here(monkeypatch: pytest.MonkeyPatch
     ]
 
 
-def test_a_secret_is_refused_and_not_sent_as_text() -> None:
-    assert wrong("j -i img -e KEY=SECRET:name,key") == ["flag.not_supported_yet"]
+def test_a_secret_is_sent_as_a_reference_and_not_as_text() -> None:
+    (sent,) = spec("j -i img -e KEY=SECRET:name,key")["environmentVariables"]
+    assert sent["name"] == "KEY"
+    assert "credential" in sent
+    assert "value" not in sent
+    assert wrong("j -i img -e KEY=SECRET:name") == ["flag.environment"]
 
 
 @pytest.mark.parametrize(
