@@ -264,7 +264,7 @@ def test_a_private_image_is_pulled_with_a_login_and_not_without(own_machine: Mac
         podman.make_image(name, ['CMD ["echo", "secret model"]'])
         podman.run("push", "--creds", ":".join(LOGIN), name)
         podman.run("rmi", name)
-        pod = own_machine.start(own_machine.order("stranger", image=name))
+        pod = own_machine.start(own_machine.order("other", image=name))
         own_machine.until(lambda: own_machine.see(pod).message.startswith("ErrImagePull"), "the pull fails")
         assert "authentication required" in own_machine.see(pod).message
         own_machine.stop(pod, grace_s=0)
