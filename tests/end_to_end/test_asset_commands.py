@@ -58,6 +58,7 @@ def test_assets_are_listed_shown_changed_and_deleted(server: Server) -> None:
     server.typed("runai-adm environment delete base -p team-a")
 
 
+@pytest.mark.flag("--environment-asset", "--compute-resource")
 def test_a_template_names_assets_and_a_newer_command_uses_both(server: Server) -> None:
     server.typed("runai-adm environment create base -i python")
     server.typed("runai-adm compute create half -g 0.5")

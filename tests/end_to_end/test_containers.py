@@ -222,6 +222,7 @@ def test_privileges_that_the_administrator_has_not_allowed_are_refused(
     assert what in answer.message
 
 
+@pytest.mark.flag("--add-capability", "--host-ipc", "--host-network")
 def test_privileges_that_are_allowed_are_given(own_machine: Machine, podman: Podman) -> None:
     """F-222: the user of a pod can be chosen."""
     security = SecurityContext(uid=OTHER_UID, gid=OTHER_UID, groups=(77,), capabilities=("NET_ADMIN",))

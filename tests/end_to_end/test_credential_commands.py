@@ -62,6 +62,7 @@ def leaks(shared: SharedPlatform, *values: str) -> list[str]:
     return found
 
 
+@pytest.mark.flag("--secret-volume", "--environment")
 def test_a_secret_reaches_its_pod_and_nothing_else(shared: SharedPlatform, tmp_path: Path) -> None:
     """F-225: values as a variable and as files; grepped for in everything that is stored or shown."""
     said = shared.typed(f"runai-adm credential create tokens -p {PROJECT} --from-file hf={tmp_path / 'value'}")

@@ -532,6 +532,7 @@ def test_two_jobs_read_the_same_claim_at_the_same_time(shared: SharedPlatform) -
         assert re.search(r"^pvc test +/tmp/pvc1mount +rw$", shared.typed(f"runai get {name} -p claims"), re.MULTILINE)
 
 
+@pytest.mark.flag("--git-sync", "--configmap-volume")
 def test_a_job_has_its_repository_its_settings_and_a_claim_that_goes_with_it(shared: SharedPlatform) -> None:
     """F-152 with --git-sync, config maps and `ephemeral`, each with its effect in a real pod."""
     needs.program("git", "git")
@@ -695,6 +696,7 @@ def test_an_upgrade_keeps_data_settings_and_what_runs(others: Running, version: 
         assert not ann.sign_in("ann@example.com", PASSWORD).must_change_password
 
 
+@pytest.mark.flag("--data-source", "--environment-asset", "--compute-resource")
 def test_a_job_gets_image_variables_resources_and_data_from_assets(shared: SharedPlatform, place: Path) -> None:
     """The values of an environment, a compute resource and a data source act in the pod, also after they are gone."""
     place.joinpath("f.txt").write_text("from the data source")

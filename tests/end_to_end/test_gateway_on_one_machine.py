@@ -184,6 +184,7 @@ def opened(tools: Tools, person: Person, url: str) -> str:
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.flag("--service-type", "--port")
 def test_the_url_in_the_list_opens_after_signing_in_and_survives_a_restart(tools: Tools) -> None:
     port = free_port()
     url = tools.submit("web", "demo", port)

@@ -176,6 +176,7 @@ def test_replicas_that_listen_on_one_port_share_its_connections(user: User) -> N
     user.types("runai", "delete", "model")
 
 
+@pytest.mark.flag("--address", "--service-type")
 def test_submit_forwards_ports_until_the_job_is_over(user: User) -> None:
     local = free_port()
     flags = (

@@ -7,7 +7,9 @@ declaration must differ, or the refusal must name it.
 from __future__ import annotations
 
 import inspect
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ from fairpool.api import (
     workloads,
 )
 from fairpool.api.organization import ProjectRequest
+from fairpool.api.record import camel
 from fairpool.api.wire import Request
 from fairpool.control import classic as classic_jobs
 from fairpool.control import items
@@ -515,6 +518,13 @@ OTHERS: dict[str, set[str]] = {
     "SettingRequest": {"value"},
 }
 """Fields of requests that are not about workloads, by the module that carries them out."""
+KEPT_ONLY = (
+    "ProjectRequest.enforce_runai_scheduler",  # nothing else schedules here
+    "SchedulingRules.interactive_job_max_idle_duration_seconds",  # idle time is not measured: the command warns of it
+    "SchedulingRules.interactive_job_preempt_idle_duration_seconds",
+    "SchedulingRules.training_job_max_idle_duration_seconds",
+)
+"""Fields that are stored with their object and shown, and that nothing acts on. A new field needs an effect instead."""
 
 
 def test_every_field_of_the_other_requests_is_known() -> None:
@@ -523,6 +533,32 @@ def test_every_field_of_the_other_requests_is_known() -> None:
         for model, name in own_fields(module):
             found.setdefault(model, set()).add(name)
     assert found == OTHERS
+
+
+FLAGS_OF_PORTS = {"container": ("--port",), "ports": ("--port",), "exposed_urls": ("--service-type",)}
+TESTS = Path(__file__).parents[1]
+CONTROL = Path(inspect.getfile(items)).parent
+
+
+def test_a_field_that_another_test_shows_is_named_in_that_test() -> None:
+    """Where an entry names a test file, the file exists and sends the field, by its name on the wire or in Python."""
+    texts = {path.name: path.read_text() for path in TESTS.rglob("test_*.py")}
+    unshown = []
+    for (model, name), case in FIELDS.items():
+        for file in re.findall(r"test_\w+\.py", case.why) if isinstance(case, Elsewhere) else ():
+            spellings = (camel(name), name, f"--{name.replace('_', '-')}", *FLAGS_OF_PORTS.get(name, ()))
+            if not any(each in texts.get(file, "") for each in spellings):
+                unshown.append(f"{model}.{name}: {file}")
+    assert not unshown
+
+
+def test_every_field_of_the_other_requests_is_read_by_the_control_plane() -> None:
+    """A field that is only parsed is accepted and ignored. What is stored as a whole and sent to clusters or shown as
+    it is is read by those that make it: `control.declared` and the like."""
+    source = "\n".join(path.read_text() for path in sorted(CONTROL.rglob("*.py")))
+    read = set(re.findall(r"\.([a-z_]+)\b", source)) | set(re.findall(r'"([a-z_]+)"', source))
+    ignored = [f"{model}.{name}" for model, names in OTHERS.items() for name in names if name not in read]
+    assert sorted(ignored) == sorted(KEPT_ONLY)
 
 
 def test_the_older_words_for_a_job_are_all_turned_into_newer_ones() -> None:
