@@ -142,6 +142,7 @@ def test_what_is_wrong_with_an_asset_is_named(control: ControlPlane) -> None:
     wrong = {
         "environment.exists": body("first"),
         "environment.empty": body("x", spec={}),
+        "environment.compute": body("x", spec={"image": "i", "compute": {"gpu": 1}}),
         "request.wrong_value": body("a/b"),
         "request.unknown_field": body("x", spec={"imagee": "i"}),
         "asset.no_scope": body("x", "environment", "project"),

@@ -348,3 +348,21 @@ def test_ten_thousand_credentials_are_listed_by_the_page(tmp_path: Path) -> None
         assert expect(control.call("GET", f"{CREDENTIALS}/count", by="ann"), 200) == {"count": 5001}
         last = expect(control.call("GET", f"{CREDENTIALS}?search=09999&sortBy=updatedAt&sortOrder=desc"), 200)
         assert [each["meta"]["name"] for each in last["entries"]] == ["c-09999"]
+
+
+def test_a_template_refers_to_a_credential_and_has_no_value_of_one(control: ControlPlane) -> None:
+    make(control)
+    templates = "/api/v1/asset/workload-template"
+    meta = {"name": "batch", "scope": "project", "projectId": "team-a"}
+    for name in ("HF_TOKEN", "db_password", "AWS_SECRET_ACCESS_KEY", "apiKey"):
+        spec = {"environmentVariables": [{"name": name, "value": VALUE}]}
+        answer = control.call("POST", templates, {"meta": meta, "spec": spec})
+        assert (codes(answer), VALUE in answer.text) == (["template.secret_value"], False)
+    spec = {"environmentVariables": [*variable(), {"name": "TOKENIZER", "value": "bpe"}]}
+    made = expect(control.call("POST", templates, {"meta": meta, "spec": spec}), 201)
+    assert made["spec"]["environmentVariables"][0] == variable()[0]
+    workload = control.train("t5", by="ann", template="batch")["workloadId"]
+    (given,) = expect(secrets(control, workload, "tokens"), 200)["secrets"]
+    assert base64.b64decode(given["data"]["hf"]).decode() == VALUE
+    expect(control.call("DELETE", f"{templates}/{made['id']}"), 204)
+    expect(control.call("DELETE", f"/api/v1/workloads/trainings/{workload}"), 202)

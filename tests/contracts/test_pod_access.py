@@ -307,6 +307,7 @@ def test_a_folder_is_uploaded_in_pieces_and_removed(harness: Harness) -> None:
         await access.remove_upload(UPLOAD)
         await access.remove_upload(UPLOAD)
         assert await access.claim_upload(UPLOAD) is None
-        await access.set_aside_claims("team-a")
+        await access.set_aside_claims("team-a", "team-a.1")
+        await access.remove_claim("team-a", "data")
 
     harness.run(work())

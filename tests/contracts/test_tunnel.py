@@ -365,7 +365,7 @@ class SettingAside(NumberedLines):
 
     projects: list[str] = field(default_factory=list)
 
-    async def set_aside_claims(self, project: str) -> None:
+    async def set_aside_claims(self, project: str, kept_as: str) -> None:
         self.projects.append(project)
 
 
@@ -375,9 +375,9 @@ def test_a_project_is_made_while_its_cluster_is_away_unless_data_of_an_earlier_o
     monkeypatch.setattr(tunnel, "OPEN_S", 0.1)
     admin, pods = sign_in(control), SettingAside()
     admin.create_project(org.ProjectRequest(name="team-a"))
-    control.call(
-        control.plane.write(lambda connection: claim_store.note(connection, "team-b", [("data", "1G")], "ann", 1))
-    )
+    claim = claim_store.NewClaim(name="data", size="1G", access_mode="rwo", ephemeral=False)
+    noted = partial(claim_store.note, project="team-b", made=[claim], workload="", cluster="", by="ann", now=1)
+    control.call(control.plane.write(noted))
     with pytest.raises(Refused, match="away"):
         admin.create_project(org.ProjectRequest(name="team-b"))
     monkeypatch.setattr(tunnel, "OPEN_S", TIMEOUT_S)

@@ -59,8 +59,11 @@ class FakePodAccess(NoPodAccess):
     async def remove_upload(self, upload_id: str) -> None:
         self.store.remove(upload_id)
 
-    async def set_aside_claims(self, project: str) -> None:
-        self.data.set_aside_claims(project)
+    async def set_aside_claims(self, project: str, kept_as: str) -> None:
+        self.data.set_aside_claims(project, kept_as)
+
+    async def remove_claim(self, project: str, name: str) -> None:
+        self.data.discard_claim(project, name)
 
 
 @pytest.fixture
@@ -236,6 +239,14 @@ def test_a_project_does_not_see_what_an_earlier_one_of_its_name_left(
     (aside,) = (pod_access.data.root / "claims-set-aside").iterdir()
     assert (aside / "data" / "secret").exists(), "nothing is lost"
     assert expect(control.call("GET", "/api/v1/claims?projectId=team-c"), 200)["claims"] == []
+    (kept,) = expect(control.call("GET", "/api/v1/claims"), 200)["claims"]
+    assert (kept["name"], kept["projectId"], kept["projectDeleted"]) == ("data", aside.name, True)
+    path = f"/api/v1/claims/data?projectId={aside.name}"
+    assert control.call("DELETE", path, by="ann").status_code == 404, "it is no longer of any project of theirs"
+    pod_access.data.trash.mkdir()
+    expect(control.call("DELETE", path), 202)
+    assert not (aside / "data").exists()
+    assert expect(control.call("GET", "/api/v1/claims"), 200)["claims"] == []
 
 
 # --- bounds --------------------------------------------------------------------------------------------------

@@ -34,7 +34,10 @@ class NoUploadAccess:
     async def remove_upload(self, upload_id: str) -> None:
         return None
 
-    async def set_aside_claims(self, project: str) -> None:
+    async def set_aside_claims(self, project: str, kept_as: str) -> None:
+        return None
+
+    async def remove_claim(self, project: str, name: str) -> None:
         return None
 
     async def open_port(self, pod: PodAddress, port: int) -> PortStream:

@@ -24,8 +24,10 @@ from fairpool.api.client import Client
 from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import downgrade
 from fairpool.control.store.sqlite import Sqlite
+from tests import needs
 from tests.end_to_end.shared_platform import SLEEP, SharedPlatform
 from tests.end_to_end.typist import Typist
+from tests.git_server import a_repository, git_server
 from tests.running_platform import PATIENCE_S, Running
 
 pytestmark = pytest.mark.slow
@@ -514,7 +516,12 @@ def test_folders_of_the_machine_are_mounted(shared: SharedPlatform) -> None:
 def test_two_jobs_read_the_same_claim_at_the_same_time(shared: SharedPlatform) -> None:
     """F-153, F-154."""
     shared.project("claims", "-g 2")
-    shared.submit("claims", "writer", "--new-pvc claimname=test,size=1Gi,path=/data", "-i ubuntu -- touch /data/note")
+    shared.submit(
+        "claims",
+        "writer",
+        "--new-pvc claimname=test,size=1Gi,path=/data,accessmode-rwm",
+        "-i ubuntu -- touch /data/note",
+    )
     shared.becomes("claims", "writer", "Succeeded")
     readers = ("pvc-test", "pvc-too")
     for name in readers:
@@ -523,6 +530,39 @@ def test_two_jobs_read_the_same_claim_at_the_same_time(shared: SharedPlatform) -
     for name in readers:
         assert shared.says("claims", name, "ls /tmp/pvc1mount") == "note\n"
         assert re.search(r"^pvc test +/tmp/pvc1mount +rw$", shared.typed(f"runai get {name} -p claims"), re.MULTILINE)
+
+
+def test_a_job_has_its_repository_its_settings_and_a_claim_that_goes_with_it(shared: SharedPlatform) -> None:
+    """F-152 with --git-sync, config maps and `ephemeral`, each with its effect in a real pod."""
+    needs.program("git", "git")
+    folder = Path(tempfile.mkdtemp(prefix="fairpool-git-", dir="/var/tmp"))
+    try:
+        folder.chmod(0o755)
+        _, first, _ = a_repository(folder)
+        shared.project("equipped", "-g 1")
+        shared.typed("runai configmap create settings -p equipped --from-literal epochs=3 --from-literal b.yaml=x")
+        with git_server(folder) as address:
+            flags = f"--git-sync source={address}/project.git,branch=dev,target=/src"
+            flags += " --configmap-volume name=settings,path=/etc/settings -e EPOCHS=CONFIGMAP:settings,epochs"
+            flags += " --new-pvc claimname=scratch,size=1Gi,path=/scratch,ephemeral"
+            script = "cat /src/note; echo $EPOCHS; ls /etc/settings; touch /scratch/x; sleep 1000"
+            shared.submit("equipped", "job", flags, f"-i ubuntu -- bash -c '{script}'")
+            shared.becomes("equipped", "job", "Running")
+        wanted = "first\n3\nb.yaml\nepochs\n"
+        shared.until(lambda: shared.typed("runai logs job -p equipped").endswith(wanted), "it has all of them")
+        assert f"/src is at {first}" in shared.typed("runai logs job -p equipped")
+        shown = shared.typed("runai describe job job -p equipped")
+        assert re.search(r"^pvc scratch +/scratch +rw$", shown, re.MULTILINE)
+        assert re.search(r"^config map settings +/etc/settings +ro$", shown, re.MULTILINE)
+        claim = shared.platform.data_directory.root / "machine" / "claims" / "equipped" / "scratch"
+        assert (claim / "x").exists()
+        refused = shared.typist.type("runai pvc delete scratch -p equipped")
+        assert "claim scratch is used by job: delete those jobs first" in refused.err
+        shared.typed("runai delete job -p equipped")
+        shared.until(lambda: not claim.exists(), "the claim has gone with its job")
+        assert "scratch" not in shared.typed("runai list pvc -p equipped")
+    finally:
+        shutil.rmtree(folder)
 
 
 def test_the_documented_benchmark_runs_as_it_is_typed(shared: SharedPlatform) -> None:

@@ -86,7 +86,8 @@ def test_jobs_start_on_nodes_of_their_role_and_running_ones_stay(shared: SharedP
 def test_a_node_type_narrows_what_the_project_may_use(shared: SharedPlatform) -> None:
     """F-16: types for training and for interactive jobs apart."""
     shared.typed("runai-adm node update a1 --label run.ai/type=fast")
-    shared.typed("runai-adm node update b2 --label run.ai/type=slow")
+    assert shared.typed("runai-adm node-type set slow b1 b2").splitlines()[1] == "Node b2: type set to slow."
+    assert shared.typed("runai-adm node-type remove b1") == "Node b1: type removed.\n"
     shared.project("types", "-g 8 --node-types-train fast,slow --node-types-interactive slow")
     shared.submit("types", "any", "-g 1 --interactive")
     shared.submit("types", "quick", "-g 1 --node-type fast")
@@ -94,6 +95,10 @@ def test_a_node_type_narrows_what_the_project_may_use(shared: SharedPlatform) ->
     shared.becomes("types", "quick", "Running")
     assert (nodes_of(shared, "types", "any"), nodes_of(shared, "types", "quick")) == (["b2"], ["a1"])
     assert "\nNODE TYPE: fast\n" in shared.typed("runai describe job quick -p types")
+    listed = shared.typed("runai-adm node-type list")
+    assert re.search(r"^fast +a1 +types +-$", listed, re.MULTILINE)
+    assert re.search(r"^slow +b2 +types +types$", listed, re.MULTILINE)
+    assert "Available node names:" in refused(shared, "runai-adm node-type set fast c9")
     said = refused(shared, "runai submit not -p types -g 1 --interactive --node-type fast -i ubuntu -- sleep 1")
     assert "project types may not use nodes of type fast" in said
 

@@ -106,6 +106,42 @@ def test_a_submit_with_mounts_is_taken_or_refused_by_name(server: Server, projec
     assert f"Job {name} submitted successfully." in server.typed(NEEDS_MOUNTS[name])
 
 
+def test_claims_and_config_maps_are_managed_by_typing(server: Server, project: str, tmp_path: Path) -> None:
+    server.typed("runai submit a -i img --new-pvc claimname=data,size=10Gi,path=/d,accessmode-rom")
+    said = server.type("runai list pvc")
+    assert re.search(r"^data +10Gi +ReadOnlyMany +kept +a ", said.out, re.MULTILINE)
+    assert "Sizes are recorded, not enforced" in said.err
+    assert "claim data is used by a: delete those jobs first" in server.refused("runai pvc delete data")
+    assert "mount it read-only: --pvc data:/x:ro" in server.refused("runai submit b -i img --pvc data:/x")
+    assert re.search(rf"^data +{project} +10Gi ", server.typed("runai-adm pvc list"), re.MULTILINE)
+    assert "add -p PROJECT" in server.refused("runai-adm pvc delete data")
+    assert "there is no claim 'nope'" in server.refused(f"runai-adm pvc delete nope -p {project}")
+    (tmp_path / "train.yaml").write_text("epochs: 3\n")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    server.typed(f"runai configmap create cfg --from-file {tmp_path}/train.yaml --from-literal a=b=c")
+    assert re.search(r"^cfg +train.yaml, a +13 ", server.typed("runai configmap list"), re.MULTILINE)
+    assert "\ntrain.yaml:\n  epochs: 3\n" in server.typed("runai configmap describe cfg")
+    server.typed("runai configmap update cfg --from-literal a=1")
+    for line, words in (
+        ("runai configmap create x", "a config map needs contents"),
+        ("runai configmap create x --from-literal a", "is not KEY=VALUE"),
+        (f"runai configmap create x --from-file {tmp_path}/none", "cannot be read (No such file or directory)"),
+        (f"runai configmap create x --from-file {tmp_path}/binary", "is not UTF-8 text"),
+        ("runai configmap create x --from-literal a=1 --from-literal a=2", "the key a is given twice"),
+        ("runai configmap create x --from-literal a/b=1", "a/b"),
+        ("runai submit b -i img -e X=CONFIGMAP:cfg", "name the config map and its key"),
+        ("runai submit b -i img -e X=CONFIGMAP:cfg,nope", "config map cfg has no key nope: use one of a"),
+        ("runai submit b -i img --configmap-volume name=nope,path=/c", "has no config map nope"),
+        ("runai submit b -i img --git-sync source=--upload-pack=x", "is not the address of a Git repository"),
+        ("runai submit b -i img --git-sync branch=x", "is missing source"),
+        ("runai submit b -i img -v /a/../etc:/e", "the path /a/../etc contains .."),
+        ("runai submit b -i img -v /a:/e:ro:nfs1", "ask the administrator to mount it on the nodes"),
+    ):
+        assert words in server.refused(line), line
+    server.typed("runai configmap delete cfg")
+    assert "There are no config maps" in server.type("runai configmap list").err
+
+
 def test_a_claim_is_made_by_who_asks_for_one_and_a_mistyped_one_is_told(server: Server, project: str) -> None:
     said = server.refused("runai submit a -i img --pvc data:/d")
     assert said.startswith(
@@ -115,7 +151,7 @@ def test_a_claim_is_made_by_who_asks_for_one_and_a_mistyped_one_is_told(server: 
     server.typed("runai submit a -i img --new-pvc claimname=data,size=10Gi,path=/d")
     server.typed("runai submit b -i img --pvc :5Gi:/d")
     said = server.typed("runai list pvc")
-    assert re.search(rf"^data +10Gi +\d+s +{FIRST_USER}$", said, re.MULTILINE)
+    assert re.search(rf"^data +10Gi +ReadWriteOnce +kept +a +\d+s +{FIRST_USER}$", said, re.MULTILINE)
     assert re.search(r"^pvc-b-0 +5Gi ", said, re.MULTILINE)
     server.typed("runai submit c -i img --pvc data:/d --pvc pvc-b-0:/e")
     assert "did you mean data?" in server.refused("runai submit d -i img --pvc dta:/d")

@@ -12,10 +12,12 @@ from fairpool.api.organization import NodeTypes, ProjectRequest
 from fairpool.api.wire import compact
 from fairpool.control.admission import AdmissionContext, admit
 from fairpool.control.resource_request import bytes_of, quota_milli
+from fairpool.control.storage_request import KnownClaim, StorageContext
 from fairpool.model.array import Array
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.problem import Problem
 from fairpool.model.spec import (
+    AccessMode,
     Arrangement,
     CleanPodPolicy,
     Dependency,
@@ -52,7 +54,7 @@ def answer(kind: str = "train", project: ProjectRequest = PROJECT, name: str = "
     context = AdmissionContext(
         project=project,
         pools=frozenset({"default", "a100"}),
-        claims=frozenset({"home", "data"}),
+        storage=StorageContext(claims={"home": KnownClaim(), "data": KnownClaim()}),
         work={"prep": WorkloadId("w-prep"), "clean": WorkloadId("w-clean"), "w-prep": WorkloadId("w-prep")},
         topologies={"cable": ("rack", "host"), "fabric": ("zone", "rack")},
         has_upload=spec.get("workdir", {}).get("upload") == UPLOAD,
@@ -236,7 +238,7 @@ def test_an_unknown_claim_is_refused_with_what_may_be_meant() -> None:
 
 def test_a_new_claim_needs_a_size_and_a_name_that_is_free() -> None:
     new = claims(claimName="fresh", existingPvc=False, claimInfo={"size": "10Gi"})
-    assert new.template.program.volumes == (Volume(target="/d", claim="fresh"),)
+    assert new.template.program.volumes == (Volume(target="/d", claim="fresh", access=AccessMode.ONE_NODE),)
     assert [each.code for each in claims(claimName="fresh", existingPvc=False)] == ["claim.no_size"]
     taken = claims(claimName="data", existingPvc=False, claimInfo={"size": "10Gi"})
     assert [each.code for each in taken] == ["claim.exists"]

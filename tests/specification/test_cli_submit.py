@@ -219,7 +219,7 @@ def test_a_secret_is_refused_and_not_sent_as_text() -> None:
     [
         ("j -i img --mps --elastic --jupyter --user x --address 0.0.0.0", ["flag.not_supported_yet"] * 5),
         ("j -i img --s3 bucket=b,key=k,secret=s,target=/d", ["flag.not_supported_yet"]),
-        ("j -i img --git-sync source=r,username=u,password=p", ["flag.not_supported_yet"]),
+        ("j -i img --git-sync source=r,username=u,password=p", ["flag.git_password"]),
         ("j -i img -s portforward --port 80", ["flag.not_supported_yet"]),
         ("j -i img -s external-url --port 80 --custom-url https://x", ["flag.not_supported_yet"]),
         ("j -i img -s external-url,port=80,custom-url=https://x", ["flag.not_supported_yet"]),

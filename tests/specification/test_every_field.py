@@ -29,6 +29,7 @@ from fairpool.control import classic as classic_jobs
 from fairpool.control import items
 from fairpool.control.admission import AdmissionContext, admit
 from fairpool.control.credential_checks import KnownCredential
+from fairpool.control.storage_request import KnownClaim, StorageContext
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.secret import CredentialKind
 from fairpool.model.spec import WorkloadSpec
@@ -76,6 +77,18 @@ def pvc(**said: Any) -> dict[str, Any]:
 def new_pvc(**info: Any) -> dict[str, Any]:
     said = {"claimName": "new", "path": "/d", "existingPvc": False, "claimInfo": {"size": "1Gi", **info}}
     return {"storage": {"pvc": [said]}}
+
+
+def git(**said: Any) -> dict[str, Any]:
+    return {"storage": {"git": [{"repository": "https://h/r", **said}]}}
+
+
+def config(**said: Any) -> dict[str, Any]:
+    return {"storage": {"configMapVolume": [{"name": "c", "mountPath": "/c", **said}]}}
+
+
+def from_config(**said: Any) -> Carried:
+    return Carried({"environmentVariables": [{"name": "A", "configMap": said}]})
 
 
 def host(**said: Any) -> dict[str, Any]:
@@ -150,6 +163,9 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("EnvironmentVariable", "value"): Carried(
         {"environmentVariables": [{"name": "A", "value": "1"}]}, before={"environmentVariables": [{"name": "A"}]}
     ),
+    ("EnvironmentVariable", "config_map"): from_config(name="c", key="k"),
+    ("ConfigMapKey", "name"): from_config(name="d", key="k"),
+    ("ConfigMapKey", "key"): from_config(name="c", key="l"),
     ("EnvironmentVariable", "credential"): Carried(secret_variable(), before={"environmentVariables": [{"name": "A"}]}),
     ("CredentialKey", "name"): Carried(secret_variable(name="other"), before=secret_variable()),
     ("CredentialKey", "key"): Carried(secret_variable(key="password"), before=secret_variable()),
@@ -194,7 +210,7 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("ClaimInfo", "storage_class"): Refused(
         new_pvc(storageClass="fast"), place="spec.storage.pvc.claimInfo.storageClass"
     ),
-    ("ClaimInfo", "access_mode"): Refused(new_pvc(accessMode="rom"), place="spec.storage.pvc.claimInfo.accessMode"),
+    ("ClaimInfo", "access_mode"): Carried(new_pvc(accessMode="rom"), before=new_pvc()),
     ("Pvc", "claim_name"): Carried(pvc(), before=pvc(claimName="other")),
     ("Pvc", "path"): Carried(pvc(path="/e"), before=pvc()),
     ("Pvc", "existing_pvc"): Refused(pvc(claimName="nope"), place="spec.storage.pvc.claimName"),
@@ -205,25 +221,25 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("Nfs", "path"): WITH_OTHERS,
     ("Nfs", "mount_path"): WITH_OTHERS,
     ("Nfs", "read_only"): WITH_OTHERS,
-    ("GitSource", "repository"): stored("git", repository="r"),
-    ("GitSource", "branch"): WITH_OTHERS,
-    ("GitSource", "revision"): WITH_OTHERS,
-    ("GitSource", "path"): WITH_OTHERS,
-    ("GitSource", "credential"): WITH_OTHERS,
+    ("GitSource", "repository"): Carried(git(repository="https://h/s"), before=git()),
+    ("GitSource", "branch"): Carried(git(branch="dev"), before=git()),
+    ("GitSource", "revision"): Carried(git(revision="v1"), before=git()),
+    ("GitSource", "path"): Carried(git(path="/p"), before=git()),
+    ("GitSource", "credential"): Carried(git(credential="tokens"), before=git()),
     ("S3Source", "bucket"): stored("s3", bucket="b", path="/b"),
     ("S3Source", "path"): WITH_OTHERS,
     ("S3Source", "url"): WITH_OTHERS,
     ("S3Source", "credential"): WITH_OTHERS,
-    ("NamedVolume", "name"): stored("configMapVolume", name="c", mountPath="/c"),
-    ("NamedVolume", "mount_path"): WITH_OTHERS,
+    ("NamedVolume", "name"): Carried(config(name="d"), before=config()),
+    ("NamedVolume", "mount_path"): Carried(config(mountPath="/d"), before=config()),
     ("SecretVolume", "name"): Carried(secret(name="other"), before=secret()),
     ("SecretVolume", "mount_path"): Carried(secret(mountPath="/other"), before=secret()),
     ("Storage", "pvc"): Carried(pvc()),
     ("Storage", "nfs"): stored("nfs", server="s", path="/a", mountPath="/b"),
-    ("Storage", "git"): stored("git", repository="r"),
+    ("Storage", "git"): Carried(git()),
     ("Storage", "s3"): stored("s3", bucket="b", path="/b"),
     ("Storage", "host_path"): Carried(host()),
-    ("Storage", "config_map_volume"): stored("configMapVolume", name="c", mountPath="/c"),
+    ("Storage", "config_map_volume"): Carried(config()),
     ("Storage", "secret_volume"): Carried(secret()),
     ("ExposedPort", "container"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
     ("ExposedPort", "external"): Refused({"ports": [{**EXPOSED, "external": 30022}]}, place="spec.ports.external"),
@@ -390,11 +406,15 @@ def answer(sent: Sent, spec: dict[str, Any]) -> Any:
     model = sent.kind is MODEL
     body = {"image": "i", **({"servingPort": {"container": 8000}} if model else {}), **spec}
     submit: Any = sent.kind.model_validate({"name": "a", "projectId": "p", "spec": body})
+    storage = StorageContext(
+        claims={"data": KnownClaim(), "other": KnownClaim()},
+        config_maps={"c": {"k": "v", "l": "w"}, "d": {"k": "u"}},
+    )
     known = KnownCredential(CredentialKind.PASSWORD, {"user": 3, "password": 8})
     context = AdmissionContext(
         project=ProjectRequest(name="p"),
         pools=frozenset({"a100"}),
-        claims=frozenset({"data", "other"}),
+        storage=storage,
         topologies={"cable": ("room", "host"), "fabric": ("zone", "rack", "host")},
         credentials={"tokens": known, "other": known},
     )

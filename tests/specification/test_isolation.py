@@ -99,7 +99,7 @@ def tried(
 
 
 def rule(ground: Isolation, **fields: object) -> dict[str, object]:
-    return {**volume_rule(ground, None, os.getuid()), "homes": [], "act_as": None, **fields}
+    return {**volume_rule(ground, None, os.getuid(), ("/",)), "homes": [], "act_as": None, **fields}
 
 
 @pytest.mark.parametrize("path", ["", "machine", "machine/pods", "machine/installation", ".."])

@@ -127,6 +127,17 @@ def test_a_run_that_has_grown_keeps_the_ports_that_its_pods_know(tmp_path: Path)
     assert len(after.ports) == 4
 
 
+def test_a_port_that_was_taken_since_the_last_try_is_replaced_while_no_pod_of_the_run_knows_it(tmp_path: Path) -> None:
+    state = StateDirectory(tmp_path)
+    state.prepare()
+    before = state.rendezvous(order_of(0, Framework.PYTORCH), is_first=True)
+    assert before is not None
+    assert state.rendezvous(order_of(0, Framework.PYTORCH), is_first=True) == before
+    with socket.create_server(("127.0.0.1", before.ports[0])):
+        assert state.rendezvous(order_of(1, Framework.PYTORCH)) == before
+        assert state.rendezvous(order_of(0, Framework.PYTORCH), is_first=True) != before
+
+
 LAUNCHER = spec(pods=3, leader=PodTemplate(), distributed=MPI)
 
 

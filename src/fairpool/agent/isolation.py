@@ -105,8 +105,10 @@ def pod_view(
     }
 
 
-def volume_rule(isolation: Isolation, user: PodUser | None, submitter: int | None) -> dict[str, Any]:
-    """The user who must be able to open what is mounted with `-v`; see `mount_source.py`.
+def volume_rule(
+    isolation: Isolation, user: PodUser | None, submitter: int | None, roots: Sequence[str]
+) -> dict[str, Any]:
+    """Where what is mounted with `-v` must lie, and the user who must be able to open it; see `mount_source.py`.
 
     The submitter, if known; else the pod's own user; where that is the server's own, all users must be.
     """
@@ -115,6 +117,7 @@ def volume_rule(isolation: Isolation, user: PodUser | None, submitter: int | Non
     if submitter is None and user is not None:
         uid, gids = user.uid, [user.gid]
     return {
+        "roots": list(roots),
         "protected": list(isolation.protected),
         "homes": _homes(),
         "home": home,

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fairpool.agent.cgroup import Limiter
+from fairpool.agent.clone_plan import clone_plan, clone_problem, file_of
 from fairpool.agent.durable import read_regular
 from fairpool.agent.environment import SECRET, PodPaths, variables
 from fairpool.agent.images import Image
@@ -33,8 +34,10 @@ from fairpool.agent.portion_enforcement import enforce_portion
 from fairpool.agent.project_users import chown_tree
 from fairpool.agent.root_filesystem import HOME, OWN
 from fairpool.agent.uploads import Uploads
+from fairpool.agent.volume_files import own_volume
 from fairpool.model.ids import QueueId
 from fairpool.model.observation import StartOrder
+from fairpool.model.plain_path import normal_path
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Volume
 
@@ -130,16 +133,14 @@ def plan_launch(
         "cwd": cwd,
         "host_name": "" if "host_name" in features.unavailable else host_name(order),
         "mounts": mounts,
+        "clones": _clones(order, paths, view, pod_uuid),
         "view": view if features.is_isolating else None,
         "tty": program.tty,
         "stdin": program.stdin,
         "grace_s": order.grace_s,
         "limits": limits,
         "gang": _gang_socket(order, paths),
-        "log": {
-            "segment_bytes": features.rotation.segment_bytes,
-            "segments": features.rotation.segments,
-        },
+        "log": asdict(features.rotation),
         "words": "; ".join(words for words in (portion.words, unlimited) if words),
     }
 
@@ -177,27 +178,24 @@ def _mounts(
     """What is mounted into the pod; empty when everything is already where it is wanted."""
     mounts: Mounts = []
     rule = _volume_rule(order, features, user) or {}
-    for index, volume in enumerate(order.program.volumes):
+    for number, volume in enumerate(order.program.volumes):
+        target, mode = normal_path(volume.target), "ro" if volume.read_only else "rw"
         if volume.secret:
-            source, target = f"{paths.secrets}/{volume_place(index)}", os.path.normpath(volume.target)
+            source = f"{paths.secrets}/{volume_place(number)}"
             mounts.append({"source": source, "target": target, "mode": "ro", "is_judged": False})
             continue
         if volume.uploaded and not features.is_isolating and "mounts" in features.unavailable:
             continue  # its program is started where the directory really is
-        found = _source(order, volume, features, user, rule)
+        found = _source(order, volume, own_volume(paths, number), features, user, rule)
         if isinstance(found, Problem):
             return found
-        mode = "ro" if volume.read_only else "rw"
-        target = os.path.normpath(volume.target)
-        mounts.append(
-            {"source": found, "target": target, "mode": mode, "is_judged": not (volume.claim or volume.uploaded)}
-        )
+        mounts.append({"source": found, "target": target, "mode": mode, "is_judged": volume.is_of_machine})
     for target, source in image.files:
         if not os.path.exists(source):
             return Problem(
                 "image.file_missing", f"{source} of image {image.name} does not exist", "fix its entry in images.toml"
             )
-        mounts.append({"source": source, "target": os.path.normpath(target), "mode": "ro"})
+        mounts.append({"source": source, "target": normal_path(target), "mode": "ro"})
     environment = _python_env(order, rule)
     if isinstance(environment, Problem):
         return environment
@@ -223,9 +221,30 @@ def _mounts(
 def _volume_rule(order: StartOrder, features: MachineFeatures, user: PodUser | None) -> dict[str, Any] | None:
     """None for pods that mount nothing of the machine's: the rule takes a listing of all home directories."""
     program = order.program
-    if not program.python_env and all(volume.claim or volume.uploaded or volume.secret for volume in program.volumes):
+    if not program.python_env and not any(_names_a_path(volume) for volume in program.volumes):
         return None
-    return volume_rule(features.isolation, user, program.submitter_uid)
+    return volume_rule(features.isolation, user, program.submitter_uid, program.host_roots)
+
+
+def _names_a_path(volume: Volume) -> bool:
+    """Whether it is filled from a path of the machine that a user has named."""
+    return volume.is_of_machine or (volume.git is not None and bool(file_of(volume.git)))
+
+
+def _clones(order: StartOrder, paths: PodPaths, view: Mapping[str, Any], pod_uuid: str) -> list[dict[str, Any]]:
+    program = order.program
+    return [
+        clone_plan(
+            volume,
+            own_volume(paths, number),
+            f"{paths.secrets}/{volume_place(number)}",
+            pod_uuid=pod_uuid,
+            environment=program.environment,
+            view=view,
+        )
+        for number, volume in enumerate(program.volumes)
+        if volume.git is not None
+    ]
 
 
 def _misplaced(targets: Sequence[str], features: MachineFeatures) -> Problem | None:
@@ -242,8 +261,21 @@ def _misplaced(targets: Sequence[str], features: MachineFeatures) -> Problem | N
 
 
 def _source(
-    order: StartOrder, volume: Volume, features: MachineFeatures, user: PodUser | None, rule: Mapping[str, Any]
+    order: StartOrder,
+    volume: Volume,
+    own: str,
+    features: MachineFeatures,
+    user: PodUser | None,
+    rule: Mapping[str, Any],
 ) -> str | Problem:
+    """The path on the machine of what is mounted; `own` is the directory for a volume of this pod alone."""
+    if volume.files:
+        return own
+    if volume.git is not None:
+        path = file_of(volume.git)
+        source = _checked_source(order, os.path.normpath(path), volume.target, rule) if path else own
+        problem = clone_problem(volume.git, is_isolating=features.is_isolating)
+        return problem or (source if isinstance(source, Problem) else own)
     if volume.uploaded:
         files = features.uploads.files_of(order.workload)
         if not files.is_dir():

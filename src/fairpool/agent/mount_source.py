@@ -42,8 +42,9 @@ class SourceRefused(Exception):
 def open_source(path: str, rule: Mapping[str, Any]) -> int:
     """A descriptor of the source, to be bound as it is. Raises `SourceRefused` or OSError.
 
-    The rule has `protected` (directories of the platform), `homes` (of all users), `home` (the submitter's own, if
-    known), `uid` and `gids` (of the user who must be able to open it; no uid: all users must).
+    The rule has `roots` (directories one of which it must lie in), `protected` (directories of the platform), `homes`
+    (of all users), `home` (the submitter's own, if known), `uid` and `gids` (of the user who must be able to open it;
+    no uid: all users must).
     """
     fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
@@ -62,6 +63,7 @@ def check_source(fd: int, path: str, rule: Mapping[str, Any]) -> None:
         raise SourceRefused("volume.kind", f"{shown} is neither a directory nor a regular file", "mount a directory")
     _refuse_machine(fd, real, shown)
     chain = list(_chain(fd, real, about))
+    _refuse_outside(chain, shown, rule["roots"])
     _refuse_platform(real, chain, shown, rule["protected"])
     _refuse_homes(real, chain, shown, rule["homes"], rule["home"])
     if rule["uid"] is None:
@@ -80,6 +82,14 @@ def _refuse_machine(fd: int, real: str, shown: str) -> None:
     for number, place, kind in mounts:
         if kind in PSEUDO and (number == own or place.startswith(f"{real}/")):
             raise SourceRefused("volume.machine", f"{shown} {words}", "mount the directory that the job needs")
+
+
+def _refuse_outside(chain: list[os.stat_result], shown: str, roots: Collection[str]) -> None:
+    """By what the directories above it really are: a link in an allowed directory does not lead out of it."""
+    if not any(_holds(chain, root) for root in roots):
+        allowed = ", ".join(roots) or "none"
+        what = f"{shown} is not in a directory that the administrator allows to be mounted (allowed: {allowed})"
+        raise SourceRefused("volume.root", what)
 
 
 def _refuse_platform(real: str, chain: list[os.stat_result], shown: str, protected: Collection[str]) -> None:

@@ -161,7 +161,7 @@ def free_ports(count: int, taken: Collection[int]) -> list[int]:
     for port in random.sample(PORTS, len(PORTS)):
         if len(found) == count:
             break
-        if port not in taken and _is_free(port):
+        if port not in taken and is_free_port(port):
             found.append(port)
     while len(found) < count:  # more pods than ports: whatever the kernel has
         with socket.socket() as probe:
@@ -170,7 +170,8 @@ def free_ports(count: int, taken: Collection[int]) -> list[int]:
     return found
 
 
-def _is_free(port: int) -> bool:
+def is_free_port(port: int) -> bool:
+    """Whether nothing on this machine listens on it."""
     with socket.socket() as probe:
         try:
             probe.bind(("", port))

@@ -161,6 +161,11 @@ class PodRegistry:
     def has_pods_of(self, workload: WorkloadId) -> bool:
         return workload in self._of_workload
 
+    def has_living_peers(self, order: StartOrder) -> bool:
+        """Whether a pod of the same workload has not ended."""
+        slots = (self._of_slot.get((order.workload, index), ()) for index in range(order.pods))
+        return any(not self.pods[pod].is_over for slot in slots for pod in slot)
+
     def other_incarnations(self, order: StartOrder) -> list[WatchedPod]:
         """Pods with the same workload and index."""
         pods = self._of_slot.get((order.workload, order.index), set()) - {order.pod}

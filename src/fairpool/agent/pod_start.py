@@ -35,6 +35,7 @@ from fairpool.model.ids import NodeName, PodId
 from fairpool.model.observation import OrderResult, OrderStatus, StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.secret import Secret
+from fairpool.model.spec import AccessMode
 
 IMAGE_ERROR = "ErrImagePull"
 
@@ -89,6 +90,8 @@ class PodStarter:
             return OrderResult(order.pod, OrderStatus.REFUSED, words)
         if self._has_predecessor(order):
             return OrderResult(order.pod, OrderStatus.LATER, "the previous instance of this pod has not ended yet")
+        if words := self._claim_held_elsewhere(order):
+            return OrderResult(order.pod, OrderStatus.LATER, words)
         stored, paths = self._plan(order)
         if isinstance(stored, Problem):
             # For good: an earlier copy of the order, still on its way, must not start it either.
@@ -135,9 +138,9 @@ class PodStarter:
 
     def _hand_over(self, order: StartOrder, secrets: Mapping[str, Secret], launch: Mapping[str, Any]) -> None:
         volumes = [
-            (volume_place(index), secrets[volume.secret])
+            (volume_place(index), secrets[name])
             for index, volume in enumerate(order.program.volumes)
-            if volume.secret
+            if (name := volume.secret or volume.credential)
         ]
         variables = secret_variables(order.program, secrets, launch["secrets"]["variables"])
         user = PodUser(*launch["view"]["user"]) if launch.get("container") else self._user_of(order)
@@ -167,7 +170,7 @@ class PodStarter:
             paths=paths,
             features=self._features,
             is_simulated=node.is_simulated,
-            rendezvous=self._state.rendezvous(order),
+            rendezvous=self._state.rendezvous(order, is_first=not self._registry.has_living_peers(order)),
             user=user,
         )
         launch = self._planned(order, paths, user, plan)
@@ -192,7 +195,7 @@ class PodStarter:
             features=self._features,
             settings=runtime.settings,
             is_simulated=node.is_simulated,
-            rendezvous=self._state.rendezvous(order),
+            rendezvous=self._state.rendezvous(order, is_first=not self._registry.has_living_peers(order)),
             user=user,
         )
         launch = self._planned(order, paths, user, plan)
@@ -201,6 +204,17 @@ class PodStarter:
         if isinstance(found, Pulling):
             return StoredOrder(order=order, start_failure=found.words)
         return StoredOrder(order=order, launch=launch)
+
+    def _claim_held_elsewhere(self, order: StartOrder) -> str:
+        """Which pod of another node mounts a claim that only one node may have; empty: none does."""
+        wanted = {volume.claim for volume in order.program.volumes if volume.access is AccessMode.ONE_NODE}
+        for watched in self._registry.alive() if wanted else ():
+            other = watched.stored.order
+            if other.project != order.project or other.node == order.node:
+                continue
+            if held := wanted & {volume.claim for volume in other.program.volumes if volume.claim}:
+                return f"claim {min(held)} is ReadWriteOnce, and {other.name} has it on node {other.node}"
+        return ""
 
     def _planned(
         self, order: StartOrder, paths: PodPaths, user: PodUser | None, plan: Callable[[], dict[str, Any] | Problem]

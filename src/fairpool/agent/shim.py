@@ -36,6 +36,7 @@ from fairpool.agent.container_program import container_status, ended_as, remove_
 from fairpool.agent.durable import ORDER_MAX, read_regular
 from fairpool.agent.exec_server import OPEN_SIGNAL, ExecServer
 from fairpool.agent.exit_record import UNKNOWN_EXIT_CODE, ExitRecord
+from fairpool.agent.git_clone import CloneProcess
 from fairpool.agent.log_segments import LogWriter
 from fairpool.agent.pod_init import KEPT_OUTPUT, RECORDED, program_status
 from fairpool.agent.process_follower import ProcessFollower
@@ -170,6 +171,10 @@ class Shim:
             return
         else:
             try:
+                if not self._clone_volumes():
+                    self._kill_remaining()
+                    self._finish(NEVER_STARTED, "stopped before it started")
+                    return
                 self._start()
             except CannotRun as error:
                 self._remove_group()
@@ -204,6 +209,22 @@ class Shim:
         self._output = -1
         self._exec_server = ExecServer(self._poll, self._launch, self._group)
         self._follower = ProcessFollower(self._poll, self._launch["pod_uuid"], self._group)
+
+    def _clone_volumes(self) -> bool:
+        """Clone the repositories that are mounted as volumes, one after the other; False: the pod was stopped."""
+        for plan in self._launch["clones"]:
+            self._log.write(f"fairpool: cloning {plan['repository']} for {plan['target']}\n".encode(), _now_ms())
+            clone = CloneProcess(plan, self._launch["limits"], self._group)
+            while select.select([clone.fileno(), self._wake], [], [])[0][0] != clone.fileno():
+                if signal.SIGTERM in os.read(self._wake, 4096):
+                    clone.cancel()
+                    self._stop_reason = self._read_notice()[1]
+                    return False
+            is_cloned, words = clone.result()
+            if not is_cloned:
+                raise CannotRun(NOT_EXECUTABLE, f"cannot clone {plan['repository']}: {words}")
+            self._log.write(f"fairpool: {plan['target']} is at {words}\n".encode(), _now_ms())
+        return True
 
     def _start(self) -> None:
         if self._launch["words"]:
@@ -333,6 +354,8 @@ class Shim:
     def _signal_first(self, number: int) -> None:
         """To the first process of a container, which passes it on to the program."""
         pid, started = self._first
+        if not pid:  # it has not begun yet
+            return
         process_table.send(pid, number, only_if=partial(process_table.is_alive, started=started))
 
     def _read_notice(self) -> tuple[float, str]:
@@ -364,7 +387,7 @@ class Shim:
         """Kill until no process is left, however fast they fork: orphans become our children."""
         if self._is_container:
             self._end_container()
-        if self._is_isolated and not self._is_replacement and self._status is None:
+        if self._is_isolated and not self._is_replacement and self._status is None and self._main:
             _send(self._main, signal.SIGKILL)  # the kernel kills all else in the pod's PID namespace
         while self._reap():
             below = process_table.descendants(os.getpid())
@@ -380,8 +403,7 @@ class Shim:
 
     def _end_container(self) -> None:
         """Kill what is in it, learn how it ended where the waiting command did not say, and remove it."""
-        if self._first[0]:
-            self._signal_first(signal.SIGKILL)
+        self._signal_first(signal.SIGKILL)
         is_unsure = self._status is None or os.WIFSIGNALED(self._status)
         if is_unsure and (self._is_replacement or self._stop_reason is None):
             code, is_over_limit = ended_as(self._launch)
@@ -470,6 +492,7 @@ def _unknown_launch() -> dict[str, Any]:
         "limits": None,
         "view": None,
         "gang": None,
+        "clones": [],
     }
 
 

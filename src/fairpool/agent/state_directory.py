@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 import uuid
@@ -13,9 +14,10 @@ from fairpool.agent.durable import sync_directory, write_durably
 from fairpool.agent.environment import PodPaths
 from fairpool.agent.isolation import PodUser
 from fairpool.agent.order_file import StoredOrder
-from fairpool.agent.peers import HOSTFILE_NAME, Rendezvous, free_ports, hostfile, is_mpi, ports_needed
+from fairpool.agent.peers import HOSTFILE_NAME, Rendezvous, free_ports, hostfile, is_free_port, is_mpi, ports_needed
 from fairpool.agent.pod_directory import directory_name
 from fairpool.agent.project_users import chown_tree
+from fairpool.agent.volume_files import make_own_volumes
 from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
@@ -139,30 +141,48 @@ class StateDirectory:
             gang=f"{root}/gangs/{run}.{order.run}" if is_mpi(order) else "",
         )
 
-    def rendezvous(self, order: StartOrder) -> Rendezvous | None:
-        """Where the pods of a distributed run meet, by ports that were free for the first; None: they do not."""
+    def rendezvous(self, order: StartOrder, *, is_first: bool = False) -> Rendezvous | None:
+        """Where the pods of a distributed run meet, by ports that were free for the first; None: they do not.
+
+        `is_first`: none of them runs, so that a port that was taken meanwhile can be replaced by another.
+        """
         needed = ports_needed(order)
         if not needed:
             return None
         file = self.rendezvous_files / f"{workload_name(order.workload)}.{order.run}"
         ports = _ports_in(file)
+        if is_first and not all(map(is_free_port, ports)):
+            ports = ()
         if len(ports) < needed:  # the first of them, a damaged file, or a run that has grown
             taken = {port for each in self.rendezvous_files.iterdir() if each != file for port in _ports_in(each)}
             ports = (*ports, *free_ports(needed - len(ports), taken | set(ports)))
             write_durably(file, " ".join(map(str, ports)).encode())
         return Rendezvous(ports)
 
-    def set_aside_claims(self, project: str) -> Path | None:
+    def set_aside_claims(self, project: str, kept_as: str) -> None:
         """Move the claims of an earlier project of this name away. They are kept, but no pod can mount them."""
-        directory = self.claims / project.replace("/", "_")
-        if directory.parent != self.claims or directory.name in ("", ".", "..") or not directory.is_dir():
-            return None
-        aside = self.root / "claims-set-aside"
-        aside.mkdir(mode=0o700, exist_ok=True)
-        kept = aside / f"{directory.name}-{time.time_ns()}"
+        directory = self.claims_of(project)
+        if not directory.is_dir():
+            return
+        kept = self.claims_of(kept_as)
+        kept.parent.mkdir(mode=0o700, exist_ok=True)
         directory.rename(kept)
         sync_directory(self.claims)
-        return kept
+
+    def claims_of(self, project: str) -> Path:
+        """The directory of a project's claims; with a dot in its name, of a deleted one whose claims were set aside."""
+        name = project.replace("/", "_")
+        if name.strip(".") == "":
+            raise OSError(errno.EINVAL, f"{project!r} is not the name of a project")
+        return (self.root / "claims-set-aside" if "." in name else self.claims) / name
+
+    def discard_claim(self, project: str, name: str) -> None:
+        """Move a claim with its data to the trash, from which it is removed. May be called twice."""
+        if "/" in name or name.strip(".") == "":
+            raise OSError(errno.EINVAL, f"{name!r} is not the name of a claim")
+        with suppress(FileNotFoundError):
+            (self.claims_of(project) / name).rename(self.trash / f"claim.{time.time_ns()}")
+            sync_directory(self.claims_of(project))
 
 
 def workload_name(workload: WorkloadId) -> str:
@@ -180,8 +200,9 @@ def make_pod_directories(stored: StoredOrder, paths: PodPaths) -> None:
         os.chmod(paths.gang, 0o755)  # for the users of its pods; the directory above is ours alone
         Path(paths.home, HOSTFILE_NAME).write_text(hostfile(stored.order), encoding="ascii")
     view = stored.launch.get("view") if stored.launch is not None else None
-    if view is not None and view["user"] is not None:
-        user = PodUser(*view["user"])
+    user = PodUser(*view["user"]) if view is not None and view["user"] is not None else None
+    make_own_volumes(stored.order.program.volumes, paths, user)
+    if user is not None:
         for directory in (paths.home, paths.checkpoints):
             chown_tree(directory, user)
 

@@ -327,6 +327,11 @@ class Supervisor:
             directories=directories,
         )
 
+    def remove_claim(self, project: str, name: str) -> None:
+        """Remove a volume claim with its data. Raises OSError."""
+        self.state.discard_claim(project, name)
+        self._collector.collect()
+
     # --- logs, exec, attach, reports: without the lock ---
 
     def read_log(self, pod: PodId, **wanted: Any) -> LogChunk | Problem:

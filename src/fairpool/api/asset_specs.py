@@ -9,21 +9,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, StrictBool, StrictInt, StringConstraints, model_validator
+from pydantic import Field, StrictBool, model_validator
 
-from fairpool.api.pod_spec import (
-    ARGUMENTS_MAX,
-    ENVIRONMENT_MAX,
-    Argument,
-    EnvironmentVariable,
-    GitSource,
-    NamedVolume,
-    Port,
-    Pvc,
-    S3Source,
-    Security,
-)
-from fairpool.api.wire import LongText, Request, ShortText
+from fairpool.api.pod_spec import GitSource, NamedVolume, PodSpecWire, Port, Pvc, S3Source, SecretVolume, Security
+from fairpool.api.wire import Request, ShortText
 
 CONNECTIONS_MAX = 64
 
@@ -90,32 +79,15 @@ class ToolConnection(OlderForm):
     internal_tool_info: InternalTool
 
 
-class EnvironmentSpec(OlderForm):
-    """What pods run: image, command, variables, tools and user. Unlike a submit, the user is not apart."""
+class EnvironmentSpec(PodSpecWire, Security, OlderForm):
+    """What pods run: image, command, variables, tools, user and privileges. `compute` is refused: it is an asset of its
+    own."""
 
     SENT_AS_FALSE: ClassVar[frozenset[str]] = frozenset({"overrideUidGidInWorkspace"})
 
-    image: ShortText = ""
-    image_pull_policy: Annotated[str, StringConstraints(pattern="^(Always|IfNotPresent|Never)$")] | None = None
-    command: Annotated[list[Argument], Field(max_length=ARGUMENTS_MAX)] | LongText | None = None
-    args: Annotated[list[Argument], Field(max_length=ARGUMENTS_MAX)] | LongText | None = None
-    working_dir: LongText | None = None
-    python_env: LongText | None = None
-    environment_variables: Annotated[list[EnvironmentVariable], Field(max_length=ENVIRONMENT_MAX)] = Field(
-        default_factory=list
-    )
     connections: Annotated[list[ToolConnection], Field(max_length=CONNECTIONS_MAX)] = Field(default_factory=list)
-    run_as_uid: Annotated[StrictInt, Field(ge=0, le=2**32 - 2)] | None = None
-    run_as_gid: Annotated[StrictInt, Field(ge=0, le=2**32 - 2)] | None = None
-    supplemental_groups: ShortText | None = None
-    uid_gid_source: ShortText | None = None
-    create_home_dir: StrictBool | None = None
-    capabilities: Annotated[list[ShortText], Field(max_length=64)] = Field(default_factory=list)
-    allow_privilege_escalation: StrictBool | None = None
-    host_ipc: StrictBool | None = None
-    host_network: StrictBool | None = None
-    stdin: StrictBool | None = None
-    tty: StrictBool | None = None
+    stdin: StrictBool = False
+    tty: StrictBool = False
 
 
 class PvcAsset(Pvc, OlderForm):
@@ -130,7 +102,7 @@ class ConfigMapAsset(NamedVolume, OlderForm):
     OTHER_NAMES: ClassVar[Mapping[str, str]] = {"configMap": "name"}
 
 
-class SecretAsset(NamedVolume, OlderForm):
+class SecretAsset(SecretVolume, OlderForm):
     """A credential, mounted as files."""
 
     OTHER_NAMES: ClassVar[Mapping[str, str]] = {"credentialAssetId": "name"}

@@ -64,7 +64,7 @@ class ClassicSubmit(Request):
     cpu_limit: Annotated[StrictInt | StrictFloat, Field(ge=0, le=100_000)] | None = None
     memory: Quantity | None = None
     memory_limit: Quantity | None = None
-    large_shm: StrictBool = False
+    large_shm: StrictBool | None = None
     volumes: Annotated[list[Mount], Field(max_length=64)] = Field(default_factory=list)
     pvcs: Annotated[list[Mount], Field(max_length=64, examples=[["claim:/data"]])] = Field(default_factory=list)
     node_type: ShortText | None = None
@@ -76,10 +76,10 @@ class ClassicSubmit(Request):
     ttl_after_finish: Annotated[StrictInt, Field(ge=0, le=315_360_000, description="Seconds")] | None = None
     labels: Pairs = Field(default_factory=dict)
     annotations: Pairs = Field(default_factory=dict)
-    host_ipc: StrictBool = False
-    host_network: StrictBool = False
-    stdin: StrictBool = False
-    tty: StrictBool = False
+    host_ipc: StrictBool | None = None
+    host_network: StrictBool | None = None
+    stdin: StrictBool | None = None
+    tty: StrictBool | None = None
     wait_anyway: StrictBool = Field(
         default=False, description="Queue it even if it cannot start with the current nodes and quotas"
     )

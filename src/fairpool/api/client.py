@@ -20,6 +20,7 @@ from fairpool.api.calls import Refused as Refused
 from fairpool.api.calls import new_key as new_key
 from fairpool.api.loopback import Unreachable as Unreachable
 from fairpool.api.organization_calls import OrganizationCalls
+from fairpool.api.storage_calls import StorageCalls
 
 if TYPE_CHECKING:
     from fairpool.api import questions, uploads, workload_spec
@@ -62,7 +63,7 @@ class Change:
     object: dict[str, Any] | None
 
 
-class Client(AccessCalls, AssetCalls, OrganizationCalls):
+class Client(AccessCalls, AssetCalls, OrganizationCalls, StorageCalls):
     """Calls to one control plane, as one caller."""
 
     # --- workloads -------------------------------------------------------------------------------------------
@@ -229,10 +230,6 @@ class Client(AccessCalls, AssetCalls, OrganizationCalls):
                 yield Shell(socket)
         except UpgradeRefused as error:
             raise refused_answer(error.reply) from error
-
-    def claims(self, project: str) -> list[work.ClaimItem]:
-        """Volume claims of a project."""
-        return self._get("/api/v1/claims", {"projectId": project}).claims
 
     def priorities(self) -> list[work.PriorityClass]:
         return self._all("/api/v1/workload-priorities", "workloadPriorities")

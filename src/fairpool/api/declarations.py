@@ -25,12 +25,14 @@ from fairpool.model.organization import (
 )
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.spec import (
+    AccessMode,
     Arrangement,
     CleanPodPolicy,
     Dependency,
     DesiredState,
     DistributedRun,
     Framework,
+    GitClone,
     PodTemplate,
     Program,
     PullPolicy,
@@ -107,6 +109,15 @@ class ShapeWire(Wire):
     preferences: Annotated[tuple[NodePreferenceWire, ...], Since(3)] = ()
 
 
+class GitWire(Wire):
+    mirrors: ClassVar[Any] = GitClone
+    repository: str
+    branch: str
+    revision: str
+    timeout_s: Count
+    size_bytes: Count
+
+
 class VolumeWire(Wire):
     mirrors: ClassVar[Any] = Volume
     target: str
@@ -114,6 +125,9 @@ class VolumeWire(Wire):
     claim: str
     read_only: bool
     uploaded: bool = False  # what was kept before lacks it
+    access: Annotated[AccessMode, Since(3)] = AccessMode.SHARED
+    git: Annotated[GitWire | None, Since(3)] = None
+    files: Annotated[Pairs, Since(3)] = ()
     secret: Annotated[str, Since(3)] = ""
     credential: Annotated[str, Since(3)] = ""
 
@@ -153,6 +167,7 @@ class ProgramWire(Wire):
     submitter_uid: Count | None = None
     pull_policy: Annotated[PullPolicy | None, Since(3)] = None
     security: Annotated[SecurityWire, Since(3)] = SecurityWire()
+    host_roots: Annotated[tuple[str, ...], Since(3)] = ("/",)
     secrets: Annotated[tuple[SecretVariableWire, ...], Since(3)] = ()
     image_credential: Annotated[str, Since(3)] = ""
 

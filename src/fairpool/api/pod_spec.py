@@ -48,6 +48,13 @@ Pairs = Annotated[
 ]
 
 
+class ConfigMapKey(Request):
+    """One value of a config map of the project."""
+
+    name: Annotated[ShortText, Field(min_length=1)]
+    key: Annotated[ShortText, Field(min_length=1)]
+
+
 class CredentialKey(Request):
     """One key of a credential that is in the project's scope."""
 
@@ -60,6 +67,7 @@ class EnvironmentVariable(Request):
 
     name: VariableName
     value: Argument = ""
+    config_map: ConfigMapKey | None = None
     credential: CredentialKey | None = Field(
         default=None, description="Instead of `value`: looked up where the pod starts, and never shown"
     )
@@ -123,7 +131,7 @@ class Pvc(Request):
     path: PathText
     existing_pvc: StrictBool = True
     read_only: StrictBool = False
-    ephemeral: StrictBool = False
+    ephemeral: Annotated[StrictBool, Field(description="Of a new claim: deleted with the workload")] = False
     claim_info: ClaimInfo | None = None
 
 
@@ -140,8 +148,8 @@ class GitSource(Request):
     """A Git repository to clone before the pod starts."""
 
     repository: Annotated[ShortText, Field(min_length=1)]
-    branch: ShortText | None = None
-    revision: ShortText | None = None
+    branch: ShortText | None = Field(default=None, description="Default: the default branch of the repository")
+    revision: ShortText | None = Field(default=None, description="A commit or tag; default: the tip of the branch")
     path: PathText = "/code"
     credential: CredentialName | None = Field(default=None, description="A credential of type password or git")
 

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, StrictBool, StrictInt, StringConstraints
 
 from fairpool.api.wire import Answer, Moment, Page, Request, ShortText
 
-SettingValue = StrictBool | StrictInt | Annotated[str, StringConstraints(max_length=256)]
+SettingValue = StrictBool | StrictInt | Annotated[str, StringConstraints(max_length=4096)]
 
 
 class SettingRequest(Request):

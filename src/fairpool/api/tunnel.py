@@ -151,6 +151,15 @@ class SetAsideClaims(Wire):
 
     kind: Literal["set-aside-claims"] = "set-aside-claims"
     project: str
+    kept_as: str
+
+
+class RemoveClaim(Wire):
+    """Remove a volume claim with its data."""
+
+    kind: Literal["remove-claim"] = "remove-claim"
+    project: str
+    name: str
 
 
 class Ask(Wire):
@@ -171,6 +180,7 @@ TunnelRequest = (
     | ListUploads
     | RemoveUpload
     | SetAsideClaims
+    | RemoveClaim
     | Ask
 )
 _REQUEST: TypeAdapter[TunnelRequest] = TypeAdapter(Annotated[TunnelRequest, Field(discriminator="kind")])

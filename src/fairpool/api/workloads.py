@@ -45,8 +45,14 @@ class ClaimItem(Answer):
     """A volume claim of a project."""
 
     name: str
-    project_id: str
-    size: Annotated[str, Field(description="The requested size; the process runtime does not enforce it")] | None = None
+    project_id: Annotated[str, Field(description="With a dot in it: of a deleted project whose name is used again")]
+    project_deleted: bool = False
+    size: Annotated[str, Field(description="The requested size, which is not enforced")] | None = None
+    access_mode: Annotated[str, Field(description="rwo, rom or rwm", examples=["rwo"])] = "rwm"
+    ephemeral: Annotated[bool, Field(description="Deleted with its workload")] = False
+    workload: Annotated[str, Field(description="The workload that it is deleted with")] | None = None
+    phase: Annotated[str, Field(description="Ready or Deleting", examples=["Ready"])] = "Ready"
+    used_by: list[str] = Field(default_factory=list, description="Workloads that mount it and are not finished")
     created_at: Moment
     created_by: str
 

@@ -26,6 +26,7 @@ from fairpool.control.pod_template import (
     worker_program,
 )
 from fairpool.control.resource_request import or_else
+from fairpool.control.storage_request import StorageContext, check_storage
 from fairpool.control.unsupported import refusals
 from fairpool.model.array import Array, array_problems, parse_numbers
 from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId
@@ -88,8 +89,7 @@ class AdmissionContext:
     """Patterns of the images that nodes without containers can run; None: there are no such nodes, or unknown."""
     has_containers: bool = False
     """The cluster has nodes that run containers."""
-    claims: frozenset[str] = frozenset()
-    """Names of the project's volume claims; empty if the submit names none."""
+    storage: StorageContext = StorageContext()
     credentials: Mapping[str, KnownCredential] = field(default_factory=dict)
     """Those that it refers to and that are in the project's scope, by name."""
     work: Mapping[str, WorkloadId] = field(default_factory=dict)
@@ -143,17 +143,12 @@ def admit(
         problems.add("spec.tty_without_stdin", what, "also set stdin", "spec.stdin")
     _check_words(spec, problems)
     _check_images(submit, context, problems)
-    _check_claims(spec.storage, context, problems)
+    check_storage(spec, context.storage, context.project.name, workload_id, problems)
     check_credentials(submit, context.credentials, context.project.name, problems)
     _check_grace(spec, context, problems)
-    if spec.python_env is not None and not spec.python_env.startswith("/"):
-        what = f"the Python environment {spec.python_env!r} is not an absolute path"
-        problems.add(
-            "spec.python_env", what, "use the path of its directory on the node, e.g. /opt/envs/train", "spec.pythonEnv"
-        )
     size = _size(submit, problems)
     shape = pod_shape(spec, kind, context.project, problems, in_containers=_needs_containers(submit, context))
-    leader = leader_template(submit, shape, context.submitter_uid, problems)
+    leader = leader_template(submit, shape, context.submitter_uid, context.storage, problems)
     preemptible, priority = _precedence(spec, problems)
     pools = _pools(spec, context, problems)
     constraint = topology_constraint(submit, context.topologies, problems)
@@ -167,7 +162,7 @@ def admit(
         project=QueueId(submit.project_id),
         created_at=now,
         kind=KINDS[kind],
-        template=PodTemplate(shape=shape, program=worker_program(submit, context.submitter_uid)),
+        template=PodTemplate(shape=shape, program=worker_program(submit, context.submitter_uid, context.storage)),
         leader=leader,
         arrangement=size.arrangement,
         pods=size.pods,
@@ -187,6 +182,14 @@ def admit(
         array=size.array,
         distributed=distributed_run(submit),
     )
+
+
+def _check_python_env(spec: wire.CommonSpec, problems: ProblemList) -> None:
+    if spec.python_env is not None and not spec.python_env.startswith("/"):
+        what = f"the Python environment {spec.python_env!r} is not an absolute path"
+        problems.add(
+            "spec.python_env", what, "use the path of its directory on the node, e.g. /opt/envs/train", "spec.pythonEnv"
+        )
 
 
 def _commands(submit: wire.SubmitAny) -> bool:
@@ -235,32 +238,6 @@ def _needs_containers(submit: wire.SubmitAny, context: AdmissionContext) -> bool
         or submit.spec.security != pod_spec.Security()
         or any(not any(fits(name, pattern) for pattern in context.images) for name in images)
     )
-
-
-def _check_claims(storage: pod_spec.Storage, context: AdmissionContext, problems: ProblemList) -> None:
-    for each in storage.pvc:
-        name, place = each.claim_name or "", "spec.storage.pvc"
-        if each.existing_pvc and not name:
-            problems.add("claim.unnamed", "an existing claim needs a name", "set claimName", f"{place}.claimName")
-        elif each.existing_pvc and name not in context.claims:
-            near = difflib.get_close_matches(name, sorted(context.claims), n=1)
-            known = (
-                f"existing claims: {', '.join(sorted(context.claims))}"
-                if context.claims
-                else "the project has no claims yet"
-            )
-            meant = f"did you mean {near[0]}? " if near else ""
-            fix = f"{meant}{known}; to create one: --new-pvc claimname={name},size=10Gi,path={each.path}"
-            what = f"project {context.project.name} has no volume claim {name}"
-            problems.add("claim.unknown", what, fix, f"{place}.claimName")
-        elif not each.existing_pvc and each.claim_info is None:
-            problems.add("claim.no_size", "a new claim needs a size", "set claimInfo.size, e.g. 10Gi", place)
-        elif not each.existing_pvc and name in context.claims:
-            what = f"project {context.project.name} already has a volume claim {name}"
-            problems.add("claim.exists", what, f"mount it: --pvc {name}:{each.path}", f"{place}.claimName")
-        elif name and not NAME.fullmatch(name):
-            what = f"{name!r} is not a valid claim name"
-            problems.add("claim.name", what, "use a-z, 0-9 and -, starting with a letter", f"{place}.claimName")
 
 
 # --- how many ------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from fairpool.control import (
     cluster_secrets,
     cluster_sync,
     clusters,
+    config_maps,
     credentials,
     departments,
     description,
@@ -81,9 +82,9 @@ log = logging.getLogger("fairpool.control")
 
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
-    *(departments, nodes, topologies, overview, claims, sign_in, users, applications, access_rules, audit, preferences),
-    *(templates, assets, credentials, cluster_secrets, workloads, submit, pods, classic, older_paths, description),
-    *(pages, tool_pages),
+    *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules, audit),
+    *(preferences, templates, assets, credentials, cluster_secrets, workloads, submit, pods, classic, older_paths),
+    *(description, pages, tool_pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 
@@ -136,6 +137,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         tidying = {
             asyncio.create_task(housekeeping.delete_old_rows(plane), name="housekeeping"),
             asyncio.create_task(uploads.delete_unused_uploads(plane), name="uploads"),
+            asyncio.create_task(claims.delete_marked_claims(plane), name="claims"),
         }
         try:
             yield

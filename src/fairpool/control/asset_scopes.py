@@ -37,8 +37,8 @@ def scope_of(row: Any) -> StoredScope:
     return StoredScope(AssetScope(row.scope), row.scope_id)
 
 
-def asked_scope(connection: Connection, caller: Caller, meta: wire.AssetMeta) -> StoredScope:
-    """The scope that is meant; refuses one that does not exist, or in which the caller may not write."""
+def named_scope(meta: Any) -> str:
+    """The id that belongs to the scope of an asset or credential; refuses one that is missing, or of another scope."""
     ids = {
         AssetScope.CLUSTER: meta.cluster_id,
         AssetScope.DEPARTMENT: meta.department_id,
@@ -51,7 +51,12 @@ def asked_scope(connection: Connection, caller: Caller, meta: wire.AssetMeta) ->
         if scope is not meta.scope and given:
             what = f"{field} does not fit the scope {meta.scope.value}"
             raise refused(422, "asset.two_scopes", what, f"remove it, or use the scope {scope.value}", field)
-    scope_id = ids.get(meta.scope) or ""
+    return ids.get(meta.scope) or ""
+
+
+def asked_scope(connection: Connection, caller: Caller, meta: wire.AssetMeta) -> StoredScope:
+    """The scope that is meant; refuses one that does not exist, or in which the caller may not write."""
+    scope_id = named_scope(meta)
     if meta.scope is AssetScope.CLUSTER:
         caller.require(Action.ASSET_WRITE)
         scope_id = cluster_of(connection, scope_id)
@@ -80,21 +85,21 @@ class AssetSight:
     """Which assets a caller may see: those of the scopes that their projects are in."""
 
     def __init__(self, connection: Connection, caller: Caller) -> None:
-        self._places = caller.places(Action.ASSET_READ)
-        rows = (
-            []
-            if self._places is None
-            else organization_store.all_projects(
-                connection, names=self._places.projects, parents=self._places.departments
-            )
-        )
-        own = self._places.departments if self._places is not None else ()
-        self._ids = {
-            AssetScope.PROJECT.value: {row.name for row in rows},
-            AssetScope.DEPARTMENT.value: {*(row.department for row in rows), *own},
-            AssetScope.CLUSTER.value: {row.cluster for row in rows},
-        }
+        self._ids = seen_scopes(connection, caller)
 
     def covers(self, row: Any) -> bool:
-        is_everywhere = self._places is None or row.scope == AssetScope.TENANT.value
-        return is_everywhere or row.scope_id in self._ids[row.scope]
+        is_everywhere = self._ids is None or row.scope == AssetScope.TENANT.value
+        return is_everywhere or (self._ids is not None and row.scope_id in self._ids[row.scope])
+
+
+def seen_scopes(connection: Connection, caller: Caller) -> dict[str, set[str]] | None:
+    """The scopes of the caller's projects, by kind of scope; None: all."""
+    places = caller.places(Action.ASSET_READ)
+    if places is None:
+        return None
+    rows = organization_store.all_projects(connection, names=places.projects, parents=places.departments)
+    return {
+        AssetScope.PROJECT.value: {row.name for row in rows},
+        AssetScope.DEPARTMENT.value: {*(row.department for row in rows), *places.departments},
+        AssetScope.CLUSTER.value: {row.cluster for row in rows},
+    }

@@ -7,6 +7,7 @@ from typing import Any
 from fairpool.api import assets as wire
 from fairpool.api.asset_paths import DATASOURCES
 from fairpool.api.asset_reference import DatasourceKind
+from fairpool.api.asset_specs import EnvironmentSpec
 from fairpool.api.pod_spec import Compute
 from fairpool.api.problems import ProblemItem
 from fairpool.control import asset_use
@@ -34,6 +35,9 @@ class Equipment(AssetKind):
         problems: list[ProblemItem] = []
         if isinstance(body.spec, Compute):
             gpu_request(body.spec, problems, "spec")
+        if isinstance(body.spec, EnvironmentSpec) and "compute" in body.spec.model_fields_set:
+            what, fix = "an environment has no compute", "create a compute resource with it"
+            problems.append(ProblemItem(code="environment.compute", what=what, fix=fix, field="spec.compute"))
         if not spec_of(body):
             what = f"the {self.noun} has no values"
             problems.append(ProblemItem(code=f"{self.code}.empty", what=what, fix="set at least one", field="spec"))

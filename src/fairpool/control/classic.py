@@ -239,9 +239,9 @@ def _newer(body: wire.ClassicSubmit) -> workload_spec.SubmitAny:
         "autoDeletionTimeAfterCompletionSeconds": body.ttl_after_finish,
         "labels": body.labels,
         "annotations": body.annotations,
-        "security": _given({"hostIpc": _said(body, "host_ipc"), "hostNetwork": _said(body, "host_network")}),
-        "stdin": _said(body, "stdin"),
-        "tty": _said(body, "tty"),
+        "security": _given({"hostIpc": body.host_ipc, "hostNetwork": body.host_network}),
+        "stdin": body.stdin,
+        "tty": body.tty,
     }
     if problems:
         raise Refused(422, problems)
@@ -269,7 +269,7 @@ def _compute(body: wire.ClassicSubmit) -> dict[str, Any]:
         "cpuCoreLimit": body.cpu_limit,
         "cpuMemoryRequest": body.memory,
         "cpuMemoryLimit": body.memory_limit,
-        "largeShmRequest": _said(body, "large_shm"),
+        "largeShmRequest": body.large_shm,
     }
     if body.gpu_memory is not None:
         compute |= {"gpuRequestType": "memory", "gpuMemoryRequest": body.gpu_memory, "gpuDevicesRequest": 1}
@@ -316,11 +316,6 @@ def _claims(texts: list[str], problems: list[ProblemItem]) -> list[dict[str, Any
         else:
             claims.append({"claimName": name, "path": path})
     return claims
-
-
-def _said(body: wire.ClassicSubmit, name: str) -> Any:
-    """A field that the request has; None: its default is not a value that anyone asked for."""
-    return getattr(body, name) if name in body.model_fields_set else None
 
 
 def _given(said: dict[str, Any]) -> dict[str, Any]:

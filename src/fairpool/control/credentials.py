@@ -13,6 +13,7 @@ from fairpool.api import credentials as wire
 from fairpool.api.assets import AssetScope
 from fairpool.api.limits import CREDENTIALS, PAGE_DEFAULT
 from fairpool.api.wire import Count, compact, parse_json
+from fairpool.control.asset_scopes import named_scope, seen_scopes
 from fairpool.control.credential_checks import KnownCredential
 from fairpool.control.credential_values import key_sizes, secret_values, shown_values
 from fairpool.control.moments import iso
@@ -59,7 +60,7 @@ async def credentials(
     def unit(connection: Connection) -> wire.CredentialPage:
         found = store.some(
             connection,
-            _sight(connection, caller),
+            seen_scopes(connection, caller),
             kind=kind,
             search=search,
             name=name,
@@ -80,7 +81,9 @@ async def credential_count(
 ) -> Count:
     return Count(
         count=await plane.read(
-            lambda connection: store.count(connection, _sight(connection, caller), kind=kind, search=search, name=name)
+            lambda connection: store.count(
+                connection, seen_scopes(connection, caller), kind=kind, search=search, name=name
+            )
         )
     )
 
@@ -300,19 +303,7 @@ def _changed(
 def _place(connection: Connection, caller: Caller, body: wire.CredentialRequest) -> tuple[AssetScope, str]:
     """The scope that is meant; refuses one that does not exist, or in which the caller may not write."""
     meta = body.meta
-    ids = {
-        AssetScope.CLUSTER: meta.cluster_id,
-        AssetScope.DEPARTMENT: meta.department_id,
-        AssetScope.PROJECT: meta.project_id,
-    }
-    for scope, given in ids.items():
-        field = f"meta.{scope.value}Id"
-        if scope is meta.scope and not given:
-            raise refused(422, "asset.no_scope", f"the scope {scope.value} needs {field}", f"set {field}", field)
-        if scope is not meta.scope and given:
-            what = f"{field} does not fit the scope {meta.scope.value}"
-            raise refused(422, "asset.two_scopes", what, f"remove it, or use the scope {scope.value}", field)
-    scope_id = ids.get(meta.scope) or ""
+    scope_id = named_scope(meta)
     if meta.scope in (AssetScope.CLUSTER, AssetScope.TENANT) or body.cluster_wide is not None:
         caller.require(Action.ASSET_WRITE)  # for all projects
     if meta.scope is AssetScope.CLUSTER:
@@ -339,22 +330,9 @@ def _require_change(connection: Connection, caller: Caller, row: Any) -> None:
         raise denied(f"credential {row.name} was made by {row.created_by}", "ask them, or an administrator")
 
 
-def _sight(connection: Connection, caller: Caller) -> store.Sight:
-    """The scopes of the caller's projects; None: all."""
-    places = caller.places(Action.ASSET_READ)
-    if places is None:
-        return None
-    rows = organization_store.all_projects(connection, names=places.projects, parents=places.departments)
-    return {
-        AssetScope.PROJECT.value: {row.name for row in rows},
-        AssetScope.DEPARTMENT.value: {*(row.department for row in rows), *places.departments},
-        AssetScope.CLUSTER.value: {row.cluster for row in rows},
-    }
-
-
 def _known(connection: Connection, caller: Caller, kind: CredentialKind, credential_id: str) -> Any:
     row = store.one(connection, credential_id)
-    sight = _sight(connection, caller)
+    sight = seen_scopes(connection, caller)
     is_seen = row is not None and (
         sight is None or row.scope == "tenant" or row.cluster_wide or row.scope_id in sight[row.scope]
     )

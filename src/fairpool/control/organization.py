@@ -19,6 +19,7 @@ from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import changes
 from fairpool.control.store import claims as claim_store
 from fairpool.control.store import clusters as cluster_store
+from fairpool.control.store import config_maps as config_map_store
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection, Table
 from fairpool.control.store.tables import departments as departments_table
@@ -30,6 +31,8 @@ from fairpool.model.node_role import are_roles_used, role_of
 from fairpool.model.organization import Organization, Queue
 
 DEFAULT_DEPARTMENT = "default"
+KEPT_NAME_MAX = 48
+"""Of a project's name in the name under which its claims are kept; the column has 64 characters."""
 NO_BOUND = 1 << 60
 """In the place of what a node was not reported to have: so much that nothing is refused for it."""
 
@@ -312,10 +315,17 @@ def add_project(plane: Plane, connection: Connection, body: wire.ProjectRequest,
         raise refused(409, "project.exists", what, "choose another name, or wait until it is gone", "name")
     cluster = cluster_of(connection, body.cluster_id)
     _check_project(connection, body, cluster)
-    claim_store.forget(connection, body.name)
+    claim_store.set_aside(connection, body.name, kept_claims_name(connection, body.name, plane.now()))
+    config_map_store.forget(connection, body.name)
     now = plane.now()
     columns = {"department": body.parent_id, "cluster": cluster, "phase": "Ready", "created_by": by}
     return _add(plane, connection, "project", projects_table, body, now, **columns)
+
+
+def kept_claims_name(connection: Connection, name: str, now: Instant) -> str:
+    """Under which the claims of an earlier project of this name are kept: the same each time, until it has others."""
+    latest = claim_store.latest(connection, name)
+    return f"{name[:KEPT_NAME_MAX]}.{now if latest is None else latest}"
 
 
 def change_project(plane: Plane, connection: Connection, row: Any, body: wire.ProjectRequest) -> int:

@@ -10,7 +10,7 @@ from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemList
-from fairpool.model.node import RUNTIME_LABEL, TaintEffect
+from fairpool.model.node import NODE_TYPE_LABEL, RUNTIME_LABEL, TaintEffect
 from fairpool.model.workload import (
     NodePreference,
     NodeSelectorOperator,
@@ -18,8 +18,6 @@ from fairpool.model.workload import (
     Toleration,
     TopologyConstraint,
 )
-
-NODE_TYPE_LABEL = "run.ai/type"
 
 Requirements = tuple[NodeSelectorRequirement, ...]
 

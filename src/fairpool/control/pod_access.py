@@ -108,8 +108,11 @@ class UploadAccess(Protocol):
     async def remove_upload(self, upload_id: str) -> None:
         """Remove it and its files. May be called twice."""
 
-    async def set_aside_claims(self, project: str) -> None:
+    async def set_aside_claims(self, project: str, kept_as: str) -> None:
         """Move away the volume claims of an earlier project of this name; raises `PodAccessError`."""
+
+    async def remove_claim(self, project: str, name: str) -> None:
+        """Remove a volume claim with its data. May be called twice; raises `PodAccessError`."""
 
 
 class Answering(Protocol):

@@ -13,6 +13,7 @@ from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemList
 from fairpool.control.placement_request import node_preferences, node_rules, tolerations
 from fairpool.control.resource_request import bytes_of, cores_milli, cpu_milli_of, gpu_request, memory_bytes_of
+from fairpool.control.storage_request import StorageContext, variables_of, volumes_of
 from fairpool.model.spec import (
     CleanPodPolicy,
     DistributedRun,
@@ -22,7 +23,6 @@ from fairpool.model.spec import (
     PullPolicy,
     SecretVariable,
     SecurityContext,
-    Volume,
 )
 from fairpool.model.workload import PodShape
 
@@ -79,16 +79,18 @@ def _extended(compute: pod_spec.Compute, problems: ProblemList, place: str) -> t
     return tuple(sorted(counts.items()))
 
 
-def program_of(spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_uid: int | None) -> Program:
+def program_of(
+    spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_uid: int | None, storage: StorageContext
+) -> Program:
     compute = spec.compute
     variables = {each.name: each for each in spec.environment_variables}  # the last one of a name counts
     return Program(
         image=spec.image,
         command=_words(spec.command),
         arguments=_words(spec.args),
-        environment=tuple((name, each.value) for name, each in variables.items() if each.credential is None),
+        environment=variables_of(variables.values(), storage),
         working_dir=_working_dir(spec.working_dir or "", common.workdir),
-        volumes=_volumes(common),
+        volumes=volumes_of(common, storage),
         tty=common.tty,
         stdin=common.stdin,
         cpu_limit_milli=cores_milli(compute.cpu_core_limit) if compute.cpu_core_limit is not None else 0,
@@ -98,6 +100,7 @@ def program_of(spec: pod_spec.PodSpecWire, common: wire.CommonSpec, submitter_ui
         submitter_uid=submitter_uid,
         pull_policy=PullPolicy(spec.image_pull_policy) if spec.image_pull_policy else None,
         security=_security(common.security),
+        host_roots=storage.roots,
         secrets=tuple(
             SecretVariable(name=name, credential=each.credential.name, key=each.credential.key)
             for name, each in variables.items()
@@ -131,19 +134,6 @@ def _working_dir(wanted: str, workdir: pod_spec.Workdir | None) -> str:
     return f"{workdir.path.rstrip('/')}/{wanted}".rstrip("/")
 
 
-def _volumes(common: wire.CommonSpec) -> tuple[Volume, ...]:
-    storage = common.storage
-    uploaded = [Volume(target=common.workdir.path.rstrip("/"), uploaded=True)] if common.workdir is not None else []
-    folders = [Volume(target=each.mount_path, source=each.path, read_only=each.read_only) for each in storage.host_path]
-    claims = [
-        Volume(target=each.path, claim=each.claim_name, read_only=each.read_only)
-        for each in storage.pvc
-        if each.claim_name
-    ]
-    secrets = [Volume(target=each.mount_path, secret=each.name, read_only=True) for each in storage.secret_volume]
-    return (*uploaded, *folders, *claims, *secrets)
-
-
 def _words(text: Sequence[str] | str | None) -> tuple[str, ...]:
     if text is None:
         return ()
@@ -158,7 +148,11 @@ def _words(text: Sequence[str] | str | None) -> tuple[str, ...]:
 
 
 def leader_template(
-    submit: wire.SubmitAny, shape: PodShape, submitter_uid: int | None, problems: ProblemList
+    submit: wire.SubmitAny,
+    shape: PodShape,
+    submitter_uid: int | None,
+    storage: StorageContext,
+    problems: ProblemList,
 ) -> PodTemplate | None:
     if not isinstance(submit, wire.SubmitDistributed) or not has_leader(submit.spec):
         return None
@@ -175,7 +169,7 @@ def leader_template(
         preferences=shape.preferences,
     )
     own = master if master.image else master.model_copy(update={"image": submit.spec.image})
-    program = program_of(own, submit.spec, submitter_uid)
+    program = program_of(own, submit.spec, submitter_uid, storage)
     if submit.spec.master_no_pvcs:
         program = replace(program, volumes=tuple(each for each in program.volumes if not each.claim))
     return PodTemplate(shape=place, program=program)
@@ -193,11 +187,11 @@ def launcher_spec(spec: wire.DistributedSpec) -> pod_spec.PodSpecWire:
     return pod_spec.PodSpecWire.model_construct(**same, compute=pod_spec.Compute())
 
 
-def worker_program(submit: wire.SubmitAny, submitter_uid: int | None) -> Program:
+def worker_program(submit: wire.SubmitAny, submitter_uid: int | None, storage: StorageContext) -> Program:
     """What the pods run, but for a leader. Workers of MPI run what their launcher starts in them, so that by themselves
     they only wait, unless they were given a command of their own."""
     spec = submit.spec
-    program = program_of(spec, spec, submitter_uid)
+    program = program_of(spec, spec, submitter_uid, storage)
     if not isinstance(submit, wire.SubmitDistributed) or submit.spec.distributed_framework != Framework.MPI:
         return program
     is_own = submit.spec.master_spec is not None and (spec.command or spec.args)

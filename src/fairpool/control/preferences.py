@@ -42,9 +42,13 @@ class Preference:
     most: int | None = None
     declared: bool = False
     """Part of what is declared to clusters."""
+    is_paths: bool = False
+    """A list of directories, as text."""
 
     @property
     def type(self) -> str:
+        if self.is_paths:
+            return "string"
         return "boolean" if self.least is None else "integer"
 
 
@@ -55,6 +59,9 @@ PASSWORD_LENGTH = "security.passwordMinLength"
 UPLOAD_SIZE = "uploads.maxMebibytes"
 UPLOAD_FILES = "uploads.maxFiles"
 UPLOADS_TOTAL = "uploads.totalMebibytes"
+HOST_ROOTS = "storage.hostPathRoots"
+GIT_TIMEOUT = "storage.gitTimeoutSeconds"
+GIT_SIZE = "storage.gitMaxMebibytes"
 GRACE = "workload.gracePeriodMaxSeconds"
 EVICTION_GRACE = "workload.evictionGracePeriodSeconds"
 
@@ -96,6 +103,19 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
         UPLOADS_TOTAL: Preference(
             "Uploads", "Maximum total size of all folders, in MiB", "Uploads beyond this total are refused", 1, 1 << 30
         ),
+        HOST_ROOTS: Preference(
+            "Storage",
+            "Folders of nodes that jobs may mount",
+            "Comma-separated. Jobs submitted from now on can mount (-v) only what is in one of them, links resolved; "
+            "/ allows all that the submitter can read, an empty list none",
+            is_paths=True,
+        ),
+        GIT_TIMEOUT: Preference(
+            "Storage", "Time limit of --git-sync, in seconds", "A clone that takes longer fails", 1, DAY_S
+        ),
+        GIT_SIZE: Preference(
+            "Storage", "Size limit of --git-sync, in MiB", "A clone that becomes larger fails", 1, 1 << 20
+        ),
         GRACE: Preference(
             "Workloads",
             "Maximum grace period, in seconds",
@@ -116,7 +136,7 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
 )
 
 
-def _defaults(settings: Settings) -> dict[str, bool | int]:
+def _defaults(settings: Settings) -> dict[str, bool | int | str]:
     return {
         DEPARTMENTS: True,
         ACCESS_TOKEN: settings.access_token_s,
@@ -125,6 +145,9 @@ def _defaults(settings: Settings) -> dict[str, bool | int]:
         UPLOAD_SIZE: 256,
         UPLOAD_FILES: 20_000,
         UPLOADS_TOTAL: 20 << 10,
+        HOST_ROOTS: "/",
+        GIT_TIMEOUT: 600,
+        GIT_SIZE: 10 << 10,
         GRACE: DEFAULT_GRACES.most_s,
         EVICTION_GRACE: DEFAULT_GRACES.eviction_s,
     }
@@ -134,6 +157,16 @@ def current_value(settings: Settings, connection: Connection, key: str) -> int:
     """The current value; of a switch, 0 or 1."""
     row = store.one(connection, key)
     return int(json.loads(row.value)) if row is not None else int(_defaults(settings)[key])
+
+
+def host_roots(settings: Settings, connection: Connection) -> tuple[str, ...]:
+    """The directories of nodes that may be mounted."""
+    row = store.one(connection, HOST_ROOTS)
+    return _paths(json.loads(row.value) if row is not None else str(_defaults(settings)[HOST_ROOTS]))
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
 
 
 def graces(settings: Settings, connection: Connection) -> GraceRules:
@@ -231,7 +264,10 @@ def _check_key(request: Request, key: str) -> Preference:
 
 
 def _check_value(key: str, preference: Preference, value: wire.SettingValue) -> None:
-    if preference.least is None or preference.most is None:
+    if preference.is_paths:
+        fits = isinstance(value, str) and all(_is_root(each) for each in _paths(value))
+        fix = "use absolute paths without .. or double slashes, separated by commas"
+    elif preference.least is None or preference.most is None:
         fits, fix = isinstance(value, bool), "use true or false"
     else:
         is_number = isinstance(value, int) and not isinstance(value, bool)
@@ -239,6 +275,11 @@ def _check_value(key: str, preference: Preference, value: wire.SettingValue) -> 
         fix = f"use a number from {preference.least} to {preference.most}"
     if not fits:
         raise refused(422, "setting.wrong_value", f"{value!r} is not a valid value for {key}", fix, "value")
+
+
+def _is_root(path: str) -> bool:
+    is_normal = path == "/" or not ({"", ".", ".."} & set(path[1:].split("/")))
+    return path.startswith("/") and is_normal and path.isprintable()
 
 
 def _all(plane: Plane, connection: Connection) -> list[wire.Setting]:

@@ -14,7 +14,7 @@ from fairpool.api.problems import problem_item
 from fairpool.api.wire import Count
 from fairpool.control import declared
 from fairpool.control.moments import iso
-from fairpool.control.organization import add_project, change_project, cluster_of, organization_tree
+from fairpool.control.organization import add_project, change_project, cluster_of, kept_claims_name, organization_tree
 from fairpool.control.paging import (
     Field,
     FilterBy,
@@ -107,19 +107,19 @@ async def create_project(request: Request, plane: Plane, caller: Caller, body: w
 async def _set_aside_claims(plane: Plane, body: wire.ProjectRequest) -> None:
     """A new project must not see the data of an earlier one of the same name."""
 
-    def unit(connection: Connection) -> str:
-        """The cluster that may have such data; empty: none has."""
+    def unit(connection: Connection) -> tuple[str, str]:
+        """The cluster that may have such data, empty: none has; and the name under which it is kept."""
         if store.project(connection, body.name) is not None:
-            return ""
+            return "", ""
         found = cluster_of(connection, body.cluster_id)
         has_data = plane.pod_access.is_local(found) or bool(claim_store.names(connection, body.name))
-        return found if has_data else ""
+        return found if has_data else "", kept_claims_name(connection, body.name, plane.now())
 
-    cluster = await plane.read(unit)
+    cluster, kept_as = await plane.read(unit)
     if not cluster:
         return
     try:
-        await plane.pod_access.of(cluster).set_aside_claims(body.name)
+        await plane.pod_access.of(cluster).set_aside_claims(body.name, kept_as)
     except PodAccessError as error:
         raise Refused(503, [problem_item(error.problem)]) from error
 

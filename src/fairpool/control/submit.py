@@ -17,7 +17,7 @@ from fairpool.api import workloads as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import problem_item
 from fairpool.api.questions import StartForecast
-from fairpool.control import admission, claims, declarations, items, preferences, submit_values
+from fairpool.control import admission, claims, config_maps, declarations, items, preferences, submit_values
 from fairpool.control.credential_checks import credential_uses
 from fairpool.control.credentials import known_credentials
 from fairpool.control.feasibility import never_starts
@@ -34,7 +34,7 @@ from fairpool.control.questions import forecast
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.routes import Parameter, Routes
-from fairpool.control.store import claims as claim_store
+from fairpool.control.storage_request import StorageContext, named_config_maps
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
@@ -201,7 +201,16 @@ def _admitted_values(
 def _declared(plane: Plane, connection: Connection, prepared: Admitted) -> ActionResult:
     spec = prepared.spec
     row = declarations.declare(plane, connection, spec, prepared.declaration, **prepared.values)
-    claims.make(connection, prepared.body, spec.project, prepared.values["submitted_by"], spec.created_at)
+    values = prepared.values
+    claims.make(
+        connection,
+        prepared.body,
+        spec.project,
+        workload=spec.id,
+        cluster=values["cluster"],
+        by=values["submitted_by"],
+        now=spec.created_at,
+    )
     return ActionResult(
         body=items.new_detail_text(row, prepared.declaration),
         status=202,
@@ -267,7 +276,7 @@ def _context(
         pools=pool_names(connection, project.cluster) if are_pools_named else frozenset(),
         images=nodes.images,
         has_containers=nodes.has_containers,
-        claims=claim_store.names(connection, project.name) if body.spec.storage.pvc else frozenset(),
+        storage=_storage_context(plane, connection, body.spec, project.name),
         credentials=known_credentials(plane, connection, project, {use.name for use in credential_uses(body)}),
         work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
         has_upload=has_upload,
@@ -276,6 +285,24 @@ def _context(
     if body.spec.termination_grace_period_seconds is None:
         return context
     return replace(context, grace_most_s=preferences.current_value(plane.settings, connection, preferences.GRACE))
+
+
+def _storage_context(
+    plane: Plane, connection: Connection, spec: workload_spec.CommonSpec, project: str
+) -> StorageContext:
+    """What the submit needs of it: most name no storage at all."""
+    storage, settings = spec.storage, plane.settings
+    context = StorageContext(
+        claims=claims.known_claims(connection, project) if storage.pvc else {},
+        config_maps=config_maps.contents(connection, project, named_config_maps(spec)),
+    )
+    if storage.host_path or storage.git or spec.python_env:
+        context = replace(context, roots=preferences.host_roots(settings, connection))
+    if storage.git:
+        size_mib = preferences.current_value(settings, connection, preferences.GIT_SIZE)
+        timeout_s = preferences.current_value(settings, connection, preferences.GIT_TIMEOUT)
+        context = replace(context, git_timeout_s=timeout_s, git_size_bytes=size_mib << 20)
+    return context
 
 
 def _topologies(connection: Connection) -> dict[str, tuple[str, ...]]:
@@ -367,7 +394,9 @@ async def update_inference(
 
     def unit(connection: Connection) -> ActionResult:
         found = admitted(connection)
-        claims.make(connection, found.again, found.row.project, caller.name, plane.now())
+        row = found.row
+        about = {"workload": row.id, "cluster": row.cluster, "by": caller.name, "now": plane.now()}
+        claims.make(connection, found.again, row.project, **about)
         return _redeclared(plane, connection, found)
 
     if dry_run:

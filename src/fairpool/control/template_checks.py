@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import cast
 
@@ -12,6 +13,9 @@ from fairpool.control.admission import KIND_OF_SUBMIT
 from fairpool.control.template_values import ONE_SUBMIT_ONLY, SPECS, Values, is_field, supported, supports
 from fairpool.control.unsupported import refusals
 
+SECRET_NAME = re.compile(r"(?i)(passw(or)?d|secret|token|api_?key|access_?key|private_?key|credential)s?$")
+"""How the names of variables end whose values are secrets."""
+
 
 def template_problems(body: wire.TemplateRequest) -> list[ProblemItem]:
     """Everything that is wrong: what no submit could have would be refused at each of them."""
@@ -21,10 +25,23 @@ def template_problems(body: wire.TemplateRequest) -> list[ProblemItem]:
         for name in ONE_SUBMIT_ONLY
         if name in values
     ]
-    wrong = [*single, *_of_kinds(body, values), *_of_paths(body)]
+    wrong = [*single, *_of_kinds(body, values), *_of_paths(body), *_of_secrets(body.spec)]
     if not wrong and not values and not body.required and not body.locked:
         wrong.append(_problem("template.empty", "the template has no values", "set at least one", "spec"))
     return wrong or _not_carried(body, values)
+
+
+def _of_secrets(spec: wire.TemplateSpec) -> Iterator[ProblemItem]:
+    """A template is shown to everyone in its scope: by its name, a variable is a secret."""
+    own = [("spec", spec.environment_variables)]
+    if spec.master_spec is not None:
+        own.append(("spec.masterSpec", spec.master_spec.environment_variables))
+    for place, variables in own:
+        for each in variables:
+            if each.value and SECRET_NAME.search(each.name):
+                what = f"the value of {each.name[:64]} would be shown to everyone who can use the template"
+                fix = f"store it as a credential, and refer to it: -e {each.name[:64]}=SECRET:NAME,KEY"
+                yield _problem("template.secret_value", what, fix, f"{place}.environmentVariables")
 
 
 def _of_kinds(body: wire.TemplateRequest, values: Values) -> Iterator[ProblemItem]:

@@ -159,10 +159,14 @@ class TunnelPodAccess:
         """Raises `PodAccessError`."""
         await self._ask(NoneType, wire.RemoveUpload(upload_id=upload_id), timeout_s=UNPACK_S)
 
-    async def set_aside_claims(self, project: str) -> None:
+    async def set_aside_claims(self, project: str, kept_as: str) -> None:
         """Raises `PodAccessError`. A cluster that has just started may still be connecting."""
         await self._tunnels.wait(self._cluster, OPEN_S)
-        await self._ask(NoneType, wire.SetAsideClaims(project=project))
+        await self._ask(NoneType, wire.SetAsideClaims(project=project, kept_as=kept_as))
+
+    async def remove_claim(self, project: str, name: str) -> None:
+        """Raises `PodAccessError`."""
+        await self._ask(NoneType, wire.RemoveClaim(project=project, name=name))
 
     async def ask(self, question: bytes) -> AsyncGenerator[bytes]:
         """The answer to a question about the scheduler, in pieces; raises `PodAccessError`."""

@@ -16,6 +16,7 @@ from fairpool.control.pod_template import FROM_THE_IMAGE, group_numbers
 
 LEAVE_OUT = "remove it"
 NO_OWN_URL = "remove it: the gateway chooses the URL, over HTTP, for the members of the project"
+NO_NFS = "ask the administrator to mount it on the nodes and to allow that folder, then mount it with hostPath (-v)"
 MASTER = "spec.masterSpec"
 CUSTOM = "custom"
 GROUP = re.compile("[0-9]{1,9}", re.ASCII)
@@ -105,28 +106,17 @@ def _of_pod(pod: pod_spec.PodSpecWire, place: str) -> Asked:
 
 def _of_storage(storage: pod_spec.Storage) -> Asked:
     mounts = {
-        "nfs": (storage.nfs, "mount it on the node, then mount that folder with hostPath"),
-        "git": (storage.git, "clone it in the job's command"),
-        "s3": (storage.s3, "fetch the data in the job's command"),
-        "configMapVolume": (storage.config_map_volume, "put the file in a claim, or mount a folder with hostPath"),
+        "nfs": (storage.nfs, NO_NFS),
+        "s3": (storage.s3, "copy the data in the job's command, with credentials from the environment"),
     }
     yield from ((f"spec.storage.{name}", fix) for name, (asked, fix) in mounts.items() if asked)
     if any(each.mount_propagation != "None" for each in storage.host_path):
         yield "spec.storage.hostPath.mountPropagation", LEAVE_OUT
     for claim in storage.pvc:
-        yield from _of_claim(claim)
-
-
-def _of_claim(claim: pod_spec.Pvc) -> Asked:
-    if claim.ephemeral:
-        yield "spec.storage.pvc.ephemeral", "remove it: a claim is kept until it is deleted"
-    info = claim.claim_info
-    if info is not None and claim.existing_pvc:
-        yield "spec.storage.pvc.claimInfo", "remove it, or set existingPvc: false to create a new claim"
-    if info is not None and info.storage_class is not None:
-        yield "spec.storage.pvc.claimInfo.storageClass", "remove it: claims are folders on the node"
-    if info is not None and info.access_mode == "rom":
-        yield "spec.storage.pvc.claimInfo.accessMode", "mount it read-only instead"
+        if claim.ephemeral and claim.existing_pvc:
+            yield "spec.storage.pvc.ephemeral", "remove it: only a new claim can be deleted with its job"
+        if claim.claim_info is not None and claim.existing_pvc:
+            yield "spec.storage.pvc.claimInfo", "remove it, or set existingPvc: false to create a new claim"
 
 
 def _of_ports(spec: wire.CommonSpec) -> Asked:

@@ -15,6 +15,7 @@ SIMULATED_LABEL = "fairpool/simulated"
 RUNTIME_LABEL = "fairpool/runtime"
 """On nodes whose pods run in containers: podman or docker."""
 PRODUCT_LABEL = "nvidia.com/gpu.product"
+NODE_TYPE_LABEL = "run.ai/type"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 """Every node has it: its name, unless it is labelled otherwise."""
 

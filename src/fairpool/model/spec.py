@@ -63,6 +63,31 @@ RESTART_RULES: Mapping[WorkloadKind, RestartRule] = MappingProxyType(
 )
 
 
+class AccessMode(StrEnum):
+    """Which pods may mount a volume claim at the same time, and whether they may write."""
+
+    ONE_NODE = "rwo"
+    """Pods of one node may write (ReadWriteOnce)."""
+    READ_ONLY = "rom"
+    """Only the workload that created it may write (ReadOnlyMany)."""
+    SHARED = "rwm"
+    """Pods of all nodes may write (ReadWriteMany)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitClone:
+    """A Git repository that is cloned for a pod before its program starts."""
+
+    repository: str
+    branch: str = ""
+    """Empty: the remote's default branch."""
+    revision: str = ""
+    """A commit or tag; empty: the tip of the branch."""
+    timeout_s: int = 600
+    size_bytes: int = 10 << 30
+    """What the clone may take up on the disk."""
+
+
 class Framework(StrEnum):
     """What the pods of a distributed run are programs of; decides how they find each other."""
 
@@ -97,16 +122,28 @@ class DistributedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """A folder or file a pod sees at `target`: one of the machine, a claim that pods of its project share, or the
-    folder that was uploaded with its workload."""
+    """A folder or file a pod sees at `target`: one of the machine, a claim that pods of its project share, the folder
+    that was uploaded with its workload, a cloned repository, or the files of a config map."""
 
     target: str
     source: str = ""
-    """A path on the machine; empty where a claim or the uploaded folder is meant."""
+    """A path on the machine; empty where something else is meant."""
     claim: str = ""
     read_only: bool = False
     uploaded: bool = False
     """The workload's uploaded folder: one writable copy, shared by its pods, removed with the workload."""
+    access: AccessMode = AccessMode.SHARED
+    """Of a claim."""
+    git: GitClone | None = None
+    """Cloned for each pod anew, writable."""
+    files: tuple[tuple[str, str], ...] = ()
+    """Of a config map: names and contents, as they were at the submit."""
+
+    @property
+    def is_of_machine(self) -> bool:
+        """Whether it is a path of the machine that a user has named."""
+        return not (self.claim or self.uploaded or self.git is not None or self.files or self.secret)
+
     secret: str = ""
     """A credential: each of its keys is a file, in memory, readable by the pod alone."""
     credential: str = ""
@@ -175,6 +212,8 @@ class Program:
     pull_policy: PullPolicy | None = None
     """None: always for an image without a tag or with the tag `latest`, otherwise only if it is missing."""
     security: SecurityContext = SecurityContext()
+    host_roots: tuple[str, ...] = ("/",)
+    """Paths of the machine are mounted only if they lie in one of these directories, whatever their names."""
     secrets: tuple[SecretVariable, ...] = ()
     image_credential: str = ""
     """The registry credential that its image is pulled with; empty: the one for the image's registry, if there is one

@@ -129,10 +129,18 @@ class LocalPodAccess:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._unpackers, lambda: self._supervisor.uploads.remove(upload_id))
 
-    async def set_aside_claims(self, project: str) -> None:
+    async def remove_claim(self, project: str, name: str) -> None:
+        """With its data; raises `PodAccessError`."""
+        try:
+            await self._in_thread(lambda: self._supervisor.remove_claim(project, name))
+        except OSError as error:
+            what = f"the data of claim {name} of project {project} cannot be removed ({error.strerror})"
+            raise PodAccessError(Problem("claim.not_removed", what, "see the server's log")) from error
+
+    async def set_aside_claims(self, project: str, kept_as: str) -> None:
         """Raises `PodAccessError`."""
         try:
-            await self._in_thread(lambda: self._supervisor.state.set_aside_claims(project))
+            await self._in_thread(lambda: self._supervisor.state.set_aside_claims(project, kept_as))
         except OSError as error:
             what = f"the volume claims of an earlier project {project} cannot be set aside ({error.strerror})"
             raise PodAccessError(Problem("claim.not_set_aside", what, "try again, or choose another name")) from error

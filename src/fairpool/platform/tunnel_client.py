@@ -286,7 +286,9 @@ async def _one_answer(request: wire.TunnelRequest, body: bytes, pod_access: PodA
         case wire.RemoveUpload():
             return await pod_access.remove_upload(request.upload_id)
         case wire.SetAsideClaims():
-            return await pod_access.set_aside_claims(request.project)
+            return await pod_access.set_aside_claims(request.project, request.kept_as)
+        case wire.RemoveClaim():
+            return await pod_access.remove_claim(request.project, request.name)
     raise AssertionError(f"{request.kind} has no single answer")
 
 

@@ -45,7 +45,7 @@ TAKEN = {
     ),
     "datasource": (
         *("volume", "nfs_server", "mount_propagation", "pvc", "pvc_exists", "new_pvc", "git_sync", "s3"),
-        "configmap_volume",
+        *("configmap_volume", "secret_volume"),
     ),
 }
 """The flags of `runai submit` that each takes."""

@@ -75,7 +75,9 @@ def _asset(kind: str, noun: str, values: str) -> LazyCommand:
     place = "fairpool.cli.adm.assets"
     article = "an" if noun[0] in "aeiou" else "a"
     verbs = {
-        verb: lazy(TEXTS[verb].format(noun=noun).replace(" a ", f" {article} "), f"{place}:{verb}_of", kind)
+        verb: lazy(
+            TEXTS[verb].format(noun=noun, plural=f"{noun}s").replace(" a ", f" {article} "), f"{place}:{verb}_of", kind
+        )
         for verb in ("list", "get", "create", "update", "delete")
     }
     return _noun(kind, f"Manage {noun}s for submits.", f"runai-adm {kind} create NAME {values}", verbs)
@@ -107,6 +109,16 @@ MEMBERS = {
         "Manage node pools.",
         "runai-adm node-pool create a100 --label run.ai/type=a100",
         _verbs("node pool", "fairpool.cli.adm.node_pools", "list_pools get_pool create_pool update_pool delete_pool"),
+    ),
+    "node-type": _noun(
+        "node-type",
+        "Manage node types.",
+        "runai-adm node-type set dgx-2 node-1",
+        {
+            "list": lazy("List node types.", "fairpool.cli.adm.node_types:list_types"),
+            "set": lazy("Set the type of nodes.", "fairpool.cli.adm.node_types:set_type"),
+            "remove": lazy("Remove the type of nodes.", "fairpool.cli.adm.node_types:remove_type"),
+        },
     ),
     "topology": _noun(
         "topology",
@@ -150,6 +162,15 @@ MEMBERS = {
             "delete_application",
         ),
     ),
+    "pvc": _noun(
+        "pvc",
+        "List and delete volume claims of all projects.",
+        "runai-adm pvc list",
+        {
+            "list": lazy("List the volume claims of all projects.", "fairpool.cli.adm.claims:list_all_claims"),
+            "delete": lazy("Delete volume claims with their data.", "fairpool.cli.adm.claims:delete_any_claims"),
+        },
+    ),
     "setting": _noun(
         "setting",
         "Show and change settings of the control plane.",
@@ -192,7 +213,18 @@ MEMBERS = {
 }
 
 PLURALS = (
-    *("project", "department", "node-pool", "cluster", "node", "user", "setting", "template", "environment"),
+    *(
+        "project",
+        "department",
+        "node-pool",
+        "node-type",
+        "cluster",
+        "node",
+        "user",
+        "setting",
+        "template",
+        "environment",
+    ),
     *("datasource", "credential"),
 )
 

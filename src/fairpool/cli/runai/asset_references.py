@@ -18,6 +18,12 @@ def references(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value}
 
 
+def both_references(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str, Any]:
+    """The assets of a file or template and those of flags: data sources are added."""
+    sources = [*(theirs.get("datasources") or ()), *mine.get("datasources", ())]
+    return {**theirs, **mine, **({"datasources": sources} if sources else {})}
+
+
 def reference_problems(asked: Mapping[str, Any]) -> list[Problem]:
     """What is wrong with the flags."""
     wrong = [text for text in asked["data_source"] if not _is_valid(text)]

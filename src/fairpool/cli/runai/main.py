@@ -157,6 +157,37 @@ def _template() -> click.Command:
     )
 
 
+def _pvc() -> click.Command:
+    place = "fairpool.cli.runai.claims"
+    return Group(
+        "pvc",
+        help="List and delete the volume claims of a project.",
+        example="runai pvc delete data -p team-a",
+        members={
+            "list": lazy("List the volume claims of a project.", f"{place}:list_claims"),
+            "delete": lazy("Delete volume claims with their data.", f"{place}:delete_claims"),
+        },
+        default="list",
+    )
+
+
+def _config_map() -> click.Command:
+    place = "fairpool.cli.runai.config_maps"
+    return Group(
+        "configmap",
+        help="Manage the config maps of a project: small files and values for jobs.",
+        example="runai configmap create settings --from-file train.yaml",
+        members={
+            "list": lazy("List the config maps of a project.", f"{place}:list_config_maps"),
+            "describe": lazy("Show a config map with its contents.", f"{place}:describe_config_map"),
+            "create": lazy("Create a config map.", f"{place}:create_config_map"),
+            "update": lazy("Replace the contents of a config map.", f"{place}:update_config_map"),
+            "delete": lazy("Delete config maps.", f"{place}:delete_config_maps"),
+        },
+        default="list",
+    )
+
+
 def _top() -> click.Command:
     return Group(
         "top",
@@ -215,7 +246,8 @@ MEMBERS = {
     **{name: _kind(name, "Short for `runai training`.", hidden=True) for name in FRAMEWORKS},
     "node": _only_list("node", "List nodes with their GPUs.", "fairpool.cli.runai.nodes:list_nodes"),
     "nodepool": _only_list("nodepool", "List node pools.", "fairpool.cli.adm.node_pools:list_pools"),
-    "pvc": _only_list("pvc", "List the volume claims of a project.", "fairpool.cli.runai.claims:list_claims"),
+    "pvc": LazyCommand("List and delete volume claims.", _pvc),
+    "configmap": LazyCommand("Manage config maps: small files for jobs.", _config_map),
     **{name: _unsupported(name) for name in UNSUPPORTED},
     "template": LazyCommand("Old name of list templates.", _template, hidden=True),
 }

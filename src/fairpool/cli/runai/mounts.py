@@ -125,15 +125,26 @@ def new_claim(text: str) -> dict[str, Any] | Problem:
 
 
 def git(text: str) -> dict[str, Any] | Problem:
-    """`source=REPO,branch=,rev=,username=,password=,target=`."""
-    words = ("source", "branch", "rev", "username", "password", "target")
-    said = pairs("--git-sync", text, words, required=("source",))
+    """`source=REPO,branch=,rev=,target=`, or with the newer words `repository=`, `path=` and `secret=`."""
+    words = ("source", "branch", "rev", "username", "password", "target", "repository", "path", "secret")
+    said = pairs("--git-sync", text, words)
     if isinstance(said, Problem):
         return said
     if "username" in said or "password" in said:
-        return not_yet("--git-sync with username and password", "use a repository that needs no credentials")
-    mount = {"repository": said["source"], "branch": said.get("branch", "master"), "path": said.get("target", "/code")}
-    return {**mount, "revision": said["rev"]} if "rev" in said else mount
+        what = "--git-sync with username and password: other users of this machine can read a command line"
+        return Problem(
+            "flag.git_password",
+            what,
+            "ask for a credential (runai-adm credential create NAME --type git), and name it: secret=NAME",
+        )
+    source = said.get("source") or said.get("repository")
+    if not source:
+        return Problem("flag.missing_key", f"--git-sync {text!r} is missing source", "add source=...")
+    mount = {"repository": source, "path": said.get("target") or said.get("path") or "/code"}
+    if "rev" not in said or "branch" in said:
+        mount["branch"] = said.get("branch", "master")
+    given = {"revision": said.get("rev"), "credential": said.get("secret")}
+    return {**mount, **{key: value for key, value in given.items() if value}}
 
 
 def config_map(text: str) -> dict[str, Any] | Problem:

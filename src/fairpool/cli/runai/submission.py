@@ -14,10 +14,11 @@ from typing import Any
 from fairpool.api.limits import GPU_FIELDS
 from fairpool.cli.failure import not_yet
 from fairpool.cli.runai import ages, array_flags, mounts
-from fairpool.cli.runai.asset_references import reference_problems, references
+from fairpool.cli.runai.asset_references import both_references, reference_problems, references
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import parse_gpus
 
+CONFIG_MAP = "CONFIGMAP:"
 COMMAND_LINE_MAX = 4096
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 SERVICE_TYPES = {
@@ -122,8 +123,10 @@ def over(body: Mapping[str, Any], said: Mapping[str, Any], asked: Mapping[str, A
     if not isinstance(theirs, Mapping):
         return {**merged, "spec": mine if theirs is None else theirs}
     spec = {**theirs, **mine}
-    for name in ("labels", "annotations", "security", "topology", "assets"):
+    for name in ("labels", "annotations", "security", "topology"):
         spec |= _both(name, theirs, mine)
+    if isinstance(theirs.get("assets"), Mapping) and "assets" in mine:
+        spec["assets"] = both_references(theirs["assets"], mine["assets"])
     if isinstance(theirs.get("compute"), Mapping) and "compute" in mine:
         is_gpu = any(way in mine["compute"] for way in GPU_FIELDS)
         kept = {name: value for name, value in theirs["compute"].items() if not is_gpu or name not in GPU_FIELDS}
@@ -345,7 +348,8 @@ def _gpu_problems(asked: Mapping[str, Any]) -> list[Problem]:
 
 
 def variable(text: str) -> dict[str, Any] | Problem:
-    """`KEY=VALUE`, `KEY=SECRET:CREDENTIAL,KEY`, or as with Docker `KEY` alone for its value on this machine."""
+    """`KEY=VALUE`, `KEY=SECRET:CREDENTIAL,KEY`, `KEY=CONFIGMAP:NAME,KEY`, or as with Docker `KEY` alone for its value
+    on this machine."""
     name, equals, value = text.partition("=")
     if not name:
         return Problem("flag.environment", f"-e {text!r} has no name", "write -e KEY=VALUE")
@@ -356,6 +360,12 @@ def variable(text: str) -> dict[str, Any] | Problem:
                 "flag.environment", f"-e {text!r} names no key of a credential", f"write -e {name}=SECRET:NAME,KEY"
             )
         return {"name": name, "credential": {"name": credential, "key": key}}
+    if value.startswith(CONFIG_MAP):
+        config_map, comma, key = value.removeprefix(CONFIG_MAP).partition(",")
+        if not config_map or not comma or not key:
+            what = f"-e {text}: name the config map and its key"
+            return Problem("flag.environment", what, f"write {CONFIG_MAP}NAME,KEY")
+        return {"name": name, "configMap": {"name": config_map, "key": key}}
     if not equals:
         if name not in os.environ:
             what = f"-e {name} has no value, and the variable is not set on this machine"

@@ -179,6 +179,20 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     metavar="KEYS",
     help="Create a claim and mount it: size=10G,path=PATH; repeatable.",
 )
+@flag(
+    "--git-sync",
+    multiple=True,
+    section=STORAGE,
+    metavar="KEYS",
+    help="Clone a repository: source=URL,branch=NAME,target=PATH; repeatable.",
+)
+@flag(
+    "--configmap-volume",
+    multiple=True,
+    section=STORAGE,
+    metavar="KEYS",
+    help="Mount a config map: name=NAME,path=PATH; repeatable.",
+)
 @flag("--s3", multiple=True, hidden=True)
 @flag(
     "-s",
@@ -294,16 +308,6 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 @flag("--add-capability", multiple=True, section=LATER, metavar="NAME", help="Add a Linux capability; repeatable.")
 @flag("--nfs-server", section=LATER, metavar="HOST", help="Mount the -v folders from this NFS server.")
 @flag("--mount-propagation", is_flag=True, section=LATER, help="Propagate later mounts on the node to -v.")
-@flag(
-    "--git-sync",
-    multiple=True,
-    section=LATER,
-    metavar="KEYS",
-    help="Clone a repository: source=URL,branch=NAME,target=PATH.",
-)
-@flag(
-    "--configmap-volume", multiple=True, section=LATER, metavar="KEYS", help="Mount a config map: name=NAME,path=PATH."
-)
 @flag(
     "--secret-volume",
     multiple=True,

@@ -323,8 +323,28 @@ claims = Table(
     Column("size", String(32), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("created_by", String(256), nullable=False),
+    Column("access_mode", String(8), nullable=False),
+    Column("ephemeral", Boolean, nullable=False),
+    Column("workload", String(64), nullable=False),
+    Column("cluster", String(64), nullable=False),
+    Column("phase", String(16), nullable=False),
 )
-"""Volume claims that were made. Of those from before they were written down the size is not known."""
+"""Volume claims that were made. Of those from before they were written down the size is not known. `workload` is the
+one they were created with, `cluster` the one that has their data (both empty: not known), `phase` Ready or Deleting.
+Those of a deleted project whose name is used again have a `project` with a dot in it, which no project has."""
+
+config_maps = Table(
+    "config_maps",
+    metadata,
+    Column("project", String(64), primary_key=True),
+    Column("name", String(64), primary_key=True),
+    Column("document", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(256), nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+)
+"""Config maps of projects; the document holds their contents by key."""
 
 assets = Table(
     "assets",
