@@ -18,6 +18,7 @@ from fairpool.control.owner import new_link
 from fairpool.control.store.unavailable import BUSY, Unavailable
 from fairpool.control.tool_access import Tools
 from fairpool.control.tool_routes import Tool, tool_of
+from fairpool.model.lifecycle import PodPhase
 from tests.control.control_plane import HERE, ControlPlane, control_plane, expect
 
 AT = GatewayAddress("http", "localhost", 8088)
@@ -241,9 +242,28 @@ def test_a_port_that_was_not_asked_for_has_no_route(browser: Browser) -> None:
     waits = browser.control.train("waits", ports=[{"container": 9999, "serviceType": "Ingress"}])
     assert browser.admitted(f"{waits['id']}-9999", ann) == 503
     second = running(browser, "second")
-    assert browser.admitted(second, ann) == 503, "the port belongs to the first"
+    assert browser.admitted(second, ann) == 200, "each has a network of its own"
     for label in ("", "x", "8888", f"{origin}0", f"{origin}.x", origin.upper()):
         assert browser.admitted(label, ann) == 404, label
+
+
+def test_the_running_pods_of_a_workload_take_turns(browser: Browser) -> None:
+    origin, ann = running(browser, "model"), Credential(token=browser.control.tokens["ann"])
+    workload = origin.removesuffix("-8888")
+    report = browser.control.runs(workload)
+    second = report.pods[0].model_copy(update={"id": f"{workload}-1-0", "index": 1})
+    waits = report.pods[0].model_copy(update={"id": f"{workload}-2-0", "index": 2, "phase": PodPhase.BOUND})
+    browser.control.push(
+        browser.control.report(workloads=(report.model_copy(update={"pods": (*report.pods, second, waits)}),))
+    )
+    first = browser.call(browser.tools.admit, origin, ann)
+    given = [first, *(browser.tools.known(origin, ann) for _ in range(5))]
+    assert {each.pod.pod for each in given} == {f"{workload}-0-0", f"{workload}-1-0"}
+    assert given[0].upstream != given[1].upstream == given[3].upstream
+    assert browser.call(browser.tools.ended, given) == []
+    browser.control.push(browser.control.report(workloads=(report,)))
+    ended = browser.call(browser.tools.ended, given)
+    assert {each.pod.pod for each in ended} == {f"{workload}-1-0"}, "streams to the one that is left go on"
 
 
 def test_documented_paths_lead_to_the_callers_own_tools(browser: Browser) -> None:

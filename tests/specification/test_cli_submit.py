@@ -12,7 +12,7 @@ import pytest
 
 from fairpool.agent.unpacking import Contents, unpack
 from fairpool.api.wire import ValidationError
-from fairpool.cli.runai import field_flags, job_file, mounts, submission, workdir
+from fairpool.cli.runai import field_flags, job_file, mounts, port_flags, submission, workdir
 from fairpool.cli.runai.distributed import FRAMEWORKS, NOT_HERE, UNSAID, framework_command
 from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.cli.runai.submit import settle_command, submit
@@ -149,6 +149,40 @@ def test_ports_and_addresses() -> None:
     made = spec("j -i img -s external-url,port=8888 -s nodeport,port=1:2")
     assert made["exposedUrls"] == [{"container": 8888}]
     assert made["ports"] == [{"container": 2, "external": 1, "serviceType": "NodePort"}]
+    made = spec("j -i img -s portforward --port 8000:80 --port 81 --address localhost,::1")
+    assert made["ports"] == [
+        {"container": 80, "serviceType": "PortForward"},
+        {"container": 81, "serviceType": "PortForward"},
+    ]
+    made = spec("j -i img --inference -s loadbalancer --port 8000:80")
+    assert made["servingPort"] == {"container": 80}
+    assert made["ports"] == [{"container": 80, "external": 8000, "serviceType": "LoadBalancer"}]
+
+
+def test_forwarded_ports_are_of_this_machine() -> None:
+    flags = asked("j -i img -s portforward --port 8000:80 --port 81 --address localhost,::1")
+    assert port_flags.forwarded(flags) == [(8000, 80), (81, 81)]
+    assert port_flags.addresses(flags) == ["127.0.0.1", "::1"]
+    assert port_flags.forwarded(asked("j -i img -s ingress --port 81")) == []
+
+
+def test_a_notebook_needs_one_flag() -> None:
+    flags = asked("nb --jupyter -g 0.5")
+    made = flags | port_flags.notebook(flags, "secret")
+    assert submission.problems(made) == []
+    spec = submission.document(made, project="p", cluster=None, command_line="")["spec"]
+    assert (submission.kind_of(made), spec["image"]) == ("Workspace", "jupyter/scipy-notebook")
+    assert spec["environmentVariables"] == [{"name": "JUPYTER_TOKEN", "value": "secret"}]
+    assert port_flags.forwarded(made) == [(8888, 8888)]
+    flags = asked("nb --jupyter -i mine -s ingress --port 9999")
+    made = flags | port_flags.notebook(flags, "secret")
+    spec = submission.document(made, project="p", cluster=None, command_line="")["spec"]
+    assert spec["ports"] == [{"container": 9999, "serviceType": "Ingress"}]
+    assert (spec["image"], spec["command"], spec["args"]) == (
+        "mine",
+        ["start-notebook.sh"],
+        ["--NotebookApp.base_url=nb"],
+    )
 
 
 def gang(line: str, framework: str = "pytorch") -> Any:
@@ -217,10 +251,13 @@ def test_a_secret_is_refused_and_not_sent_as_text() -> None:
 @pytest.mark.parametrize(
     ("line", "codes"),
     [
-        ("j -i img --mps --elastic --jupyter --user x --address 0.0.0.0", ["flag.not_supported_yet"] * 5),
+        ("j -i img --mps --elastic --user x", ["flag.not_supported_yet"] * 3),
         ("j -i img --s3 bucket=b,key=k,secret=s,target=/d", ["flag.not_supported_yet"]),
         ("j -i img --git-sync source=r,username=u,password=p", ["flag.git_password"]),
-        ("j -i img -s portforward --port 80", ["flag.not_supported_yet"]),
+        ("j -i img --address 0.0.0.0", ["flag.address"]),
+        ("j -i img -s portforward --port 80 --attach", ["flag.attach_and_forward"]),
+        ("j -i img -s nodeport --port 70000:80", ["flag.port"]),
+        ("j -i img -s nodeport --port x:80", ["flag.port"]),
         ("j -i img -s external-url --port 80 --custom-url https://x", ["flag.not_supported_yet"]),
         ("j -i img -s external-url,port=80,custom-url=https://x", ["flag.not_supported_yet"]),
         ("j -i img -s ingres --port 80", ["flag.service_type"]),

@@ -242,7 +242,7 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("Storage", "config_map_volume"): Carried(config()),
     ("Storage", "secret_volume"): Carried(secret()),
     ("ExposedPort", "container"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
-    ("ExposedPort", "external"): Refused({"ports": [{**EXPOSED, "external": 30022}]}, place="spec.ports.external"),
+    ("ExposedPort", "external"): Elsewhere("what answers there: test_ports_on_one_machine.py"),
     ("ExposedPort", "service_type"): Elsewhere("whether an address is shown: test_runai_on_one_machine.py"),
     ("ExposedPort", "tool_type"): IN_DETAILS,
     ("ExposedPort", "tool_name"): IN_DETAILS,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fairpool.agent import pod_directory, process_table
-from fairpool.agent.exec_server import OPEN_SIGNAL, SOCKET, TERMINAL
+from fairpool.agent.exec_server import OPEN_SIGNAL, SOCKET, SOCKETS, TERMINAL
 
 DEFAULT_SIZE = (24, 80)
 COMMAND_MAX = 65536
@@ -159,6 +159,25 @@ def attach(directory: Path) -> AttachSession:
     connection = _connect(directory)
     connection.send(json.dumps({"op": "attach"}).encode())
     return AttachSession(connection)
+
+
+def sockets(directory: Path) -> list[socket.socket]:
+    """Sockets in the network of a pod that has its own, of IPv4 and of IPv6. Raises OSError where no shim answers."""
+    connection = _connect(directory)
+    try:
+        connection.send(json.dumps({"op": "sockets"}).encode())
+        connection.settimeout(OPEN_TIMEOUT_S)
+        packet, fds, _, _ = socket.recv_fds(connection, 64, 2)
+    finally:
+        connection.close()
+    found = [socket.socket(fileno=fd) for fd in fds]
+    if packet != SOCKETS or len(found) != 2:
+        for each in found:
+            each.close()
+        raise OSError(errno.EAGAIN, "the pod's network does not answer")
+    for each in found:
+        each.set_inheritable(False)
+    return found
 
 
 def _connect(directory: Path) -> socket.socket:

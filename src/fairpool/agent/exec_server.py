@@ -3,7 +3,7 @@
 Few pods ever need the socket, so most have none: a client signals the shim and waits until it is there. A pod with
 stdin has one from the start. The client's first packet is its request. Afterwards an attached client receives output
 and sends input and window sizes, one packet each; one that executes a command has passed its file descriptors, or is
-passed the master side of a terminal, and waits for the exit code.
+passed the master side of a terminal, and waits for the exit code; one that connects to a port is passed sockets.
 
 A worker of MPI has a second socket, in the directory of its run, which is mounted into the pods of that run and no
 others: through it the launcher starts programs here (`pod/remote_shell.py`). It takes commands without a terminal,
@@ -30,6 +30,7 @@ from fairpool.agent import namespaces, process_attributes
 from fairpool.agent.cgroup import Cgroup
 from fairpool.agent.container_program import exec_command
 from fairpool.agent.pod_init import limit_processes
+from fairpool.agent.pod_network import open_sockets
 from fairpool.agent.program import NOT_EXECUTABLE, CannotRun, become
 
 TYPE_CHECKING = False
@@ -43,6 +44,8 @@ REPLAY_BYTES = 65536
 """The latest output, sent to a client that attaches, so that a prompt is not missing."""
 TERMINAL = b"terminal"
 """Comes with the master side of a terminal, for a client that wants one."""
+SOCKETS = b"sockets"
+"""Comes with sockets in the pod's network."""
 PACKET_MAX = 131072
 PEERS_MAX = 64
 """Programs that are started here by other pods, at a time."""
@@ -172,6 +175,8 @@ class ExecServer:
                 self._send(fd, bytes(self._replay))
             if fd in self._clients:
                 self._attached.add(fd)
+        elif request["op"] == "sockets":
+            self._pass_sockets(fd)
         elif request["op"] == "exec" and len(fds) == (0 if request["tty"] else 3):
             try:
                 pid = os.fork()
@@ -185,6 +190,14 @@ class ExecServer:
             self._executing[pid] = fd
         else:
             self._disconnect(fd)
+
+    def _pass_sockets(self, fd: int) -> None:
+        """Sockets in the pod's network, through which the client connects to its ports."""
+        sockets = open_sockets() if self._launch.get("network") else []
+        socket.send_fds(self._clients[fd], [SOCKETS], [each.fileno() for each in sockets])
+        for each in sockets:
+            each.close()
+        self._disconnect(fd)
 
     def _execute(self, request: Mapping[str, Any], fds: list[int], client: socket.socket) -> NoReturn:
         """In the child: become the command, in the pod's namespaces, as its user and under its limits."""

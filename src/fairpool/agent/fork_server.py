@@ -18,6 +18,7 @@ from contextlib import suppress
 
 from fairpool.agent import libc, namespaces, process_attributes
 from fairpool.agent.pod_init import counting_permitted, isolation_permitted
+from fairpool.agent.pod_network import network_permitted
 from fairpool.agent.program import CannotRun
 from fairpool.agent.shim import prepare_signals, read_launch, run_shim, warm_up
 
@@ -99,6 +100,7 @@ def _permissions() -> dict[str, str]:
         "host_name": namespaces.permitted(namespaces.CLONE_NEWUTS),
         "isolation": isolation_permitted(),
         "counting": counting_permitted(),
+        "network": network_permitted(),
     }
 
 

@@ -120,6 +120,7 @@ def plan_launch(
     )
     cwd, mounts = _working_directory(order, image, paths, mounts, features)
     limits, unlimited = _limits(order, pod_uuid, features.limiter)
+    unreachable = _shared_network(order, features)
     rule = _volume_rule(order, features, user)
     view = pod_view(isolation, paths, user, rule, program.shm_bytes)
     return {
@@ -135,14 +136,28 @@ def plan_launch(
         "mounts": mounts,
         "clones": _clones(order, paths, view, pod_uuid),
         "view": view if features.is_isolating else None,
+        "network": has_own_network(order) and not unreachable,
         "tty": program.tty,
         "stdin": program.stdin,
         "grace_s": order.grace_s,
         "limits": limits,
         "gang": _gang_socket(order, paths),
         "log": asdict(features.rotation),
-        "words": "; ".join(words for words in (portion.words, unlimited) if words),
+        "words": "; ".join(words for words in (portion.words, unlimited, unreachable) if words),
     }
+
+
+def has_own_network(order: StartOrder) -> bool:
+    """Whether the pod is to have a network of its own: it has ports, and need not reach other pods of its run."""
+    return bool(order.program.ports) and not (order.together and order.pods > 1)
+
+
+def _shared_network(order: StartOrder, features: MachineFeatures) -> str:
+    """Why a pod that should have a network of its own has the machine's; empty: it has its own, or needs none."""
+    why = features.unavailable.get("isolation") or features.unavailable.get("network")
+    if not why or not has_own_network(order):
+        return ""
+    return f"its ports can be reached by every program on this machine ({why})"
 
 
 def host_name(order: StartOrder) -> str:

@@ -16,6 +16,7 @@ CLONE_NEWUTS = 0x04000000
 CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
 
 
 def enter(flags: int) -> None:
@@ -49,12 +50,12 @@ def own_host_name(name: str) -> None:
     _set_host_name(name)
 
 
-def isolate_children(host_name: str) -> None:
-    """Children of this process get a PID namespace, a host name and IPC of their own.
+def isolate_children(host_name: str, *, own_network: bool = False) -> None:
+    """Children of this process get a PID namespace, a host name and IPC of their own, and a network if that is asked.
 
-    The first child is process 1 there: when it ends, all of them do. This process itself stays where it is.
+    The first child is process 1 there: when it ends, all of them do. This process sees the same processes as before.
     """
-    enter(CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
+    enter(CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | (CLONE_NEWNET if own_network else 0))
     if host_name:
         _set_host_name(host_name)
 
@@ -70,7 +71,7 @@ def join(pid: int) -> None:
     As root the user namespace is entered last: in it we have no capabilities over the others. Otherwise it is entered
     first, because it gives them.
     """
-    kinds = ["ipc", "uts", "pid", "mnt"]
+    kinds = ["ipc", "uts", "net", "pid", "mnt"]
     kinds = [*kinds, "user"] if os.geteuid() == 0 else ["user", *kinds]
     own = {kind: os.stat(f"/proc/self/ns/{kind}").st_ino for kind in kinds}
     handles = [
@@ -85,9 +86,13 @@ def join(pid: int) -> None:
         os.close(handle)
 
 
-def join_pid_namespace(pid: int) -> None:
-    """Let children of ours be in the PID namespace of another process; without privileges, in its user namespace."""
-    for kind in ("pid",) if os.geteuid() == 0 else ("user", "pid"):
+def join_pid_namespace(pid: int, *, own_network: bool = False) -> None:
+    """Let children of ours be in the PID namespace of another process; without privileges, in its user namespace.
+
+    If it has a network of its own, this process enters that too.
+    """
+    kinds = ("net", "pid") if own_network else ("pid",)
+    for kind in kinds if os.geteuid() == 0 else ("user", *kinds):
         handle = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
         try:
             check_result(libc().setns(handle, 0), "setns")

@@ -1,7 +1,8 @@
 """Connects to a port that a process of a pod listens on.
 
-Pods share the network of their machine, so a port by itself may be anyone's: of another pod, or of the platform. Only
-a socket that a process of the pod has open is connected to.
+Everything in the network of a pod that has its own is the pod's. Other pods share the network of their machine, where a
+port by itself may belong to another pod, or to the platform: only a socket that a process of the pod has open is
+connected to.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import struct
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from fairpool.agent import exec_client
+from fairpool.agent.pod_network import RELAY_PORT
 from fairpool.model.problem import Problem
 
 CONNECT_S = 5.0
 KNOWN_MAX = 4096
 LISTENING = "0A"
-TABLES = (("/proc/net/tcp", socket.AF_INET), ("/proc/net/tcp6", socket.AF_INET6))
+TABLES = (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6))
 LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Where to connect to a socket that listens on all addresses."""
 
@@ -55,15 +59,44 @@ class PodPorts:
         return connection
 
 
+def connect_inside(directory: Path, main: int, port: int) -> socket.socket | Problem:
+    """A connection to a port of a pod that has a network of its own; `main` is a process in it."""
+    address = next((each.address for each in _listeners(port, f"/proc/{main}/net")), None)
+    if address is None or port == RELAY_PORT:
+        return _closed(port)
+    try:
+        by_family = exec_client.sockets(directory)
+    except OSError as error:
+        return Problem("pod.port_closed", f"the pod does not answer ({error.strerror or error})", "try again")
+    is_6 = ":" in address
+    connection, other = (by_family[1], by_family[0]) if is_6 else (by_family[0], by_family[1])
+    other.close()
+    try:
+        connection.settimeout(CONNECT_S)
+        connection.connect((LOOPBACK.get(address, address), port))
+    except OSError as error:
+        connection.close()
+        return _takes_none(port, error)
+    return connection
+
+
+def _closed(port: int) -> Problem:
+    what = f"no process of the pod listens on port {port}"
+    return Problem("pod.port_closed", what, "start the program first, or name the port that it uses")
+
+
+def _takes_none(port: int, error: OSError) -> Problem:
+    what = f"port {port} of the pod takes no connection ({error.strerror or error})"
+    return Problem("pod.port_closed", what, "try again")
+
+
 def _connected(port: int, listener: Listener | None) -> socket.socket | Problem:
     if listener is None:
-        what = f"no process of the pod listens on port {port}"
-        return Problem("pod.port_closed", what, "start the program first, or name the port that it uses")
+        return _closed(port)
     try:
         connection = socket.create_connection((LOOPBACK.get(listener.address, listener.address), port), CONNECT_S)
     except OSError as error:
-        what = f"port {port} of the pod takes no connection ({error.strerror or error})"
-        return Problem("pod.port_closed", what, "try again")
+        return _takes_none(port, error)
     if _listener(port, [listener.pid]) != listener:  # the program ended meanwhile, and another may have answered
         connection.close()
         return Problem("pod.port_closed", f"the program on port {port} has ended", "try again")
@@ -79,9 +112,9 @@ def _listener(port: int, pids: Collection[int]) -> Listener | None:
     return replace(listeners[inode], pid=pid) if pid else None
 
 
-def _listeners(port: int) -> Iterator[Listener]:
+def _listeners(port: int, tables: str = "/proc/net") -> Iterator[Listener]:
     for table, family in TABLES:
-        with suppress(OSError), open(table, encoding="ascii") as file:
+        with suppress(OSError), open(f"{tables}/{table}", encoding="ascii") as file:
             next(file, "")
             for line in file:
                 fields = line.split()

@@ -176,6 +176,17 @@ class PodStarter:
         launch = self._planned(order, paths, user, plan)
         return launch if isinstance(launch, Problem) else StoredOrder(order=order, launch=launch)
 
+    def _claim_held_elsewhere(self, order: StartOrder) -> str:
+        """Which pod of another node mounts a claim that only one node may have; empty: none does."""
+        wanted = {volume.claim for volume in order.program.volumes if volume.access is AccessMode.ONE_NODE}
+        for watched in self._registry.alive() if wanted else ():
+            other = watched.stored.order
+            if other.project != order.project or other.node == order.node:
+                continue
+            if held := wanted & {volume.claim for volume in other.program.volumes if volume.claim}:
+                return f"claim {min(held)} is ReadWriteOnce, and {other.name} has it on node {other.node}"
+        return ""
+
     def _plan_container(
         self, order: StartOrder, paths: PodPaths, node: LogicalNode, runtime: ContainerRuntime
     ) -> StoredOrder | Problem:
@@ -195,7 +206,7 @@ class PodStarter:
             features=self._features,
             settings=runtime.settings,
             is_simulated=node.is_simulated,
-            rendezvous=self._state.rendezvous(order, is_first=not self._registry.has_living_peers(order)),
+            rendezvous=self._state.rendezvous(order),
             user=user,
         )
         launch = self._planned(order, paths, user, plan)
@@ -204,17 +215,6 @@ class PodStarter:
         if isinstance(found, Pulling):
             return StoredOrder(order=order, start_failure=found.words)
         return StoredOrder(order=order, launch=launch)
-
-    def _claim_held_elsewhere(self, order: StartOrder) -> str:
-        """Which pod of another node mounts a claim that only one node may have; empty: none does."""
-        wanted = {volume.claim for volume in order.program.volumes if volume.access is AccessMode.ONE_NODE}
-        for watched in self._registry.alive() if wanted else ():
-            other = watched.stored.order
-            if other.project != order.project or other.node == order.node:
-                continue
-            if held := wanted & {volume.claim for volume in other.program.volumes if volume.claim}:
-                return f"claim {min(held)} is ReadWriteOnce, and {other.name} has it on node {other.node}"
-        return ""
 
     def _planned(
         self, order: StartOrder, paths: PodPaths, user: PodUser | None, plan: Callable[[], dict[str, Any] | Problem]

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from fairpool.agent import mounts, namespaces, process_attributes
 from fairpool.agent.cgroup import Cgroup
 from fairpool.agent.pod_init import CANNOT, FAILED, PACKET_MAX, TERMINAL, run_init
+from fairpool.agent.pod_network import PodNetwork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every shim's memory
@@ -118,7 +119,7 @@ def _make_output() -> tuple[int, int]:
 
 
 def _start_isolated(launch: Mapping[str, Any], group: Cgroup | None) -> Started:
-    _or_cannot(lambda: namespaces.isolate_children(launch["host_name"]))
+    _or_cannot(lambda: _enter_namespaces(launch))
     if group is not None:
         _or_cannot(lambda: group.make(launch["limits"]["cpu_milli"], launch["limits"]["memory_bytes"]))
     (reader, stdin), (inside, output) = (-1, -1), (-1, -1)
@@ -147,6 +148,13 @@ def _start_isolated(launch: Mapping[str, Any], group: Cgroup | None) -> Started:
         return Started(pid, output, stdin, ours, namespace)
     os.set_blocking(terminal, False)
     return Started(pid, terminal, os.dup(terminal), ours, namespace)
+
+
+def _enter_namespaces(launch: Mapping[str, Any]) -> None:
+    network = PodNetwork() if launch.get("network") else None
+    namespaces.isolate_children(launch["host_name"], own_network=network is not None)
+    if network is not None:
+        network.set_up()
 
 
 def _start_inside(launch: Mapping[str, Any], reader: int, output: int, to_shim: socket.socket) -> int:

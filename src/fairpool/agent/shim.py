@@ -39,6 +39,7 @@ from fairpool.agent.exit_record import UNKNOWN_EXIT_CODE, ExitRecord
 from fairpool.agent.git_clone import CloneProcess
 from fairpool.agent.log_segments import LogWriter
 from fairpool.agent.pod_init import KEPT_OUTPUT, RECORDED, program_status
+from fairpool.agent.pod_network import PodNetwork
 from fairpool.agent.process_follower import ProcessFollower
 from fairpool.agent.program import NOT_EXECUTABLE, OUTPUT, CannotRun, Started, reopen_output, start_program
 
@@ -269,7 +270,7 @@ class Shim:
             self._is_isolated = main[3] > 0
             if self._is_isolated and not self._is_container:
                 with suppress(OSError):  # then exec is not possible
-                    namespaces.join_pid_namespace(self._main)
+                    self._join_namespaces()
         # An earlier version had a named pipe for isolated pods too.
         pipe = f"/proc/{self._main}/fd/{KEPT_OUTPUT}" if self._is_isolated and not os.path.lexists(OUTPUT) else OUTPUT
         with suppress(OSError):
@@ -277,6 +278,12 @@ class Shim:
         self._exec_server.set_program(main=self._main, stdin=-1, is_terminal=False)
         if stop_notice.exists("."):
             self._begin_stop()
+
+    def _join_namespaces(self) -> None:
+        network = PodNetwork() if self._launch.get("network") else None  # the relay of the killed shim ended with it
+        namespaces.join_pid_namespace(self._main, own_network=network is not None)
+        if network is not None:
+            network.serve()
 
     def _read_output_from(self, output: int) -> None:
         self._output = output
@@ -483,17 +490,8 @@ def _unknown_launch() -> dict[str, Any]:
     """What a replacement needs to look after a program whose order was damaged; nothing is started by it."""
     rotation = {"segment_bytes": 16 << 20, "segments": 3}
     known = {"pod": "", "pod_uuid": "", "argv": [], "env": {}, "cwd": "/", "grace_s": 0, "words": "", "log": rotation}
-    return {
-        **known,
-        "tty": False,
-        "stdin": False,
-        "host_name": "",
-        "mounts": [],
-        "limits": None,
-        "view": None,
-        "gang": None,
-        "clones": [],
-    }
+    more = {"tty": False, "stdin": False, "host_name": "", "mounts": [], "limits": None, "view": None}
+    return {**known, **more, "gang": None, "network": False, "clones": []}
 
 
 def _is_descendant(pid: int) -> bool:

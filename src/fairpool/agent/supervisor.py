@@ -46,7 +46,7 @@ from fairpool.agent.leftover_processes import find_leftovers
 from fairpool.agent.pod_adoption import PodAdopter
 from fairpool.agent.pod_log import LogChunk, read_log
 from fairpool.agent.pod_observer import PodObserver, living_shim
-from fairpool.agent.pod_port import PodPorts
+from fairpool.agent.pod_port import PodPorts, connect_inside
 from fairpool.agent.pod_registry import ObservedPods, PodRegistry, WatchedPod
 from fairpool.agent.pod_removal import PodRemover
 from fairpool.agent.pod_secrets import SecretFiles, SecretLookup
@@ -366,8 +366,11 @@ class Supervisor:
         with self._lock:
             watched = self._registry.pods.get(pod)
             selector = watched.selector() if watched is not None and not watched.is_over else None
+            main = watched.main if watched is not None and (watched.stored.launch or {}).get("network") else None
         if selector is None:
             return Problem("pod.not_running", f"{pod} is not running on this machine", "try another pod")
+        if main is not None:
+            return connect_inside(self.state.pod_directory(pod), main[0], port)
         return self._ports.connect(pod, port, lambda: find_leftovers([selector])[0])
 
     def reports(self, pod: PodId) -> Mapping[str, Any]:

@@ -165,9 +165,10 @@ class ProgramWire(Wire):
     shm_bytes: Count
     python_env: str = ""
     submitter_uid: Count | None = None
+    host_roots: Annotated[tuple[str, ...], Since(3)] = ("/",)
+    ports: Annotated[tuple[Count, ...], Since(3)] = ()
     pull_policy: Annotated[PullPolicy | None, Since(3)] = None
     security: Annotated[SecurityWire, Since(3)] = SecurityWire()
-    host_roots: Annotated[tuple[str, ...], Since(3)] = ("/",)
     secrets: Annotated[tuple[SecretVariableWire, ...], Since(3)] = ()
     image_credential: Annotated[str, Since(3)] = ""
 

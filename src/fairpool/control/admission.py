@@ -184,14 +184,6 @@ def admit(
     )
 
 
-def _check_python_env(spec: wire.CommonSpec, problems: ProblemList) -> None:
-    if spec.python_env is not None and not spec.python_env.startswith("/"):
-        what = f"the Python environment {spec.python_env!r} is not an absolute path"
-        problems.add(
-            "spec.python_env", what, "use the path of its directory on the node, e.g. /opt/envs/train", "spec.pythonEnv"
-        )
-
-
 def _commands(submit: wire.SubmitAny) -> bool:
     """Whether it says what to run, without an image."""
     is_gang = isinstance(submit, wire.SubmitDistributed) and submit.spec.distributed_framework == Framework.MPI

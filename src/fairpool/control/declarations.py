@@ -15,7 +15,7 @@ from fairpool.control.store import changes, holdings
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.control.workload_columns import column_values, urls
-from fairpool.control.workload_documents import WorkloadDeclaration, declaration_of, port_of, report_of, urls_in
+from fairpool.control.workload_documents import WorkloadDeclaration, declaration_of, report_of
 from fairpool.model.spec import DesiredState, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
 
@@ -128,7 +128,7 @@ def observe(
         connection, "workload", row.id, "observed", now, project=row.project, declared=False, kept=kept
     )
     holdings.replace(connection, row.cluster, row.id, report.pods if report is not None else ())
-    state = _state(connection, row, declaration_of(row), report)
+    state = _state(declaration_of(row), report)
     store.change(connection, row.id, report=document, report_revision=number, **state)
 
 
@@ -140,16 +140,10 @@ def forget(plane: Plane, connection: Connection, row: Any) -> None:
     store.mark_deleted(connection, row.id, deleted_at=now, revision=revision, **state)
 
 
-def _state(
-    connection: Connection, row: Any, declaration: WorkloadDeclaration, last: WorkloadReport | None
-) -> dict[str, Any]:
+def _state(declaration: WorkloadDeclaration, last: WorkloadReport | None) -> dict[str, Any]:
     """All columns that follow from declaration and report."""
     state = column_values(declaration, last)
-
-    def taken() -> set[str]:
-        return {port_of(url) for text in store.urls_of_others(connection, row) for url in urls_in(text)}
-
-    return {**state, "urls": urls(declaration, row, state, taken)}
+    return {**state, "urls": urls(declaration, state)}
 
 
 def _resume(plane: Plane, connection: Connection, row: Any, declaration: WorkloadDeclaration) -> bool:
@@ -183,7 +177,7 @@ def _declare(
         run=spec.run,
         name_key=None if spec.desired_state is DesiredState.DELETE else f"{spec.project}/{spec.name}",
         revision=revision,
-        **_state(connection, row, declaration, report_of(row)),
+        **_state(declaration, report_of(row)),
         **values,
     )
     return revision

@@ -11,13 +11,13 @@ from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.gateway_address import GatewayAddress
 from fairpool.api.wire import compact
+from fairpool.control.external_ports import Pairs
 from fairpool.control.moments import iso, iso_or_none
-from fairpool.control.workload_columns import has_addresses, of_run
+from fairpool.control.workload_columns import of_run
 from fairpool.control.workload_documents import (
     WorkloadDeclaration,
     declaration_of,
     former_name,
-    port_of,
     report_of,
     urls_in,
 )
@@ -35,8 +35,6 @@ DESIRED = {
     DesiredState.DELETE.value: wire.DesiredPhase.DELETED.value,
 }
 """The desired state as the API spells it, by the word of the column."""
-ON_NODE = frozenset({pod_spec.ServiceType.NODE_PORT, pod_spec.ServiceType.LOAD_BALANCER})
-"""Types of service whose ports are those of the node."""
 NO_ORIGINS: Mapping[str, str] = {}
 REPORTS_MAX, REPORT_LENGTH_MAX = 64, 200
 """Reported values that are shown, and characters of each; a job may report anything."""
@@ -47,6 +45,7 @@ def declaration(
     spec: WorkloadSpec,
     *,
     pod_host: str = "",
+    external_ports: Pairs = (),
     origins: Mapping[str, str] = NO_ORIGINS,
 ) -> WorkloadDeclaration:
     """What is stored of a request and the workload that was admitted for it."""
@@ -58,19 +57,20 @@ def declaration(
         source=submit.source,
         labels=dict(submit.spec.labels),
         framework=framework,
-        addresses=addresses(submit, pod_host),
+        addresses=addresses(submit, pod_host, external_ports),
+        external_ports=external_ports,
         origins=tuple(origins.items()),
     )
 
 
-def addresses(submit: workload_spec.SubmitAny, pod_host: str) -> tuple[str, ...]:
-    """Ports of its pods that need an address, each once: served by the gateway, or reached on their node."""
+def addresses(submit: workload_spec.SubmitAny, pod_host: str, external_ports: Pairs = ()) -> tuple[str, ...]:
+    """Ports of its pods that need an address, each once: served by the gateway, or external."""
     served = [each.container for each in submit.spec.ports if each.service_type is pod_spec.ServiceType.INGRESS]
     served += [each.container for each in submit.spec.exposed_urls]
     if isinstance(submit, workload_spec.SubmitInference) and submit.spec.serving_port is not None:
         served.append(submit.spec.serving_port.container)
-    on_node = [each.container for each in submit.spec.ports if each.service_type in ON_NODE and pod_host]
-    found = [*map(str, served), *(f"http://{pod_host}:{port}" for port in on_node if port not in served)]
+    external = [f"http://{pod_host}:{port}" for port, _ in external_ports if pod_host]
+    found = [*map(str, served), *external]
     return tuple(dict.fromkeys(found))
 
 
@@ -95,7 +95,7 @@ def workload_item(
         **_declared_fields(row, declared),
         "phase": row.phase,
         "reason": reason.value if reason is not None else "",
-        "phaseMessage": _message(by, report) or _ports_taken(row, declared),
+        "phaseMessage": _message(by, report),
         "classicStatus": row.status,
         "desiredPhase": DESIRED[row.desired_state],
         "phaseSince": iso_or_none(report.since if report is not None else None),
@@ -155,14 +155,6 @@ def _message(suspended_by: str | None, report: WorkloadReport | None) -> str:
     if suspended_by is not None and (report is None or report.reason in (Cause.SUSPENDED, WaitReason.STOPPING)):
         return f"suspended by {suspended_by}"
     return report.detail if report is not None else ""
-
-
-def _ports_taken(row: Any, declared: WorkloadDeclaration) -> str:
-    if not has_addresses(declared, row.running_pods):
-        return ""
-    urls = urls_in(row.urls)
-    ports = ", ".join(port_of(url) for url in declared.addresses if url not in urls)
-    return f"port {ports} is used by another job; `runai logs {row.name}` shows where this one listens" * bool(ports)
 
 
 def _retries_left(workload: WorkloadWire, report: WorkloadReport | None) -> int | None:

@@ -22,6 +22,7 @@ from fairpool.api.wire import Answer
 from fairpool.control import rbac
 from fairpool.control.change_feed import ChangeFeedCache
 from fairpool.control.cluster_pods import ClusterPods
+from fairpool.control.external_ports import PortServer
 from fairpool.control.notifier import Notifier
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.rendered import RenderedCache
@@ -170,6 +171,8 @@ class Plane:
     cluster_beside: str = ""
     """The cluster whose loop runs in this process, if one does."""
     cache: StateCache = field(default_factory=StateCache)
+    port_server: PortServer | None = None
+    """Listens on external ports; None: no process does."""
     report_locks: dict[str, asyncio.Lock] = field(default_factory=dict)
     """By cluster: held while one of its reports is taken in."""
     key_file: KeyFile = field(init=False)

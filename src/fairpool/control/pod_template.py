@@ -98,9 +98,10 @@ def program_of(
         shm_bytes=LARGE_SHM_BYTES if compute.large_shm_request else 0,
         python_env=spec.python_env or "",
         submitter_uid=submitter_uid,
+        host_roots=storage.roots,
+        ports=_ports(common),
         pull_policy=PullPolicy(spec.image_pull_policy) if spec.image_pull_policy else None,
         security=_security(common.security),
-        host_roots=storage.roots,
         secrets=tuple(
             SecretVariable(name=name, credential=each.credential.name, key=each.credential.key)
             for name, each in variables.items()
@@ -108,6 +109,14 @@ def program_of(
         ),
         image_credential=spec.image_pull_secret or "",
     )
+
+
+def _ports(common: wire.CommonSpec) -> tuple[int, ...]:
+    """Where the pods take connections, in order."""
+    found = {each.container for each in common.ports} | {each.container for each in common.exposed_urls}
+    if isinstance(common, wire.InferenceSpec) and common.serving_port is not None:
+        found.add(common.serving_port.container)
+    return tuple(sorted(found))
 
 
 def _security(asked: pod_spec.Security) -> SecurityContext:

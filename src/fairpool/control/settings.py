@@ -40,7 +40,7 @@ class Settings:
     """Its directory; created if missing."""
     host: str = "127.0.0.1"
     pod_host: str = ""
-    """Host name under which ports of pods are reached without the gateway; empty: not known, no address is shown."""
+    """Host name under which external ports are reached; empty: not known, no address is shown."""
     gateway: GatewayAddress | None = None
     """Where web tools in pods are reached; None: nowhere, no address is shown."""
     host_names: tuple[str, ...] = ()

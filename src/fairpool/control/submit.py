@@ -17,7 +17,16 @@ from fairpool.api import workloads as wire
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import problem_item
 from fairpool.api.questions import StartForecast
-from fairpool.control import admission, claims, config_maps, declarations, items, preferences, submit_values
+from fairpool.control import (
+    admission,
+    claims,
+    config_maps,
+    declarations,
+    external_ports,
+    items,
+    preferences,
+    submit_values,
+)
 from fairpool.control.credential_checks import credential_uses
 from fairpool.control.credentials import known_credentials
 from fairpool.control.feasibility import never_starts
@@ -186,7 +195,10 @@ def _admitted_values(
     cluster = _cluster(connection, body, project)
     if not body.wait_anyway:
         _refuse_what_never_starts(plane, connection, spec, project, nodes)
-    declaration = items.declaration(body, spec, pod_host=plane.settings.pod_host, origins=filled.origins)
+    external = external_ports.assigned(plane, connection, body)
+    declaration = items.declaration(
+        body, spec, pod_host=plane.settings.pod_host, external_ports=external, origins=filled.origins
+    )
     if body.suspended:
         declaration = declaration.suspended(caller.name, spec.created_at)
     values = {
@@ -201,6 +213,8 @@ def _admitted_values(
 def _declared(plane: Plane, connection: Connection, prepared: Admitted) -> ActionResult:
     spec = prepared.spec
     row = declarations.declare(plane, connection, spec, prepared.declaration, **prepared.values)
+    if prepared.declaration.external_ports:
+        external_ports.open_when_committed(plane, spec.id, prepared.declaration.external_ports)
     values = prepared.values
     claims.make(
         connection,
@@ -275,8 +289,8 @@ def _context(
         project=declared,
         pools=pool_names(connection, project.cluster) if are_pools_named else frozenset(),
         images=nodes.images,
-        has_containers=nodes.has_containers,
         storage=_storage_context(plane, connection, body.spec, project.name),
+        has_containers=nodes.has_containers,
         credentials=known_credentials(plane, connection, project, {use.name for use in credential_uses(body)}),
         work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
         has_upload=has_upload,
@@ -462,7 +476,10 @@ def _readmitted(
 
 def _redeclared(plane: Plane, connection: Connection, found: AdmittedChange) -> ActionResult:
     row, before = found.row, found.before
-    declaration = items.declaration(found.again, found.spec, pod_host=plane.settings.pod_host)
+    external = external_ports.assigned(plane, connection, found.again, workload=row.id, before=before.external_ports)
+    pod_host = plane.settings.pod_host
+    declaration = items.declaration(found.again, found.spec, pod_host=pod_host, external_ports=external)
+    external_ports.open_when_committed(plane, row.id, external)
     kept = tuple((path, origin) for path, origin in before.origins if path.partition(".")[0] not in found.said)
     declaration = declaration.model_copy(
         update={"source": before.source, "suspensions": before.suspensions, "origins": kept}

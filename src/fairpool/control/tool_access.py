@@ -18,7 +18,7 @@ from fairpool.api.gateway import AccessUnavailable, Admission, Credential, NotAd
 from fairpool.api.gateway_address import GatewayAddress
 from fairpool.control.guard import digest_of, known
 from fairpool.control.plane import Caller, Plane
-from fairpool.control.pod_access import PodAccessError, PodAddress
+from fairpool.control.pod_access import PodAccessError, PodAddress, PortStream
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.store import access as access_store
@@ -48,10 +48,6 @@ UNKNOWN = NotAdmitted(
 )
 NOT_RUNNING = NotAdmitted(
     503, Problem("gateway.not_running", "the job is not running", "see what it is waiting for: `runai why JOB`")
-)
-PORT_TAKEN = NotAdmitted(
-    503,
-    Problem("gateway.port_taken", "the port is used by another job", "`runai logs JOB` shows where this one listens"),
 )
 
 
@@ -98,6 +94,18 @@ class ToolAdmission(Admission):
 
 
 @dataclass(slots=True)
+class Turns:
+    """Admissions of one caller to the pods of one tool, which take turns."""
+
+    admissions: tuple[ToolAdmission, ...]
+    given: int = 0
+
+    def next(self) -> ToolAdmission:
+        self.given += 1
+        return self.admissions[self.given % len(self.admissions)]
+
+
+@dataclass(slots=True)
 class CachedRow:
     """A workload's row, as it was when it was last looked at."""
 
@@ -114,16 +122,21 @@ class Tools:
         self._plane, self._tickets, self._control_url = plane, tickets, control_url
         self._address = address
         self._seen: dict[str, CachedRow] = {}
-        self._admissions: dict[tuple[str, Credential], ToolAdmission] = {}
+        self._admissions: dict[tuple[str, Credential], Turns] = {}
         self._notifications = 0
         """When `changed` last returned."""
 
     # --- who may use what ---
 
     def known(self, origin: str, credential: Credential) -> Admission | None:
-        admission = self._admissions.get((origin, credential))
-        if admission is None:
+        turns = self._valid(origin, credential)
+        return turns.next() if turns is not None else None
+
+    def _valid(self, origin: str, credential: Credential) -> Turns | None:
+        turns = self._admissions.get((origin, credential))
+        if turns is None:
             return None
+        admission = turns.admissions[0]
         caller, seen = admission.caller, self._seen.get(admission.tool.key.id)
         is_valid = (
             seen is not None
@@ -132,9 +145,13 @@ class Tools:
             and self._plane.callers.get(admission.caller_key) is caller
             and (caller.expires_at is None or caller.expires_at > self._plane.now())
         )
-        return admission if is_valid else None
+        return turns if is_valid else None
 
     async def admit(self, origin: str, credential: Credential) -> Admission | NotAdmitted:
+        turns = await self._admitted(origin, credential)
+        return turns if isinstance(turns, NotAdmitted) else turns.next()
+
+    async def _admitted(self, origin: str, credential: Credential) -> Turns | NotAdmitted:
         found = await self._caller(origin, credential)
         if isinstance(found, NotAdmitted):
             return found
@@ -143,31 +160,32 @@ class Tools:
         tool = await self._tool(place[0]) if place is not None else None
         if place is None or tool is None or not _may(caller, tool) or place[1] not in tool.asked:
             return UNKNOWN
-        if tool.pod is None:
+        if not tool.pods:
             return NOT_RUNNING
-        if place[1] not in tool.open:
-            return PORT_TAKEN
-        admission = ToolAdmission(
-            origin=origin,
-            credential=credential,
-            upstream=_upstream(tool.pod, place[1]),
-            caller=caller,
-            caller_key=caller_key,
-            tool=tool,
-            pod=tool.pod,
-            port=place[1],
+        made = (
+            ToolAdmission(
+                origin=origin,
+                credential=credential,
+                upstream=_upstream(pod, place[1]),
+                caller=caller,
+                caller_key=caller_key,
+                tool=tool,
+                pod=pod,
+                port=place[1],
+            )
+            for pod in tool.pods
         )
         if len(self._admissions) >= REMEMBERED_MAX:
             self._admissions.clear()
-        self._admissions[origin, credential] = admission
-        return admission
+        turns = self._admissions[origin, credential] = Turns(tuple(made))
+        return turns
 
     async def ended(self, admissions: Collection[Admission]) -> Sequence[Admission]:
         await self._look_again({place[0] for each in admissions if (place := read_origin(each.origin)) is not None})
         ended = []
         for each in admissions:
-            now = self.known(each.origin, each.credential) or await self.admit(each.origin, each.credential)
-            if isinstance(now, NotAdmitted) or now.upstream != each.upstream:
+            now = self._valid(each.origin, each.credential) or await self._admitted(each.origin, each.credential)
+            if isinstance(now, NotAdmitted) or all(one.upstream != each.upstream for one in now.admissions):
                 ended.append(each)
         return ended
 
@@ -179,8 +197,9 @@ class Tools:
 
     async def connect(self, admission: Admission) -> PodStream:
         assert isinstance(admission, ToolAdmission)
+        others = [pod for pod in admission.tool.pods if pod is not admission.pod]
         try:
-            return await self._plane.pod_access.of(admission.pod.cluster).open_port(admission.pod, admission.port)
+            return await open_any(self._plane, [admission.pod, *others], admission.port)
         except PodAccessError as error:
             raise StreamRefused(error.problem) from error
 
@@ -283,6 +302,21 @@ class Tools:
 
     def _is_fresh(self, seen: CachedRow) -> bool:
         return seen.notifications == self._plane.notifier.notifications or time.monotonic() - seen.at < FRESH_S
+
+
+async def open_any(plane: Plane, pods: Sequence[PodAddress], port: int) -> PortStream:
+    """A connection to the first of these pods that takes it: a program may still be starting, or have just ended.
+
+    Raises the `PodAccessError` of the first.
+    """
+    refused: PodAccessError | None = None
+    for pod in pods:
+        try:
+            return await plane.pod_access.of(pod.cluster).open_port(pod, port)
+        except PodAccessError as error:
+            refused = refused or error
+    assert refused is not None, "there is a pod"
+    raise refused
 
 
 async def tool_urls(plane: Plane, address: GatewayAddress, caller: Caller, path: str) -> list[tuple[str, str]]:

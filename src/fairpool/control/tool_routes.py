@@ -14,7 +14,7 @@ from typing import Any
 from fairpool.control.pod_access import PodAddress
 from fairpool.control.store.workloads import Key
 from fairpool.control.workload_columns import of_run
-from fairpool.control.workload_documents import declaration_of, report_of, urls_in
+from fairpool.control.workload_documents import declaration_of, report_of
 from fairpool.model.lifecycle import PodPhase
 
 ORIGIN = re.compile(r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-([1-9][0-9]{0,4})")
@@ -30,10 +30,8 @@ class Tool:
     project: str
     department: str
     asked: frozenset[int]
-    open: frozenset[int]
-    """Those that its pods have now: of the others, another workload on the machine was first."""
-    pod: PodAddress | None
-    """The running pod that is meant: the first. None: none runs."""
+    pods: tuple[PodAddress, ...]
+    """Those that run, in order: they share its requests."""
     base_path: str
     """Where the tool begins, if its arguments say so: `/test-ingress/`."""
 
@@ -58,20 +56,23 @@ def tool_of(row: Any) -> Tool | None:
     asked = frozenset(int(each) for each in declared.addresses if each.isdigit())
     if not asked or row.deleted_at is not None:
         return None
-    now = frozenset(int(each) for each in urls_in(row.urls) if each.isdigit())
-    report = of_run(report_of(row), row.run) if now else None
-    running = [pod for pod in report.pods if pod.phase is PodPhase.RUNNING] if report is not None else []
-    first = min(running, key=lambda pod: pod.index, default=None)
     return Tool(
         key=Key(row.id, row.revision, row.report_revision),
         name=row.name,
         project=row.project,
         department=row.department,
         asked=asked,
-        open=now,
-        pod=None if first is None else PodAddress(row.cluster, first.id, first.node, row.id),
+        pods=running_pods(row),
         base_path=_base_path(declared.workload.template.program.arguments),
     )
+
+
+def running_pods(row: Any) -> tuple[PodAddress, ...]:
+    """The pods of a workload that take connections now, in order; none from the commit on that suspends it."""
+    report = of_run(report_of(row), row.run) if row.urls is not None else None
+    running = [pod for pod in report.pods if pod.phase is PodPhase.RUNNING] if report is not None else []
+    running.sort(key=lambda pod: pod.index)
+    return tuple(PodAddress(row.cluster, pod.id, pod.node, row.id) for pod in running)
 
 
 def meant(path: str, tools: Iterable[Tool]) -> list[tuple[Tool, int, str]]:
@@ -83,9 +84,9 @@ def meant(path: str, tools: Iterable[Tool]) -> list[tuple[Tool, int, str]]:
     query = path.partition("?")[1] + path.partition("?")[2]
     found = []
     for tool in tools:
-        names = {f"{tool.name}-{port}": port for port in sorted(tool.open)}
+        names = {f"{tool.name}-{port}": port for port in sorted(tool.asked)} if tool.pods else {}
         for name in (f"{tool.project}-{tool.name}", tool.base_path.strip("/")):
-            names.setdefault(name, min(tool.open, default=0))
+            names.setdefault(name, min(tool.asked) if tool.pods else 0)
         port = names.get(first, 0) if first else 0
         if port:
             found.append((tool, port, f"{tool.base_path}{rest}{query}"))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import WorkloadReport
-from fairpool.control.workload_documents import WorkloadDeclaration, port_of, text_of_urls, urls_in
+from fairpool.control.workload_documents import WorkloadDeclaration, text_of_urls
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.spec import DesiredState
 from fairpool.model.status import WorkloadPhase, classic_word
@@ -56,18 +55,6 @@ def has_addresses(declaration: WorkloadDeclaration, running: int) -> bool:
     return bool(declaration.addresses) and running > 0 and declaration.workload.desired_state is DesiredState.RUN
 
 
-def urls(
-    declaration: WorkloadDeclaration, row: Any, now: dict[str, Any], ports_taken: Callable[[], set[str]]
-) -> str | None:
-    """The addresses that its running pods have, as the column holds them; `now` are its columns from now on.
-
-    On one machine a port belongs to one workload. One that found a port taken listens elsewhere, also after the port
-    was given up: while the same pods run, none is added.
-    """
-    if not has_addresses(declaration, now["running_pods"]):
-        return None
-    if row.running_pods > 0 and row.started_at == now["started_at"]:
-        before = urls_in(row.urls)
-        return text_of_urls(url for url in declaration.addresses if url in before)
-    taken = ports_taken()
-    return text_of_urls(url for url in declaration.addresses if port_of(url) not in taken)
+def urls(declaration: WorkloadDeclaration, now: dict[str, Any]) -> str | None:
+    """The addresses that its running pods have, as the column holds them; `now` are its columns from now on."""
+    return text_of_urls(declaration.addresses) if has_addresses(declaration, now["running_pods"]) else None

@@ -30,7 +30,9 @@ class WorkloadDeclaration(Wire):
     labels: dict[str, str]
     framework: str | None
     addresses: tuple[str, ...]
-    """Its ports, if no other workload has them: as a number where the gateway serves it, else as a URL of the node."""
+    """Its ports: as a number where the gateway serves it, else as a URL of an external port."""
+    external_ports: tuple[tuple[int, int], ...] = ()
+    """Ports of the server's machine, each with the port of its pods that it leads to."""
     origins: tuple[tuple[str, str], ...] = ()
     """Where values of the request come from that the submit did not give: `compute.gpu` from a template."""
     suspensions: tuple[tuple[Instant, str], ...] = ()
@@ -67,11 +69,6 @@ def report_of(row: Any) -> WorkloadReport | None:
 def urls_in(text: str | None) -> list[str]:
     """Addresses as the column holds them; none where it is null."""
     return [] if text is None else text.split()
-
-
-def port_of(address: str) -> str:
-    """The port of an address: on one machine, addresses with the same port exclude each other."""
-    return address.rpartition(":")[2]
 
 
 def text_of_urls(urls: Iterable[str]) -> str | None:

@@ -209,11 +209,13 @@ class Program:
     """A virtual environment of the machine that its `python` is of; empty: none."""
     submitter_uid: int | None = None
     """The machine's user that submitted it, where it is known."""
+    host_roots: tuple[str, ...] = ("/",)
+    """Paths of the machine are mounted only if they lie in one of these directories, whatever their names."""
+    ports: tuple[int, ...] = ()
+    """Where it takes connections. A pod with ports has a network of its own where the runtime can give it one."""
     pull_policy: PullPolicy | None = None
     """None: always for an image without a tag or with the tag `latest`, otherwise only if it is missing."""
     security: SecurityContext = SecurityContext()
-    host_roots: tuple[str, ...] = ("/",)
-    """Paths of the machine are mounted only if they lie in one of these directories, whatever their names."""
     secrets: tuple[SecretVariable, ...] = ()
     image_credential: str = ""
     """The registry credential that its image is pulled with; empty: the one for the image's registry, if there is one

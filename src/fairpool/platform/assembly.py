@@ -26,7 +26,6 @@ from starlette.applications import Starlette
 from fairpool import __version__
 from fairpool.agent.disk_reserve import RESERVE_BYTES
 from fairpool.control.clusters import cluster_beside
-from fairpool.control.settings import is_loopback
 from fairpool.model.problem import Problem
 from fairpool.platform.control_server import ControlOptions, ControlServer, start_up_errors
 from fairpool.platform.data_directory import DataDirectory
@@ -79,7 +78,6 @@ class Platform:
                 self._control.opened(
                     is_ready=lambda: cluster.is_ready,
                     pod_access=cluster.pod_access,
-                    pod_host=self._pod_host(),
                     first_project=FIRST_PROJECT,
                 )
             )
@@ -106,11 +104,6 @@ class Platform:
             "nodes": nodes_summary(self._node_set.nodes),
         }
         log.info("server starting", extra={"fields": fields})
-
-    def _pod_host(self) -> str:
-        """A pod is a process of this machine, and its ports are the machine's own."""
-        address = self._options.address
-        return address.bracketed if is_loopback(address.host) else socket.gethostname()
 
     async def _peer(self, app: Starlette) -> ControlPeer:
         plane = app.state.plane

@@ -23,13 +23,14 @@ from fairpool import __version__
 from fairpool.control.app import StartupFailed, create_app
 from fairpool.control.pod_access import PodAccess
 from fairpool.control.request_log import RequestLog
-from fairpool.control.settings import Retention, Settings
+from fairpool.control.settings import Retention, Settings, is_loopback
 from fairpool.control.store import condition
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
 from fairpool.platform.admin_socket import Handler, open_admin_socket, private_socket
 from fairpool.platform.data_directory import DataDirectory, PlatformError
+from fairpool.platform.external_ports import serving_external_ports
 from fairpool.platform.gateway_server import GatewayPlace, serving_gateway
 from fairpool.platform.http_server import Server
 from fairpool.platform.server_process import on_signals
@@ -112,6 +113,7 @@ class ControlServer:
             retention=options.retention,
             first_password=options.first_password,
             gateway=options.gateway.address if options.gateway is not None else None,
+            pod_host=_host_of_ports(options),
             **settings,
         )
         app = create_app(made, pod_access=pod_access)
@@ -123,7 +125,8 @@ class ControlServer:
         self, app: Starlette, handlers: Mapping[str, Handler], when_ready: Callable[[], Awaitable[None]]
     ) -> None:
         """Answer requests until `shut_down`; `handlers` are those of the admin socket."""
-        async with self._gateway(app), self._sockets(app, handlers) as server:
+        ports = serving_external_ports(app.state.plane, self._options.address.host)
+        async with self._gateway(app), ports, self._sockets(app, handlers) as server:
             with on_signals(self.shut_down):
                 serving = asyncio.create_task(server.serve([self._listener]), name="server")
                 sweeping = asyncio.create_task(server.sweep(), name="sweep")
@@ -188,6 +191,13 @@ class ControlServer:
             "since_ms": self._since_ms,
             "is_ready": self._server is not None and self._server.started and bool(app.state.is_ready()),
         }
+
+
+def _host_of_ports(options: ControlOptions) -> str:
+    """The name under which external ports are reached: they are opened at the address of the API."""
+    if is_loopback(options.address.host):
+        return options.address.bracketed
+    return options.host_names[0] if options.host_names else socket.gethostname()
 
 
 @contextmanager

@@ -6,6 +6,7 @@ Everything that is wrong is reported before anything is sent. Of several jobs, a
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,9 +19,10 @@ from fairpool.api.client import Client, Refused, Submission, Unreachable, new_ke
 from fairpool.api.loopback import is_here
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure
-from fairpool.cli.runai import field_flags, mounts, submission, workdir
+from fairpool.cli.runai import field_flags, mounts, port_flags, submission, workdir
 from fairpool.cli.runai.flags import GlobalOptions
 from fairpool.cli.runai.listing import show_document, yaml_text
+from fairpool.cli.runai.port_forward import forward_submitted
 from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.shells import attach_to
 from fairpool.cli.screen import printable
@@ -32,9 +34,9 @@ if TYPE_CHECKING:
     from fairpool.cli.runai.job_file import Job
 
 SERVICE_URLS = "Note: while the job runs, `runai list -o wide` shows its address under SERVICE URL(S)."
-PORTS_OF_NODE = (
-    "Note: the job listens on the ports of its node. While it runs, `runai list -o wide` shows its address under "
-    "SERVICE URL(S), unless another job uses the port."
+EXTERNAL_PORTS = (
+    "Note: every program that reaches the server's machine can connect to the external port. While the job runs, "
+    "`runai list -o wide` shows its address under SERVICE URL(S)."
 )
 PREEMPTIBLE = "Warning: Using the preemptible flag may lead to your resources being preempted without notice"
 
@@ -68,6 +70,8 @@ class Planned:
 def send(options: GlobalOptions, asked: dict[str, Any], line: str) -> int:
     """Check, print or submit the jobs; returns the exit code."""
     session = Session(options)
+    if asked["jupyter"]:
+        asked |= port_flags.notebook(asked, secrets.token_hex(24))
     wrong = _with_own_folders(asked, session.server)
     wrong += submission.problems(asked)
     if wrong:
@@ -232,16 +236,27 @@ def _without_those_to_come(body: Mapping[str, Any], coming: set[tuple[str, str]]
 
 def _submit_all(options: GlobalOptions, session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) -> int:
     with session.connected() as client:
+        forwarded = port_flags.forwarded(asked)
         if len(jobs) > 1:
+            if forwarded:
+                what = f"ports of {len(jobs)} jobs cannot be forwarded at once"
+                raise failure("flag.forward_several", what, "use `runai port-forward JOB` for each")
             _check(client, jobs)
         made = [_submit_one(client, session, asked, each) for each in jobs]
         if asked["output"] in ("json", "yaml"):
             _print(document(made), asked["output"])
-        if asked["service_type"]:
-            kinds = {text.partition(",")[0].lower() for text in asked["service_type"]}
-            options.warn(SERVICE_URLS if kinds <= {"ingress", submission.EXTERNAL_URL} else PORTS_OF_NODE)
+        kinds = port_flags.kinds(asked)
+        if kinds & {"nodeport", "loadbalancer"}:
+            options.warn(EXTERNAL_PORTS)
+        elif kinds & {"ingress", port_flags.EXTERNAL_URL}:
+            options.warn(SERVICE_URLS)
+        if asked["jupyter"]:
+            token = dict(each.partition("=")[::2] for each in asked["environment"])[port_flags.NOTEBOOK_TOKEN]
+            click.echo(f"Jupyter notebook token: {token}", err=True)
         if asked["attach"]:
             return attach_to(client, made[0].project_name, made[0].name)
+    if forwarded:
+        return forward_submitted(session, made[0].id, made[0].name, forwarded, port_flags.addresses(asked))
     return 0
 
 

@@ -73,7 +73,11 @@ def _policies(_: click.Context, __: click.Parameter, incomplete: str) -> list[st
 
 
 def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    return [each for each in ("ingress", "external-url", "nodeport", "loadbalancer") if each.startswith(incomplete)]
+    return [
+        each
+        for each in ("ingress", "external-url", "nodeport", "loadbalancer", "portforward")
+        if each.startswith(incomplete)
+    ]
 
 
 @command("submit", "runai submit train -i python -g 0.5 --workdir . -- python train.py", cls=SubmitCommand)
@@ -84,7 +88,7 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 @flag("--interactive", is_flag=True, section=NAMING, help="Run an interactive job, such as a notebook or a shell.")
 @flag("--inference", is_flag=True, section=NAMING, help="Run a model server that listens on --port.")
 @flag("--replicas", type=click.IntRange(1), hidden=True, help="Run this many replicas of the model.")
-@flag("--jupyter", is_flag=True, hidden=True)
+@flag("--jupyter", is_flag=True, section=NAMING, help="Start a notebook; its port is forwarded here.")
 @flag("--dry-run", is_flag=True, section=NAMING, help="Check the job and print it as a job file; submit nothing.")
 @flag(
     "-o",
@@ -201,11 +205,11 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     section=NETWORK,
     metavar="TYPE",
     shell_complete=_service_types,
-    help="How to expose --port: ingress, external-url, nodeport or loadbalancer.",
+    help="How to expose --port: ingress, external-url, nodeport, loadbalancer or portforward.",
 )
 @flag("--port", multiple=True, section=NETWORK, metavar="PORT", help="Expose 8888, or EXTERNAL:CONTAINER; repeatable.")
 @flag("--custom-url", section=LATER, metavar="URL", help="Use this address with external-url.")
-@flag("--address", hidden=True)
+@flag("--address", section=NETWORK, metavar="ADDRESS", help="Local addresses for portforward (default: localhost).")
 @flag(
     "--backoff-limit",
     "--backoffLimit",

@@ -201,10 +201,11 @@ def with_urls(connection: Connection) -> list[Any]:
     return list(connection.execute(select(workloads).where(workloads.c.urls.is_not(None))))
 
 
-def urls_of_others(connection: Connection, row: Any) -> list[str]:
-    """The addresses of all other workloads in the same cluster, as their columns hold them."""
-    query = select(workloads.c.urls).where(workloads.c.cluster == row.cluster, workloads.c.urls.is_not(None))
-    return list(connection.execute(query.where(workloads.c.id != row.id)).scalars())
+def with_external_ports(connection: Connection) -> list[Any]:
+    """Workloads that have ports of the server's machine, also while they do not run."""
+    # As the documents are written; a text within one could not contain these quotation marks.
+    has_some = workloads.c.declaration.contains('"external_ports":[[', autoescape=True)
+    return list(connection.execute(select(workloads).where(workloads.c.deleted_at.is_(None), has_some)))
 
 
 def waiting(connection: Connection, cluster: str | None = None) -> list[Row[Any]]:

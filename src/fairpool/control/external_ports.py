@@ -1,0 +1,106 @@
+"""External ports: ports of the server's machine that lead to ports of a workload's pods, for whatever connects to them.
+
+A node port without a number gets a free one of `NODE_PORTS`; a load balancer without one gets the number of the pod's
+port. A port belongs to a workload from its submit until it is gone, and is refused to others meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Protocol
+
+from fairpool.api import workload_spec
+from fairpool.api.pod_spec import ExposedPort, ServiceType
+from fairpool.control.refusal import Refused, refused
+from fairpool.control.store import workloads as store
+from fairpool.control.store.database import Connection
+from fairpool.control.workload_documents import declaration_of
+
+if TYPE_CHECKING:
+    from fairpool.control.plane import Plane
+
+EXTERNAL = frozenset({ServiceType.NODE_PORT, ServiceType.LOAD_BALANCER})
+"""Types of service with a port of the machine."""
+NODE_PORTS = range(30_000, 32_768)
+LOWEST = 1024
+"""Below are the ports of the machine's own services."""
+FIELD = "spec.ports.external"
+
+Pairs = tuple[tuple[int, int], ...]
+"""External port, and port of the pods."""
+
+
+class PortServer(Protocol):
+    """Listens on external ports."""
+
+    def is_free(self, port: int) -> bool:
+        """Whether it could listen there now."""
+
+    def set_ports(self, workload: str, pairs: Pairs) -> None:
+        """Listen on these ports of a workload from now on, and on no other of it."""
+
+
+def assigned(
+    plane: Plane,
+    connection: Connection,
+    body: workload_spec.SubmitAny,
+    *,
+    workload: str = "",
+    before: Pairs = (),
+) -> Pairs:
+    """The external ports of a request. Refuses those that are taken. `before`: those that this workload has already."""
+    asked = [each for each in body.spec.ports if each.service_type in EXTERNAL]
+    if not asked:
+        return ()
+    used = {
+        external: f"the job {row.name}" if row.project == body.project_id else "a job of another project"
+        for row in store.with_external_ports(connection)
+        if row.id != workload
+        for external, _ in declaration_of(row).external_ports
+    }
+    found: dict[int, int] = {}
+    for each in asked:
+        external = _chosen(plane, each, dict(before), used, found)
+        if external in found:
+            what = f"external port {external} is named twice"
+            raise refused(422, "port.twice", what, "give each port a number of its own", FIELD)
+        found[external] = each.container
+    return tuple(found.items())
+
+
+def _chosen(
+    plane: Plane, asked: ExposedPort, before: dict[int, int], used: dict[int, str], found: Collection[int]
+) -> int:
+    kept = [external for external, container in before.items() if container == asked.container]
+    if asked.external is None and kept:
+        return kept[0]
+    if asked.external is None and asked.service_type is ServiceType.NODE_PORT:
+        for port in NODE_PORTS:
+            if port not in used and port not in found and _is_free(plane, port):
+                return port
+        raise refused(409, "port.none_left", "no node port is left", "delete jobs that have one", FIELD)
+    port = asked.external if asked.external is not None else asked.container
+    if port < LOWEST:
+        what = f"external port {port} is reserved for services of the machine"
+        raise refused(422, "port.reserved", what, f"use a number from {LOWEST} to 65535", FIELD)
+    if port in used:
+        raise _taken(port, f"it belongs to {used[port]}")
+    if port not in before and not _is_free(plane, port):
+        raise _taken(port, "another program of the server's machine uses it")
+    return port
+
+
+def _is_free(plane: Plane, port: int) -> bool:
+    return plane.port_server is None or plane.port_server.is_free(port)
+
+
+def _taken(port: int, why: str) -> Refused:
+    what = f"external port {port} is taken: {why}"
+    return refused(409, "port.taken", what, "choose another, or leave the number out for a free node port", FIELD)
+
+
+def open_when_committed(plane: Plane, workload: str, pairs: Pairs) -> None:
+    """Within a transaction: listen on these ports once it is on disk."""
+    server = plane.port_server
+    if server is not None:
+        plane.database.when_committed(lambda: server.set_ports(workload, pairs))

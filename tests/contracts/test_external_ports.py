@@ -1,0 +1,86 @@
+"""External ports at submit: chosen, refused where they are taken, kept, and given back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fairpool.control.external_ports import Pairs
+from tests.control.control_plane import ControlPlane, codes, control_plane, expect, gone
+
+
+class Listening:
+    """Stands in for the sockets: port 9000 is another program's."""
+
+    def __init__(self) -> None:
+        self.ports: dict[str, Pairs] = {}
+
+    def is_free(self, port: int) -> bool:
+        return port != 9000
+
+    def set_ports(self, workload: str, pairs: Pairs) -> None:
+        self.ports[workload] = pairs
+
+
+@pytest.fixture
+def control() -> Iterator[ControlPlane]:
+    with control_plane(pod_host="box") as control:
+        control.app.state.plane.port_server = Listening()
+        control.project("team-a")
+        control.project("team-b")
+        yield control
+
+
+def node_port(container: int, external: int | None = None, kind: str = "NodePort") -> list[dict[str, Any]]:
+    port = {"container": container, "serviceType": kind}
+    return [port if external is None else {**port, "external": external}]
+
+
+def submitted(control: ControlPlane, name: str, ports: list[dict[str, Any]], project: str = "team-a") -> Any:
+    spec = {"image": "python", "ports": ports}
+    return control.call("POST", "/api/v1/workloads/trainings", {"name": name, "projectId": project, "spec": spec})
+
+
+def test_a_port_leads_to_the_pods_from_the_commit_on_and_is_shown_while_they_run(control: ControlPlane) -> None:
+    made = control.train("a", ports=node_port(80, 8001))["id"]
+    assert control.app.state.plane.port_server.ports == {made: ((8001, 80),)}
+    assert expect(control.call("GET", f"/api/v1/workloads/{made}"), 200)["urls"] == []
+    control.push(control.report(whole=True, workloads=(control.runs(made),)))
+    assert expect(control.call("GET", f"/api/v1/workloads/{made}"), 200)["urls"] == ["http://box:8001"]
+
+
+def test_numbers_that_are_left_out_are_chosen(control: ControlPlane) -> None:
+    for name in ("a", "b"):
+        control.train(name, ports=node_port(80))
+    control.train("c", ports=node_port(8080, kind="LoadBalancer"))
+    chosen = list(control.app.state.plane.port_server.ports.values())
+    assert chosen == [((30000, 80),), ((30001, 80),), ((8080, 8080),)]
+
+
+def test_a_port_that_is_taken_is_refused_with_the_reason(control: ControlPlane) -> None:
+    control.train("a", ports=node_port(80, 8001))
+    taken = submitted(control, "b", node_port(80, 8001), "team-b")
+    assert (taken.status_code, codes(taken)) == (409, ["port.taken"])
+    assert "it belongs to a job of another project" in taken.text, "whose name is not for everyone"
+    assert "it belongs to the job a:" in submitted(control, "b", node_port(80, 8001)).text
+    foreign = submitted(control, "b", node_port(80, 9000))
+    assert (foreign.status_code, codes(foreign)) == (409, ["port.taken"])
+    assert "another program" in foreign.text
+    reserved = submitted(control, "b", node_port(80, 443))
+    assert (reserved.status_code, codes(reserved)) == (422, ["port.reserved"])
+    twice = submitted(control, "b", [*node_port(80, 8002), *node_port(81, 8002)])
+    assert (twice.status_code, codes(twice)) == (422, ["port.twice"])
+    other = submitted(control, "b", [{"container": 80, "external": 8003, "serviceType": "Ingress"}])
+    assert (other.status_code, codes(other)) == (422, ["spec.not_carried"])
+    assert len(control.app.state.plane.port_server.ports) == 1
+
+
+def test_a_job_that_is_gone_has_given_its_port_back(control: ControlPlane) -> None:
+    made = control.train("a", ports=node_port(80, 8001))["id"]
+    expect(control.call("POST", f"/api/v1/workloads/{made}/suspend"), 202)
+    assert submitted(control, "b", node_port(80, 8001)).status_code == 409, "a suspended job keeps it"
+    expect(control.call("DELETE", f"/api/v1/workloads/{made}"), 202)
+    control.push(control.report(gone=(gone(made),)))
+    expect(submitted(control, "b", node_port(80, 8001)), 202)

@@ -1,0 +1,222 @@
+"""Ports of jobs, as typed against a real platform: external ports, forwarded ports, replicas, a killed server."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.test_live_on_one_machine import User
+from tests.running_platform import PATIENCE_S, Running
+
+pytestmark = pytest.mark.slow
+
+SAYS_WHO = """
+import http.server, socket, sys
+class Tool(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = socket.gethostname().encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Tool).serve_forever()
+"""
+PORT = "8080"
+TOOL = ("--", "python", "-c", SAYS_WHO, PORT)
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[User]:
+    folder = tmp_path_factory.mktemp("ports")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    platform = Restarted(folder / "data", listen)
+    platform.up()
+    try:
+        yield User(platform, folder)
+    finally:
+        platform.clean_up()
+
+
+class Restarted(Running):
+    """A platform that is found at the same address after a restart."""
+
+    def __init__(self, folder: Path, listen: str) -> None:
+        super().__init__(folder, nodes="2x2:V100-32GB")
+        self._listen = listen
+
+    def up(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return super().up("--listen", self._listen, *arguments)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def said_at(port: int | str) -> str:
+    """What answers there; empty: nothing does."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE_S) as answer:
+            return str(answer.read().decode())
+    except (urllib.error.URLError, ConnectionError, OSError):
+        return ""
+
+
+def submitted(user: User, name: str, *flags: str) -> str:
+    user.types("runai", "submit", name, "-i", "python", *flags, *TOOL)
+    found = user.platform.client.find_workload("team-a", name)
+    assert found is not None
+    user.platform.until_phase(found.id, "Running")
+    return found.id
+
+
+@contextmanager
+def typed(user: User, *arguments: str) -> Iterator[Said]:
+    """A command that goes on, and what it says."""
+    process = user.begin("runai", *arguments)
+    try:
+        yield Said(process)
+    finally:
+        process.kill()
+        process.communicate(timeout=PATIENCE_S)
+
+
+class Said:
+    """What a running command has written to standard error."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process, self.text = process, ""
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        with suppress(ValueError):  # it was closed
+            for line in self.process.stderr:
+                self.text += line
+
+    def until(self, words: str) -> None:
+        end = time.monotonic() + PATIENCE_S
+        while words not in self.text:
+            assert time.monotonic() < end, f"waited in vain for {words!r}: {self.text}"
+            time.sleep(0.05)
+
+    def ports(self, count: int = 1) -> list[int]:
+        end = time.monotonic() + PATIENCE_S
+        while len(found := re.findall(r"Forwarding from \S+?:(\d+) ", self.text)) < count:
+            assert time.monotonic() < end, self.text
+            time.sleep(0.05)
+        return [int(each) for each in found]
+
+
+def test_a_node_port_answers_as_listed_survives_a_killed_server_and_is_given_back(user: User) -> None:
+    external = free_port()
+    workload = submitted(user, "web", "--service-type", "nodeport", "--port", f"{external}:{PORT}")
+    assert f"http://127.0.0.1:{external}" in user.types("runai", "list", "-o", "wide")
+    user.platform.until(lambda: said_at(external) == "web-0-0", "the port answers")
+    assert said_at(PORT) != "web-0-0", "the pod's own port is in its own network"
+    code, _, err = user.type(
+        "runai", "submit", "b", "-i", "python", "-s", "nodeport", "--port", f"{external}:80", *TOOL
+    )
+    assert (code, f"external port {external} is taken: it belongs to the job web" in err) == (1, True), err
+    user.platform.kill()
+    user.platform.up()
+    user.platform.until(lambda: said_at(external) == "web-0-0", "the port answers again")
+    user.types("runai", "suspend", "web")
+    user.platform.until(lambda: said_at(external) == "", "a suspended job does not answer")
+    assert f":{external}" not in user.types("runai", "list", "-o", "wide")
+    user.types("runai", "delete", "web")
+    user.platform.until(lambda: user.platform.phase(workload) in ("Deleted", ""), "it is gone")
+    user.platform.until(lambda: is_free(external), "the port is free")
+
+
+def is_free(port: int) -> bool:
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_a_port_of_another_program_is_refused(user: User) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        code, _, err = user.type("runai", "submit", "b", "-i", "python", "-s", "loadbalancer", "--port", f"{taken}:80")
+    assert (code, "another program of the server's machine uses it" in err) == (1, True), err
+    assert user.platform.client.find_workload("team-a", "b") is None
+
+
+def test_replicas_that_listen_on_one_port_share_its_connections(user: User) -> None:
+    external = free_port()
+    flags = ("--inference", "--replicas", "2", "-s", "loadbalancer", "--port", f"{external}:{PORT}")
+    workload = submitted(user, "model", *flags)
+    pods = {"model-0-0", "model-1-0"}
+    user.platform.until(lambda: {said_at(external), said_at(external)} == pods, "both answer, in turn")
+    token = user.platform.owner_token()
+    gateway = str(user.platform.status["gateway"]).rpartition(":")[2]
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{gateway}/",
+        headers={"Host": f"{workload}-{PORT}.localhost:{gateway}", "Authorization": f"Bearer {token}"},
+    )
+    answers = set()
+    for _ in range(6):
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            answers.add(answer.read().decode())
+    assert answers == pods
+    user.types("runai", "delete", "model")
+
+
+def test_submit_forwards_ports_until_the_job_is_over(user: User) -> None:
+    local = free_port()
+    flags = (
+        "-i",
+        "python",
+        "--service-type=portforward",
+        "--port",
+        f"{local}:{PORT}",
+        "--address",
+        "127.0.0.1,127.0.0.2",
+    )
+    with typed(user, "submit", "fwd", *flags, *TOOL) as command:
+        for words in ("Waiting for pod to start running...", "Job started", f"service from localhost:{local}"):
+            command.until(words)
+        user.platform.until(lambda: said_at(local) == "fwd-0-0", "it is forwarded")
+        user.types("runai", "suspend", "fwd")
+        command.until("fwd does not run at the moment")
+        assert said_at(local) == ""
+        user.types("runai", "resume", "fwd")
+        command.until("fwd runs; connections are forwarded.")
+        user.platform.until(lambda: said_at(local) == "fwd-0-1", "the next pod answers at the same port")
+        user.types("runai", "delete", "fwd")
+        command.until("fwd is over; its ports are no longer forwarded.")
+        assert command.process.wait(PATIENCE_S) == 1
+
+
+def test_what_is_open_says_so_when_the_server_is_killed_and_goes_on_or_ends_with_a_code(user: User) -> None:
+    workload = submitted(user, "open", "--interactive", "-s", "ingress", "--port", PORT)
+    user.platform.until(lambda: user.platform.client.workload(workload).urls, "it has an address")
+    shell = ("exec", "open", "--", "sh", "-c", "echo ready >&2; sleep 1000")
+    several = ("--port", f"0:{PORT}", "--port", f"0:{PORT}")
+    with typed(user, "port-forward", "open", *several) as forward, typed(user, *shell) as bash:
+        ports = forward.ports(2)
+        user.platform.until(lambda: {said_at(port) for port in ports} == {"open-0-0"}, "both are forwarded")
+        bash.until("ready")
+        user.platform.kill()
+        forward.until("The server does not answer")
+        assert bash.process.wait(PATIENCE_S) not in (0, None)
+        assert "connection" in bash.text.lower() or "server" in bash.text.lower(), bash.text
+        assert [said_at(port) for port in ports] == ["", ""]
+        user.platform.up()
+        forward.until("open runs; connections are forwarded.")
+        user.platform.until(lambda: {said_at(port) for port in ports} == {"open-0-0"}, "they are forwarded again")
+    user.types("runai", "delete", "open")
