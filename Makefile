@@ -83,6 +83,7 @@ golden: env ## Update golden files and generated reference pages; review the dif
 	$(BIN)/python -m tools.messages --write
 	$(BIN)/python -m tools.module_map --write
 	$(BIN)/python -m tools.api_reference
+	$(BIN)/python -m tools.flag_table
 
 format: env ## Format the code and apply lint fixes
 	$(BIN)/ruff format .

@@ -170,6 +170,7 @@ def says(shared: SharedPlatform, name: str, *words: str, pod: int = 0) -> None:
 # --- MPI -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.flag("--workers", "--slots-per-worker")
 def test_mpirun_starts_its_processes_in_the_workers(shared: SharedPlatform, mpirun: str) -> None:
     program = shlex.quote(REDUCE)
     line = (
@@ -186,6 +187,7 @@ def test_mpirun_starts_its_processes_in_the_workers(shared: SharedPlatform, mpir
     assert len(nodes) == 2, "the workers were on two nodes"
 
 
+@pytest.mark.flag("--processes")
 def test_mpi_goes_on_while_the_server_is_dead(shared: SharedPlatform, mpirun: str) -> None:
     shared.typed(
         f"runai submit-mpi alone -i python -g 1 --processes 2 -e WAITS=1 -- {mpirun} python -c {shlex.quote(REDUCE)}"
@@ -267,6 +269,7 @@ def refused_for_another_user(directory: Path, name: str) -> bool:
 # --- what happens at the end ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.flag("--clean-pod-policy")
 def test_pods_that_still_run_at_the_end_are_kept_or_stopped_and_output_removed_as_asked(shared: SharedPlatform) -> None:
     """`--clean-pod-policy`: by default workers are stopped, and their output is kept."""
     program = shlex.quote(MASTER_ENDS_FIRST)
@@ -295,6 +298,7 @@ def test_tasks_of_tensorflow_listen_and_reach_each_other(shared: SharedPlatform)
     assert heard == ["chief 0 heard 3\n", "worker 0 heard 3\n", "worker 1 heard 3\n"]
 
 
+@pytest.mark.flag("--min-replicas", "--max-replicas")
 def test_an_elastic_run_begins_with_its_minimum(shared: SharedPlatform) -> None:
     """Another job has four of the eight GPUs: of five workers, three find a place beside the master."""
     shared.typed("runai submit other -i python -g 4 --command -- sleep 1000")

@@ -213,7 +213,8 @@ def test_newer_flags_reach_the_server(server: Server, project: str) -> None:
         ("inference submit x -i img --serving-port 80 --max-replicas 8", "--max-replicas 8 is not supported yet"),
         ("inference submit x -i img --serving-port container=80,protocol=grpc", "protocol=grpc is not supported yet"),
         ("inference submit x -i img --serving-port 80 --metric latency", "--metric is not supported yet"),
-        ("inference update x --max-replicas 3", "`runai inference update` cannot change a job"),
+        ("inference update train --replicas 3", "train is not an inference but a training"),
+        ("inference update model --max-replicas 8", "there is no flag --max-replicas"),
         ("training mpi submit x -i img --min-replicas 1 -- mpirun a", "there is no flag --min-replicas"),
         ("training mpi submit x -i img --no-master -- mpirun a", "there is no flag --no-master"),
         ("xgboost submit x -i img --slots-per-worker 2", "there is no flag --slots-per-worker"),
@@ -222,8 +223,11 @@ def test_newer_flags_reach_the_server(server: Server, project: str) -> None:
         ("kubeconfig set", "there is no Kubernetes here"),
         ("upgrade --force", "part of the Python package fairpool"),
         ("update", "part of the Python package fairpool"),
-        ("update train --gpu 2", "`runai update` cannot change a job"),
-        ("report metrics", "runai report is not supported yet"),
+        ("update train", "no flag says what to change: add one"),
+        ("update train --replicas 2", "--replicas is for a model, and this is a Training"),
+        ("update train --priority urgent", "urgent"),
+        ("update absent -l a=b", "The job absent does not exist"),
+        ("report metrics", "`runai report` needs the utilization of GPUs"),
         ("training list --limit 0", "--limit"),
         ("training describe train --pod-limit 0", "--pod-limit"),
     ],
@@ -231,6 +235,31 @@ def test_newer_flags_reach_the_server(server: Server, project: str) -> None:
 def test_what_cannot_be_done_is_refused_by_name(server: Server, project: str, line: str, said: str) -> None:
     assert said in server.refused(f"runai {line}")
     assert server.admin.find_workload(project, "x") is None
+
+
+def test_jobs_are_changed_by_the_flags_of_submit(server: Server, project: str) -> None:
+    server.typed("runai update train -e A=1 -l team=vision --time-limit 2h --cpu 2")
+    server.typed("runai update train -e B=2 -l stage=test --clear time-limit")
+    spec = server.admin.workload(server.id_of(project, "train")).spec
+    assert spec["environmentVariables"] == [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
+    assert (spec["labels"], spec["deadlineSeconds"]) == ({"team": "vision", "stage": "test"}, None)
+    assert spec["compute"] == {"gpu": "1", "cpuCoreRequest": 2.0}, "the rest of its resources stays"
+    server.typed("runai training update train --gpu-devices-request 2 --remove-label team --remove-environment A")
+    spec = server.admin.workload(server.id_of(project, "train")).spec
+    assert (spec["compute"]["gpu"], spec["labels"]) == ("2", {"stage": "test"})
+    assert spec["environmentVariables"] == [{"name": "B", "value": "2"}]
+    server.typed("runai inference update model --replicas 3")
+    assert server.admin.workload(server.id_of(project, "model")).requested_pods == 3
+    server.typed("runai pytorch update gang --workers 4")
+    assert server.admin.workload(server.id_of(project, "gang")).requested_pods == 5
+    server.typed("runai update train -- python other.py")
+    assert server.admin.workload(server.id_of(project, "train")).spec["args"] == ["python", "other.py"]
+    same = server.type("runai update train -l stage=test")
+    assert (same.code, same.err) == (0, "Job train is as the flags say; nothing was changed.\n")
+    dry = server.type("runai update train -g 4 --dry-run")
+    assert dry.code == 0
+    assert "nothing was changed" in dry.err
+    assert server.admin.workload(server.id_of(project, "train")).spec["compute"]["gpu"] == "2"
 
 
 def test_a_file_of_another_kind_is_refused(server: Server, project: str, tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ def test_jobs_start_on_nodes_of_their_role_and_running_ones_stay(shared: SharedP
     assert nodes_of(shared, "roles", "late") != ["b2"]
 
 
+@pytest.mark.flag("--node-type")
 def test_a_node_type_narrows_what_the_project_may_use(shared: SharedPlatform) -> None:
     """F-16: types for training and for interactive jobs apart."""
     shared.typed("runai-adm node update a1 --label run.ai/type=fast")
@@ -103,6 +104,7 @@ def test_a_node_type_narrows_what_the_project_may_use(shared: SharedPlatform) ->
     assert "project types may not use nodes of type fast" in said
 
 
+@pytest.mark.flag("--toleration", "--extended-resource", "--mig-profile")
 def test_what_no_node_could_ever_run_is_refused_with_the_reason(shared: SharedPlatform) -> None:
     shared.project("never", "-g 8")
     for name in NODES:
@@ -135,6 +137,7 @@ def gang(shared: SharedPlatform, name: str, flags: str, workers: int = 2) -> Non
     shared.typed(f"{line} -- sleep 1000")
 
 
+@pytest.mark.flag("--required-pod-topology-key", "--no-master")
 def test_the_pods_of_a_distributed_job_are_kept_in_one_rack(racks: SharedPlatform) -> None:
     """F-49. One GPU is taken on each node of one rack, so that packing alone would mix the racks."""
     racks.submit("racks", "other", "-g 1 --prefer-node kubernetes.io/hostname=a1")
@@ -155,6 +158,7 @@ def test_the_pods_of_a_distributed_job_are_kept_in_one_rack(racks: SharedPlatfor
     assert f"its 5 pods must run in one {RACK}, but none in node pool default has room for more than 4" in said.err
 
 
+@pytest.mark.flag("--topology", "--required-pod-topology-key")
 def test_an_administrator_declares_a_topology_and_jobs_name_its_levels(racks: SharedPlatform) -> None:
     levels = f"--level {ZONE} --level {RACK} --level kubernetes.io/hostname"
     said = racks.typed(f"runai-adm topology create fabric {levels}")
@@ -183,6 +187,7 @@ def topologies(shared: SharedPlatform) -> str:
     return shared.typed("runai-adm topology list")
 
 
+@pytest.mark.flag("--prefer-node", "--preferred-pod-topology-key")
 def test_a_preferred_level_and_preferred_nodes_decide_where_there_is_a_choice(racks: SharedPlatform) -> None:
     racks.submit("racks", "first", "-g 2 --prefer-node kubernetes.io/hostname=a2")
     racks.becomes("racks", "first", "Running")

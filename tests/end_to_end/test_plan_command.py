@@ -354,6 +354,7 @@ def test_the_same_file_gives_the_same_bytes_in_every_process(demo: str) -> None:
         ("--without-node gpu-4", "node gpu-4 removed: nothing ran there"),
         ("--without-job detector", "job detector removed with its 1 pod"),
         ("--later 10m", "time: 10m later"),
+        ("--later 1h30m", "time: 1h30m later"),
     ],
 )
 def test_every_change_is_made_and_said(demo: str, flags: str, says: str) -> None:
@@ -417,7 +418,8 @@ def test_changes_can_speak_of_each_other(demo: str) -> None:
         ("--add-job name=big,project=vision,gpus=-1", "-1 GPUs is out of range"),
         ("--add-job name=big,project=vision,gpus=0.0001", ": request 0.001"),
         ("--later ''", "'' is not a length of time"),
-        ("--later 1w", ": write 90s, 10m, 2h or 1d"),
+        ("--later 1w", ": write 90s, 10m, 2h, 1h30m or 1d"),
+        ("--later 1h30", ": write 90s, 10m, 2h, 1h30m or 1d"),
         ("--set project.vision.quota=0.0001", "at most three decimals"),
         ("--set project.vision.quota=1e999", "is not an amount"),
         ("--set project.vision.quota", "is not a path and a value"),
@@ -434,6 +436,7 @@ def test_changes_can_speak_of_each_other(demo: str) -> None:
         ("--set node.gpu-1.labels=x", "a node has no 'labels' that can be set here"),
         ("--set group.tuning.project=nowhere", "there is no project 'nowhere'"),
         ("--set policy.max_moved_group=3", "did you mean max_moved_groups?"),
+        ("--set policy.zzz=3", "names are "),
         ("--set policy.passes=alocate", "did you mean allocate?"),
         ("--set pool.gpu_placement=sprad", "did you mean spread?"),
         ("--add-job name=big,gpus=1", "--add-job is missing project"),

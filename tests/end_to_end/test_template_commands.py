@@ -34,6 +34,7 @@ def describe(server: Server, job: str) -> str:
     return server.typed(f"runai describe job {job}")
 
 
+@pytest.mark.flag("--template")
 def test_the_documented_line_takes_its_values_from_the_named_template(server: Server) -> None:
     """F-144, F-223."""
     server.typed("runai-adm template create batch_ops -i python -g 0.5 -e EPOCHS=3 --description 'Nightly batches'")

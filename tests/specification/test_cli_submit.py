@@ -251,7 +251,9 @@ def test_a_secret_is_refused_and_not_sent_as_text() -> None:
 @pytest.mark.parametrize(
     ("line", "codes"),
     [
-        ("j -i img --mps --elastic --user x", ["flag.not_supported_yet"] * 3),
+        ("j -i img --mps --seccomp-profile x", ["flag.not_supported_yet"] * 2),
+        ("j -i img --elastic", ["flag.elastic"]),
+        ("j -i img --elastic --parallelism 2 --completions 2", ["flag.elastic"]),
         ("j -i img --s3 bucket=b,key=k,secret=s,target=/d", ["flag.not_supported_yet"]),
         ("j -i img --git-sync source=r,username=u,password=p", ["flag.git_password"]),
         ("j -i img --address 0.0.0.0", ["flag.address"]),

@@ -11,12 +11,15 @@ from dataclasses import replace
 import pytest
 
 from fairpool.cluster.dependencies import WorkloadOutcome, outcome_of
+from fairpool.cluster.expand import ExpandInput, expand
 from fairpool.cluster.failures import FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S
-from fairpool.cluster.workload_state import Halt
-from fairpool.model.ids import SECOND_MS, Instant
-from fairpool.model.pod_record import Cause
-from fairpool.model.spec import DesiredState, WorkloadSpec
+from fairpool.cluster.workload_state import Halt, WorkloadState
+from fairpool.model.ids import SECOND_MS, Instant, NodeName
+from fairpool.model.lifecycle import PodPhase
+from fairpool.model.pod_record import Cause, PodRecord
+from fairpool.model.spec import DesiredState, PodTemplate, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
+from fairpool.model.workload import GpuRequest, PodShape
 from tests.pod_records import StepRunner, at, record, run_steps, state
 from tests.pod_records import spec as spec_of
 
@@ -1492,3 +1495,33 @@ def test_what_became_of_a_dependency(
 ) -> None:
     ended = Halt(halt, Cause.EXITED, at(0)) if halt is not None else None
     assert outcome_of(spec, state(halt=ended)) is outcome
+
+
+# --- a declaration that changes ------------------------------------------------------------------------------------
+
+
+def changed(pod: PodRecord) -> PodRecord:
+    """The same pod, after its workload was declared to ask for two GPUs with another grace period."""
+    spec = replace(SPEC, template=PodTemplate(shape=PodShape(gpu=GpuRequest(devices=2))), grace_s=7)
+    (after,) = expand(ExpandInput(spec=spec, state=WorkloadState(workload=SPEC.id), pods=(pod,)), at(5)).pods
+    return after
+
+
+def test_a_pod_that_waits_asks_for_what_is_declared_now() -> None:
+    (waiting,) = expand(ExpandInput(spec=SPEC, state=WorkloadState(workload=SPEC.id), pods=()), at(0)).pods
+    after = changed(waiting)
+    assert (after.id, after.shape.gpu.devices, after.grace_s) == (waiting.id, 2, 7)
+    promised = waiting.move(PodPhase.PROMISED, at(1), node=NodeName("n1"), devices=(0,), promised_at=at(1))
+    after = changed(promised)
+    assert (after.phase, after.node, after.devices, after.shape.gpu.devices) == (PodPhase.WAITING, None, (), 2)
+    assert after.detail == "reservation dropped: the job was changed"
+
+
+def test_a_pod_that_runs_keeps_its_request_and_gets_the_new_grace_period() -> None:
+    (waiting,) = expand(ExpandInput(spec=SPEC, state=WorkloadState(workload=SPEC.id), pods=()), at(0)).pods
+    bound = waiting.move(PodPhase.BOUND, at(1), node=NodeName("n1"))
+    running = bound.move(PodPhase.RUNNING, at(2), started_at=at(2))
+    after = changed(running)
+    assert (after.phase, after.shape, after.grace_s) == (PodPhase.RUNNING, running.shape, 7)
+    stopping = running.release(at(3), Cause.SUSPENDED)
+    assert changed(stopping).grace_s == stopping.grace_s

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fairpool.agent.log_segments import log_end, offset_since, read_from, tail_offset, times
+from fairpool.agent.log_segments import log_end, offset_since, read_from, segment_starts, tail_offset, times
 
 PIECE_BYTES = 1 << 20
 
@@ -25,6 +25,8 @@ class LogChunk:
     """The pod is over and this is the last piece."""
     stamp_bytes: int = 0
     """Of the timestamp before each line; they do not count in offsets."""
+    dropped: int = 0
+    """Bytes that were rotated away before the last lines, or what came since, were asked for."""
 
     def parts(self, most: int) -> Iterator[tuple[bytes, int]]:
         """Its data in parts of at most so many bytes, each with the offset after it. Lines with timestamps are kept
@@ -57,7 +59,9 @@ def read_log(
 ) -> LogChunk:
     """One piece of output. Without an offset it begins where the last lines, or what came since, begin."""
     where = str(directory)
+    dropped = 0
     if offset is None:
+        dropped = next(iter(segment_starts(where)), 0)
         begins = [0]
         if tail_lines is not None and tail_lines >= 0:
             begins.append(tail_offset(where, tail_lines))
@@ -73,8 +77,8 @@ def read_log(
     is_complete = is_over and after >= log_end(where)
     entries = times(where) if timestamps else []
     if not entries:
-        return LogChunk(begin, data, after, is_complete)
-    return LogChunk(begin, _stamped(entries, begin, data), after, is_complete, STAMP_BYTES)
+        return LogChunk(begin, data, after, is_complete, dropped=dropped)
+    return LogChunk(begin, _stamped(entries, begin, data), after, is_complete, STAMP_BYTES, dropped)
 
 
 def _stamped(entries: Sequence[tuple[int, int]], begin: int, data: bytes) -> bytes:

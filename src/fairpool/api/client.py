@@ -132,6 +132,20 @@ class Client(AccessCalls, AssetCalls, OrganizationCalls, StorageCalls):
         page = self.workloads(filters=[f"projectName=={project}", f"name=={name}", "desiredPhase!=Deleted"], limit=1)
         return page.workloads[0] if page.workloads else None
 
+    def update(
+        self,
+        found: work.WorkloadItem,
+        fields: Mapping[str, Any],
+        *,
+        wait_anyway: bool = False,
+        dry_run: bool = False,
+    ) -> work.Workload:
+        """Replace fields of the specification of a workload as it was read. Refused with 412 if it was changed
+        meanwhile."""
+        body = {"spec": fields, **({"waitAnyway": True} if wait_anyway else {})}
+        path = f"/api/v1/workloads/{PATHS[found.type]}/{found.id}{'?dryRun=true' if dry_run else ''}"
+        return self._change("PATCH", path, body, found.revision)
+
     def events(self, workload_id: str) -> list[work.EventItem]:
         return self._all(f"/api/v1/workloads/{workload_id}/events", "events")
 
@@ -173,12 +187,28 @@ class Client(AccessCalls, AssetCalls, OrganizationCalls, StorageCalls):
     ) -> Iterator[bytes]:
         """What a pod wrote, as it comes; which pod without `pod`: see `pod_choice.pod_to_read`. `since` is a time, or
         how long ago: `10m`."""
-        switches = {"timestamps": timestamps, "follow": follow, "offset": offset}
-        params = {"pod": pod, "tail": tail, "since": since, **{name: on for name, on in switches.items() if on}}
-        said = {name: value for name, value in params.items() if value is not None}
-        path = f"/api/v1/workloads/{workload_id}/logs"
-        with self._stream("GET", path, params=said, silence_s=None if follow else TIMEOUT_S) as pieces:
+        wanted = {"pod": pod, "tail": tail, "since": since, "timestamps": timestamps, "offset": offset}
+        with self._log(workload_id, wanted, follow=follow) as pieces:
             yield from pieces
+
+    def log_pieces(self, workload_id: str, *, follow: bool = False, **wanted: Any) -> Iterator[tuple[int, bytes]]:
+        """The same, each piece with the offset where reading goes on after it. Raises `Unreachable` if it is cut
+        off."""
+        from fairpool.api.log_pieces import CutOff, read_pieces
+
+        with self._log(workload_id, {**wanted, "pieces": True}, follow=follow) as pieces:
+            try:
+                yield from read_pieces(pieces)
+            except CutOff as error:
+                raise Unreachable(self.address, str(error), connected=True) from error
+
+    @contextmanager
+    def _log(self, workload_id: str, wanted: Mapping[str, Any], *, follow: bool) -> Iterator[Iterator[bytes]]:
+        said = {name: value for name, value in wanted.items() if value is not None and value is not False}
+        params = {**said, **({"follow": True} if follow else {})}
+        path = f"/api/v1/workloads/{workload_id}/logs"
+        with self._stream("GET", path, params=params, silence_s=None if follow else TIMEOUT_S) as pieces:
+            yield pieces
 
     def snapshot(self, cluster: str, *, pool: str | None = None, cycle: int | None = None) -> Iterator[bytes]:
         """What the scheduler of a cluster sees now, or saw in a past cycle, as the bytes of a snapshot file."""

@@ -236,7 +236,36 @@ class SubmitInference(Submit):
 SubmitAny = SubmitWorkspace | SubmitTraining | SubmitDistributed | SubmitInference
 
 
-class InferenceUpdate(Request):
+class Update(Request):
+    """Fields of every update."""
+
+    wait_anyway: StrictBool = Field(
+        default=False, description="Change it even if it then cannot start with the current nodes and quotas"
+    )
+
+
+class WorkspaceUpdate(Update):
+    """`PATCH /api/v1/workloads/workspaces/{id}`: replaces the fields in the request."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"spec": {"deadlineSeconds": 7200}}]})
+    spec: WorkspaceSpec
+
+
+class TrainingUpdate(Update):
+    """`PATCH /api/v1/workloads/trainings/{id}`: replaces the fields in the request."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"spec": {"labels": {"team": "vision"}}}]})
+    spec: TrainingSpec
+
+
+class DistributedUpdate(Update):
+    """`PATCH /api/v1/workloads/distributed/{id}`: replaces the fields in the request."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"spec": {"backoffLimit": 2}}]})
+    spec: DistributedSpec
+
+
+class InferenceUpdate(Update):
     """`PATCH /api/v1/workloads/inferences/{id}`: replaces the fields in the request."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"spec": {"autoscaling": {"minReplicas": 2}}}]})

@@ -129,6 +129,9 @@ class Workload(WorkloadItem):
     value_origins: dict[str, str] | None = Field(
         default=None, description="Fields of `spec` that templates gave, each with its template"
     )
+    warnings: Annotated[
+        list[str] | None, Field(description="In the answer to an update: what does not hold at once")
+    ] = None
     forecast: Annotated[StartForecast | None, Field(description="In a dry run: whether it would start now")] = None
 
 

@@ -5,6 +5,7 @@ A command raises a `Failure` with everything that is wrong; `root_command.RootCo
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -93,13 +94,24 @@ def print_failure(failed: Failure, complete: frozenset[str] = frozenset()) -> No
     for problem in failed.problems:
         print_problem(problem, complete)
     if failed.hint:
-        click.echo(printable(failed.hint), err=True)
+        click.echo(on_terminal(printable(failed.hint)), err=True)
 
 
 def print_problem(problem: Problem, complete: frozenset[str] = frozenset()) -> None:
     """Print one problem, in one line."""
     text = problem.what if problem.code in complete else str(problem)
-    click.echo(printable(text), err=True)
+    click.echo(on_terminal(printable(text)), err=True)
+
+
+def on_terminal(text: str) -> str:
+    """A message in lines that fit the terminal; in a pipe it stays one line."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return text
+    import shutil  # only for errors
+    import textwrap
+
+    width = max(40, shutil.get_terminal_size().columns)
+    return textwrap.fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def unexpected(error: BaseException, *, with_stack: bool = False) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fairpool.cluster.dependencies import OutcomeOf, WorkloadOutcome, with_met_dependencies
 from fairpool.cluster.failures import back_off_until, pod_label, with_failures
 from fairpool.cluster.gates import is_backing_off, is_postponed, may_have_pods, should_run
-from fairpool.cluster.pod_slots import counted_pods, is_rigid, latest_pods, new_pod, stop_peers
+from fairpool.cluster.pod_slots import counted_pods, is_rigid, latest_pods, new_pod, pod_set_of, stop_peers
 from fairpool.cluster.workload_end import UNPLACED, end_of_workload, expires_at, keeps_running_pods, time_limits
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import Instant, NodeName
@@ -63,6 +63,7 @@ def expand(given: ExpandInput, now: Instant) -> Expansion:
         stopped = tuple(pod.release(now, Cause.UNWANTED, "its workload no longer exists") for pod in pods)
         return Expansion(state=given.state, pods=stopped)
     pods = _without_timers_of_another_clock(_in_this_run(pods, spec), now)
+    pods = tuple(_as_declared(pod, spec, now) for pod in pods)
     state = _updated(given, spec, pods, now)
     pods = _stop_pods(given, spec, state, pods, now)
     if may_have_pods(spec, state):
@@ -96,6 +97,21 @@ def _in_this_run(pods: tuple[PodRecord, ...], spec: WorkloadSpec) -> tuple[PodRe
     if all(pod.run == spec.run or pod.phase not in UNPLACED for pod in pods):
         return pods
     return tuple(replace(pod, run=spec.run) if pod.phase in UNPLACED else pod for pod in pods)
+
+
+def _as_declared(pod: PodRecord, spec: WorkloadSpec, now: Instant) -> PodRecord:
+    """A pod with what the declaration says now: its grace period, and until it is placed also what it requests."""
+    if pod.is_over or pod.phase is PodPhase.RELEASING:
+        return pod
+    if pod.grace_s != spec.grace_s:
+        pod = replace(pod, grace_s=spec.grace_s)
+    shape, pod_set = spec.template_of(pod.index).shape, pod_set_of(spec, pod.index)
+    if pod.phase not in UNPLACED or (pod.shape == shape and pod.pod_set == pod_set):
+        return pod
+    if pod.phase is PodPhase.PROMISED:  # the place was for another request
+        words = "reservation dropped: the job was changed"
+        pod = pod.move(PodPhase.WAITING, now, node=None, devices=(), promised_at=None, detail=words)
+    return replace(pod, shape=shape, pod_set=pod_set)
 
 
 def _without_timers_of_another_clock(pods: tuple[PodRecord, ...], now: Instant) -> tuple[PodRecord, ...]:

@@ -53,6 +53,7 @@ from fairpool.control import (
     tool_pages,
     topologies,
     tunnel_route,
+    updates,
     uploads,
     users,
     workloads,
@@ -83,7 +84,19 @@ log = logging.getLogger("fairpool.control")
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
     *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules, audit),
-    *(preferences, templates, assets, credentials, cluster_secrets, workloads, submit, pods, classic, older_paths),
+    *(
+        preferences,
+        templates,
+        assets,
+        credentials,
+        cluster_secrets,
+        workloads,
+        submit,
+        updates,
+        pods,
+        classic,
+        older_paths,
+    ),
     *(description, pages, tool_pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)

@@ -185,6 +185,11 @@ def new_detail_text(row: Any, declared: WorkloadDeclaration) -> str:
     return _detail_text(row, declared, None, None)
 
 
+def changed_detail_text(row: Any, declared: WorkloadDeclaration, gateway: GatewayAddress | None) -> str:
+    """The same of one whose declaration would be another."""
+    return _detail_text(row, declared, report_of(row), gateway)
+
+
 def _detail_text(
     row: Any, declared: WorkloadDeclaration, last: WorkloadReport | None, gateway: GatewayAddress | None
 ) -> str:

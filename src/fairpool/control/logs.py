@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
 from typing import Annotated, Any
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from fairpool.api.log_pieces import PIECES_END, piece_head
 from fairpool.api.problems import ProblemItem
 from fairpool.control.moments import moment_or_ago
 from fairpool.control.plane import Caller, Plane
@@ -44,6 +46,13 @@ async def logs(
     ] = None,
     timestamps: Annotated[bool, Parameter(description="Prefix each line with its time")] = False,
     follow: Annotated[bool, Parameter(description="Keep streaming until the pod ends")] = False,
+    pieces: Annotated[
+        bool,
+        Parameter(
+            description="Send each piece after a line `OFFSET LENGTH`, and `end` after the last one. OFFSET is where "
+            "reading goes on after a broken connection"
+        ),
+    ] = False,
 ) -> Response:
     wanted = _log_range(plane.now(), offset, tail, since, timestamps)
     address = await pod_address(plane, caller, workload_id, pod, Action.WORKLOAD_READ, running=False)
@@ -54,7 +63,9 @@ async def logs(
         raise refused(503, error.problem.code, error.problem.what, error.problem.fix) from error
     authorization = request.headers.get("authorization")
     rest = _rest(first, chunks, while_allowed(plane, authorization, workload_id, Action.WORKLOAD_READ))
-    return StreamingResponse(rest, media_type="text/plain; charset=utf-8")
+    if pieces:
+        return StreamingResponse(_framed(rest), media_type="application/octet-stream")
+    return StreamingResponse(_data(rest), media_type="text/plain; charset=utf-8")
 
 
 def _log_range(now: Instant, offset: int, tail: int | None, since: str | None, timestamps: bool) -> LogRange:
@@ -75,29 +86,44 @@ def _log_range(now: Instant, offset: int, tail: int | None, since: str | None, t
 
 async def _rest(
     first: LogPiece | None, chunks: AsyncGenerator[LogPiece], allowed: Coroutine[Any, Any, None]
-) -> AsyncGenerator[bytes]:
+) -> AsyncGenerator[LogPiece]:
     """The rest of the log, as long as the caller may read it."""
     revoked = asyncio.create_task(allowed)
     chunk = first
+    at = 0
     coming: asyncio.Task[LogPiece | None] | None = None
     try:
         while chunk is not None:
-            yield chunk.data
+            yield chunk
+            at = chunk.next_offset
             coming = asyncio.create_task(_next(chunks))
             await asyncio.wait({coming, revoked}, return_when=asyncio.FIRST_COMPLETED)
             if revoked.done():
                 revoked.result()  # raises if that cannot be looked up, as at a shutdown: the stream is then cut off
-                yield f"\n[{REVOKED}]\n".encode()
+                yield LogPiece(f"\n[{REVOKED}]\n".encode(), at)
                 return
             chunk = await coming
     except PodAccessError as error:
-        yield f"\n[{error.problem}]\n".encode()
+        yield LogPiece(f"\n[{error.problem}]\n".encode(), at)
     finally:
         leaving = [each for each in (revoked, coming) if each is not None]
         for each in leaving:
             each.cancel()
         await asyncio.gather(*leaving, return_exceptions=True)
         await chunks.aclose()
+
+
+async def _data(pieces: AsyncGenerator[LogPiece]) -> AsyncGenerator[bytes]:
+    async with aclosing(pieces):
+        async for piece in pieces:
+            yield piece.data
+
+
+async def _framed(pieces: AsyncGenerator[LogPiece]) -> AsyncGenerator[bytes]:
+    async with aclosing(pieces):
+        async for piece in pieces:
+            yield piece_head(piece.next_offset, len(piece.data)) + piece.data
+    yield PIECES_END
 
 
 async def _next(chunks: AsyncGenerator[LogPiece]) -> LogPiece | None:

@@ -1,4 +1,4 @@
-"""HTTP routes that submit workloads and update models: from the request to the stored declaration."""
+"""HTTP routes that submit workloads: from the request to the stored declaration."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from fairpool.control.organization import (
     reported_nodes,
     topologies_in,
 )
-from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
+from fairpool.control.plane import ActionResult, Caller, Plane, answered
 from fairpool.control.questions import forecast
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused
@@ -48,8 +48,7 @@ from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.control.upload_lookup import find_upload
-from fairpool.control.workload_documents import WorkloadDeclaration, declaration_of
-from fairpool.control.workloads import operable
+from fairpool.control.workload_documents import WorkloadDeclaration
 from fairpool.model.ids import Instant, WorkloadId
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.spec import WorkloadSpec
@@ -63,8 +62,6 @@ DryRun = Annotated[
     bool,
     Parameter(alias="dryRun", description=DRY_RUN),
 ]
-
-GRACE_FIELD = "terminationGracePeriodSeconds"
 
 
 @routes.post(
@@ -158,11 +155,11 @@ async def _tried(plane: Plane, prepared: Admitted) -> Response:
     row = declarations.new_row(prepared.spec, prepared.declaration, **prepared.values, revision=0) | {"id": ""}
     text = items.new_detail_text(SimpleNamespace(**row), prepared.declaration)
     if not prepared.body.suspended:
-        text = _with_forecast(text, await forecast(plane, prepared.values["cluster"], prepared.spec))
+        text = with_forecast(text, await forecast(plane, prepared.values["cluster"], prepared.spec))
     return answered(ActionResult(body=text))
 
 
-def _with_forecast(text: str, coming: StartForecast) -> str:
+def with_forecast(text: str, coming: StartForecast) -> str:
     return f'{text[:-1]},"forecast":{coming.model_dump_json(by_alias=True, exclude_none=True)}}}'
 
 
@@ -194,7 +191,7 @@ def _admitted_values(
     spec = _admitted(plane, connection, caller, body, name, project, nodes, upload)
     cluster = _cluster(connection, body, project)
     if not body.wait_anyway:
-        _refuse_what_never_starts(plane, connection, spec, project, nodes)
+        refuse_what_never_starts(plane, connection, spec, project, nodes)
     external = external_ports.assigned(plane, connection, body)
     declaration = items.declaration(
         body, spec, pod_host=plane.settings.pod_host, external_ports=external, origins=filled.origins
@@ -251,7 +248,7 @@ def _admitted(
     has_upload = _is_own_upload(connection, caller, project.name, upload)
     # A user id says nothing on another machine: there it may be anyone's.
     uid = caller.uid if project.cluster == plane.cluster_beside else None
-    context = replace(_context(plane, connection, body, project, nodes, has_upload=has_upload), submitter_uid=uid)
+    context = replace(submit_context(plane, connection, body, project, nodes, has_upload=has_upload), submitter_uid=uid)
     # An upload is stored under the id of its workload.
     workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
     spec = admission.admit(body, context, workload_id=workload_id, name=name, now=now)
@@ -263,7 +260,7 @@ def _admitted(
     return spec
 
 
-def _refuse_what_never_starts(
+def refuse_what_never_starts(
     plane: Plane, connection: Connection, spec: WorkloadSpec, project: Any, nodes: ReportedNodes
 ) -> None:
     pools = spec.pools or (DEFAULT_POOL,)
@@ -273,7 +270,7 @@ def _refuse_what_never_starts(
         raise Refused(422, [problem_item(each, "spec") for each in problems])
 
 
-def _context(
+def submit_context(
     plane: Plane,
     connection: Connection,
     body: workload_spec.SubmitAny,
@@ -382,117 +379,3 @@ def _no_project(caller: Caller, name: str) -> Refused:
         return refused(404, "project.unknown", what, "use an existing project", "projectId")
     # A caller without access must not learn whether the project exists.
     return denied()
-
-
-@routes.patch(
-    "/api/v1/workloads/inferences/{workload_id}",
-    action=Action.WORKLOAD_OPERATE,
-    answer=wire.Workload,
-    status=202,
-    summary="Update an inference workload",
-)
-async def update_inference(
-    workload_id: str,
-    request: Request,
-    plane: Plane,
-    caller: Caller,
-    body: workload_spec.InferenceUpdate,
-    dry_run: DryRun = False,
-) -> Response:
-    """Replaces the fields in `spec`; the others stay as they are."""
-
-    def admitted(connection: Connection) -> AdmittedChange:
-        row = operable(connection, caller, workload_id, workload_spec.Kind.INFERENCE)
-        check_match(request, row.revision)
-        return _readmitted(plane, connection, caller, body, row)
-
-    def unit(connection: Connection) -> ActionResult:
-        found = admitted(connection)
-        row = found.row
-        about = {"workload": row.id, "cluster": row.cluster, "by": caller.name, "now": plane.now()}
-        claims.make(connection, found.again, row.project, **about)
-        return _redeclared(plane, connection, found)
-
-    if dry_run:
-        found = await plane.read(admitted)
-        coming = await forecast(plane, found.row.cluster, found.spec)
-        return answered(ActionResult(body=_with_forecast(items.detail_text(found.row), coming)))
-    return await plane.perform(request, caller, unit)
-
-
-@dataclass(frozen=True, slots=True)
-class AdmittedChange:
-    """A workload with changes that are admitted and not stored yet."""
-
-    row: Any
-    before: WorkloadDeclaration
-    said: frozenset[str]
-    """The fields that the change sets."""
-    again: workload_spec.SubmitInference
-    spec: WorkloadSpec
-
-
-def _readmitted(
-    plane: Plane, connection: Connection, caller: Caller, body: workload_spec.InferenceUpdate, row: Any
-) -> AdmittedChange:
-    before = declaration_of(row)
-    said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    merged = claims.as_existing(before.request) | said
-    merged = submit_values.updated(connection, said, merged, organization_store.project(connection, row.project))
-    most_s = preferences.current_value(plane.settings, connection, preferences.GRACE)
-    if body.spec.termination_grace_period_seconds is None and (merged.get(GRACE_FIELD) or 0) > most_s:
-        merged[GRACE_FIELD] = most_s  # declared when more was allowed
-    spec_before = before.workload
-    said_again = workload_spec.SubmitInference(
-        name=row.name,
-        project_id=row.project,
-        command_line=before.command_line,
-        spec=workload_spec.InferenceSpec.model_validate(merged),
-    )
-    again = claims.with_claim_names(connection, said_again, row.name, row.project)
-    assert isinstance(again, workload_spec.SubmitInference)
-    project = organization_store.project(connection, row.project)
-    assert project is not None, "a project stays as long as it has work"
-    # Its dependencies and its upload were admitted before; they may be gone by now.
-    # Host paths depend on the submitting user: a change by another user is admitted without that user's rights.
-    own_uid = spec_before.template.program.submitter_uid
-    context = replace(
-        _context(plane, connection, again, project, reported_nodes(plane, connection, project.cluster)),
-        submitter_uid=own_uid if caller.uid == own_uid else None,
-        work={each.name: each.workload for each in spec_before.after},
-        has_upload=again.spec.workdir is not None and again.spec.workdir.upload == row.id,
-    )
-    spec = admission.admit(again, context, workload_id=spec_before.id, name=row.name, now=spec_before.created_at)
-    if isinstance(spec, list):
-        raise Refused(422, spec)
-    return AdmittedChange(
-        row,
-        before,
-        frozenset(said),
-        again,
-        replace(spec, desired_state=spec_before.desired_state, run=spec_before.run),
-    )
-
-
-def _redeclared(plane: Plane, connection: Connection, found: AdmittedChange) -> ActionResult:
-    row, before = found.row, found.before
-    external = external_ports.assigned(plane, connection, found.again, workload=row.id, before=before.external_ports)
-    pod_host = plane.settings.pod_host
-    declaration = items.declaration(found.again, found.spec, pod_host=pod_host, external_ports=external)
-    external_ports.open_when_committed(plane, row.id, external)
-    kept = tuple((path, origin) for path, origin in before.origins if path.partition(".")[0] not in found.said)
-    declaration = declaration.model_copy(
-        update={"source": before.source, "suspensions": before.suspensions, "origins": kept}
-    )
-    revision = declarations.redeclare(plane, connection, row, declaration, found.spec)
-    now_is = store.one(connection, row.id)
-    assert now_is is not None
-    return ActionResult(
-        body=items.detail_text(now_is, plane.settings.gateway),
-        status=202,
-        action="update",
-        entity_type="workload",
-        entity_id=row.id,
-        entity_name=f"{row.project}/{row.name}",
-        revision=revision,
-    )

@@ -105,14 +105,19 @@ def _named(
     return values_of(row, lookup)
 
 
-def updated(connection: Connection, said: Mapping[str, Any], spec: dict[str, Any], project: Any) -> dict[str, Any]:
-    """The specification of a model that is changed. Refuses other values for locked fields, and another template or
+def updated(
+    connection: Connection,
+    said: Mapping[str, Any],
+    spec: dict[str, Any],
+    project: Any,
+    kind: workload_spec.Kind,
+) -> dict[str, Any]:
+    """The specification of a workload that is changed. Refuses other values for locked fields, and another template or
     other assets; a locked value that the change leaves out stays."""
     for name, noun in (("template", "template"), ("assets", "assets")):
         if name in said:
             what = f"the {noun} of a workload cannot be changed"
             raise refused(422, "template.changed", what, "set the values themselves", f"spec.{name}")
-    kind = workload_spec.Kind.INFERENCE
     lookup = AssetLookup(connection, store.place_of(project), kind)
     applied = _administrative(connection, project, kind, lookup)
     result = relocked(spec, applied)

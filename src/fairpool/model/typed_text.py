@@ -125,11 +125,10 @@ def at_most(most: int) -> Callable[[str], int | Problem]:
 
 
 def duration_s(text: str) -> int | Problem:
-    """`90`, `90s`, `10m`, `2h`, `1d`."""
-    match = re.fullmatch(r"\+?(\d{1,9})([smhd]?)", text)
-    if match is None:
-        return _not(text, "a length of time", "write 90s, 10m, 2h or 1d")
-    return int(match[1]) * SECONDS[match[2]]
+    """`90`, `90s`, `10m`, `2h`, `1d`, `1h30m`."""
+    if re.fullmatch(r"\+?\d{1,9}|\+?(\d{1,9}[smhd])+", text) is None:
+        return _not(text, "a length of time", "write 90s, 10m, 2h, 1h30m or 1d")
+    return sum(int(amount) * SECONDS[unit] for amount, unit in re.findall(r"(\d+)([smhd]?)", text))
 
 
 def _not(text: str, expected: str, fix: str) -> Problem:

@@ -55,6 +55,8 @@ class LocalPodAccess:
         chunk = await self._chunk(pod, offset=offset, tail_lines=wanted.tail, since_ms=wanted.since, timestamps=stamped)
         pause_s = READ_AGAIN_S
         expected = chunk.offset if offset is None else offset
+        if chunk.dropped:
+            yield LogPiece(rotated_away(chunk.dropped), chunk.offset)
         if not chunk.data and follow:
             yield LogPiece(b"", chunk.next_offset)  # where it is followed from
         while True:
@@ -282,6 +284,11 @@ class LocalPort:
         transport.set_protocol(protocol)
         protocol.connection_made(transport)
         return transport
+
+
+def rotated_away(dropped: int) -> bytes:
+    """Before the last lines of a log whose beginning is gone."""
+    return f"[fairpool: {dropped} bytes of earlier output were rotated away]\n".encode()
 
 
 def _gap(missing: int) -> bytes:

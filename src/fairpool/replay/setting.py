@@ -6,6 +6,7 @@ nodes, groups, policy and pool are those of their classes, as far as a value can
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, get_type_hints
@@ -220,7 +221,8 @@ def _with_field(row: Row, noun: str, key: str, value: str, fixed: str) -> Row | 
         if name != fixed and (reader := reader_for(hint)) is not None
     }
     if key not in readers:
-        fix = did_you_mean(key, readers, f"there are: {', '.join(readers)}")
+        closest = difflib.get_close_matches(key, readers, n=3, cutoff=0.0)
+        fix = did_you_mean(key, readers, f"the closest of {len(readers)} names are {', '.join(closest)}")
         return Problem("set.field", f"a {noun} has no {key!r} that can be set here", fix)
     read = NODE_AMOUNTS.get(key, readers[key]) if noun == "node" else readers[key]
     new = read(value)

@@ -49,9 +49,9 @@ NODE_VERBS = {
 }
 
 
-def _unsupported(name: str) -> LazyCommand:
-    place = "fairpool.cli.runai.unsupported_commands:unsupported"
-    return lazy("Not supported yet.", place, "runai-adm", name, hidden=True)
+def _refused(name: str, row: str = "") -> LazyCommand:
+    place = "fairpool.cli.runai.refused_commands:refused_command"
+    return lazy("Not supported.", place, "runai-adm", name, row, hidden=True)
 
 
 def _verb(verb: str, text: str) -> LazyCommand:
@@ -209,7 +209,8 @@ MEMBERS = {
     "collect-logs": lazy("Collect logs and state in an archive.", "fairpool.cli.adm.log_archive:collect_logs"),
     "completion": lazy("Print the completion script for bash, zsh or fish.", COMPLETION, "runai-adm"),
     "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_command", "runai-adm"),
-    **{name: _unsupported(name) for name in ("generate-values", "update")},
+    "generate-values": _refused("generate-values"),
+    "update": _refused("update", "upgrade"),
 }
 
 PLURALS = (

@@ -27,12 +27,17 @@ EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 @output_flag
 @click.pass_obj
 def list_users(options: GlobalOptions, output: str | None) -> None:
-    """List users with their system-wide roles."""
+    """List users with their roles: system-wide, or of a project or department."""
     with Session(options).connected() as client:
         found = sorted(client.users(), key=lambda each: each.email)
+        rules = client.access_rules()
+    roles: dict[str, list[str]] = {each.id: list(each.roles) for each in found}
+    for rule in sorted(rules, key=lambda each: (each.role_id, each.scope_id)):
+        if rule.subject_id in roles and rule.scope_type != "tenant":
+            roles[rule.subject_id].append(f"{rule.role_id} in {rule.scope_type} {rule.scope_id}")
     columns: list[Column[User]] = [
         Column("USER", lambda each: each.username),
-        Column("ROLES", lambda each: ", ".join(role for role in each.roles) or "-"),
+        Column("ROLES", lambda each: ", ".join(roles[each.id]) or "-", least=20),
         Column("CREATED", lambda each: ages.local(each.created_at), spare=1),
         Column("ID", lambda each: each.id, wide=True),
     ]

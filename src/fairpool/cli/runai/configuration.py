@@ -234,7 +234,7 @@ class Configuration:
         except (NotADirectoryError, PermissionError) as error:
             fix = "choose another folder with FAIRPOOL_CONFIG"
             raise failure("config.unreadable", f"{path} cannot be read", fix) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # the latter for thousands of nested lists
             raise failure("config.not_json", f"{path} is not JSON", "fix or delete the file") from error
         return found if isinstance(found, dict) else {}
 

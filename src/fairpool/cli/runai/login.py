@@ -161,6 +161,17 @@ def logout(options: GlobalOptions) -> None:
     click.echo("Logged out successfully")
 
 
+@command("token", 'curl -H "Authorization: Bearer $(runai auth token)" ...', with_project=False)
+@click.pass_obj
+def auth_token(options: GlobalOptions) -> None:
+    """Print an access token of the signed-in user, for other programs that call the API. It expires soon."""
+    session = Session(options)
+    with session.connected() as client:
+        client.me()  # a token that is no longer valid is not printed
+        token = client.token
+    click.echo(token)
+
+
 @command("whoami", "runai whoami", with_project=False)
 @click.pass_obj
 def whoami(options: GlobalOptions) -> None:

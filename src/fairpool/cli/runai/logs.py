@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +15,7 @@ from fairpool.api.pod_choice import has_log, pod_called, pod_to_read, pods_there
 from fairpool.cli.failure import ERROR, Failure, failure
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
+from fairpool.cli.runai.log_stream import LogOptions, Reconnection
 from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.runai.terminal_text import Harmless
@@ -31,21 +31,6 @@ FOLLOWED_MAX = 50
 """Each followed pod is a connection and a thread."""
 LINE_MAX = 1 << 16
 """Bytes without a line end that are kept back; more are written as a line."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogOptions:
-    """Which part of the output."""
-
-    tail: int | None
-    since: str | None
-    timestamps: bool
-    follow: bool
-
-    def chunks(self, client: Client, workload: str, pod: str | None) -> Iterator[bytes]:
-        return client.logs(
-            workload, pod=pod, tail=self.tail, since=self.since, timestamps=self.timestamps, follow=self.follow
-        )
 
 
 @command("logs", "runai logs hyper1 --tail 100 -f")
@@ -81,20 +66,21 @@ def logs(
     wanted = LogOptions(None if tail < 0 else tail, _since(since) or since_time, timestamps, follow)
     session = Session(options)
     project = session.project()
+    reconnection = Reconnection(options)
     with session.connected() as client:
         found = job(client, project, name, options.kind)
         if all_pods and follow:
-            follow_all(session, client, found, wanted, raw=raw)
+            follow_all(session, client, found, wanted, reconnection, raw=raw)
             return
         if all_pods:
             show_all(options, client, found, wanted, previous=previous, raw=raw)
             return
         if follow:
-            found = _wait_for_a_pod(options, client, found, pod)
+            found = _wait_for_a_pod(client, found, pod, reconnection)
         chosen = _named(client, found, pod) if pod else _choice(options, client, found)
         if previous:
             chosen = _previous(client, found, chosen)
-        written = write(wanted.chunks(client, found.id, chosen.id), raw=raw)
+        written = write(wanted.chunks(client, found.id, chosen.id, reconnection), raw=raw)
         if not written and wanted.tail != 0 and wanted.since is None:
             for line in silence(client.history(found.id), chosen.id):
                 options.notice(line)
@@ -212,16 +198,18 @@ def _previous(client: Client, found: WorkloadItem, chosen: PodItem) -> PodItem:
     return earlier[-1]
 
 
-def _wait_for_a_pod(options: GlobalOptions, client: Client, found: WorkloadItem, pod: str | None) -> WorkloadItem:
+def _wait_for_a_pod(client: Client, found: WorkloadItem, pod: str | None, reconnection: Reconnection) -> WorkloadItem:
     """With `--follow`, wait until a pod has started."""
     reported = ""
-    while pod is None and not any(each.started_at or each.phase == "ended" for each in client.pods(found.id)):
-        found = client.workload(found.id)
+    ask = reconnection.until_answered
+    while pod is None and not any(each.started_at or each.phase == "ended" for each in ask(client.pods, found.id)):
+        found = ask(client.workload, found.id)
         if found.phase in OVER or found.desired_phase != "Running":
             return found
         if reported != found.classic_status:
             because = f" ({found.phase_message})" if found.phase_message else ""
-            options.notice(f"Job {found.name} is {found.classic_status}{because}; waiting for its output ...")
+            words = f"Job {found.name} is {found.classic_status}{because}; waiting for its output ..."
+            reconnection.options.notice(words)
             reported = found.classic_status
         time.sleep(LOOK_AGAIN_S)
     return found
@@ -299,7 +287,7 @@ def show_all(
         options.notice(f"{silent} of {silent + len(chosen)} pods {'has' if silent == 1 else 'have'} no output yet.")
     out = Interleaved(raw=raw)
     for pod in chosen:
-        out.copy(pod.name, wanted.chunks(client, found.id, pod.id))
+        out.copy(pod.name, wanted.chunks(client, found.id, pod.id, Reconnection(options)))
 
 
 def _with_output(pods: Sequence[PodItem], *, previous: bool) -> list[PodItem]:
@@ -311,20 +299,30 @@ def _with_output(pods: Sequence[PodItem], *, previous: bool) -> list[PodItem]:
     return [max(tries[index], key=lambda pod: pod.incarnation) for index in sorted(tries)]
 
 
-def follow_all(session: Session, client: Client, found: WorkloadItem, wanted: LogOptions, *, raw: bool) -> None:
+def follow_all(
+    session: Session,
+    client: Client,
+    found: WorkloadItem,
+    wanted: LogOptions,
+    reconnection: Reconnection,
+    *,
+    raw: bool,
+) -> None:
     """Every pod as it writes, also those that start later, until the job is over."""
     out = Interleaved(raw=raw)
     followed: dict[str, threading.Thread] = {}
     failures: list[Failure] = []
     reported = False
+    ask = reconnection.until_answered
     while True:
-        found = client.workload(found.id)
-        fresh = [pod for pod in client.pods(found.id) if has_log(pod) and pod.id not in followed]
+        found = ask(client.workload, found.id)
+        pods = ask(client.pods, found.id)
+        fresh = [pod for pod in pods if has_log(pod) and pod.id not in followed]
         if len(fresh) + sum(thread.is_alive() for thread in followed.values()) > FOLLOWED_MAX:
             what = f"job {found.name} has more than {FOLLOWED_MAX} pods to follow"
             raise failure("logs.too_many", what, "name one with --pod, or leave out --follow")
         for pod in fresh:
-            read = _reading(session, found.id, pod, wanted, out, failures)
+            read = _reading(session, found.id, pod, wanted, out, failures, reconnection)
             followed[pod.id] = threading.Thread(target=read, daemon=True)
             followed[pod.id].start()
         if out.error is not None:
@@ -343,12 +341,18 @@ def follow_all(session: Session, client: Client, found: WorkloadItem, wanted: Lo
 
 
 def _reading(
-    session: Session, workload: str, pod: PodItem, wanted: LogOptions, out: Interleaved, failures: list[Failure]
+    session: Session,
+    workload: str,
+    pod: PodItem,
+    wanted: LogOptions,
+    out: Interleaved,
+    failures: list[Failure],
+    reconnection: Reconnection,
 ) -> Callable[[], None]:
     def read() -> None:
         try:
             with session.connected() as client:  # one for each thread
-                out.copy(pod.name, wanted.chunks(client, workload, pod.id))
+                out.copy(pod.name, wanted.chunks(client, workload, pod.id, reconnection))
         except Failure as failed:
             failures.append(failed)
         except OSError as error:

@@ -11,9 +11,8 @@ ASSETS = {"environment": "environment", "compute": "compute resource", "datasour
 """Kinds of assets beside templates, and how people call them."""
 
 
-def _unsupported(name: str) -> LazyCommand:
-    place = "fairpool.cli.runai.unsupported_commands:unsupported"
-    return lazy("Not supported.", place, "runai", name, hidden=True)
+def _refused(name: str) -> LazyCommand:
+    return lazy("Not supported.", "fairpool.cli.runai.refused_commands:refused_command", "runai", name, hidden=True)
 
 
 def _kind(name: str, text: str, *, hidden: bool = False) -> LazyCommand:
@@ -205,8 +204,17 @@ def _top() -> click.Command:
     )
 
 
+def _auth() -> click.Command:
+    return Group(
+        "auth",
+        help="Tokens for other programs.",
+        example="runai auth token",
+        members={"token": lazy("Print an access token for the API.", "fairpool.cli.runai.login:auth_token")},
+    )
+
+
 FRAMEWORKS = ("pytorch", "mpi", "tensorflow", "xgboost")
-UNSUPPORTED = ("update", "upgrade", "kubeconfig", "report")
+REFUSED = ("upgrade", "kubeconfig", "report")
 COMPLETION = "fairpool.cli.runai.completion:completion_for"
 MEMBERS = {
     "submit": lazy("Submit a job.", "fairpool.cli.runai.submit:submit"),
@@ -224,6 +232,7 @@ MEMBERS = {
     "port-forward": lazy("Forward local ports to a job.", "fairpool.cli.runai.port_forward:port_forward"),
     "suspend": lazy("Stop jobs so that they can be resumed.", "fairpool.cli.runai.operations:suspend"),
     "resume": lazy("Queue suspended jobs again.", "fairpool.cli.runai.operations:resume"),
+    "update": lazy("Change a job.", "fairpool.cli.runai.job_update:update_command", "runai update"),
     "delete": lazy("Stop and delete jobs.", "fairpool.cli.runai.operations:delete"),
     "why": lazy("Explain why a job is waiting, stopped or failed.", "fairpool.cli.runai.reasons:why"),
     "history": lazy("Show every try of a job's pods.", "fairpool.cli.runai.reasons:history"),
@@ -237,6 +246,7 @@ MEMBERS = {
     "login": lazy("Sign in.", "fairpool.cli.runai.login:login"),
     "logout": lazy("Sign out.", "fairpool.cli.runai.login:logout"),
     "whoami": lazy("Show who is signed in.", "fairpool.cli.runai.login:whoami"),
+    "auth": LazyCommand("Print a token for other programs.", _auth),
     "password": lazy("Change your password.", "fairpool.cli.runai.login:password"),
     "completion": lazy("Print the completion script for bash, zsh or fish.", COMPLETION, "runai"),
     "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_command", "runai"),
@@ -248,7 +258,7 @@ MEMBERS = {
     "nodepool": _only_list("nodepool", "List node pools.", "fairpool.cli.adm.node_pools:list_pools"),
     "pvc": LazyCommand("List and delete volume claims.", _pvc),
     "configmap": LazyCommand("Manage config maps: small files for jobs.", _config_map),
-    **{name: _unsupported(name) for name in UNSUPPORTED},
+    **{name: _refused(name) for name in REFUSED},
     "template": LazyCommand("Old name of list templates.", _template, hidden=True),
 }
 

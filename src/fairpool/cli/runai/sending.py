@@ -74,6 +74,7 @@ def send(options: GlobalOptions, asked: dict[str, Any], line: str) -> int:
         asked |= port_flags.notebook(asked, secrets.token_hex(24))
     wrong = _with_own_folders(asked, session.server)
     wrong += submission.problems(asked)
+    wrong += _owner_problems(session, asked["user"])
     if wrong:
         raise Failure(wrong)
     jobs = list(planned(asked, session, line))
@@ -92,6 +93,15 @@ def _with_own_folders(asked: dict[str, Any], server: str) -> list[Problem]:
     found = [mounts.on_this_machine(text, folder) for text in asked["volume"]]
     asked["volume"] = tuple(each for each in found if isinstance(each, str))
     return [each for each in found if isinstance(each, Problem)]
+
+
+def _owner_problems(session: Session, user: str | None) -> list[Problem]:
+    """`--user`: a job belongs to the user who is signed in."""
+    login = session.configuration.login(session.server)
+    if user is None or login is None or user == login.user:
+        return []
+    what = f"--user {user}: a job belongs to the user who is signed in, {login.user}"
+    return [Problem("flag.user", what, f"leave it out, or sign in: runai login -u {user}")]
 
 
 # --- from flags and files to jobs ----------------------------------------------------------------------------------

@@ -180,7 +180,8 @@ def other_kind(found: WorkloadItem, kind: KindFilter) -> Problem:
     noun = KIND_NOUNS.get(found.type, "workload")
     group = "training" if found.type == "Distributed" else noun
     article = "an" if noun.startswith("i") else "a"
-    what = f"{found.name} is not a {kind.noun} but {article} {noun}"
+    other = "an" if kind.noun.startswith("i") else "a"
+    what = f"{found.name} is not {other} {kind.noun} but {article} {noun}"
     return Problem("job.other_kind", what, f"use `runai {group}` or `runai workload` instead")
 
 

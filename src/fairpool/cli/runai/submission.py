@@ -27,10 +27,8 @@ SECRET = "SECRET:"
 TOLERATION_WORDS = ("key", "operator", "value", "effect", "seconds")
 
 NOT_YET = {
-    "elastic": ("--elastic", ""),
-    "mps": ("--mps", ""),
+    "mps": ("--mps", "leave it out: no MPS daemon runs on the nodes; pods share a GPU with -g 0.5 all the same"),
     "custom_url": ("--custom-url", NO_CUSTOM_URL),
-    "user": ("--user", "a job belongs to the user who is signed in"),
     "seccomp_profile": ("--seccomp-profile", ""),
 }
 
@@ -76,6 +74,7 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
     if (asked["interactive"] or asked["inference"]) and (asked["parallelism"] or asked["completions"]):
         what = "--parallelism and --completions work only with training jobs"
         found.append(Problem("flag.sweep", what, "leave them out, or leave out --interactive and --inference"))
+    found += _elastic_problems(asked)
     found += [not_yet(*said) for name, said in NOT_YET.items() if asked[name]]
     mounts.storage(asked, found)
     variables = [*asked["environment"], *asked.get("master_environment", ())]
@@ -97,7 +96,7 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
 
 def kind_of(asked: Mapping[str, Any], otherwise: str = "Training") -> str:
     """The kind of workload by flags, or `otherwise`."""
-    if asked.get("framework"):
+    if asked.get("framework") or asked["elastic"]:
         return "Distributed"
     return "Workspace" if asked["interactive"] else "Inference" if asked["inference"] else otherwise
 
@@ -185,6 +184,9 @@ def _spec(asked: Mapping[str, Any], *, interactive: bool) -> dict[str, Any]:
         spec["preemptibility"] = "preemptible"
     if asked.get("framework"):
         spec |= _gang(asked, {name: value for name, value in spec.items() if value not in (None, [], {})})
+    elif asked["elastic"]:
+        # Equal pods that are one group: it starts with one of them, and grows and shrinks with what is free.
+        spec |= {"numWorkers": asked["parallelism"], "minReplicas": 1, "noMaster": True}
     elif not interactive and not asked["inference"]:
         spec |= {"parallelism": asked["parallelism"], "completions": asked["completions"]}
         spec |= _given(array=array_flags.array(asked), parallelism=array_flags.at_a_time(asked))
@@ -280,6 +282,26 @@ def _inference(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # --- single flags ------------------------------------------------------------------------------------------------
+
+
+def _elastic_problems(asked: Mapping[str, Any]) -> list[Problem]:
+    if not asked["elastic"]:
+        return []
+    others = {
+        "--interactive": asked["interactive"],
+        "--inference": asked["inference"],
+        "--completions": asked["completions"],
+        "--array": asked["array"] or asked["array_for"] or asked["array_args"],
+    }
+    found = [
+        Problem("flag.elastic", f"--elastic and {name} cannot be used together", "leave one out")
+        for name, given in others.items()
+        if given
+    ]
+    if asked["parallelism"] is None:
+        what = "--elastic needs the largest number of pods"
+        found.append(Problem("flag.elastic", what, "add --parallelism N: it starts with one pod and grows to N"))
+    return found
 
 
 def _gpu_problems(asked: Mapping[str, Any]) -> list[Problem]:

@@ -244,7 +244,12 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     metavar="SECONDS",
     help="Wait this long between SIGTERM and SIGKILL.",
 )
-@flag("--elastic", is_flag=True, hidden=True)
+@flag(
+    "--elastic",
+    is_flag=True,
+    section=LIFE,
+    help="Start with one pod and grow to --parallelism pods while GPUs are free.",
+)
 @flag("--node-type", section=LIFE, metavar="TYPE", help="Use nodes with this run.ai/type.")
 @flag("--node-pools", multiple=True, section=LIFE, metavar="NAMES", help="Try these node pools in this order.")
 @flag(

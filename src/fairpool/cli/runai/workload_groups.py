@@ -53,6 +53,7 @@ SWEEP: dict[str, Any] = {
     "array": None,
     "array_for": (),
     "array_args": None,
+    "elastic": False,
 }
 NOT_TAKEN: dict[str, dict[str, Any]] = {
     "workspace": {"interactive": True, "inference": False, "replicas": None, **SWEEP},
@@ -110,9 +111,8 @@ def _members(name: str, path: str) -> Iterator[tuple[str, LazyCommand]]:
             load = lazy("", place).load
             example = f"Example: {path} {verb} {words}"
             yield verb, LazyCommand(text.format(noun=noun), lambda load=load, example=example: _with(load, example))  # type: ignore[misc]
-    if name == "inference":
-        place = "fairpool.cli.runai.unsupported_commands:unsupported"
-        yield "update", lazy("Change a running model.", place, "runai inference", "update", hidden=True)
+    place = "fairpool.cli.runai.job_update:update_command"
+    yield "update", lazy(f"Change one {noun}.", place, f"{path} update")
     if name == "training":
         yield from ((each, kind_group(each, path)) for each in FRAMEWORKS)
 

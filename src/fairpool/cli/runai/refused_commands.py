@@ -1,18 +1,14 @@
-"""Documented commands that are refused: each says why, and what to do instead."""
+"""Documented commands that have no meaning here: refused by name, with what to do instead."""
 
 from __future__ import annotations
 
 import click
 
-from fairpool.cli.failure import Failure, not_yet
+from fairpool.cli.failure import Failure
 from fairpool.cli.runai.flags import command
 from fairpool.model.problem import Problem
 
 INSTEAD = {
-    "report": "utilization is not measured yet; `runai top` shows what is allocated",
-}
-"""What is not supported yet."""
-NOT_HERE = {
     "generate-values": (
         "writes the Helm values of a Kubernetes installation, and there is no Kubernetes here",
         "start the platform with `fairpool up`, or `fairpool control` and `fairpool cluster`",
@@ -21,20 +17,20 @@ NOT_HERE = {
         "changes the configuration of kubectl, and there is no Kubernetes here",
         "sign in with `runai login`; for several servers see `runai context`",
     ),
-    "update": (
-        "cannot change a job: what it requests is fixed when it is submitted",
-        "delete the job and submit it again; `runai suspend` and `runai resume` stop and restart it",
+    "report": (
+        "needs the utilization of GPUs over time, which is not measured",
+        "`runai top` shows what is allocated now, and `runai history` the tries of a job",
     ),
     "upgrade": (
         "does not install anything: this command is part of the Python package fairpool",
         "upgrade the package with the tool that installed it, such as `pip install --upgrade fairpool`",
     ),
 }
-"""What has no meaning without Kubernetes, or where the command comes as a package: why, and what to do."""
+"""For each, why it is refused and what to do."""
 
 
-def unsupported(program: str, name: str, reason: str = "") -> click.Command:
-    """A command that takes any arguments and fails; `reason`: its row above, if not that of its name."""
+def refused_command(program: str, name: str, row: str = "") -> click.Command:
+    """A command that takes any arguments and fails; `row`: its reason above, if not that of its name."""
 
     @command(
         name,
@@ -45,12 +41,12 @@ def unsupported(program: str, name: str, reason: str = "") -> click.Command:
     @click.argument("words", nargs=-1, type=click.UNPROCESSED)
     def refuse(words: tuple[str, ...]) -> None:
         """Not supported."""
-        row, spelled = reason or name, f"{program} {name}"
-        if row == "update" and not words:
-            row = "upgrade"  # which the older command calls update
-        if row in NOT_HERE:
-            what, fix = NOT_HERE[row]
-            raise Failure([Problem("command.not_here", f"`{spelled}` {what}", fix)])
-        raise Failure([not_yet(spelled, INSTEAD[row])])
+        raise refusal(f"{program} {name}", row or name)
 
     return refuse
+
+
+def refusal(spelled: str, row: str) -> Failure:
+    """Why a command is refused; `spelled` is how it was typed."""
+    what, fix = INSTEAD[row]
+    return Failure([Problem("command.not_here", f"`{spelled}` {what}", fix)])
