@@ -205,7 +205,7 @@ def test_only_the_platform_reaches_a_port_of_a_pod(machine: Machine) -> None:
         machine.until(lambda it=pod: _answers(machine, it), "it answers")  # type: ignore[misc]
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", 8080), 2)
-    ended = machine.run("stranger", "sh", "-c", "wget -T 2 -q -O - http://127.0.0.1:8080/", image=BUSYBOX)
+    ended = machine.run("unknown-caller", "sh", "-c", "wget -T 2 -q -O - http://127.0.0.1:8080/", image=BUSYBOX)
     assert ended.exit_code != 0
     os.kill(machine.shim_pid(pods[0]), signal.SIGKILL)
     machine.until(lambda: _answers(machine, pods[0]), "it answers again")
@@ -293,7 +293,7 @@ def test_a_private_image_is_pulled_with_a_login_and_not_without(own_machine: Mac
         podman.make_image(name, ['CMD ["echo", "secret model"]'])
         podman.run("push", "--creds", ":".join(LOGIN), name)
         podman.run("rmi", name)
-        pod = own_machine.start(own_machine.order("stranger", image=name))
+        pod = own_machine.start(own_machine.order("unknown-caller", image=name))
         own_machine.until(lambda: own_machine.see(pod).message.startswith("ErrImagePull"), "the pull fails")
         assert "authentication required" in own_machine.see(pod).message
         own_machine.stop(pod, grace_s=0)
