@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -195,6 +196,35 @@ def test_volumes_are_mounted_as_they_were_checked(machine: Machine, tmp_path: Pa
         (answer,) = machine.engine.carry_out([replace(order, pod=PodId(f"no-{why[0]}"))], TOKEN)
         assert answer.status == "refused"
         assert why in answer.message
+
+
+def test_only_the_platform_reaches_a_port_of_a_pod(machine: Machine) -> None:
+    script = "echo hello > /tmp/index.html; exec httpd -f -p 8080 -h /tmp"
+    pods = [machine.up(name, "sh", "-c", script, image=BUSYBOX) for name in ("web-a", "web-b")]
+    for pod in pods:
+        machine.until(lambda it=pod: _answers(machine, it), "it answers")  # type: ignore[misc]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", 8080), 2)
+    ended = machine.run("unknown-caller", "sh", "-c", "wget -T 2 -q -O - http://127.0.0.1:8080/", image=BUSYBOX)
+    assert ended.exit_code != 0
+    os.kill(machine.shim_pid(pods[0]), signal.SIGKILL)
+    machine.until(lambda: _answers(machine, pods[0]), "it answers again")
+    for pod in pods:
+        machine.stop(pod, grace_s=0)
+        assert not os.path.exists(f"/run/netns/fairpool-{machine.mark(pod)}")
+
+
+def _answers(machine: Machine, pod: PodId) -> bool:
+    machine.see(pod)
+    connection = machine.engine.supervisor.connect(pod, 8080)
+    if not isinstance(connection, socket.socket):
+        return False
+    with connection:
+        connection.sendall(b"GET /index.html HTTP/1.0\r\n\r\n")
+        text = b""
+        while part := connection.recv(4096):
+            text += part
+    return text.endswith(b"hello\n")
 
 
 # --- privileges

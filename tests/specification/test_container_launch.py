@@ -35,13 +35,13 @@ def test_a_plain_container(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "gpus", "network"),
+    ("name", "gpus"),
     [
-        ("podman", ["--device", "nvidia.com/gpu=GPU-a", "--device", "nvidia.com/gpu=GPU-b"], ["--network=ns:/run/n"]),
-        ("docker", ["--gpus", '"device=GPU-a,GPU-b"'], []),
+        ("podman", ["--device", "nvidia.com/gpu=GPU-a", "--device", "nvidia.com/gpu=GPU-b"]),
+        ("docker", ["--gpus", '"device=GPU-a,GPU-b"']),
     ],
 )
-def test_everything_that_a_container_can_have(name: str, gpus: list[str], network: list[str]) -> None:
+def test_everything_that_a_container_can_have(name: str, gpus: list[str]) -> None:
     options = replace(
         PLAIN,
         groups=(7,),
@@ -52,13 +52,12 @@ def test_everything_that_a_container_can_have(name: str, gpus: list[str], networ
         shm_bytes=2000,
         is_terminal=True,
         has_input=True,
-        network_path="/run/n",
         gpus=("GPU-a", "GPU-b"),
     )
     assert create_options(TOOLS[name], options) == [
         *(*COMMON, *OWN[name], "--user=5:6", "--group-add=7", "--cap-add=NET_ADMIN", "--hostname=h", "--workdir=/w"),
         *("--pids-limit=9", "--memory=1000", "--memory-swap=1000", "--shm-size=2000", "--cpus=1.5"),
-        *("--tty", "--interactive", *network, *gpus),
+        *("--tty", "--interactive", *gpus),
     ]
     assert start_options(options) == ["start", "--attach", "--interactive", "fairpool-1"]
 

@@ -130,6 +130,7 @@ def plan_container(
         "limits": None,
         "words": enforce_portion(order.shape.gpu, gpus).words,
         "view": view,
+        "network": bool(settings.tool.network) and not options.host_network and "network" not in features.unavailable,
         "container": _container(image, options, settings),
     }
 
@@ -147,6 +148,7 @@ def _container(image: ContainerImage, options: ContainerOptions, settings: Conta
         "is_local": tool.is_local,
         "pid_option": tool.pid_option,
         "volume_options": tool.volume_options,
+        "network_option": tool.network,
     }
 
 

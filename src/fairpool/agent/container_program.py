@@ -16,9 +16,11 @@ import signal
 import termios
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from fairpool.agent import mounts, namespaces, process_table
 from fairpool.agent.mount_source import SourceRefused
+from fairpool.agent.pod_network import PodNetwork
 from fairpool.agent.process_table import POD_UUID
 from fairpool.agent.program import (
     NOT_EXECUTABLE,
@@ -38,6 +40,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every shim's memory
     from typing import Any
 
+NETWORK_NAMESPACES = "/run/netns"
+"""Where tools look for network namespaces; shared with the mount namespaces of shims."""
 PID_FILE = "container.pid"
 STAGING = "view"
 CREATE_S, REMOVE_S, INSPECT_S = 300.0, 60.0, 20.0
@@ -56,7 +60,7 @@ def start_container(launch: Mapping[str, Any]) -> Started:
         volumes = _volumes(launch)
     except SourceRefused as refusal:
         raise CannotRun(NOT_EXECUTABLE, str(refusal)) from None
-    _create(launch, volumes)
+    _create(launch, [*volumes, *_network(launch)])
     argv = [container["tool"], *container["start"]]
     env = {**container["environment"], POD_UUID: launch["pod_uuid"]}
     if launch["tty"]:
@@ -98,7 +102,9 @@ def remove_container(launch: Mapping[str, Any]) -> None:
     for _ in range(REMOVE_TRIES):
         code, _ = _run(container, (*container["remove"], container["name"]), REMOVE_S)
         if code == 0:
-            return
+            break
+    with suppress(OSError):  # the server tries again
+        forget_network(container["name"])
 
 
 def exec_command(launch: Mapping[str, Any], request: Mapping[str, Any]) -> list[str]:
@@ -108,6 +114,25 @@ def exec_command(launch: Mapping[str, Any], request: Mapping[str, Any]) -> list[
     options += [f"--env={name}={value}" for name, value in request["env"].items()]
     options += [f"--workdir={request['cwd']}"] if request["cwd"] else []
     return [container["tool"], *options, container["name"], *request["argv"]]
+
+
+def _network(launch: Mapping[str, Any]) -> list[str]:
+    """The option for a network namespace of the pod's own, which this shim enters; without one, the tool decides."""
+    if not launch.get("network"):
+        return []
+    PodNetwork().enter()
+    path = f"{NETWORK_NAMESPACES}/{launch['container']['name']}"
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+    mounts.mount("/proc/self/ns/net", path, "", mounts.MS_BIND)  # the tool asks for it also when this shim is gone
+    return [launch["container"]["network_option"].format(path=path)]
+
+
+def forget_network(name: str) -> None:
+    """Remove the name of a container's network namespace, which ends with the last process in it."""
+    path = f"{NETWORK_NAMESPACES}/{name}"
+    if os.path.exists(path):
+        mounts.detach(path)
+        os.unlink(path)
 
 
 # --- what is mounted
@@ -179,7 +204,7 @@ def _refuse_new_directories(each: Mapping[str, Any], source: str, given: Sequenc
 # --- the commands
 
 
-def _create(launch: Mapping[str, Any], volumes: Sequence[str]) -> None:
+def _create(launch: Mapping[str, Any], more: Sequence[str]) -> None:
     container, first = launch["container"], launch["argv"][0]
     environment = os.memfd_create("environment", 0)  # inherited by the tool, on no disk and in no process list
     try:
@@ -187,7 +212,7 @@ def _create(launch: Mapping[str, Any], volumes: Sequence[str]) -> None:
         with os.fdopen(os.dup(environment), "wb") as file:
             file.write(rows.encode(errors="surrogateescape"))
         os.lseek(environment, 0, os.SEEK_SET)
-        options = [*container["create"], f"--env-file=/proc/self/fd/{environment}", *volumes]
+        options = [*container["create"], f"--env-file=/proc/self/fd/{environment}", *more]
         if container["pid_option"]:
             options.append(f"{container['pid_option']}={os.path.abspath(PID_FILE)}")
         program = [f"--entrypoint={first}", container["image"], *launch["argv"][1:]]

@@ -10,11 +10,12 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from fairpool.agent.container_images import ContainerImages, run_tool
 from fairpool.agent.container_launch import ContainerSettings, Privilege
-from fairpool.agent.container_program import REMOVE_TRIES
+from fairpool.agent.container_program import NETWORK_NAMESPACES, REMOVE_TRIES, forget_network
 from fairpool.agent.container_tool import LABEL, NAME_PREFIX, PODMAN, TOOLS, container_name, tool_environment
 from fairpool.agent.devices import PROCESS
 from fairpool.agent.mounts import share
@@ -25,8 +26,7 @@ from fairpool.model.secret import UserLogin
 RUNTIMES = (PROCESS, *TOOLS)
 INITS = ("tini-static", "tini", "catatonit")
 """The first process of podman's containers: the best one that is installed. Docker brings its own."""
-NETWORK_NAMESPACES = "/run/netns"
-"""Where the network namespaces of containers are mounted: shims have mount namespaces of their own."""
+INSTALLATION_LENGTH = 18
 CHECK_S, LIST_S, REMOVE_S = 60.0, 60.0, 120.0
 
 
@@ -99,7 +99,7 @@ class ContainerRuntime:
     def _collect(self) -> None:
         try:
             # Listed before the pods are: a container that is created meanwhile is not in the list.
-            names = self._listed()
+            names = [*self._listed(), *self._networks()]
             alive = {container_name(each) for each in self._alive()} if names else set()
             for name in names:
                 if name not in alive:
@@ -110,7 +110,15 @@ class ContainerRuntime:
     def _remove(self, name: str) -> None:
         for _ in range(REMOVE_TRIES):
             if run_tool(self.settings, (*self.settings.tool.remove, name), REMOVE_S).returncode == 0:
-                return
+                break
+        with suppress(OSError):  # it is found again
+            forget_network(name)
+
+    def _networks(self) -> list[str]:
+        """Names that are left of network namespaces; the UUIDs of our pods begin like the installation."""
+        prefix = container_name(self.settings.installation[:INSTALLATION_LENGTH])
+        found = os.listdir(NETWORK_NAMESPACES) if self.settings.tool.is_local else []
+        return [name for name in found if name.startswith(prefix)]
 
     def _listed(self) -> list[str]:
         label = f"label={LABEL}={self.settings.installation}"

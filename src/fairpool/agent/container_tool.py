@@ -42,8 +42,8 @@ class ContainerTool:
     remove: tuple[str, ...]
     devices: Callable[[Sequence[str]], list[str]]
     """Options for real GPUs, by their UUIDs."""
-    network: Callable[[str], list[str]] | None
-    """Options to join a network namespace, by its path; None: it cannot."""
+    network: str
+    """The option that joins a network namespace, by its path; empty: it cannot."""
 
 
 def _cdi(uuids: Sequence[str]) -> list[str]:
@@ -67,7 +67,7 @@ TOOLS: Mapping[str, ContainerTool] = MappingProxyType(
             volume_options=",rbind,nosuid,nodev",
             remove=("rm", "--force", "--time=0", "--volumes", "--ignore"),
             devices=_cdi,
-            network=lambda path: [f"--network=ns:{path}"],
+            network="--network=ns:{path}",
         ),
         DOCKER: ContainerTool(
             name=DOCKER,
@@ -80,7 +80,7 @@ TOOLS: Mapping[str, ContainerTool] = MappingProxyType(
             volume_options="",
             remove=("rm", "--force", "--volumes"),
             devices=_gpus,
-            network=None,
+            network="",
         ),
     }
 )
@@ -106,8 +106,6 @@ class ContainerOptions:
     has_input: bool = False
     host_network: bool = False
     host_ipc: bool = False
-    network_path: str = ""
-    """Of a network namespace; empty: the tool's default network."""
     gpus: tuple[str, ...] = ()
     """UUIDs of real ones."""
     init_path: str = ""
@@ -136,16 +134,10 @@ def create_options(tool: ContainerTool, options: ContainerOptions) -> list[str]:
         *([f"--cpus={options.cpu_milli / 1000:g}"] if options.cpu_milli else []),
         *(["--tty"] if options.is_terminal else []),
         *(["--interactive"] if options.has_input else []),
-        *_network(tool, options),
+        *(["--network=host"] if options.host_network else []),
         *(["--ipc=host"] if options.host_ipc else []),
         *tool.devices(options.gpus),
     ]
-
-
-def _network(tool: ContainerTool, options: ContainerOptions) -> list[str]:
-    if options.host_network:
-        return ["--network=host"]
-    return tool.network(options.network_path) if tool.network is not None and options.network_path else []
 
 
 def start_options(options: ContainerOptions) -> list[str]:

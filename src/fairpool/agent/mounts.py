@@ -23,6 +23,7 @@ _ST_SET = 1 | 2 | 4 | 8
 _ST_LOCKED = 1 | 2 | 4 | 8 | 1024 | 2048 | 4096
 """Mount options that are kept when a mount is restricted further: read-only, nosuid, nodev, noexec; without privileges
 also how it treats access times."""
+MNT_DETACH = 2
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442
 """The same on every architecture, as all system calls since 2019."""
@@ -62,6 +63,11 @@ def make_private_around(path: str) -> None:
     with open("/proc/self/mountinfo", "rb") as file:
         place = next(row.split()[4] for row in file if row.split()[0] == number)
     mount("none", _plain(place), "", MS_PRIVATE)
+
+
+def detach(path: str) -> None:
+    """Remove what is mounted here, if anything is."""
+    libc().umount2(path.encode(), MNT_DETACH)
 
 
 def share(directory: str) -> None:

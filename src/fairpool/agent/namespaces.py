@@ -100,6 +100,15 @@ def join_pid_namespace(pid: int, *, own_network: bool = False) -> None:
             os.close(handle)
 
 
+def join_network(pid: int) -> None:
+    """Join the network namespace of another process."""
+    handle = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        check_result(libc().setns(handle, 0), "setns")
+    finally:
+        os.close(handle)
+
+
 def pid_namespace_of_children() -> int:
     """The inode of the PID namespace of our children, once there is one."""
     return os.stat("/proc/self/ns/pid_for_children").st_ino

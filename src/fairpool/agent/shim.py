@@ -268,7 +268,7 @@ class Shim:
             self._follower.add(main[0], main[1])
             self._follower.pod_uuid = self._follower.pod_uuid or process_table.pod_uuid_of(main[0]) or ""
             self._is_isolated = main[3] > 0
-            if self._is_isolated and not self._is_container:
+            if self._is_isolated:
                 with suppress(OSError):  # then exec is not possible
                     self._join_namespaces()
         # An earlier version had a named pipe for isolated pods too.
@@ -281,7 +281,10 @@ class Shim:
 
     def _join_namespaces(self) -> None:
         network = PodNetwork() if self._launch.get("network") else None  # the relay of the killed shim ended with it
-        namespaces.join_pid_namespace(self._main, own_network=network is not None)
+        if not self._is_container:
+            namespaces.join_pid_namespace(self._main, own_network=network is not None)
+        elif network is not None:
+            namespaces.join_network(self._main)
         if network is not None:
             network.serve()
 
@@ -361,6 +364,8 @@ class Shim:
     def _signal_first(self, number: int) -> None:
         """To the first process of a container, which passes it on to the program."""
         pid, started = self._first
+        if not pid:  # it has not begun yet
+            return
         process_table.send(pid, number, only_if=partial(process_table.is_alive, started=started))
 
     def _read_notice(self) -> tuple[float, str]:
@@ -408,8 +413,7 @@ class Shim:
 
     def _end_container(self) -> None:
         """Kill what is in it, learn how it ended where the waiting command did not say, and remove it."""
-        if self._first[0]:
-            self._signal_first(signal.SIGKILL)
+        self._signal_first(signal.SIGKILL)
         is_unsure = self._status is None or os.WIFSIGNALED(self._status)
         if is_unsure and (self._is_replacement or self._stop_reason is None):
             code, is_over_limit = ended_as(self._launch)
