@@ -198,6 +198,8 @@ class SecretFiles:
         if name in self._names:
             self._names.discard(name)
             shutil.rmtree(f"{self._root}/{name}", ignore_errors=True)
+            with suppress(OSError):  # others are in it
+                os.rmdir(self._root)
 
     def _make_root(self) -> None:
         """Others may write beside it: one that another user made is not used."""
