@@ -26,6 +26,7 @@ ADMITTING = "Admission, roles and filters decide; they have no clock, randomness
 TABLES = "SQL stays in the store"
 WEB = "The web framework stays in the control plane"
 PROXY = "The gateway's HTTP library is used in one module"
+ENCRYPTION = "Encryption has one home"
 OUTSIDE = "The gateway knows the API and the model"
 
 VIOLATIONS = [
@@ -62,6 +63,7 @@ VIOLATIONS = [
     ("agent/devices.py", "import pynvml", DRIVER),
     ("control/admission.py", "import time", ADMITTING),
     ("control/app.py", "import sqlalchemy", TABLES),
+    ("control/app.py", "import cryptography", ENCRYPTION),
     ("cluster/loop.py", "import starlette", WEB),
     ("gateway/proxy.py", "import aiohttp", PROXY),
     ("gateway/proxy.py", "import fairpool.agent.supervisor", OUTSIDE),
@@ -103,7 +105,7 @@ NAMED_MODULES = (
     *("model/node.py", "scheduler/plan.py", "control/app.py", "cluster/loop.py", "replay/saved.py"),
     *("cli/main.py", "cli/runai/main.py", "cli/adm/main.py", "cli/rntop/main.py", "gateway/proxy.py"),
     *(f"control/{module}.py" for module in ("admission", "declared", "feasibility", "filters", "pod_template", "rbac")),
-    "control/resource_request.py",
+    *("control/resource_request.py", "control/placement_request.py", "control/storage_request.py"),
     *(
         f"cluster/{module}.py"
         for module in (
