@@ -85,7 +85,7 @@ def said(machine: Machine, name: str, script: str, **fields: object) -> str:
 def test_an_image_starts_its_entrypoint_with_its_own_arguments_environment_and_directory(
     machine: Machine, podman: Podman
 ) -> None:
-    """F-03."""
+    """F-03, F-135."""
     podman.make_image(
         "localhost/trainer:1",
         ['ENTRYPOINT ["/bin/train"]', 'CMD ["--epochs", "3"]', "ENV MODEL=resnet", "WORKDIR /work", "USER 4711"],
@@ -271,6 +271,11 @@ def test_privileges_that_are_allowed_are_given(own_machine: Machine, podman: Pod
 
 
 # --- images
+
+
+def test_a_local_image_is_used_without_a_pull(machine: Machine) -> None:
+    """F-142."""
+    assert machine.run("local", "true", image=BUSYBOX, pull_policy=PullPolicy.NEVER).exit_code == 0
 
 
 def test_an_image_that_cannot_be_pulled_is_reported_and_a_name_with_options_is_refused(machine: Machine) -> None:
