@@ -213,10 +213,12 @@ def test_all_that_is_wrong_with_a_project_is_said_at_once(control: ControlPlane)
         "name": "team-c",
         "parentId": "nowhere",
         "defaultNodePools": ["a100"],
+        "enforceRunaiScheduler": False,
         "resources": [{"nodePool": {"id": "h100"}, "gpu": {"deserved": 0.12345}}],
     }
     answer = control.call("POST", PROJECTS, body)
-    assert sorted(codes(answer)) == ["department.unknown", "gpu.quota", "pool.unknown", "pool.unknown"]
+    wrong = ["department.unknown", "gpu.quota", "pool.unknown", "pool.unknown", "project.scheduler"]
+    assert sorted(codes(answer)) == wrong
     assert answer.json()["code"] == 422
     assert answer.json()["message"]
 

@@ -487,8 +487,8 @@ OTHERS: dict[str, set[str]] = {
     "NodeTaint": {"key", "value", "effect"},
     # control.topologies
     "NetworkTopologyRequest": {"name", "levels"},
-    # control.projects, control.admission. enforce_runai_scheduler: nothing else schedules here. Of the rules, limits of
-    # idle time are kept and not enforced, because nothing measures it yet: `runai-adm project` warns of it.
+    # control.projects, control.admission. Of the rules, limits of idle time are kept and not enforced, because nothing
+    # measures it yet: `runai-adm project` warns of it.
     "NodeTypes": {"training", "workspace"},
     "ProjectRequest": {
         *("name", "cluster_id", "parent_id", "requested_namespace", "enforce_runai_scheduler", "description"),
@@ -519,7 +519,6 @@ OTHERS: dict[str, set[str]] = {
 }
 """Fields of requests that are not about workloads, by the module that carries them out."""
 KEPT_ONLY = (
-    "ProjectRequest.enforce_runai_scheduler",  # nothing else schedules here
     "SchedulingRules.interactive_job_max_idle_duration_seconds",  # idle time is not measured: the command warns of it
     "SchedulingRules.interactive_job_preempt_idle_duration_seconds",
     "SchedulingRules.training_job_max_idle_duration_seconds",

@@ -423,6 +423,9 @@ def _check_project(connection: Connection, body: wire.ProjectRequest, cluster: s
         fix = f"remove it, or use runai-{body.name}"
         what = "a project's namespace is derived from its name"
         problems.append(ProblemItem(code="project.namespace", what=what, fix=fix, field="requestedNamespace"))
+    if not body.enforce_runai_scheduler:
+        what, fix = "no other scheduler places pods here", "remove it, or set it to true"
+        problems.append(ProblemItem(code="project.scheduler", what=what, fix=fix, field="enforceRunaiScheduler"))
     if problems:
         raise Refused(422, problems)
 
