@@ -79,7 +79,7 @@ def test_a_follower_goes_on_where_it_was_when_the_cluster_is_restarted_or_killed
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
-def test_a_follower_ends_with_a_message_when_the_control_plane_is(
+def test_a_follower_goes_on_where_it_was_when_the_control_plane_is(
     how: str, control: ControlProcess, cluster: ClusterProcess, tmp_path: Path
 ) -> None:
     client = control.administrator()
@@ -90,18 +90,12 @@ def test_a_follower_ends_with_a_message_when_the_control_plane_is(
         control.kill()
     else:
         control.down()
-    code, said = follower.ended()
-    assert code == 1, said
-    assert "stopped answering" in said
-    assert follower.numbers() == list(range(len(follower.numbers()))), "nothing but lines of the log was written"
     control.up()
-    seen = len(follower.text[: follower.text.rindex(b"\n") + 1])
     client = control.administrator()
     cluster.until(lambda: not is_refused(client, workload), "the cluster is back")
-    again = Follower(tmp_path / "config")
-    again.until_more(len(follower.numbers()) + 20)
-    rest = b"".join(client.logs(workload, offset=seen))
-    assert int(rest.partition(b"\n")[0]) == len(follower.numbers()), "the log goes on at the same place"
+    follower.until_more(50)
     client.suspend(workload)
-    assert again.ended()[0] == 0
-    assert again.numbers() == list(range(len(again.numbers()))), "what was written meanwhile is there, once"
+    code, said = follower.ended()
+    assert code == 0, said
+    assert said.count("The connection to the server was lost") == 1
+    assert follower.numbers() == list(range(len(follower.numbers()))), "what was written meanwhile is there, once"
