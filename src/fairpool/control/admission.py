@@ -147,7 +147,7 @@ def admit(
     check_credentials(submit, context.credentials, context.project.name, problems)
     _check_grace(spec, context, problems)
     size = _size(submit, problems)
-    shape = pod_shape(spec, kind, context.project, problems, in_containers=_needs_containers(submit, context))
+    shape = pod_shape(spec, kind, context.project, problems, in_containers=_runs_in_containers(submit, context))
     leader = leader_template(submit, shape, context.submitter_uid, context.storage, problems)
     preemptible, priority = _precedence(spec, problems)
     pools = _pools(spec, context, problems)
@@ -217,10 +217,11 @@ def _check_images(submit: wire.SubmitAny, context: AdmissionContext, problems: P
         problems.add("image.unknown", f"there is no image {name} on this cluster", fix, place)
 
 
-def _needs_containers(submit: wire.SubmitAny, context: AdmissionContext) -> bool:
-    """Where only some nodes run containers: whether its pods have to be on one of them."""
+def _runs_in_containers(submit: wire.SubmitAny, context: AdmissionContext) -> bool | None:
+    """Where only some nodes run containers: whether its pods belong on one of them, because the others cannot run them;
+    None: all nodes are alike."""
     if not context.has_containers or context.images is None:
-        return False
+        return None
     specs: list[pod_spec.PodSpecWire] = [submit.spec]
     if isinstance(submit, wire.SubmitDistributed) and submit.spec.master_spec is not None:
         specs.append(submit.spec.master_spec)

@@ -28,9 +28,10 @@ def node_rules(
     project: ProjectRequest,
     problems: ProblemList,
     *,
-    in_containers: bool = False,
+    in_containers: bool | None = None,
 ) -> tuple[Requirements, ...]:
-    """Node types and required node affinity, as alternatives; `in_containers`: only on nodes that run containers."""
+    """Node types and required node affinity, as alternatives; `in_containers`: only on nodes that run containers, or
+    only on those that do not."""
     types = project.node_types
     permitted = types.workspace if kind is wire.Kind.WORKSPACE else types.training
     always: list[NodeSelectorRequirement] = []
@@ -41,8 +42,9 @@ def node_rules(
         always.append(NodeSelectorRequirement(NODE_TYPE_LABEL, NodeSelectorOperator.IN, (spec.node_type,)))
     elif permitted:
         always.append(NodeSelectorRequirement(NODE_TYPE_LABEL, NodeSelectorOperator.IN, tuple(sorted(permitted))))
-    if in_containers:
-        always.append(NodeSelectorRequirement(RUNTIME_LABEL, NodeSelectorOperator.EXISTS))
+    if in_containers is not None:
+        operator = NodeSelectorOperator.EXISTS if in_containers else NodeSelectorOperator.DOES_NOT_EXIST
+        always.append(NodeSelectorRequirement(RUNTIME_LABEL, operator))
     alternatives = _required(spec.node_affinity_required, problems)
     if not alternatives:
         return (tuple(always),) if always else ()

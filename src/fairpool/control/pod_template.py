@@ -50,9 +50,9 @@ def pod_shape(
     project: ProjectRequest,
     problems: ProblemList,
     *,
-    in_containers: bool = False,
+    in_containers: bool | None = None,
 ) -> PodShape:
-    """`in_containers`: only nodes that run containers will do."""
+    """`in_containers`: only nodes that run containers will do, or only those that do not."""
     gpu = gpu_request(spec.compute, problems)
     return PodShape(
         gpu=gpu,
