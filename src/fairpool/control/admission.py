@@ -27,7 +27,7 @@ from fairpool.control.pod_template import (
     worker_program,
 )
 from fairpool.control.resource_request import or_else
-from fairpool.control.storage_request import StorageContext, check_storage
+from fairpool.control.storage_request import StorageContext, check_storage, pods_of, resolved_value
 from fairpool.control.unsupported import refusals
 from fairpool.model.array import Array, array_problems, parse_numbers
 from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId
@@ -109,13 +109,15 @@ WORDS_MAX_BYTES = 1024 * 1024
 """Arguments and environment of one pod together: slightly below the limit of Linux."""
 
 
-def _check_words(spec: wire.CommonSpec, problems: ProblemList) -> None:
-    words = sum(len(each.name) + len(each.value.encode()) + 2 for each in spec.environment_variables)
-    for said in (spec.command or "", spec.args or ""):
-        words += sum(len(each.encode()) + 1 for each in ([said] if isinstance(said, str) else said))
-    if words > WORDS_MAX_BYTES:
-        what = f"the arguments and environment take {words} bytes; the maximum is {WORDS_MAX_BYTES}"
-        problems.add("spec.too_many_words", what, "put large values in a file", "spec.environmentVariables")
+def _check_words(spec: wire.CommonSpec, storage: StorageContext, problems: ProblemList) -> None:
+    for place, pod in pods_of(spec).items():
+        variables = pod.environment_variables
+        words = sum(len(each.name) + len(resolved_value(each, storage).encode()) + 2 for each in variables)
+        for said in (pod.command or "", pod.args or ""):
+            words += sum(len(each.encode()) + 1 for each in ([said] if isinstance(said, str) else said))
+        if words > WORDS_MAX_BYTES:
+            what = f"the arguments and environment take {words} bytes; the maximum is {WORDS_MAX_BYTES}"
+            problems.add("spec.too_many_words", what, "put large values in a file", f"{place}.environmentVariables")
 
 
 def _check_grace(spec: wire.CommonSpec, most_s: int, problems: ProblemList) -> None:
@@ -142,7 +144,7 @@ def admit(
     if spec.tty and not spec.stdin:
         what = "--stdin is required for containers with -t/--tty=true"
         problems.add("spec.tty_without_stdin", what, "also set stdin", "spec.stdin")
-    _check_words(spec, problems)
+    _check_words(spec, context.storage, problems)
     _check_images(submit, context, problems)
     check_storage(spec, context.storage, context.project.name, workload_id, problems)
     check_credentials(submit, context.credentials, context.project.name, problems)
