@@ -87,6 +87,15 @@ def test_a_claim_is_deleted_when_no_job_uses_it_any_more(control: ControlPlane, 
     assert remove(control).status_code == 404
 
 
+def test_a_claim_of_a_job_that_can_be_resumed_is_not_deleted(control: ControlPlane, cluster: Storage) -> None:
+    job = control.train("t1", storage=new(), by="ann")["id"]
+    control.push(control.report(workloads=(control.failed(job),)))
+    assert listed(control)[0]["usedBy"] == ["t1"]
+    assert codes(remove(control)) == ["claim.in_use"]
+    expect(control.call("POST", f"/api/v1/workloads/{job}/resume", by="ann"), 202)
+    assert ([each["phase"] for each in listed(control)], cluster.removed) == (["Ready"], [])
+
+
 def test_a_name_in_another_place_of_a_job_is_no_use_of_the_claim(control: ControlPlane) -> None:
     first = control.train("t1", storage=new(), by="ann")["id"]
     control.push(control.report(workloads=(control.completed(first),)))

@@ -39,8 +39,8 @@ routes = Routes("workloads")
 log = logging.getLogger("fairpool.control")
 
 CLAIMS = "/api/v1/claims"
-FINISHED = (WorkloadPhase.COMPLETED.value, WorkloadPhase.FAILED.value)
-"""Workloads in these phases mount nothing any more."""
+FINISHED = (WorkloadPhase.COMPLETED.value,)
+"""Workloads in these phases mount nothing any more. Failed ones do when they are resumed."""
 SWEEP_EVERY_S = 5.0
 NAMED = 5
 ProjectQuery = Annotated[str, Parameter(alias="projectId", max_length=64)]
