@@ -232,19 +232,29 @@ async def delete_marked_claims(plane: Plane) -> None:
 
 async def sweep(plane: Plane) -> None:
     """Remove the data of claims that are being deleted, then their rows."""
-    if not await plane.read(store.has_abandoned):
+    # One at a time: a second sweep would go on to remove the data of a claim that was created again meanwhile.
+    async with plane.claim_sweep:
+        if not await plane.read(store.has_abandoned):
+            return
+        await plane.write(store.mark_abandoned)
+        for each in await plane.read(store.marked):
+            await _remove_marked(plane, each.project, each.name)
+
+
+async def _remove_marked(plane: Plane, project: str, name: str) -> None:
+    # Read again: the claims before it took their time, in which its project may have been replaced.
+    row = await plane.read(partial(store.one, project=project, name=name))
+    if row is None or row.phase != store.DELETING:
         return
-    await plane.write(store.mark_abandoned)
-    for row in await plane.read(store.marked):
-        cluster = row.cluster or await plane.read(partial(_cluster_of, row=row))
-        if not cluster:
-            continue
-        try:
-            await plane.pod_access.of(cluster).remove_claim(row.project, row.name)
-        except PodAccessError as error:  # its cluster is away; the next round tries again
-            log.info("the data of claim %s/%s is not removed yet: %s", row.project, row.name, error)
-            continue
-        await plane.write(partial(store.remove, project=row.project, name=row.name))
+    cluster = row.cluster or await plane.read(partial(_cluster_of, row=row))
+    if not cluster:
+        return
+    try:
+        await plane.pod_access.of(cluster).remove_claim(project, name)
+    except PodAccessError as error:  # its cluster is away; the next round tries again
+        log.info("the data of claim %s/%s is not removed yet: %s", project, name, error)
+        return
+    await plane.write(partial(store.remove_marked, project=project, name=name))
 
 
 def _cluster_of(connection: Connection, row: Any) -> str:
