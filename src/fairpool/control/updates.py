@@ -194,7 +194,10 @@ def _readmitted(
         raise Refused(409, problems)
     if changes.may_keep_it_from_starting and not body.wait_anyway:
         refuse_what_never_starts(plane, connection, spec, project, reported_nodes(plane, connection, project.cluster))
-    ports = external_ports.assigned(plane, connection, again, workload=row.id, before=before.external_ports)
+    ports = before.external_ports
+    if "ports" in changes.fields:
+        held = external_ports.held_ports(SPECS[kind].model_validate(was).ports, ports)
+        ports = external_ports.assigned(plane, connection, again, workload=row.id, held=held)
     return AdmittedChange(row, before, frozenset(said), again, spec, changes, ports)
 
 
