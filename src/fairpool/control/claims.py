@@ -69,7 +69,7 @@ async def list_claims(plane: Plane, caller: Caller, project: ProjectQuery = "") 
     summary="Delete a volume claim with its data",
 )
 async def delete_claim(name: str, request: Request, plane: Plane, caller: Caller, project: ProjectQuery) -> Response:
-    """Refused while a workload that is not finished mounts it. Administrators can delete those of deleted projects."""
+    """Refused while a workload that has not completed mounts it. Administrators can delete those of deleted projects."""
 
     def unit(connection: Connection) -> ActionResult:
         row = _deletable(connection, caller, project, name)
@@ -118,7 +118,7 @@ def _deletable(connection: Connection, caller: Caller, project: str, name: str) 
 
 
 def users_of(connection: Connection, project: str, name: str) -> list[str]:
-    """Names of the workloads that mount a claim and are not finished."""
+    """Names of the workloads that mount a claim and have not completed."""
     found = []
     for row in store.mounting(connection, project, name, FINISHED):
         spec = declaration_of(row).workload
