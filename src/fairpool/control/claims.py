@@ -69,7 +69,7 @@ async def list_claims(plane: Plane, caller: Caller, project: ProjectQuery = "") 
     summary="Delete a volume claim with its data",
 )
 async def delete_claim(name: str, request: Request, plane: Plane, caller: Caller, project: ProjectQuery) -> Response:
-    """Refused while a workload that has not completed mounts it. Administrators can delete those of deleted projects."""
+    """Refused while a workload mounts it and has not completed. Administrators can delete those of deleted projects."""
 
     def unit(connection: Connection) -> ActionResult:
         row = _deletable(connection, caller, project, name)
