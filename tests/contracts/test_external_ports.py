@@ -84,3 +84,26 @@ def test_a_job_that_is_gone_has_given_its_port_back(control: ControlPlane) -> No
     expect(control.call("DELETE", f"/api/v1/workloads/{made}"), 202)
     control.push(control.report(gone=(gone(made),)))
     expect(submitted(control, "b", node_port(80, 8001)), 202)
+
+
+def changed(control: ControlPlane, workload: str, spec: Any) -> Pairs:
+    """The external ports of a job after a change."""
+    expect(control.call("PATCH", f"/api/v1/workloads/trainings/{workload}", {"spec": spec}), 202)
+    found: Pairs = control.app.state.plane.port_server.ports[workload]
+    return found
+
+
+def test_each_external_port_of_one_port_of_the_pods_is_kept_when_the_job_is_changed(control: ControlPlane) -> None:
+    ports = [*node_port(8080), *node_port(8080, kind="LoadBalancer"), *node_port(8080)]
+    made = control.train("a", ports=ports)["id"]
+    assert control.app.state.plane.port_server.ports[made] == ((30000, 8080), (8080, 8080), (30001, 8080))
+    assert changed(control, made, {"labels": {"a": "1"}}) == ((30000, 8080), (8080, 8080), (30001, 8080))
+    assert changed(control, made, {"image": "other"}) == ((30000, 8080), (8080, 8080), (30001, 8080))
+    more = [*node_port(81), *ports]
+    assert changed(control, made, {"ports": more}) == ((30002, 81), (30000, 8080), (8080, 8080), (30001, 8080))
+
+
+def test_another_type_of_service_gets_another_port(control: ControlPlane) -> None:
+    made = control.train("a", ports=node_port(8080))["id"]
+    assert changed(control, made, {"ports": node_port(8080, kind="LoadBalancer")}) == ((8080, 8080),)
+    assert changed(control, made, {"ports": [*node_port(81), *node_port(82, 30000)]}) == ((30001, 81), (30000, 82))
