@@ -188,10 +188,12 @@ async def serving_external_ports(plane: Plane, host: str) -> AsyncIterator[None]
 
 
 async def _send(reader: asyncio.StreamReader, stream: PortStream) -> None:
-    with suppress(OSError):  # the client is gone
+    try:
         while data := await reader.read(READ_BYTES):
             await stream.send(data)
         await stream.end()
+    except OSError:  # the client is gone; the pod would wait for the rest without end
+        await stream.close()
 
 
 def _bound(host: str, port: int) -> socket.socket:
