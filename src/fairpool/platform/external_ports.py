@@ -132,8 +132,11 @@ class ExternalPorts:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await self._serve(route, reader, writer)
 
-        route.server = await asyncio.start_server(serve, sock=listener, limit=READ_BYTES)
-        route.is_reported = False
+        server = await asyncio.start_server(serve, sock=listener, limit=READ_BYTES)
+        if self._routes.get(external) is not route:  # it was given back, or changed, meanwhile
+            server.close()
+            return
+        route.server, route.is_reported = server, False
 
     def _close(self, external: int) -> None:
         route = self._routes.pop(external)
