@@ -85,10 +85,10 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def said_at(port: int | str) -> str:
+def said_at(port: int | str, host: str = "127.0.0.1") -> str:
     """What answers there; empty: nothing does."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(f"http://{host}:{port}/", timeout=PATIENCE_S) as answer:
             return str(answer.read().decode())
     except (urllib.error.URLError, ConnectionError, OSError):
         return ""
@@ -213,6 +213,7 @@ def test_submit_forwards_ports_until_the_job_is_over(user: User) -> None:
         for words in ("Waiting for pod to start running...", "Job started", f"service from localhost:{local}"):
             command.until(words)
         user.platform.until(lambda: said_at(local) == "fwd-0-0", "it is forwarded")
+        assert said_at(local, "127.0.0.2") == "fwd-0-0", "at the other address too"
         user.types("runai", "suspend", "fwd")
         command.until("fwd does not run at the moment")
         assert said_at(local) == ""
@@ -222,6 +223,21 @@ def test_submit_forwards_ports_until_the_job_is_over(user: User) -> None:
         user.types("runai", "delete", "fwd")
         command.until("fwd is over; its ports are no longer forwarded.")
         assert command.process.wait(PATIENCE_S) == 1
+
+
+@pytest.mark.flag("--jupyter")
+def test_a_notebook_starts_with_a_token_and_its_port_is_forwarded(user: User) -> None:
+    local = free_port()
+    with typed(user, "submit", "nb", "--jupyter", "--port", f"{local}:8888") as command:
+        command.until("Job started")
+        user.platform.until(lambda: said_at(local) != "", "the notebook answers")
+        token = re.search(r"^Jupyter notebook token: ([0-9a-f]{48})$", command.text, re.MULTILINE)
+        assert token is not None, command.text
+        assert user.types("runai", "exec", "nb", "--", "printenv", "JUPYTER_TOKEN") == f"{token[1]}\n"
+        made = user.platform.client.find_workload("team-a", "nb")
+        assert made is not None
+        assert made.type == "Workspace"
+    user.types("runai", "delete", "nb")
 
 
 @contextmanager
