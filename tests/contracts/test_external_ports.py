@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from fairpool.control.external_ports import Pairs
+from fairpool.control.plane import Plane
+from fairpool.platform.external_ports import ExternalPorts
 from tests.control.control_plane import ControlPlane, codes, control_plane, expect, gone
 
 
@@ -107,3 +113,37 @@ def test_another_type_of_service_gets_another_port(control: ControlPlane) -> Non
     made = control.train("a", ports=node_port(8080))["id"]
     assert changed(control, made, {"ports": node_port(8080, kind="LoadBalancer")}) == ((8080, 8080),)
     assert changed(control, made, {"ports": [*node_port(81), *node_port(82, 30000)]}) == ((30001, 81), (30000, 82))
+
+
+def test_a_port_that_is_given_back_while_it_is_opened_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+    start_server = asyncio.start_server
+
+    async def read(_: object) -> set[str]:
+        return {"a"}
+
+    async def main() -> None:
+        ports, is_open = (
+            ExternalPorts(cast(Plane, SimpleNamespace(read=read, notifier=None)), "127.0.0.1"),
+            asyncio.Event(),
+        )
+
+        async def opened(*arguments: Any, **options: Any) -> asyncio.Server:
+            server = await start_server(*arguments, **options)
+            assert not ports.is_free(port)
+            ports.set_ports("a", ())
+            is_open.set()
+            return server
+
+        monkeypatch.setattr(asyncio, "start_server", opened)
+        ports.set_ports("a", ((port, 80),))
+        running = asyncio.create_task(ports.run())
+        await is_open.wait()
+        await asyncio.sleep(0)
+        assert ports.is_free(port)
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+    asyncio.run(main())
