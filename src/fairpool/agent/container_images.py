@@ -31,8 +31,8 @@ PULL_S, LOOK_UP_S = 3600.0, 60.0
 BAD_NAME = "image.name"
 OLDER_NAME = "https://index.docker.io/v1/"
 """Under which docker keeps the login for the registry without a name."""
-PULLS_MAX = 4
-"""At a time: they share one disk and one network."""
+PULLS_MAX, LOOK_UPS_MAX = 4, 4
+"""At a time: they share one disk and one network. An image that is there does not wait for pulls, which may hang."""
 RESULTS_MAX = 1000
 REASON_MAX = 400
 
@@ -57,7 +57,7 @@ class ContainerImages:
         that an order has for a registry. It raises OSError if that cannot be looked up."""
         self._settings, self._on_change, self._login_of = settings, on_change, login_of
         self._pulls: dict[tuple[str, ...], _Pull] = {}
-        self._slots = threading.Semaphore(PULLS_MAX)
+        self._pull_slots, self._look_up_slots = threading.Semaphore(PULLS_MAX), threading.Semaphore(LOOK_UPS_MAX)
         self._changed = threading.Event()
 
     def has_changed(self) -> bool:
@@ -73,13 +73,14 @@ class ContainerImages:
             what = f"{name!r} is not a valid image name"
             return Problem(BAD_NAME, what, "expected e.g. python:3.12 or registry.example.com:5000/team/image:tag")
         policy = order.program.pull_policy or default_policy(name)
-        # With Always each pod has a pull of its own; otherwise pods of one project share one.
-        key: tuple[str, ...] = (name, order.project, order.program.working_dir)
+        # With Always each pod has a pull of its own; otherwise pods of one project that ask for the same share one.
+        program = order.program
+        key: tuple[str, ...] = (name, order.project, program.working_dir, policy, program.image_credential)
         key = (*key, order.pod) if policy is PullPolicy.ALWAYS else key
         pull = self._pulls.get(key)
         if pull is None:
             self._make_room()
-            pull = self._pulls[key] = _Pull(lambda: self._obtain(order, policy), self._ended, self._slots)
+            pull = self._pulls[key] = _Pull(lambda: self._obtain(order, policy), self._ended)
         if pull.result is None:
             return Pulling(f"pulling image {name}")
         if policy is not PullPolicy.ALWAYS or isinstance(pull.result, Problem):
@@ -98,19 +99,25 @@ class ContainerImages:
 
     def _obtain(self, order: StartOrder, policy: PullPolicy) -> ContainerImage | Problem:
         name = order.program.image
-        found = self._look_up(name)
+        found = self._found(order)
         if policy is PullPolicy.NEVER and found is None:
             what = f"image {name} is not on node {order.node}, and its pull policy is Never"
             return Problem("image.never", what, "load it there, or use the pull policy IfNotPresent")
         if found is not None and policy is not PullPolicy.ALWAYS:
-            return self._with_working_dir(found, order)
-        problem = self._pull(order)
-        if problem is not None:
-            return problem
-        found = self._look_up(name)
-        if found is not None:
-            return self._with_working_dir(found, order)
-        return Problem("image.unknown", f"image {name} was pulled and is gone again", "try again")
+            return found
+        with self._pull_slots:
+            problem = self._pull(order)
+        return (
+            problem
+            or self._found(order)
+            or Problem("image.unknown", f"image {name} was pulled and is gone again", "try again")
+        )
+
+    def _found(self, order: StartOrder) -> ContainerImage | None:
+        """The image of an order, if it is on this machine."""
+        with self._look_up_slots:
+            image = self._look_up(order.program.image)
+            return self._with_working_dir(image, order) if image is not None else None
 
     def _with_working_dir(self, image: ContainerImage, order: StartOrder) -> ContainerImage:
         """Look whether the image has the working directory, for tools that do not create it."""
@@ -157,16 +164,14 @@ class _Pull:
         self,
         obtain: Callable[[], ContainerImage | Problem],
         on_end: Callable[[], None],
-        slots: threading.Semaphore,
     ) -> None:
         self.result: ContainerImage | Problem | None = None
-        self._obtain, self._on_end, self._slots = obtain, on_end, slots
+        self._obtain, self._on_end = obtain, on_end
         threading.Thread(target=self._work, name="image pull", daemon=True).start()
 
     def _work(self) -> None:
         try:
-            with self._slots:
-                self.result = self._obtain()
+            self.result = self._obtain()
         except Exception as error:  # whatever it is, the pod is told
             self.result = Problem("image.pull", f"its image cannot be looked up: {error}", "try again")
         self._on_end()
