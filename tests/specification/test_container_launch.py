@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fairpool.agent import container_program
 from fairpool.agent.container_images import default_policy, login_file, read_image, signed_in
 from fairpool.agent.container_tool import TOOLS, ContainerOptions, create_options, start_options, tool_environment
+from fairpool.agent.root_filesystem import open_volume
 from fairpool.api import workload_spec
 from fairpool.api.organization import ProjectRequest
 from fairpool.control.admission import AdmissionContext, admit
@@ -135,6 +139,28 @@ def test_a_login_is_in_a_file_for_the_tool_alone_and_gone_afterwards() -> None:
     assert login_file("docker.io", login)["auths"].keys() == {"docker.io", "https://index.docker.io/v1/"}
     with signed_in("podman", "h:1", None) as nothing:
         assert nothing == ([], [])
+
+
+def test_a_daemon_is_given_the_path_that_was_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked, other, link = tmp_path / "checked", tmp_path / "other", tmp_path / "link"
+    checked.mkdir()
+    other.mkdir()
+    link.symlink_to(checked)
+
+    def exchanged(each: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
+        handle = open_volume(each, rules)
+        link.unlink()
+        link.symlink_to(other)
+        return handle
+
+    monkeypatch.setattr(container_program, "open_volume", exchanged)
+    bind = {"source": str(link), "target": "/data", "mode": "ro"}
+    launch = {
+        "container": {"is_local": False, "volume_options": ""},
+        "view": {"binds": [bind], "volumes": {}},
+        "mounts": [],
+    }
+    assert container_program._volumes(launch) == [f"--volume={checked}:/data:ro"]
 
 
 # --- nodes and submits
