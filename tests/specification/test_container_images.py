@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def images(tmp_path: Path) -> Iterator[ContainerImages]:
     tool.chmod(0o700)
     environment = {"STOP": str(stop), "PATH": "/usr/bin:/bin"}
     settings = ContainerSettings(tool=TOOLS["docker"], path=str(tool), environment=environment, installation="i")
-    yield ContainerImages(settings, lambda: None, lambda order, registry: None)
+    yield ContainerImages(settings, lambda: None, lambda order, registry: None, lambda: nullcontext(""))
     stop.touch()
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tempfile
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,8 @@ OLDER_NAME = "https://index.docker.io/v1/"
 """Under which docker keeps the login for the registry without a name."""
 PULLS_MAX, LOOK_UPS_MAX = 4, 4
 """At a time: they share one disk and one network. An image that is there does not wait for pulls, which may hang."""
+TemporaryDirectories = Callable[[], AbstractContextManager[str]]
+"""Makes one, for its owner only, and removes it afterwards."""
 RESULTS_MAX = 1000
 REASON_MAX = 400
 
@@ -52,10 +53,13 @@ class ContainerImages:
         settings: ContainerSettings,
         on_change: Callable[[], None],
         login_of: Callable[[StartOrder, str], UserLogin | None],
+        temporary: TemporaryDirectories,
     ) -> None:
         """`on_change` is called from other threads when a pull has ended, `login_of` when an image is pulled: the login
-        that an order has for a registry. It raises OSError if that cannot be looked up."""
+        that an order has for a registry. It raises OSError if that cannot be looked up. The tool reads it in a
+        `temporary` directory in memory."""
         self._settings, self._on_change, self._login_of = settings, on_change, login_of
+        self._temporary = temporary
         self._pulls: dict[tuple[str, ...], _Pull] = {}
         self._pull_slots, self._look_up_slots = threading.Semaphore(PULLS_MAX), threading.Semaphore(LOOK_UPS_MAX)
         self._changed = threading.Event()
@@ -145,10 +149,14 @@ class ContainerImages:
             if order.program.image_credential:
                 what = f"image {name} cannot be pulled: {error.strerror or error}"
                 return Problem("image.credential", what, "check the credential that the job names")
-        with signed_in(tool.name, registry, login) as (before, after):
-            answer = self._run(
-                *before, "pull", "--quiet", *after, tool.reference.format(image=qualified(name)), timeout_s=PULL_S
-            )
+        try:
+            with signed_in(tool.name, registry, login, self._temporary) as (before, after):
+                answer = self._run(
+                    *before, "pull", "--quiet", *after, tool.reference.format(image=qualified(name)), timeout_s=PULL_S
+                )
+        except OSError as error:
+            what = f"image {name} cannot be pulled with a login: {error}"
+            return Problem("image.credential", what, "ask the administrator of the node")
         if answer.returncode == 0:
             return None
         why = _reason(answer.stderr, login)
@@ -229,22 +237,18 @@ def _words(value: Any) -> tuple[str, ...]:
 
 
 @contextmanager
-def signed_in(tool: str, registry: str, login: UserLogin | None) -> Iterator[tuple[list[str], list[str]]]:
-    """Options before and after `pull` for this login; the file they name is removed afterwards."""
+def signed_in(
+    tool: str, registry: str, login: UserLogin | None, temporary: TemporaryDirectories
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Options before and after `pull` for this login; the file they name is removed afterwards. Raises OSError."""
     if login is None:
         yield [], []
         return
-    directory = tempfile.mkdtemp(prefix="fairpool-login-", dir=_memory())  # for its owner only
-    file = Path(directory, "config.json")
-    try:
+    with temporary() as directory:
+        file = Path(directory, "config.json")
         file.touch(0o600)
         file.write_text(json.dumps(login_file(registry, login)), encoding="utf-8")
         yield ([f"--config={directory}"], []) if tool == DOCKER else ([], [f"--authfile={file}"])
-    finally:
-        with suppress(OSError):
-            file.unlink()
-        with suppress(OSError):
-            os.rmdir(directory)
 
 
 def login_file(registry: str, login: UserLogin) -> Mapping[str, Any]:
@@ -252,10 +256,6 @@ def login_file(registry: str, login: UserLogin) -> Mapping[str, Any]:
     pair = b64encode(f"{login.user}:{login.password}".encode()).decode()
     hosts = (registry, OLDER_NAME) if registry == DEFAULT_REGISTRY else (registry,)
     return {"auths": {host: {"auth": pair} for host in hosts}}
-
-
-def _memory() -> str | None:
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def _reason(text: str, login: UserLogin | None) -> str:
