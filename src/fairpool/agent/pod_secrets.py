@@ -44,6 +44,10 @@ class SecretsUnavailable(OSError):
     """The values cannot be had now; the start is tried again. Says why, and what to do."""
 
 
+class SecretsRefused(SecretsUnavailable):
+    """The control plane has answered that this cluster or workload may not have them."""
+
+
 @dataclass(frozen=True, slots=True)
 class FoundSecrets:
     """An answer of the control plane."""
@@ -60,7 +64,7 @@ class SecretSource(Protocol):
     """Where values come from: the control plane."""
 
     def secrets(self, workload: WorkloadId, names: Sequence[str], registry: str) -> FoundSecrets:
-        """Values for a pod of this workload. Raises `SecretsUnavailable` if there is no answer."""
+        """Values for a pod of this workload. Raises `SecretsUnavailable` if there is no answer, or `SecretsRefused`."""
 
 
 class SecretLookup:
@@ -79,12 +83,16 @@ class SecretLookup:
             return {}
         try:
             found = self._asked(order.workload, names, "")
+        except SecretsRefused:
+            self._forget(order.workload, names)
+            raise
         except SecretsUnavailable:
             kept = self._remembered(order.workload, names)
             if kept is None:
                 raise
             return kept
         if found.missing:
+            self._forget(order.workload, [name for name in names if name not in found.secrets])
             raise SecretsUnavailable("; ".join(map(str, found.missing)))
         self._remember(order.workload, found.secrets)
         return found.secrets
@@ -98,14 +106,19 @@ class SecretLookup:
         key = f"//{registry}"
         try:
             found = self._asked(order.workload, (), registry).registry
+        except SecretsRefused:
+            self._forget(order.workload, (key,))
+            raise
         except SecretsUnavailable:
             kept = self._remembered(order.workload, (key,))
             if kept is None:
                 raise
             return kept[key].login()
-        if found is not None:
-            self._remember(order.workload, {key: found})
-        return found.login() if found is not None else None
+        if found is None:
+            self._forget(order.workload, (key,))
+            return None
+        self._remember(order.workload, {key: found})
+        return found.login()
 
     def _asked(self, workload: WorkloadId, names: Sequence[str], registry: str) -> FoundSecrets:
         if self.source is None:
@@ -118,6 +131,12 @@ class SecretLookup:
         with self._lock:
             found = {name: self._kept.get((workload, name)) for name in names}
         return {name: each for name, each in found.items() if each is not None} if all(found.values()) else None
+
+    def _forget(self, workload: WorkloadId, names: Sequence[str]) -> None:
+        """What was deleted or revoked does not come back while the control plane is away."""
+        with self._lock:
+            for name in names:
+                self._kept.pop((workload, name), None)
 
     def _remember(self, workload: WorkloadId, secrets: Mapping[str, Secret]) -> None:
         with self._lock:
