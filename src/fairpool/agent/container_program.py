@@ -146,8 +146,8 @@ def _volumes(launch: Mapping[str, Any]) -> list[str]:
         if each.get("is_made"):
             make_temporary(each["source"], view["user"])
     sources = _staged(given, view) if container["is_local"] else _checked(given, view)
-    for each, source in zip(given, sources, strict=True):
-        _refuse_new_directories(each, source, given)
+    for each in given:
+        _refuse_new_directories(each["target"], given, sources)
     modes = (each["mode"] + container["volume_options"] for each in given)
     return [
         f"--volume={source}:{each['target']}:{mode}" for each, source, mode in zip(given, sources, modes, strict=True)
@@ -169,14 +169,17 @@ def _staged(given: Sequence[Mapping[str, Any]], view: Mapping[str, Any]) -> list
 
 
 def _checked(given: Sequence[Mapping[str, Any]], view: Mapping[str, Any]) -> list[str]:
-    """Paths for a daemon, which opens them itself: no other user than root can exchange a part of one."""
+    """Paths for a daemon, which opens them itself: no other user than root can exchange a part of one. They contain no
+    links, so that the daemon finds what was checked."""
+    found = []
     for each in given:
         handle = open_volume(each, view["volumes"])
         real = os.readlink(f"/proc/self/fd/{handle}")
         os.close(handle)
         if each.get("is_judged"):
             _refuse_exchangeable(real)
-    return [os.path.realpath(each["source"]) for each in given]
+        found.append(real)
+    return found
 
 
 def _refuse_exchangeable(path: str) -> None:
@@ -191,13 +194,12 @@ def _refuse_exchangeable(path: str) -> None:
         above = os.path.dirname(above)
 
 
-def _refuse_new_directories(each: Mapping[str, Any], source: str, given: Sequence[Mapping[str, Any]]) -> None:
+def _refuse_new_directories(target: str, given: Sequence[Mapping[str, Any]], sources: Sequence[str]) -> None:
     """In a directory of the machine a mount point would be created with our rights, and stay there."""
-    for other in given:
-        inside = each["target"].removeprefix(f"{other['target']}/")
-        around = os.path.realpath(other["source"]) if other.get("is_judged") else ""
-        if around and inside != each["target"] and not os.path.lexists(f"{around}/{inside}"):
-            what = f"there is no {each['target']} in the volume around it: create it there first"
+    for other, around in zip(given, sources, strict=True):
+        inside = target.removeprefix(f"{other['target']}/")
+        if other.get("is_judged") and inside != target and not os.path.lexists(f"{around}/{inside}"):
+            what = f"there is no {target} in the volume around it: create it there first"
             raise CannotRun(NOT_EXECUTABLE, what)
 
 
