@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from fairpool.agent.container_images import default_policy, login_file, read_image, signed_in
+from fairpool.agent.container_program import start_container
 from fairpool.agent.container_tool import TOOLS, ContainerOptions, create_options, start_options, tool_environment
+from fairpool.agent.program import CannotRun
 from fairpool.api import workload_spec
 from fairpool.api.organization import ProjectRequest
 from fairpool.control.admission import AdmissionContext, admit
@@ -196,3 +198,12 @@ def test_only_what_needs_a_container_is_kept_from_other_nodes() -> None:
     assert rules({"image": "nvcr.io/nvidia/pytorch:24.01"})
     assert rules({"security": {"hostIpc": True}})
     assert rules({"imagePullPolicy": "Always"})
+
+
+def test_a_daemon_mounts_no_volume_in_another_one(tmp_path: Path) -> None:
+    binds = [{"source": str(tmp_path), "target": "/pvc", "mode": "rw"}]
+    inner = [{"source": str(tmp_path), "target": "/pvc/l/made", "mode": "ro"}]
+    launch = {"container": {"is_local": False}, "view": {"binds": binds, "volumes": None}, "mounts": inner}
+    with pytest.raises(CannotRun) as refused:
+        start_container(launch)
+    assert refused.value.words.startswith("/pvc/l/made is in the volume at /pvc, which the container runtime cannot")

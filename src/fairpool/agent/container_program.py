@@ -146,36 +146,58 @@ def _volumes(launch: Mapping[str, Any]) -> list[str]:
         if each.get("is_made"):
             make_temporary(each["source"], view["user"])
     sources = _staged(given, view) if container["is_local"] else _checked(given, view)
-    for each, source in zip(given, sources, strict=True):
-        _refuse_new_directories(each, source, given)
-    modes = (each["mode"] + container["volume_options"] for each in given)
     return [
-        f"--volume={source}:{each['target']}:{mode}" for each, source, mode in zip(given, sources, modes, strict=True)
+        f"--volume={source}:{each['target']}:{each['mode']}{container['volume_options']}"
+        for each, source in zip(given, sources, strict=True)
+        if source
     ]
 
 
 def _staged(given: Sequence[Mapping[str, Any]], view: Mapping[str, Any]) -> list[str]:
     """Bind what was opened and checked to directories in a mount namespace of this shim, which the tool inherits. All
-    that the tool mounts elsewhere, for networks above all, is seen by the machine."""
+    that the tool mounts elsewhere, for networks above all, is seen by the machine. Empty for a volume in another one:
+    it is mounted there already, because the tool would follow links in it."""
     os.makedirs(STAGING, exist_ok=True)
-    staging = os.path.abspath(STAGING)
+    staging = os.path.realpath(STAGING)
     namespaces.unshare(namespaces.CLONE_NEWNS)
     mounts.make_private_around(staging)
     handles = [mounts.copy_mounts(open_volume(each, view["volumes"])) for each in given]
     mounts.mount("tmpfs", staging, "tmpfs", mounts.MS_NOSUID | mounts.MS_NODEV, "mode=755,size=1m")
-    places = [{**each, "target": f"{staging}/{number}"} for number, each in enumerate(given)]
-    mounts.bind_all(places, handles, staging, inside_user_namespace=False, is_isolated=True)
-    return [place["target"] for place in places]
+    outermost = {
+        each["target"]: f"{staging}/{number}" for number, each in enumerate(given) if not _outside(each, given)
+    }
+    places = []
+    for each in given:
+        around = _outside(each, given)
+        inner = each["target"].removeprefix(around)
+        places.append({**each, "target": outermost[around] + inner if around else outermost[each["target"]]})
+    try:
+        mounts.bind_all(places, handles, staging, inside_user_namespace=False, is_isolated=True, user=view["user"])
+    except OSError as error:
+        words = str(error.strerror)
+        for target, place in outermost.items():
+            words = words.replace(f"{place}/", f"{target}/")
+        raise CannotRun(NOT_EXECUTABLE, words) from None
+    return [outermost.get(each["target"], "") for each in given]
+
+
+def _outside(each: Mapping[str, Any], given: Sequence[Mapping[str, Any]]) -> str:
+    """The target of the outermost volume that this one is mounted in; empty: it is in none."""
+    return min((other["target"] for other in given if each["target"].startswith(f"{other['target']}/")), default="")
 
 
 def _checked(given: Sequence[Mapping[str, Any]], view: Mapping[str, Any]) -> list[str]:
-    """Paths for a daemon, which opens them itself: no other user than root can exchange a part of one."""
+    """Paths for a daemon, which opens them itself: no other user than root can exchange a part of one. It also follows
+    links when it looks for a mount point, so none is in a volume."""
     for each in given:
         handle = open_volume(each, view["volumes"])
         real = os.readlink(f"/proc/self/fd/{handle}")
         os.close(handle)
         if each.get("is_judged"):
             _refuse_exchangeable(real)
+        if around := _outside(each, given):
+            what = f"{each['target']} is in the volume at {around}, which the container runtime cannot do safely"
+            raise CannotRun(NOT_EXECUTABLE, f"{what}: mount it at a path outside")
     return [os.path.realpath(each["source"]) for each in given]
 
 
@@ -189,16 +211,6 @@ def _refuse_exchangeable(path: str) -> None:
         if above == "/":
             return
         above = os.path.dirname(above)
-
-
-def _refuse_new_directories(each: Mapping[str, Any], source: str, given: Sequence[Mapping[str, Any]]) -> None:
-    """In a directory of the machine a mount point would be created with our rights, and stay there."""
-    for other in given:
-        inside = each["target"].removeprefix(f"{other['target']}/")
-        around = os.path.realpath(other["source"]) if other.get("is_judged") else ""
-        if around and inside != each["target"] and not os.path.lexists(f"{around}/{inside}"):
-            what = f"there is no {each['target']} in the volume around it: create it there first"
-            raise CannotRun(NOT_EXECUTABLE, what)
 
 
 # --- the commands
