@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-WITHOUT_TEST = frozenset({"--jupyter", "--s3", "--prevent-privilege-escalation", "--allow-privilege-escalation"})
+WITHOUT_TEST = frozenset({"--s3", "--prevent-privilege-escalation", "--allow-privilege-escalation"})
 """Flags that no test shows yet. A new flag needs a test, marked with `@pytest.mark.flag`, and no entry here."""
 
 

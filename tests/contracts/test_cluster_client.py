@@ -13,7 +13,8 @@ import pytest
 
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import ControlPlaneUnreachable
-from fairpool.model.ids import Revision
+from fairpool.api.credentials import SecretsRequest
+from fairpool.model.ids import Revision, WorkloadId
 
 PATIENCE_S = 60.0
 
@@ -61,6 +62,23 @@ def test_only_what_does_not_pass_by_itself_is_a_problem(status: int, body: bytes
         ClusterClient(address, "fpc_x").join("one")
     problem = raised.value.problem
     assert (problem.code if problem is not None else None) == code
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "is_refusal"),
+    [
+        pytest.param(401, refused("access.not_signed_in"), True, id="the token was revoked"),
+        pytest.param(403, refused("access.denied"), True, id="denied"),
+        pytest.param(404, refused("workload.unknown"), True, id="there is no such workload any more"),
+        pytest.param(403, b"<html>", False, id="a proxy"),
+        pytest.param(404, b"<html>", False, id="another server"),
+        pytest.param(503, refused("database.busy"), False, id="it will pass"),
+    ],
+)
+def test_only_an_answer_of_the_control_plane_itself_is_a_refusal(status: int, body: bytes, *, is_refusal: bool) -> None:
+    with answering(status, body) as address, pytest.raises(ControlPlaneUnreachable) as raised:
+        ClusterClient(address, "fpc_x").secrets(SecretsRequest(workload=WorkloadId("w"), names=["a"], registry=""))
+    assert raised.value.is_refusal is is_refusal
 
 
 def test_closing_ends_a_call_in_another_thread() -> None:

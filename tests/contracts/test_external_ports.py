@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from fairpool.control.external_ports import Pairs
+from fairpool.control.plane import Plane
+from fairpool.platform.external_ports import ExternalPorts
 from tests.control.control_plane import ControlPlane, codes, control_plane, expect, gone
 
 
@@ -84,3 +90,60 @@ def test_a_job_that_is_gone_has_given_its_port_back(control: ControlPlane) -> No
     expect(control.call("DELETE", f"/api/v1/workloads/{made}"), 202)
     control.push(control.report(gone=(gone(made),)))
     expect(submitted(control, "b", node_port(80, 8001)), 202)
+
+
+def changed(control: ControlPlane, workload: str, spec: Any) -> Pairs:
+    """The external ports of a job after a change."""
+    expect(control.call("PATCH", f"/api/v1/workloads/trainings/{workload}", {"spec": spec}), 202)
+    found: Pairs = control.app.state.plane.port_server.ports[workload]
+    return found
+
+
+def test_each_external_port_of_one_port_of_the_pods_is_kept_when_the_job_is_changed(control: ControlPlane) -> None:
+    ports = [*node_port(8080), *node_port(8080, kind="LoadBalancer"), *node_port(8080)]
+    made = control.train("a", ports=ports)["id"]
+    assert control.app.state.plane.port_server.ports[made] == ((30000, 8080), (8080, 8080), (30001, 8080))
+    assert changed(control, made, {"labels": {"a": "1"}}) == ((30000, 8080), (8080, 8080), (30001, 8080))
+    assert changed(control, made, {"image": "other"}) == ((30000, 8080), (8080, 8080), (30001, 8080))
+    more = [*node_port(81), *ports]
+    assert changed(control, made, {"ports": more}) == ((30002, 81), (30000, 8080), (8080, 8080), (30001, 8080))
+
+
+def test_another_type_of_service_gets_another_port(control: ControlPlane) -> None:
+    made = control.train("a", ports=node_port(8080))["id"]
+    assert changed(control, made, {"ports": node_port(8080, kind="LoadBalancer")}) == ((8080, 8080),)
+    assert changed(control, made, {"ports": [*node_port(81), *node_port(82, 30000)]}) == ((30001, 81), (30000, 82))
+
+
+def test_a_port_that_is_given_back_while_it_is_opened_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+    start_server = asyncio.start_server
+
+    async def read(_: object) -> set[str]:
+        return {"a"}
+
+    async def main() -> None:
+        ports, is_open = (
+            ExternalPorts(cast(Plane, SimpleNamespace(read=read, notifier=None)), "127.0.0.1"),
+            asyncio.Event(),
+        )
+
+        async def opened(*arguments: Any, **options: Any) -> asyncio.Server:
+            server = await start_server(*arguments, **options)
+            assert not ports.is_free(port)
+            ports.set_ports("a", ())
+            is_open.set()
+            return server
+
+        monkeypatch.setattr(asyncio, "start_server", opened)
+        ports.set_ports("a", ((port, 80),))
+        running = asyncio.create_task(ports.run())
+        await is_open.wait()
+        await asyncio.sleep(0)
+        assert ports.is_free(port)
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+    asyncio.run(main())

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
 from fairpool.api.clusters import NodeReport, WorkloadReport
+from fairpool.control.guard import PEER_UID
 from fairpool.model.ids import NodeName, PoolName, WorkloadId
 from fairpool.model.pod_record import Cause
 from fairpool.model.status import WorkloadPhase
@@ -180,3 +182,58 @@ def test_a_change_that_can_never_start_is_refused_unless_it_may_wait(control: Co
         path = f"{WORKLOADS}/{kind}/{workload['id']}"
         expect(control.call("PATCH", path, {"spec": {"compute": {"gpu": 20}}, "waitAnyway": True}), 202)
         expect(patch(control, workload, {"labels": {"a": "b"}}, kind), 202)  # whether it can start is not asked again
+
+
+def test_a_label_changes_nothing_that_the_job_runs(control: ControlPlane) -> None:
+    """Config maps and credentials were read at the submit; the change neither reads them anew nor needs them."""
+    maps, secrets = "/api/v1/config-maps", "/api/v1/asset/credentials/generic-secret"
+    expect(control.call("POST", maps, {"name": "s", "projectId": "team-a", "data": {"k": "old"}}), 201)
+    meta = {"name": "tok", "scope": "project", "projectId": "team-a"}
+    secret = expect(control.call("POST", secrets, {"meta": meta, "spec": {"data": {"k": "v"}}}), 201)
+    variables = [
+        {"name": "K", "configMap": {"name": "s", "key": "k"}},
+        {"name": "T", "credential": {"name": "tok", "key": "k"}},
+    ]
+    mounted = {"configMapVolume": [{"name": "s", "mountPath": "/s"}]}
+    made = control.train(storage=mounted, environmentVariables=variables, labels={"a": "0"})
+    runs(control, made)
+    before = declared(control).to_spec().template
+    expect(control.call("PUT", f"{maps}/s?projectId=team-a", {"data": {"k": "new"}}), 200)
+    expect(patch(control, made, {"labels": {"a": "1"}}), 202)
+    after = declared(control).to_spec().template
+    assert (after.program, after.shape.labels) == (before.program, (("a", "1"),))
+    expect(control.call("DELETE", f"{maps}/s?projectId=team-a"), 204)
+    expect(control.call("DELETE", f"{secrets}/{secret['id']}"), 204)
+    expect(patch(control, made, {"deadlineSeconds": 60}), 202)
+    spec = declared(control).to_spec()
+    assert (spec.template, spec.deadline_s) == (after, 60)
+    expect(control.call("POST", f"{WORKLOADS}/{made['id']}/suspend"), 202)
+    assert codes(patch(control, made, {"image": "other"})) == ["config_map.unknown", "credential.unknown"]
+
+
+def test_a_change_that_holds_at_once_is_checked_too(control: ControlPlane) -> None:
+    body = {"name": "m", "projectId": "team-a", "spec": MODEL}
+    made = expect(control.call("POST", f"{WORKLOADS}/inferences", body), 202)
+    answer = patch(control, made, {"autoscaling": {"minReplicas": 1, "maxReplicas": 3}}, "inferences")
+    assert (answer.status_code, set(codes(answer))) == (422, {"spec.not_carried"})
+    job = control.train()
+    assert codes(patch(control, job, {"parallelism": 2})) == ["spec.parallelism_alone"]
+    assert codes(patch(control, job, {"terminationGracePeriodSeconds": 86_400})) == ["spec.grace_too_long"]
+
+
+def test_a_change_by_another_user_takes_the_submitters_identity_only_with_a_new_program(control: ControlPlane) -> None:
+    control.app.state.plane.cluster_beside = control.cluster
+    within = control.app.middleware_stack
+    assert within is not None
+
+    async def over_the_socket(scope: Scope, receive: Receive, send: Send) -> None:
+        await within({**scope, PEER_UID: 1000}, receive, send)
+
+    control.app.middleware_stack = over_the_socket
+    made = control.train()
+    control.app.middleware_stack = within  # from here on, by a user who is known by a token only
+    assert declared(control).template.program.submitter_uid == 1000
+    expect(patch(control, made, {"labels": {"a": "1"}, "priorityClass": "interactive-preemptible"}), 202)
+    assert declared(control).template.program.submitter_uid == 1000
+    expect(patch(control, made, {"image": "other"}), 202)
+    assert declared(control).template.program.submitter_uid is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 
 from fairpool.control import claims
 from fairpool.control.pod_access import PodAccessError
+from fairpool.control.store import claims as claim_store
 from fairpool.model.problem import Problem
 from tests.control.control_plane import ControlPlane, codes, control_plane, expect, gone
 from tests.control.pod_access_fakes import NoPodAccess
@@ -28,6 +31,20 @@ class Storage(NoPodAccess):
         if self.is_away:
             raise PodAccessError(Problem("cluster.away", "the cluster is away", "try again"))
         self.removed.append((project, name))
+
+
+class SlowStorage(Storage):
+    """A cluster whose first removal takes until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_begun, self.go_on = threading.Event(), asyncio.Event()
+
+    async def remove_claim(self, project: str, name: str) -> None:
+        await super().remove_claim(project, name)
+        if not self.has_begun.is_set():
+            self.has_begun.set()
+            await self.go_on.wait()
 
 
 @pytest.fixture
@@ -87,6 +104,15 @@ def test_a_claim_is_deleted_when_no_job_uses_it_any_more(control: ControlPlane, 
     assert remove(control).status_code == 404
 
 
+def test_a_claim_of_a_job_that_can_be_resumed_is_not_deleted(control: ControlPlane, cluster: Storage) -> None:
+    job = control.train("t1", storage=new(), by="ann")["id"]
+    control.push(control.report(workloads=(control.failed(job),)))
+    assert listed(control)[0]["usedBy"] == ["t1"]
+    assert codes(remove(control)) == ["claim.in_use"]
+    expect(control.call("POST", f"/api/v1/workloads/{job}/resume", by="ann"), 202)
+    assert ([each["phase"] for each in listed(control)], cluster.removed) == (["Ready"], [])
+
+
 def test_a_name_in_another_place_of_a_job_is_no_use_of_the_claim(control: ControlPlane) -> None:
     first = control.train("t1", storage=new(), by="ann")["id"]
     control.push(control.report(workloads=(control.completed(first),)))
@@ -108,6 +134,34 @@ def test_a_claim_of_a_cluster_that_is_away_is_deleted_when_it_is_back(control: C
     sweep(control)
     sweep(control)
     assert (cluster.removed, listed(control)) == ([("team-a", "data")], [])
+
+
+def test_two_sweeps_at_a_time_leave_a_claim_that_is_created_in_between(tmp_path: Path) -> None:
+    cluster = SlowStorage()
+    with control_plane(tmp_path / "data", pod_access=cluster) as control:
+        control.project("team-a")
+        job = control.train("t1", storage=new())["id"]
+        control.push(control.report(workloads=(control.completed(job),)))
+        portal, plane = control.http.portal, control.app.state.plane
+        assert portal is not None
+        portal.call(plane.write, lambda connection: claim_store.mark(connection, "team-a", "data"))
+        slow = portal.start_task_soon(claims.sweep, plane)
+        assert cluster.has_begun.wait(30)
+        second = portal.start_task_soon(claims.sweep, plane)
+        portal.call(cluster.go_on.set)
+        slow.result(30)
+        control.train("t2", storage=new())
+        second.result(30)
+        assert cluster.removed == [("team-a", "data")], "once, and not that of the new claim"
+        assert [(each["name"], each["usedBy"]) for each in listed(control, by="admin")] == [("data", ["t2"])]
+
+
+def test_a_row_is_removed_only_while_its_claim_is_being_deleted(control: ControlPlane) -> None:
+    control.train("t1", storage=new(), by="ann")
+    assert control.http.portal is not None
+    plane = control.app.state.plane
+    control.http.portal.call(plane.write, lambda connection: claim_store.remove_marked(connection, "team-a", "data"))
+    assert [each["name"] for each in listed(control)] == ["data"]
 
 
 def test_a_claim_goes_with_its_job_when_the_job_is_gone_and_not_before(control: ControlPlane, cluster: Storage) -> None:

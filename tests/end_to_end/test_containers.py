@@ -323,7 +323,8 @@ def test_a_private_image_is_pulled_with_a_login_and_not_without(own_machine: Mac
         assert own_machine.log(ended.order.pod) == "secret model\n"
         again = own_machine.run("always", image=name, pull_policy=PullPolicy.ALWAYS)
         assert again.exit_code == 0
-    assert not list(Path("/dev/shm").glob("fairpool-login-*"))
+    for memory in ("/run", "/dev/shm"):
+        assert not list(Path(memory).glob(f"fairpool-{installation_of(own_machine)}/.tool-*"))
     for file in own_machine.root.rglob("*"):
         assert not file.is_file() or LOGIN[1].encode() not in file.read_bytes()
 

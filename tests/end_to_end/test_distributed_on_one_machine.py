@@ -232,8 +232,8 @@ def test_a_launcher_reaches_its_own_workers_and_nothing_else_does(shared: Shared
     outsider = shared.typist.type("runai exec outsider -- fairpool-rsh gang-worker-0 true")
     assert (outsider.code, "this is not a pod of an MPI job" in outsider.err) == (255, True)
     (gang,) = (shared.platform.data_directory.machine / "gangs").iterdir()
-    for place in ("/run/fairpool/gang", str(gang)):
-        guess = f"runai exec outsider -- env FAIRPOOL_GANG={place} fairpool-rsh gang-worker-0 true"
+    for place in ("/run/fairpool/peers", str(gang)):
+        guess = f"runai exec outsider -- env FAIRPOOL_PEERS={place} fairpool-rsh gang-worker-0 true"
         assert shared.typist.type(guess).code == 255
     processes = shared.typed('runai exec gang -- sh -c \'cat /proc/[0-9]*/cmdline | tr "\\0" " "\'')
     assert "secret" not in processes

@@ -185,7 +185,7 @@ def test_guaranteed_and_largest_cpu_and_memory(flags: Flags) -> None:
     flags.becomes("sized", "Running")
     held = flags.jobs()["sized"]["allocatedResources"]
     assert (held["cpu"], held["memoryBytes"]) == (2.0, 1_000_000_000)
-    assert "can never start" in flags.refused("runai submit large -i ubuntu --cpu 5000")
+    assert "the largest node" in flags.refused("runai submit large -i ubuntu --cpu 5000")
     orders = [place.read_text() for place in flags.shared.platform.data_directory.machine.rglob("order.json")]
     (order,) = (text for text in orders if '"sized"' in text)
     assert '"cpu_limit_milli":3000' in order

@@ -21,11 +21,11 @@ from fairpool.agent.exec_client import AttachSession, ExecSession
 from fairpool.agent.launch import LogRotation, plan_launch
 from fairpool.agent.pod_log import LogChunk
 from fairpool.model.ids import PodId
-from fairpool.model.observation import OrderStatus, PodState, StartOrder
+from fairpool.model.observation import ForgetOrder, OrderStatus, PodState, StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Volume
 from fairpool.model.workload import NO_GPU, PodShape, gpu_memory, gpu_portion, whole_gpus
-from tests.local_machine import TIMEOUT_S, TOKEN, Machine, a_machine
+from tests.local_machine import NODE, TIMEOUT_S, TOKEN, Machine, a_machine
 
 pytestmark = pytest.mark.slow
 
@@ -332,6 +332,23 @@ def test_the_log_outlives_the_pods_folder(machine: Machine) -> None:
     machine.forget(pod)
     assert not machine.folder(pod).exists()
     assert machine.log(pod) == "for later\n"
+
+
+def test_output_that_cannot_be_removed_delays_forgetting_and_is_removed_later(machine: Machine) -> None:
+    earlier = machine.run("a", "echo", "before").order.pod
+    machine.forget(earlier)
+    pod = machine.run("a", "echo", "now", incarnation=1).order.pod
+    orders = [ForgetOrder(pod=pod, node=NODE, with_output=True)]
+    logs = machine.engine.supervisor.state.logs
+    away = logs.rename(logs.with_name("away"))
+    (said,) = machine.engine.carry_out(orders, TOKEN)
+    assert said.status is OrderStatus.LATER
+    assert said.message.startswith("its output cannot be removed")
+    away.rename(logs)
+    (said,) = machine.engine.carry_out(orders, TOKEN)
+    assert said.status is OrderStatus.DONE
+    assert machine.log(pod) == ""
+    assert not (logs / earlier).exists()
 
 
 def test_a_log_that_is_moved_while_it_is_read_is_read_whole(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairpool.agent.exec_client import ExecSession
-from fairpool.agent.pod_secrets import FoundSecrets, SecretLookup, SecretsUnavailable
+from fairpool.agent.pod_secrets import FoundSecrets, SecretLookup, SecretsRefused, SecretsUnavailable
 from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.observation import OrderStatus
 from fairpool.model.problem import Problem
@@ -35,12 +35,15 @@ class Control:
         self.known = {each.name: each for each in secrets}
         self.registries: Mapping[str, Secret] = {}
         self.is_away = False
+        self.failure: SecretsUnavailable | None = None
         self.asked = 0
 
     def secrets(self, workload: WorkloadId, names: Sequence[str], registry: str) -> FoundSecrets:
         self.asked += 1
         if self.is_away:
             raise SecretsUnavailable("the control plane does not answer")
+        if self.failure is not None:
+            raise self.failure
         missing = [
             Problem("c", f"there is no credential {name}", "create it") for name in names if name not in self.known
         ]
@@ -219,6 +222,32 @@ def test_the_login_of_a_registry_is_looked_up_by_host_or_by_name(machine: Machin
     assert lookup.registry_login(machine.order("a", "true"), "reg:5000") == UserLogin("u", "p")
     with pytest.raises(SecretsUnavailable):
         lookup.registry_login(machine.order("b", "true"), "reg:5000")
+
+
+def test_what_was_deleted_or_revoked_does_not_come_back_while_the_control_plane_is_away(machine: Machine) -> None:
+    hub = Secret("hub", CredentialKind.REGISTRY, {"url": b"reg:5000", "user": b"u", "password": b"p"})
+    control = Control(TOKENS, hub)
+    control.registries = {"reg:5000": hub}
+    lookup = SecretLookup(control)
+    one, pulled = machine.order("a", "true", secrets=FROM_SECRET), machine.order("a", "true")
+    named = machine.order("c", "true", image_credential="hub")
+    for order in (one, named):
+        lookup.of(order)
+    lookup.registry_login(pulled, "reg:5000")
+    del control.known["tokens"]
+    control.registries = {}
+    with pytest.raises(SecretsUnavailable):
+        lookup.of(one)
+    assert lookup.registry_login(pulled, "reg:5000") is None
+    control.failure = SecretsRefused("the token is not accepted")
+    with pytest.raises(SecretsRefused):
+        lookup.registry_login(named, "reg:5000")
+    control.failure = SecretsUnavailable("the control plane does not answer")
+    for order in (one, named):
+        with pytest.raises(SecretsUnavailable):
+            lookup.of(order)
+    with pytest.raises(SecretsUnavailable):
+        lookup.registry_login(pulled, "reg:5000")
 
 
 def test_a_secret_is_not_in_its_own_text() -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import socket
+import struct
 import subprocess
 import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from fairpool.cli.runai.port_forward import CONNECTIONS_MAX
 from tests.end_to_end.test_live_on_one_machine import User
 from tests.running_platform import PATIENCE_S, Running
 
@@ -31,6 +33,25 @@ class Tool(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Tool).serve_forever()
 """
+COUNTS = """
+import http.server, sys
+class Tool(http.server.BaseHTTPRequestHandler):
+    connections = set()
+    def setup(self):
+        self.connections.add(self)
+        super().setup()
+    def finish(self):
+        super().finish()
+        self.connections.discard(self)
+    def do_GET(self):
+        body = str(len(self.connections)).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Tool).serve_forever()
+"""
+"""A tool that answers with the number of its open connections."""
 PORT = "8080"
 TOOL = ("--", "python", "-c", SAYS_WHO, PORT)
 
@@ -64,17 +85,17 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def said_at(port: int | str) -> str:
+def said_at(port: int | str, host: str = "127.0.0.1") -> str:
     """What answers there; empty: nothing does."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE_S) as answer:
+        with urllib.request.urlopen(f"http://{host}:{port}/", timeout=PATIENCE_S) as answer:
             return str(answer.read().decode())
     except (urllib.error.URLError, ConnectionError, OSError):
         return ""
 
 
-def submitted(user: User, name: str, *flags: str) -> str:
-    user.types("runai", "submit", name, "-i", "python", *flags, *TOOL)
+def submitted(user: User, name: str, *flags: str, tool: str = SAYS_WHO) -> str:
+    user.types("runai", "submit", name, "-i", "python", *flags, "--", "python", "-c", tool, PORT)
     found = user.platform.client.find_workload("team-a", name)
     assert found is not None
     user.platform.until_phase(found.id, "Running")
@@ -192,6 +213,7 @@ def test_submit_forwards_ports_until_the_job_is_over(user: User) -> None:
         for words in ("Waiting for pod to start running...", "Job started", f"service from localhost:{local}"):
             command.until(words)
         user.platform.until(lambda: said_at(local) == "fwd-0-0", "it is forwarded")
+        assert said_at(local, "127.0.0.2") == "fwd-0-0", "at the other address too"
         user.types("runai", "suspend", "fwd")
         command.until("fwd does not run at the moment")
         assert said_at(local) == ""
@@ -201,6 +223,45 @@ def test_submit_forwards_ports_until_the_job_is_over(user: User) -> None:
         user.types("runai", "delete", "fwd")
         command.until("fwd is over; its ports are no longer forwarded.")
         assert command.process.wait(PATIENCE_S) == 1
+
+
+@pytest.mark.flag("--jupyter")
+def test_a_notebook_starts_with_a_token_and_its_port_is_forwarded(user: User) -> None:
+    local = free_port()
+    with typed(user, "submit", "nb", "--jupyter", "--port", f"{local}:8888") as command:
+        command.until("Job started")
+        user.platform.until(lambda: said_at(local) != "", "the notebook answers")
+        token = re.search(r"^Jupyter notebook token: ([0-9a-f]{48})$", command.text, re.MULTILINE)
+        assert token is not None, command.text
+        assert user.types("runai", "exec", "nb", "--", "printenv", "JUPYTER_TOKEN") == f"{token[1]}\n"
+        made = user.platform.client.find_workload("team-a", "nb")
+        assert made is not None
+        assert made.type == "Workspace"
+    user.types("runai", "delete", "nb")
+
+
+@contextmanager
+def reset_at_the_end(port: int, count: int) -> Iterator[None]:
+    """So many connections, which are not closed in order."""
+    with ExitStack() as stack:
+        for _ in range(count):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE_S))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        yield
+
+
+def test_connections_that_clients_reset_are_closed_in_the_pod_and_make_room_for_others(user: User) -> None:
+    external = free_port()
+    submitted(user, "count", "-s", "nodeport", "--port", f"{external}:{PORT}", tool=COUNTS)
+    user.platform.until(lambda: said_at(external) == "1", "the port answers")
+    with typed(user, "port-forward", "count", "--port", f"0:{PORT}") as forward:
+        (local,) = forward.ports()
+        with reset_at_the_end(external, 8), reset_at_the_end(local, CONNECTIONS_MAX):
+            user.platform.until(lambda: said_at(external) == str(8 + CONNECTIONS_MAX + 1), "all are open")
+            assert said_at(local) == "", "no more are forwarded"
+        user.platform.until(lambda: said_at(external) == "1", "the pod has none of them")
+        user.platform.until(lambda: said_at(local) == "1", "others are forwarded")
+    user.types("runai", "delete", "count")
 
 
 def test_what_is_open_says_so_when_the_server_is_killed_and_goes_on_or_ends_with_a_code(user: User) -> None:

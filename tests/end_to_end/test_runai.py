@@ -28,7 +28,7 @@ from fairpool.cli.runai import wait
 from fairpool.cli.runai.flags import Flag
 from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.submit import LATER as NOT_SUPPORTED_YET
-from fairpool.cli.runai.submit import submit
+from fairpool.cli.runai.submit import PRIVILEGES, submit
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER
 from fairpool.model.ids import Instant, PodId
 from fairpool.model.lifecycle import PodPhase
@@ -160,7 +160,7 @@ def test_a_claim_is_made_by_who_asks_for_one_and_a_mistyped_one_is_told(server: 
     )
 
 
-UNSUPPORTED = {
+UNSUPPORTED = {  # where nodes do not run containers
     "--image-pull-policy": "--image-pull-policy Always",
     "--add-capability": "--add-capability NET_ADMIN",
     "--nfs-server": "--nfs-server host -v /a:/b",
@@ -173,11 +173,12 @@ UNSUPPORTED = {
 }
 
 
-def test_flags_that_are_not_supported_look_so_in_help() -> None:
+def test_flags_that_are_not_supported_without_containers_look_so_in_help() -> None:
+    sections = (NOT_SUPPORTED_YET, PRIVILEGES)
     marked = {
         each.opts[0]
         for each in submit.params
-        if isinstance(each, Flag) and (each.section == NOT_SUPPORTED_YET or "not supported" in (each.help or ""))
+        if isinstance(each, Flag) and (each.section in sections or "not supported" in (each.help or ""))
     }
     assert marked == UNSUPPORTED.keys()
 

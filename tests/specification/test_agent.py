@@ -424,6 +424,26 @@ def test_checkpoints_go_when_they_are_old_and_too_many_and_have_no_pod(tmp_path:
     assert sorted(path.name for path in saved.iterdir()) == ["alive", "busy", "young"]
 
 
+def test_output_that_is_not_kept_is_moved_to_the_trash_and_removed_from_there(tmp_path: Path) -> None:
+    data = StateDirectory(tmp_path)
+    data.prepare()
+    order = replace(start_order(), pod=PodId("w-0-1"), workload=WorkloadId("w"))
+    data.pod_directory(order.pod).mkdir()
+    for name in ("log.0", "order.json"):
+        (data.pod_directory(order.pod) / name).write_text(name)
+    for name in ("w-0-0", "w-1-0", "w-1-0-0", "other-0-0"):
+        (data.logs / name).mkdir()
+        (data.logs / name / "log.0").write_text(name)
+    collector = GarbageCollector(data)
+    collector.discard_output([order, order])
+    assert sorted(path.name for path in data.logs.iterdir()) == ["other-0-0", "w-1-0-0"]
+    assert [path.name for path in data.pod_directory(order.pod).iterdir()] == ["order.json"]
+    assert len(list(data.trash.iterdir())) == 3
+    collector.collect()
+    collector.close()
+    assert list(data.trash.iterdir()) == []
+
+
 def test_rendezvous_files_do_not_pile_up(tmp_path: Path) -> None:
     data = StateDirectory(tmp_path)
     data.prepare()

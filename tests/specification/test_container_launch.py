@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fairpool.agent import container_program
 from fairpool.agent.container_images import default_policy, login_file, read_image, signed_in
 from fairpool.agent.container_program import start_container
 from fairpool.agent.container_tool import TOOLS, ContainerOptions, create_options, start_options, tool_environment
+from fairpool.agent.pod_secrets import SecretFiles, SecretsUnavailable
 from fairpool.agent.program import CannotRun
+from fairpool.agent.root_filesystem import open_volume
 from fairpool.api import workload_spec
 from fairpool.api.organization import ProjectRequest
 from fairpool.control.admission import AdmissionContext, admit
@@ -125,18 +132,76 @@ def test_what_an_image_says_is_read_whatever_it_says() -> None:
         assert read_image("x", damaged) is None
 
 
-def test_a_login_is_in_a_file_for_the_tool_alone_and_gone_afterwards() -> None:
-    login = UserLogin("alice", "s3cret")
-    with signed_in("podman", "h:1", login) as (before, after):
+def test_a_login_is_in_a_file_for_the_tool_alone_and_gone_afterwards(tmp_path: Path) -> None:
+    login, files = UserLogin("alice", "s3cret"), SecretFiles(f"test-{os.getpid()}", tmp_path)
+    with signed_in("podman", "h:1", login, files.temporary) as (before, after):
         file = Path(after[0].removeprefix("--authfile="))
         assert (before, file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == ([], 0o600, 0o700)
         assert "s3cret" not in " ".join(after)
     assert not file.parent.exists()
-    with signed_in("docker", "h:1", login) as (before, after):
+    with signed_in("docker", "h:1", login, files.temporary) as (before, after):
         assert (before[0].startswith("--config="), after) == (True, [])
     assert login_file("docker.io", login)["auths"].keys() == {"docker.io", "https://index.docker.io/v1/"}
-    with signed_in("podman", "h:1", None) as nothing:
+    with signed_in("podman", "h:1", None, files.temporary) as nothing:
         assert nothing == ([], [])
+    file.parent.parent.rmdir()
+
+
+def test_the_login_that_a_killed_server_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    name = f"test-{os.getpid()}"
+    with signed_in("podman", "h:1", UserLogin("alice", "s3cret"), SecretFiles(name, tmp_path).temporary) as (_, after):
+        file = Path(after[0].removeprefix("--authfile="))
+        SecretFiles(name, tmp_path)
+        assert not file.parent.exists()
+    file.parent.parent.rmdir()
+
+
+def test_a_daemon_is_given_the_path_that_was_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked, other, link = tmp_path / "checked", tmp_path / "other", tmp_path / "link"
+    checked.mkdir()
+    other.mkdir()
+    link.symlink_to(checked)
+
+    def exchanged(each: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
+        handle = open_volume(each, rules)
+        link.unlink()
+        link.symlink_to(other)
+        return handle
+
+    monkeypatch.setattr(container_program, "open_volume", exchanged)
+    bind = {"source": str(link), "target": "/data", "mode": "ro"}
+    launch = {
+        "container": {"is_local": False, "volume_options": ""},
+        "view": {"binds": [bind], "volumes": {}},
+        "mounts": [],
+    }
+    assert container_program._volumes(launch) == [f"--volume={checked}:/data:ro"]
+
+
+def test_a_directory_that_others_can_write_to_is_not_swept(tmp_path: Path) -> None:
+    name = f"test-{os.getpid()}"
+    with SecretFiles(name, tmp_path).temporary() as directory:
+        root = Path(directory).parent
+    theirs = tmp_path / "theirs"
+    (theirs / "kept").mkdir(parents=True)
+    theirs.chmod(0o777)
+    root.rmdir()
+    root.symlink_to(theirs)
+    try:
+        with pytest.raises(SecretsUnavailable), SecretFiles(name, tmp_path).temporary():
+            pass
+        assert (theirs / "kept").exists()
+        root.unlink()
+        root.mkdir()
+        root.chmod(0o777)
+        (root / "kept").mkdir()
+        SecretFiles(name, tmp_path)
+        assert (root / "kept").exists()
+        root.chmod(0o700)
+        SecretFiles(name, tmp_path)
+        assert list(root.iterdir()) == []
+    finally:
+        root.unlink() if root.is_symlink() else shutil.rmtree(root)
 
 
 # --- nodes and submits

@@ -110,12 +110,12 @@ def test_a_host_that_is_no_worker_is_named(
     arguments: list[str],
     words: str,
 ) -> None:
-    monkeypatch.setenv(remote_shell.GANG, str(worker.path.parent))
+    monkeypatch.setenv(remote_shell.PEERS, str(worker.path.parent))
     assert remote_shell.main(arguments) == 255
     assert words in capsys.readouterr().err
 
 
 def test_outside_of_an_mpi_job_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.delenv(remote_shell.GANG, raising=False)
+    monkeypatch.delenv(remote_shell.PEERS, raising=False)
     assert remote_shell.main(["dist1-worker-0", "true"]) == 255
     assert "this is not a pod of an MPI job" in capsys.readouterr().err

@@ -41,6 +41,16 @@ def declared(workload: str = "w", **spec: Any) -> WorkloadSpec:
     return found
 
 
+def of_the_master(context: StorageContext = KNOWN, **master: Any) -> list[tuple[str, str | None]]:
+    """Codes and fields of what is refused of distributed training whose master is described apart."""
+    spec = {"image": "i", "numWorkers": 1, "distributedFramework": "PyTorch", "masterSpec": master}
+    body = {"name": "a", "projectId": "team-a", "spec": spec}
+    within = AdmissionContext(project=ProjectRequest(name="team-a"), pools=frozenset(), storage=context)
+    submit = wire.SubmitDistributed.model_validate(body)
+    found = admit(submit, within, workload_id=WorkloadId("w"), name="a", now=Instant(1))
+    return [] if isinstance(found, WorkloadSpec) else [(each.code, each.field) for each in found]
+
+
 def complaints(workload: str = "w", context: StorageContext = KNOWN, **spec: Any) -> list[str]:
     found = answer(workload, context, **spec)
     return [] if isinstance(found, WorkloadSpec) else [each.code for each in found]
@@ -230,3 +240,37 @@ def test_what_a_config_map_does_not_have_is_refused_by_name() -> None:
     large = StorageContext(config_maps={"cfg": {"a": "x" * 300_000}, "more": {"a": "x" * 300_000}})
     both = [{"name": name, "mountPath": f"/{name}"} for name in large.config_maps]
     assert complaints(context=large, storage={"configMapVolume": both}) == ["config_map.too_large"]
+
+
+def test_variables_of_the_master_are_checked_as_those_of_the_workers() -> None:
+    def refused(**said: Any) -> list[tuple[str, str | None]]:
+        return of_the_master(environmentVariables=[{"name": "A", **said}])
+
+    place, known = "spec.masterSpec.environmentVariables", {"name": "cfg", "key": "a"}
+    assert refused(configMap=known) == []
+    assert refused(configMap={**known, "key": "x"}) == [("config_map.key", f"{place}.configMap")]
+    assert refused(configMap=known, value="v") == [("spec.two_values", place)]
+    both = [("variable.two_values", place), ("credential.unknown", place)]
+    assert refused(credential={"name": "c", "key": "k"}, value="v") == both
+    assert refused(credential={"name": "c", "key": "k"}, configMap=known) == both
+
+
+def test_values_of_config_maps_count_each_time_they_are_used() -> None:
+    def variables(count: int, key: str = "a") -> list[dict[str, Any]]:
+        return [{"name": f"V{number}", "configMap": {"name": "cfg", "key": key}} for number in range(count)]
+
+    large = StorageContext(config_maps={"cfg": {"a": "x" * 100_000, "most": "x" * 131_071, "too": "ä" * 65_536}})
+    mounted = {"configMapVolume": [{"name": "cfg", "mountPath": "/c"}]}
+    assert complaints(context=large, environmentVariables=variables(5)) == []
+    assert complaints(context=large, environmentVariables=variables(6)) == ["config_map.too_large"]
+    assert complaints(context=large, environmentVariables=variables(2), storage=mounted) == ["config_map.too_large"]
+    many = ["spec.too_many_words", "config_map.too_large"]
+    assert complaints(context=large, environmentVariables=variables(200)) == many
+    assert [code for code, _ in of_the_master(large, environmentVariables=variables(200))] == many
+    assert complaints(context=large, environmentVariables=variables(1, "most")) == []
+    (problem,) = answer(context=large, environmentVariables=variables(1, "too"))
+    assert (problem.code, "has 131072 bytes; a variable has fewer than 131072" in problem.what) == (
+        "config_map.too_long",
+        True,
+    )
+    assert "mount it as a file" in problem.fix

@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tempfile
 import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,8 +30,10 @@ PULL_S, LOOK_UP_S = 3600.0, 60.0
 BAD_NAME = "image.name"
 OLDER_NAME = "https://index.docker.io/v1/"
 """Under which docker keeps the login for the registry without a name."""
-PULLS_MAX = 4
-"""At a time: they share one disk and one network."""
+PULLS_MAX, LOOK_UPS_MAX = 4, 4
+"""At a time: they share one disk and one network. An image that is there does not wait for pulls, which may hang."""
+TemporaryDirectories = Callable[[], AbstractContextManager[str]]
+"""Makes one, for its owner only, and removes it afterwards."""
 RESULTS_MAX = 1000
 REASON_MAX = 400
 
@@ -52,12 +53,15 @@ class ContainerImages:
         settings: ContainerSettings,
         on_change: Callable[[], None],
         login_of: Callable[[StartOrder, str], UserLogin | None],
+        temporary: TemporaryDirectories,
     ) -> None:
         """`on_change` is called from other threads when a pull has ended, `login_of` when an image is pulled: the login
-        that an order has for a registry. It raises OSError if that cannot be looked up."""
+        that an order has for a registry. It raises OSError if that cannot be looked up. The tool reads it in a
+        `temporary` directory in memory."""
         self._settings, self._on_change, self._login_of = settings, on_change, login_of
+        self._temporary = temporary
         self._pulls: dict[tuple[str, ...], _Pull] = {}
-        self._slots = threading.Semaphore(PULLS_MAX)
+        self._pull_slots, self._look_up_slots = threading.Semaphore(PULLS_MAX), threading.Semaphore(LOOK_UPS_MAX)
         self._changed = threading.Event()
 
     def has_changed(self) -> bool:
@@ -73,13 +77,14 @@ class ContainerImages:
             what = f"{name!r} is not a valid image name"
             return Problem(BAD_NAME, what, "expected e.g. python:3.12 or registry.example.com:5000/team/image:tag")
         policy = order.program.pull_policy or default_policy(name)
-        # With Always each pod has a pull of its own; otherwise pods of one project share one.
-        key: tuple[str, ...] = (name, order.project, order.program.working_dir)
+        # With Always each pod has a pull of its own; otherwise pods of one project that ask for the same share one.
+        program = order.program
+        key: tuple[str, ...] = (name, order.project, program.working_dir, policy, program.image_credential)
         key = (*key, order.pod) if policy is PullPolicy.ALWAYS else key
         pull = self._pulls.get(key)
         if pull is None:
             self._make_room()
-            pull = self._pulls[key] = _Pull(lambda: self._obtain(order, policy), self._ended, self._slots)
+            pull = self._pulls[key] = _Pull(lambda: self._obtain(order, policy), self._ended)
         if pull.result is None:
             return Pulling(f"pulling image {name}")
         if policy is not PullPolicy.ALWAYS or isinstance(pull.result, Problem):
@@ -98,19 +103,25 @@ class ContainerImages:
 
     def _obtain(self, order: StartOrder, policy: PullPolicy) -> ContainerImage | Problem:
         name = order.program.image
-        found = self._look_up(name)
+        found = self._found(order)
         if policy is PullPolicy.NEVER and found is None:
             what = f"image {name} is not on node {order.node}, and its pull policy is Never"
             return Problem("image.never", what, "load it there, or use the pull policy IfNotPresent")
         if found is not None and policy is not PullPolicy.ALWAYS:
-            return self._with_working_dir(found, order)
-        problem = self._pull(order)
-        if problem is not None:
-            return problem
-        found = self._look_up(name)
-        if found is not None:
-            return self._with_working_dir(found, order)
-        return Problem("image.unknown", f"image {name} was pulled and is gone again", "try again")
+            return found
+        with self._pull_slots:
+            problem = self._pull(order)
+        return (
+            problem
+            or self._found(order)
+            or Problem("image.unknown", f"image {name} was pulled and is gone again", "try again")
+        )
+
+    def _found(self, order: StartOrder) -> ContainerImage | None:
+        """The image of an order, if it is on this machine."""
+        with self._look_up_slots:
+            image = self._look_up(order.program.image)
+            return self._with_working_dir(image, order) if image is not None else None
 
     def _with_working_dir(self, image: ContainerImage, order: StartOrder) -> ContainerImage:
         """Look whether the image has the working directory, for tools that do not create it."""
@@ -138,10 +149,14 @@ class ContainerImages:
             if order.program.image_credential:
                 what = f"image {name} cannot be pulled: {error.strerror or error}"
                 return Problem("image.credential", what, "check the credential that the job names")
-        with signed_in(tool.name, registry, login) as (before, after):
-            answer = self._run(
-                *before, "pull", "--quiet", *after, tool.reference.format(image=qualified(name)), timeout_s=PULL_S
-            )
+        try:
+            with signed_in(tool.name, registry, login, self._temporary) as (before, after):
+                answer = self._run(
+                    *before, "pull", "--quiet", *after, tool.reference.format(image=qualified(name)), timeout_s=PULL_S
+                )
+        except OSError as error:
+            what = f"image {name} cannot be pulled with a login: {error}"
+            return Problem("image.credential", what, "ask the administrator of the node")
         if answer.returncode == 0:
             return None
         why = _reason(answer.stderr, login)
@@ -157,16 +172,14 @@ class _Pull:
         self,
         obtain: Callable[[], ContainerImage | Problem],
         on_end: Callable[[], None],
-        slots: threading.Semaphore,
     ) -> None:
         self.result: ContainerImage | Problem | None = None
-        self._obtain, self._on_end, self._slots = obtain, on_end, slots
+        self._obtain, self._on_end = obtain, on_end
         threading.Thread(target=self._work, name="image pull", daemon=True).start()
 
     def _work(self) -> None:
         try:
-            with self._slots:
-                self.result = self._obtain()
+            self.result = self._obtain()
         except Exception as error:  # whatever it is, the pod is told
             self.result = Problem("image.pull", f"its image cannot be looked up: {error}", "try again")
         self._on_end()
@@ -224,22 +237,18 @@ def _words(value: Any) -> tuple[str, ...]:
 
 
 @contextmanager
-def signed_in(tool: str, registry: str, login: UserLogin | None) -> Iterator[tuple[list[str], list[str]]]:
-    """Options before and after `pull` for this login; the file they name is removed afterwards."""
+def signed_in(
+    tool: str, registry: str, login: UserLogin | None, temporary: TemporaryDirectories
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Options before and after `pull` for this login; the file they name is removed afterwards. Raises OSError."""
     if login is None:
         yield [], []
         return
-    directory = tempfile.mkdtemp(prefix="fairpool-login-", dir=_memory())  # for its owner only
-    file = Path(directory, "config.json")
-    try:
+    with temporary() as directory:
+        file = Path(directory, "config.json")
         file.touch(0o600)
         file.write_text(json.dumps(login_file(registry, login)), encoding="utf-8")
         yield ([f"--config={directory}"], []) if tool == DOCKER else ([], [f"--authfile={file}"])
-    finally:
-        with suppress(OSError):
-            file.unlink()
-        with suppress(OSError):
-            os.rmdir(directory)
 
 
 def login_file(registry: str, login: UserLogin) -> Mapping[str, Any]:
@@ -247,10 +256,6 @@ def login_file(registry: str, login: UserLogin) -> Mapping[str, Any]:
     pair = b64encode(f"{login.user}:{login.password}".encode()).decode()
     hosts = (registry, OLDER_NAME) if registry == DEFAULT_REGISTRY else (registry,)
     return {"auths": {host: {"auth": pair} for host in hosts}}
-
-
-def _memory() -> str | None:
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def _reason(text: str, login: UserLogin | None) -> str:

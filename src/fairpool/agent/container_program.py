@@ -187,8 +187,9 @@ def _outside(each: Mapping[str, Any], given: Sequence[Mapping[str, Any]]) -> str
 
 
 def _checked(given: Sequence[Mapping[str, Any]], view: Mapping[str, Any]) -> list[str]:
-    """Paths for a daemon, which opens them itself: no other user than root can exchange a part of one. It also follows
-    links when it looks for a mount point, so none is in a volume."""
+    """Paths for a daemon, which opens them itself: no other user than root can exchange a part of one. They contain no
+    links, so that the daemon finds what was checked; and as it follows links to a mount point, none is in a volume."""
+    found = []
     for each in given:
         handle = open_volume(each, view["volumes"])
         real = os.readlink(f"/proc/self/fd/{handle}")
@@ -198,7 +199,8 @@ def _checked(given: Sequence[Mapping[str, Any]], view: Mapping[str, Any]) -> lis
         if around := _outside(each, given):
             what = f"{each['target']} is in the volume at {around}, which the container runtime cannot do safely"
             raise CannotRun(NOT_EXECUTABLE, f"{what}: mount it at a path outside")
-    return [os.path.realpath(each["source"]) for each in given]
+        found.append(real)
+    return found
 
 
 def _refuse_exchangeable(path: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fairpool.agent.container_images import ContainerImages, run_tool
+from fairpool.agent.container_images import ContainerImages, TemporaryDirectories, run_tool
 from fairpool.agent.container_launch import ContainerSettings, Privilege
 from fairpool.agent.container_program import NETWORK_NAMESPACES, REMOVE_TRIES, forget_network
 from fairpool.agent.container_tool import LABEL, NAME_PREFIX, PODMAN, TOOLS, container_name, tool_environment
@@ -81,11 +81,12 @@ class ContainerRuntime:
         on_change: Callable[[], None],
         alive: Callable[[], Collection[str]],
         login_of: Callable[[StartOrder, str], UserLogin | None],
+        temporary: TemporaryDirectories,
     ) -> None:
         """`alive` returns the UUIDs of all pods that are not over; it is called from another thread."""
         path = shutil.which(name) or name
         self.settings = _settings(name, path, installation, allowed)
-        self.images = ContainerImages(self.settings, on_change, login_of)
+        self.images = ContainerImages(self.settings, on_change, login_of, temporary)
         self._alive = alive
         if self.settings.tool.is_local:
             share(NETWORK_NAMESPACES)
@@ -136,9 +137,12 @@ def open_runtimes(
     on_change: Callable[[], None],
     alive: Callable[[], Collection[str]],
     login_of: Callable[[StartOrder, str], UserLogin | None],
+    temporary: TemporaryDirectories,
 ) -> Mapping[str, ContainerRuntime]:
     """The container runtimes among these."""
     return {
-        name: ContainerRuntime(name, installation, allowed, on_change=on_change, alive=alive, login_of=login_of)
+        name: ContainerRuntime(
+            name, installation, allowed, on_change=on_change, alive=alive, login_of=login_of, temporary=temporary
+        )
         for name in sorted(set(names) - {PROCESS})
     }

@@ -46,6 +46,7 @@ PRUNE_EVERY_BYTES = 256 << 20
 """Or the output they had written."""
 CLAIM = "shim."
 """How the names of links begin by which shims claim a pod."""
+POD_NAME = re.compile("(.+)-[0-9]+-[0-9]+")
 CLOSE_TIMEOUT_S = 5.0
 DAY_S = 24 * 3600
 
@@ -85,18 +86,19 @@ class GarbageCollector:
         self._throw_away(f"{state.scratch}/{name}")
         return True
 
-    def remove_output(self, order: StartOrder) -> None:
-        """Remove the output of a pod that is about to be forgotten, and of earlier pods of its workload. Before it is
-        forgotten: after a crash in between, the order is given again."""
-        directory = self._state.pod_directory(order.pod)
-        with suppress(FileNotFoundError):
-            for name in os.listdir(directory):
-                if name.startswith((SEGMENT, INDEX)):
-                    unlink_if_there(f"{directory}/{name}")
-        ids = re.compile(rf"{re.escape(workload_name(order.workload))}-[0-9]+-[0-9]+")
-        for name in os.listdir(self._state.logs):
-            if ids.fullmatch(name):
-                remove_tree(f"{self._state.logs}/{name}")
+    def discard_output(self, orders: Sequence[StartOrder]) -> None:
+        """Move the output of pods that are about to be forgotten, and of earlier pods of their workloads, to the trash.
+        Before they are forgotten: after a crash in between, the order is given again. Raises OSError."""
+        for order in orders:
+            directory = self._state.pod_directory(order.pod)
+            with suppress(FileNotFoundError):
+                for name in os.listdir(directory):
+                    if name.startswith((SEGMENT, INDEX)):
+                        self._throw_away(f"{directory}/{name}")
+        workloads = {workload_name(order.workload) for order in orders}
+        for name in os.listdir(self._state.logs) if workloads else ():
+            if (found := POD_NAME.fullmatch(name)) and found[1] in workloads:
+                self._throw_away(f"{self._state.logs}/{name}")
 
     def remove_shared(self, order: StartOrder) -> None:
         """Remove what the pods of a workload shared, now that none of them is here; checkpoints stay."""
@@ -156,7 +158,10 @@ class GarbageCollector:
             self._pods_since = self._bytes_since = 0
             self.prune_logs()
         for entry in list(os.scandir(self._state.trash)):
-            remove_tree(entry.path)
+            if entry.is_dir(follow_symlinks=False):
+                remove_tree(entry.path)
+            else:
+                unlink_if_there(entry.path)
 
     def close(self) -> None:
         """Wait a little for what is being removed; the next start continues."""

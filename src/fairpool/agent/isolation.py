@@ -77,7 +77,7 @@ def paths_in_pod(paths: PodPaths) -> PodPaths:
         checkpoints=f"{OWN}/checkpoints",
         reporter=f"file:{HOME}/{os.path.basename(paths.reporter)}",
         home=HOME,
-        gang=f"{OWN}/gang" if paths.gang else "",
+        gang=f"{OWN}/peers" if paths.gang else "",
     )
 
 

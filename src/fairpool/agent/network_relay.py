@@ -9,7 +9,9 @@ the pod is copied or dropped, never interpreted. Runs next to shims, so it impor
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import select
 import socket
 import struct
@@ -19,8 +21,13 @@ CHUNK = 1 << 17
 CONNECTIONS_MAX = 1000
 """Of one pod at a time; more are closed at once."""
 QUESTIONS_MAX = 500
+QUESTION_MAX_BYTES = 4096
+"""Longer ones are dropped: programs ask for that much at most over UDP."""
 QUESTION_S = 10.0
 """How long an answer to a question about a name is awaited, and how long a repeated question counts as the same."""
+PAUSE_S = 1.0
+"""Between two looks for old questions, and for room for connections that wait."""
+DESCRIPTORS = 2 * CONNECTIONS_MAX + QUESTIONS_MAX + 64
 DNS_PORT = 53
 RESOLV_CONF = "/etc/resolv.conf"
 ORIGINAL_DESTINATION = 80
@@ -39,18 +46,25 @@ class Relay:
         self._ends: dict[int, End] = {}
         self._asked: dict[int, Question] = {}
         self._repeated: dict[bytes, tuple[int, float]] = {}
+        """How often each question was asked, and when last; the one that was repeated longest ago comes first."""
+        self._tidy_at = 0.0
+        self._is_full = False
+        """No connection can be accepted, so that none are waited for."""
         for each in (*listeners, *questions):
             each.setblocking(False)
             self._poll.register(each, select.EPOLLIN)
 
     def run(self) -> None:
         while True:
-            for fd, events in self._poll.poll(QUESTION_S):
+            for fd, events in self._poll.poll(PAUSE_S if self._is_full else QUESTION_S):
                 try:
                     self._handle(fd, events)
                 except OSError:  # of this connection alone
                     self._close(fd)
-            self._forget_questions()
+            if time.monotonic() >= self._tidy_at:  # not after each event: there may be many
+                self._tidy_at = time.monotonic() + PAUSE_S
+                self._forget_questions()
+                self._listen_again()
 
     def _handle(self, fd: int, events: int) -> None:
         if fd in self._listeners:
@@ -67,7 +81,9 @@ class Relay:
     def _accept(self, listener: socket.socket) -> None:
         try:
             inner, _ = listener.accept()
-        except OSError:
+        except OSError as failure:
+            if failure.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                self._stop_listening()  # epoll would report the same connection again at once
             return
         try:
             if len(self._ends) >= 2 * CONNECTIONS_MAX:
@@ -136,19 +152,33 @@ class Relay:
                 _reset(each.socket)
             else:
                 each.socket.close()
+        self._listen_again()
+
+    def _stop_listening(self) -> None:
+        self._is_full = True
+        for fd in self._listeners:
+            self._poll.modify(fd, 0)
+
+    def _listen_again(self) -> None:
+        if self._is_full:
+            self._is_full = False
+            for fd in self._listeners:
+                self._poll.modify(fd, select.EPOLLIN)
 
     # --- names
 
     def _ask(self, from_pod: socket.socket) -> None:
         """Pass a question on. One that is repeated goes to the next name server, as the machine itself would ask it."""
         try:
-            data, client = from_pod.recvfrom(CHUNK)
+            data, client = from_pod.recvfrom(QUESTION_MAX_BYTES + 1)
         except OSError:
             return
         servers = name_servers()
-        if not servers or len(self._asked) >= QUESTIONS_MAX:
+        if not servers or len(self._asked) >= QUESTIONS_MAX or len(data) > QUESTION_MAX_BYTES:
             return
-        times, _ = self._repeated.get(data, (0, 0.0))
+        times, _ = self._repeated.pop(data, (0, 0.0))
+        if len(self._repeated) >= QUESTIONS_MAX:
+            del self._repeated[next(iter(self._repeated))]
         self._repeated[data] = times + 1, time.monotonic()
         server = servers[times % len(servers)]
         outer = socket.socket(socket.AF_INET6 if ":" in server else socket.AF_INET, socket.SOCK_DGRAM)
@@ -284,6 +314,15 @@ def has_ipv6() -> bool:
         except OSError:
             return False
     return True
+
+
+def allow_descriptors() -> None:
+    """Let this process have as many as a relay needs, or as many as it may: the usual limit is for programs that use
+    `select`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def close_other_descriptors(kept: int) -> None:

@@ -19,7 +19,7 @@ from fairpool.model.spec import DistributedRun, Framework
 
 HOSTFILE = "FAIRPOOL_HOSTFILE"
 HOSTFILE_NAME = ".fairpool-hostfile"
-GANG = "FAIRPOOL_GANG"
+PEERS = "FAIRPOOL_PEERS"
 """The directory with a socket for each worker of MPI; `pod/remote_shell.py` connects to them."""
 REMOTE_SHELL = "fairpool-rsh"
 LOOPBACK = "127.0.0.1"
@@ -131,7 +131,7 @@ def _xgboost(order: StartOrder, rendezvous: Rendezvous) -> dict[str, str]:
 
 def _mpi(home: str, support: str, gang: str) -> dict[str, str]:
     return {
-        GANG: gang,
+        PEERS: gang,
         HOSTFILE: f"{home}/{HOSTFILE_NAME}",
         "OMPI_MCA_orte_default_hostfile": f"{home}/{HOSTFILE_NAME}",
         "OMPI_MCA_plm_rsh_agent": f"{support}/bin/{REMOTE_SHELL}",

@@ -19,7 +19,7 @@ import time
 
 from fairpool.agent import namespaces, netlink, process_attributes
 from fairpool.agent.netlink import NETLINK_NETFILTER, NETLINK_ROUTE, Netlink
-from fairpool.agent.network_relay import DNS_PORT, Relay, close_other_descriptors, has_ipv6
+from fairpool.agent.network_relay import DNS_PORT, Relay, allow_descriptors, close_other_descriptors, has_ipv6
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every shim's memory
@@ -140,6 +140,7 @@ def _be_relay(to_shim: socket.socket, parent: int) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.chdir("/")
         close_other_descriptors(to_shim.fileno())
+        allow_descriptors()
         process_attributes.set_process_name("fp:pod network")
         if os.geteuid() == 0:
             process_attributes.become_user(UNPRIVILEGED_ID, UNPRIVILEGED_ID)

@@ -35,15 +35,15 @@ class PodRemover:
         """Forget those of these pods of which nothing runs any more."""
         known = {order.pod: self._registry.pods.get(order.pod) for order in orders}
         over = self._without_processes(known)
+        silent = {order.pod for order in orders if order.with_output}
+        words = "its output cannot be removed"
         try:
+            found = [known[pod] for pod in over if pod in silent]
+            self._collector.discard_output([watched.stored.order for watched in found if watched is not None])
+            words = "its end cannot be recorded"
             self._tombstones.add("it has ended before", *over)
         except OSError as error:
-            words = f"its end cannot be recorded: {error.strerror}"
-            return [OrderResult(order.pod, OrderStatus.LATER, words) for order in orders]
-        for order in orders:
-            watched = known[order.pod]
-            if order.with_output and order.pod in over and watched is not None:
-                self._collector.remove_output(watched.stored.order)
+            return [OrderResult(order.pod, OrderStatus.LATER, f"{words}: {error.strerror}") for order in orders]
         forgotten = {pod for pod in over if self._forget(pod, known[pod])}
         self._collector.prune_checkpoints_if_due()
         self._collector.collect()

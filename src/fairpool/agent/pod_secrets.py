@@ -11,10 +11,11 @@ import json
 import os
 import shutil
 import stat
+import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -34,8 +35,17 @@ VARIABLE_MAX_BYTES = 131_071
 """What Linux takes in one string of a process's environment."""
 
 
+TEMPORARY = ".tool-"
+"""How the names of directories begin that belong to no pod."""
+TRIES = 10
+
+
 class SecretsUnavailable(OSError):
     """The values cannot be had now; the start is tried again. Says why, and what to do."""
+
+
+class SecretsRefused(SecretsUnavailable):
+    """The control plane has answered that this cluster or workload may not have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +64,7 @@ class SecretSource(Protocol):
     """Where values come from: the control plane."""
 
     def secrets(self, workload: WorkloadId, names: Sequence[str], registry: str) -> FoundSecrets:
-        """Values for a pod of this workload. Raises `SecretsUnavailable` if there is no answer."""
+        """Values for a pod of this workload. Raises `SecretsUnavailable` if there is no answer, or `SecretsRefused`."""
 
 
 class SecretLookup:
@@ -73,12 +83,16 @@ class SecretLookup:
             return {}
         try:
             found = self._asked(order.workload, names, "")
+        except SecretsRefused:
+            self._forget(order.workload, names)
+            raise
         except SecretsUnavailable:
             kept = self._remembered(order.workload, names)
             if kept is None:
                 raise
             return kept
         if found.missing:
+            self._forget(order.workload, [name for name in names if name not in found.secrets])
             raise SecretsUnavailable("; ".join(map(str, found.missing)))
         self._remember(order.workload, found.secrets)
         return found.secrets
@@ -92,14 +106,19 @@ class SecretLookup:
         key = f"//{registry}"
         try:
             found = self._asked(order.workload, (), registry).registry
+        except SecretsRefused:
+            self._forget(order.workload, (key,))
+            raise
         except SecretsUnavailable:
             kept = self._remembered(order.workload, (key,))
             if kept is None:
                 raise
             return kept[key].login()
-        if found is not None:
-            self._remember(order.workload, {key: found})
-        return found.login() if found is not None else None
+        if found is None:
+            self._forget(order.workload, (key,))
+            return None
+        self._remember(order.workload, {key: found})
+        return found.login()
 
     def _asked(self, workload: WorkloadId, names: Sequence[str], registry: str) -> FoundSecrets:
         if self.source is None:
@@ -112,6 +131,12 @@ class SecretLookup:
         with self._lock:
             found = {name: self._kept.get((workload, name)) for name in names}
         return {name: each for name, each in found.items() if each is not None} if all(found.values()) else None
+
+    def _forget(self, workload: WorkloadId, names: Sequence[str]) -> None:
+        """What was deleted or revoked does not come back while the control plane is away."""
+        with self._lock:
+            for name in names:
+                self._kept.pop((workload, name), None)
 
     def _remember(self, workload: WorkloadId, secrets: Mapping[str, Secret]) -> None:
         with self._lock:
@@ -146,14 +171,15 @@ def secret_variables(program: Program, secrets: Mapping[str, Secret], names: Col
 
 
 class SecretFiles:
-    """Directories in memory, one for each pod that has secrets. Used with the supervisor's lock held."""
+    """Directories in memory, one for each pod that has secrets. Used with the supervisor's lock held, except for
+    `temporary`."""
 
     def __init__(self, installation: str, pods: Path) -> None:
         """What is left of pods that are not in `pods` any more is removed."""
         self._root, self.unavailable = _memory_directory(f"fairpool-{installation}")
         self._names: set[str] = set()
-        if self._root:
-            for name in os.listdir(self._root) if os.path.isdir(self._root) else ():
+        if self._root and os.path.lexists(self._root) and _is_own_directory(self._root):
+            for name in os.listdir(self._root):
                 if (pods / name).is_dir():
                     self._names.add(name)
                 else:
@@ -192,6 +218,25 @@ class SecretFiles:
         os.rename(new, directory)
         self._names.add(name)
 
+    @contextmanager
+    def temporary(self) -> Iterator[str]:
+        """A directory for as long as a tool needs it; the next server removes that of one that was killed. May be used
+        from any thread. Raises OSError."""
+        if not self._root:
+            raise SecretsUnavailable(f"secrets cannot be kept in memory on this machine: {self.unavailable}")
+        directory = self._make_temporary()
+        try:
+            yield directory
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def _make_temporary(self) -> str:
+        for _ in range(TRIES):  # when the last pod with secrets ends, the root is removed
+            self._make_root()
+            with suppress(FileNotFoundError):
+                return tempfile.mkdtemp(prefix=TEMPORARY, dir=self._root)
+        raise SecretsUnavailable(f"secrets cannot be kept in {self._root}, which is removed again and again")
+
     def remove(self, pod: PodId) -> None:
         """Once it is over; may be called for any pod."""
         name = directory_name(pod)
@@ -205,9 +250,13 @@ class SecretFiles:
         """Others may write beside it: one that another user made is not used."""
         with suppress(FileExistsError):
             os.mkdir(self._root, 0o700)
-        about = os.lstat(self._root)
-        if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
+        if not _is_own_directory(self._root):
             raise SecretsUnavailable(f"its secrets cannot be kept in {self._root}: others can read it; remove it")
+
+
+def _is_own_directory(path: str) -> bool:
+    about = os.lstat(path)
+    return stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid() and not about.st_mode & 0o077
 
 
 def volume_place(index: int) -> str:

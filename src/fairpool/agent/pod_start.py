@@ -24,6 +24,7 @@ from fairpool.agent.images import ImageTable
 from fairpool.agent.isolation import PodUser
 from fairpool.agent.launch import MachineFeatures, plan_launch
 from fairpool.agent.order_file import StoredOrder, write_order
+from fairpool.agent.peers import Rendezvous
 from fairpool.agent.pod_observer import ASK_AGAIN_S, PodObserver
 from fairpool.agent.pod_registry import PodRegistry, WatchedPod
 from fairpool.agent.pod_secrets import SecretFiles, secret_variables, volume_place
@@ -170,11 +171,14 @@ class PodStarter:
             paths=paths,
             features=self._features,
             is_simulated=node.is_simulated,
-            rendezvous=self._state.rendezvous(order, is_first=not self._registry.has_living_peers(order)),
+            rendezvous=self._rendezvous(order),
             user=user,
         )
         launch = self._planned(order, paths, user, plan)
         return launch if isinstance(launch, Problem) else StoredOrder(order=order, launch=launch)
+
+    def _rendezvous(self, order: StartOrder) -> Rendezvous | None:
+        return self._state.rendezvous(order, is_first=not self._registry.has_living_peers(order))
 
     def _claim_held_elsewhere(self, order: StartOrder) -> str:
         """Which pod of another node mounts a claim that only one node may have; empty: none does."""
@@ -206,7 +210,7 @@ class PodStarter:
             features=self._features,
             settings=runtime.settings,
             is_simulated=node.is_simulated,
-            rendezvous=self._state.rendezvous(order),
+            rendezvous=self._rendezvous(order),
             user=user,
         )
         launch = self._planned(order, paths, user, plan)

@@ -130,6 +130,7 @@ class Supervisor:
             on_change=self._hints.wake,
             alive=self._alive,
             login_of=features.secrets.registry_login,
+            temporary=secret_files.temporary,
         )
         shared = (self._registry, self._observer)
         by_name = {node.node.name: node for node in nodes or ()}

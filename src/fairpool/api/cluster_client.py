@@ -13,7 +13,7 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from fairpool.api.calls import refused_answer
-from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
+from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport, is_refusal
 from fairpool.api.credentials import CLUSTER_SECRETS, SecretsAnswer, SecretsRequest
 from fairpool.api.loopback import Reply, is_here
 from fairpool.api.message import VERSION, wire_problems
@@ -144,13 +144,14 @@ def _certificate_problem(address: str, error: BaseException) -> Problem | None:
 def _refused(address: str, answer: httpx2.Response) -> ControlPlaneUnreachable:
     said = refused_answer(Reply(answer.status_code, answer.reason_phrase, answer.content)).problems[0]
     text = f"the control plane answered {answer.status_code}: {said.what}"
+    is_ours = said.code != "wire.not_fairpool" and is_refusal(answer.status_code)  # not that of a proxy before it
     if answer.status_code in (401, 403):
         what = f"the control plane at {address} does not accept this token: {said.what}"
         fix = "make a new one with `runai-adm cluster token NAME`, and pass it with --token-file"
-        return ControlPlaneUnreachable(text, Problem("control.token", what, fix))
+        return ControlPlaneUnreachable(text, Problem("control.token", what, fix), is_refusal=is_ours)
     if said.code == "cluster.joined":
         return ControlPlaneUnreachable(text, said)
     if said.code == "wire.not_fairpool" and answer.status_code in (400, 404, 405):
         what = f"{address} is not a Fairpool control plane: {said.what}"
         return ControlPlaneUnreachable(text, Problem("control.not_fairpool", what, "check the address of --control"))
-    return ControlPlaneUnreachable(text)
+    return ControlPlaneUnreachable(text, is_refusal=is_ours)

@@ -30,10 +30,17 @@ from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
 class ControlPlaneUnreachable(Exception):
     """The control plane does not answer, or with something we do not understand. Everything may be tried again."""
 
-    def __init__(self, text: str, problem: Problem | None = None) -> None:
+    def __init__(self, text: str, problem: Problem | None = None, *, is_refusal: bool = False) -> None:
         """`problem`: what an administrator has to mend, if trying again alone will not help."""
         super().__init__(text)
         self.problem = problem
+        self.is_refusal = is_refusal
+        """It has answered, that the cluster may not have this or that there is none."""
+
+
+def is_refusal(status: int) -> bool:
+    """Whether an answer with this status says that what was asked for may not be had, or is not there."""
+    return status in (401, 403, 404)
 
 
 # --- pull: what is desired -----------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ class Shell:
 
     def __init__(self, socket: WebSocketSession) -> None:
         self._socket = socket
+        self._is_closed = False
 
     def send(self, data: bytes) -> None:
         """Input for the process."""
@@ -35,9 +36,13 @@ class Shell:
     def resize(self, columns: int, rows: int) -> None:
         self._socket.send_bytes(size(columns, rows).encode())
 
+    def close(self) -> None:
+        """Let `receive` report the end, so that the thread which waits there closes the connection."""
+        self._is_closed = True
+
     def receive(self, timeout_s: float | None = None) -> Frame | None:
         """The next message; None when the connection is over. Raises `TimeoutError`."""
-        while True:
+        while not self._is_closed:
             try:
                 frame = decode_shell_frame(
                     self._socket.receive_bytes(timeout=LOOK_UP_S if timeout_s is None else timeout_s)
@@ -50,3 +55,4 @@ class Shell:
             except (WebSocketDisconnect, httpx2.TransportError):
                 return None
             return frame if isinstance(frame, Frame) else None
+        return None

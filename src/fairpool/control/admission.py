@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
@@ -26,7 +27,7 @@ from fairpool.control.pod_template import (
     worker_program,
 )
 from fairpool.control.resource_request import or_else
-from fairpool.control.storage_request import StorageContext, check_storage
+from fairpool.control.storage_request import StorageContext, check_storage, pods_of, resolved_value
 from fairpool.control.unsupported import refusals
 from fairpool.model.array import Array, array_problems, parse_numbers
 from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId
@@ -108,17 +109,19 @@ WORDS_MAX_BYTES = 1024 * 1024
 """Arguments and environment of one pod together: slightly below the limit of Linux."""
 
 
-def _check_words(spec: wire.CommonSpec, problems: ProblemList) -> None:
-    words = sum(len(each.name) + len(each.value.encode()) + 2 for each in spec.environment_variables)
-    for said in (spec.command or "", spec.args or ""):
-        words += sum(len(each.encode()) + 1 for each in ([said] if isinstance(said, str) else said))
-    if words > WORDS_MAX_BYTES:
-        what = f"the arguments and environment take {words} bytes; the maximum is {WORDS_MAX_BYTES}"
-        problems.add("spec.too_many_words", what, "put large values in a file", "spec.environmentVariables")
+def _check_words(spec: wire.CommonSpec, storage: StorageContext, problems: ProblemList) -> None:
+    for place, pod in pods_of(spec).items():
+        variables = pod.environment_variables
+        words = sum(len(each.name) + len(resolved_value(each, storage).encode()) + 2 for each in variables)
+        for said in (pod.command or "", pod.args or ""):
+            words += sum(len(each.encode()) + 1 for each in ([said] if isinstance(said, str) else said))
+        if words > WORDS_MAX_BYTES:
+            what = f"the arguments and environment take {words} bytes; the maximum is {WORDS_MAX_BYTES}"
+            problems.add("spec.too_many_words", what, "put large values in a file", f"{place}.environmentVariables")
 
 
-def _check_grace(spec: wire.CommonSpec, context: AdmissionContext, problems: ProblemList) -> None:
-    asked_s, most_s = or_else(spec.termination_grace_period_seconds, 0), context.grace_most_s
+def _check_grace(spec: wire.CommonSpec, most_s: int, problems: ProblemList) -> None:
+    asked_s = or_else(spec.termination_grace_period_seconds, 0)
     if asked_s > most_s:
         what = f"a grace period of {asked_s} s exceeds the maximum of {most_s} s"
         fix = f"use at most {most_s} s"
@@ -141,15 +144,15 @@ def admit(
     if spec.tty and not spec.stdin:
         what = "--stdin is required for containers with -t/--tty=true"
         problems.add("spec.tty_without_stdin", what, "also set stdin", "spec.stdin")
-    _check_words(spec, problems)
+    _check_words(spec, context.storage, problems)
     _check_images(submit, context, problems)
     check_storage(spec, context.storage, context.project.name, workload_id, problems)
     check_credentials(submit, context.credentials, context.project.name, problems)
-    _check_grace(spec, context, problems)
+    _check_grace(spec, context.grace_most_s, problems)
     size = _size(submit, problems)
     shape = pod_shape(spec, kind, context.project, problems, in_containers=_runs_in_containers(submit, context))
     leader = leader_template(submit, shape, context.submitter_uid, context.storage, problems)
-    preemptible, priority = _precedence(spec, problems)
+    lifecycle = _lifecycle(spec, size, problems)
     pools = _pools(spec, context, problems)
     constraint = topology_constraint(submit, context.topologies, problems)
     after = _after(spec, context, problems)
@@ -164,24 +167,58 @@ def admit(
         kind=KINDS[kind],
         template=PodTemplate(shape=shape, program=worker_program(submit, context.submitter_uid, context.storage)),
         leader=leader,
-        arrangement=size.arrangement,
-        pods=size.pods,
-        minimum=size.minimum,
-        completions=size.completions,
-        priority=priority,
-        preemptible=preemptible,
-        restart=RESTARTS[spec.restart_policy] if spec.restart_policy else None,
-        retries=spec.backoff_limit,
-        deadline_s=spec.deadline_seconds,
-        ttl_s=spec.auto_deletion_time_after_completion_seconds,
-        grace_s=or_else(spec.termination_grace_period_seconds, DEFAULT_GRACE_S),
         pools=pools,
         constraint=constraint,
         desired_state=DesiredState.STOP if submit.suspended else DesiredState.RUN,
         after=after,
-        array=size.array,
         distributed=distributed_run(submit),
+        **lifecycle,
     )
+
+
+def admit_at_once(
+    submit: wire.SubmitAny, before: WorkloadSpec, fields: Collection[str], *, grace_most_s: int, has_containers: bool
+) -> WorkloadSpec | list[ProblemItem]:
+    """An admitted workload with changes that hold for pods that run, or everything that is wrong with these `fields`.
+
+    What its pods run stays as it was admitted: config maps, credentials, claims and folders may differ by now.
+    """
+    problems = ProblemList()
+    problems += [each for each in refusals(submit, has_containers=has_containers) if _top_field(each) in fields]
+    _check_grace(submit.spec, grace_most_s, problems)
+    lifecycle = _lifecycle(submit.spec, _size(submit, problems), problems)
+    if problems:
+        return problems
+    labels = tuple(sorted(submit.spec.labels.items()))
+    leader = before.leader and _labelled(before.leader, labels)
+    return replace(before, template=_labelled(before.template, labels), leader=leader, **lifecycle)
+
+
+def _top_field(problem: ProblemItem) -> str:
+    return (problem.field or "").removeprefix("spec.").partition(".")[0]
+
+
+def _labelled(template: PodTemplate, labels: tuple[tuple[str, str], ...]) -> PodTemplate:
+    return replace(template, shape=replace(template.shape, labels=labels))
+
+
+def _lifecycle(spec: wire.CommonSpec, size: _Size, problems: ProblemList) -> dict[str, Any]:
+    """The values of a workload that hold at once when they are changed."""
+    preemptible, priority = _precedence(spec, problems)
+    return {
+        "arrangement": size.arrangement,
+        "pods": size.pods,
+        "minimum": size.minimum,
+        "completions": size.completions,
+        "array": size.array,
+        "priority": priority,
+        "preemptible": preemptible,
+        "restart": RESTARTS[spec.restart_policy] if spec.restart_policy else None,
+        "retries": spec.backoff_limit,
+        "deadline_s": spec.deadline_seconds,
+        "ttl_s": spec.auto_deletion_time_after_completion_seconds,
+        "grace_s": or_else(spec.termination_grace_period_seconds, DEFAULT_GRACE_S),
+    }
 
 
 def _commands(submit: wire.SubmitAny) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairpool.api import assets as wire
 from fairpool.api.assets import AssetScope
+from fairpool.api.credentials import CredentialMeta
 from fairpool.control.organization import cluster_of
 from fairpool.control.plane import Caller
 from fairpool.control.rbac import Action
@@ -37,7 +38,7 @@ def scope_of(row: Any) -> StoredScope:
     return StoredScope(AssetScope(row.scope), row.scope_id)
 
 
-def named_scope(meta: Any) -> str:
+def named_scope(meta: wire.AssetMeta | CredentialMeta) -> str:
     """The id that belongs to the scope of an asset or credential; refuses one that is missing, or of another scope."""
     ids = {
         AssetScope.CLUSTER: meta.cluster_id,
@@ -54,27 +55,34 @@ def named_scope(meta: Any) -> str:
     return ids.get(meta.scope) or ""
 
 
-def asked_scope(connection: Connection, caller: Caller, meta: wire.AssetMeta) -> StoredScope:
+def asked_scope(
+    connection: Connection, caller: Caller, meta: wire.AssetMeta | CredentialMeta, action: Action = Action.ASSET_WRITE
+) -> StoredScope:
     """The scope that is meant; refuses one that does not exist, or in which the caller may not write."""
     scope_id = named_scope(meta)
     if meta.scope is AssetScope.CLUSTER:
         caller.require(Action.ASSET_WRITE)
         scope_id = cluster_of(connection, scope_id)
     found = StoredScope(meta.scope, scope_id)
-    require_write(connection, caller, found)
+    require_write(connection, caller, found, action)
     return found
 
 
-def require_write(connection: Connection, caller: Caller, place: StoredScope) -> None:
-    """Refuses a caller who may not write in this scope, or a scope that does not exist."""
+def require_write(
+    connection: Connection, caller: Caller, place: StoredScope, action: Action = Action.ASSET_WRITE
+) -> None:
+    """Refuses a caller who may not write in this scope, or a scope that does not exist.
+
+    `action` is what a project and a department need; what is for all projects is written with the right to assets.
+    """
     scope_id = place.scope_id
     if place.scope is AssetScope.PROJECT:
         project = organization_store.project(connection, scope_id)
-        caller.require(Action.ASSET_WRITE, scope_id, project.department if project is not None else "")
+        caller.require(action, scope_id, project.department if project is not None else "")
         if project is None:
             raise unknown("project", scope_id)
     elif place.scope is AssetScope.DEPARTMENT:
-        caller.require(Action.ASSET_WRITE, department=scope_id)
+        caller.require(action, department=scope_id)
         if organization_store.department(connection, scope_id) is None:
             raise unknown("department", scope_id)
     elif not caller.may(Action.ASSET_WRITE):

@@ -39,8 +39,8 @@ routes = Routes("workloads")
 log = logging.getLogger("fairpool.control")
 
 CLAIMS = "/api/v1/claims"
-FINISHED = (WorkloadPhase.COMPLETED.value, WorkloadPhase.FAILED.value)
-"""Workloads in these phases mount nothing any more."""
+FINISHED = (WorkloadPhase.COMPLETED.value,)
+"""Workloads in these phases mount nothing any more. Failed ones do when they are resumed."""
 SWEEP_EVERY_S = 5.0
 NAMED = 5
 ProjectQuery = Annotated[str, Parameter(alias="projectId", max_length=64)]
@@ -69,7 +69,7 @@ async def list_claims(plane: Plane, caller: Caller, project: ProjectQuery = "") 
     summary="Delete a volume claim with its data",
 )
 async def delete_claim(name: str, request: Request, plane: Plane, caller: Caller, project: ProjectQuery) -> Response:
-    """Refused while a workload that is not finished mounts it. Administrators can delete those of deleted projects."""
+    """Refused while a workload mounts it and has not completed. Administrators can delete those of deleted projects."""
 
     def unit(connection: Connection) -> ActionResult:
         row = _deletable(connection, caller, project, name)
@@ -118,7 +118,7 @@ def _deletable(connection: Connection, caller: Caller, project: str, name: str) 
 
 
 def users_of(connection: Connection, project: str, name: str) -> list[str]:
-    """Names of the workloads that mount a claim and are not finished."""
+    """Names of the workloads that mount a claim and have not completed."""
     found = []
     for row in store.mounting(connection, project, name, FINISHED):
         spec = declaration_of(row).workload
@@ -232,19 +232,29 @@ async def delete_marked_claims(plane: Plane) -> None:
 
 async def sweep(plane: Plane) -> None:
     """Remove the data of claims that are being deleted, then their rows."""
-    if not await plane.read(store.has_abandoned):
+    # One at a time: a second sweep would go on to remove the data of a claim that was created again meanwhile.
+    async with plane.claim_sweep:
+        if not await plane.read(store.has_abandoned):
+            return
+        await plane.write(store.mark_abandoned)
+        for each in await plane.read(store.marked):
+            await _remove_marked(plane, each.project, each.name)
+
+
+async def _remove_marked(plane: Plane, project: str, name: str) -> None:
+    # Read again: the claims before it took their time, in which its project may have been replaced.
+    row = await plane.read(partial(store.one, project=project, name=name))
+    if row is None or row.phase != store.DELETING:
         return
-    await plane.write(store.mark_abandoned)
-    for row in await plane.read(store.marked):
-        cluster = row.cluster or await plane.read(partial(_cluster_of, row=row))
-        if not cluster:
-            continue
-        try:
-            await plane.pod_access.of(cluster).remove_claim(row.project, row.name)
-        except PodAccessError as error:  # its cluster is away; the next round tries again
-            log.info("the data of claim %s/%s is not removed yet: %s", row.project, row.name, error)
-            continue
-        await plane.write(partial(store.remove, project=row.project, name=row.name))
+    cluster = row.cluster or await plane.read(partial(_cluster_of, row=row))
+    if not cluster:
+        return
+    try:
+        await plane.pod_access.of(cluster).remove_claim(project, name)
+    except PodAccessError as error:  # its cluster is away; the next round tries again
+        log.info("the data of claim %s/%s is not removed yet: %s", project, name, error)
+        return
+    await plane.write(partial(store.remove_marked, project=project, name=name))
 
 
 def _cluster_of(connection: Connection, row: Any) -> str:

@@ -22,13 +22,13 @@ from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.workload_documents import declaration_of
+from fairpool.model.image_name import DEFAULT_REGISTRY, registry_of
 from fairpool.model.secret import CredentialKind
 from fairpool.model.spec import Program
 
 routes = Routes("clusters")
 
-HUB = "docker.io"
-HUB_NAMES = ("index.docker.io", "registry-1.docker.io", "")
+DEFAULT_NAMES = ("index.docker.io", "registry-1.docker.io", "")
 NGC_REGISTRY = "nvcr.io"
 
 
@@ -59,7 +59,7 @@ def _answer(plane: Plane, connection: Connection, cluster: str, asked: wire.Secr
     rows = usable(connection, project, names)
     missing = [_no_credential(name, row.project) for name in asked.names if name not in rows]
     registry = None
-    if asked.registry and any(registry_of(program.image) == _host(asked.registry) for program in programs):
+    if asked.registry and any(_host(registry_of(program.image)) == _host(asked.registry) for program in programs):
         registry = _registry_row(connection, project, _host(asked.registry))
     values = _unsealed(plane, connection, [*rows.values(), *([registry] if registry is not None else [])])
     missing += [_lost(name) for name, each in rows.items() if each.id not in values]
@@ -106,18 +106,11 @@ def _registry_in(row: Any) -> str:
     return _host(parse_json(row.document.encode())["shown"].get("url", ""))
 
 
-def registry_of(image: str) -> str:
-    """The host that an image is pulled from."""
-    host, slash, _ = image.partition("/")
-    is_host = bool(slash) and ("." in host or ":" in host or host == "localhost")
-    return _host(host) if is_host else HUB
-
-
 def _host(text: str) -> str:
-    """`https://Registry:5000/v2/` and `registry:5000` are the same host."""
+    """`https://Registry:5000/v2/` and `registry:5000` are the same host; empty is the default registry."""
     host = text.partition("://")[2] or text
     host = host.partition("/")[0].lower()
-    return HUB if host in HUB_NAMES else host
+    return DEFAULT_REGISTRY if host in DEFAULT_NAMES else host
 
 
 def _no_credential(name: str, project: str) -> wire.MissingSecret:

@@ -9,6 +9,7 @@ from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
 from fairpool.api.pod_spec import ENVIRONMENT_VALUE_MAX
 from fairpool.api.problems import ProblemList
+from fairpool.control.storage_request import pods_of
 from fairpool.model.secret import CredentialKind
 from fairpool.model.spelling import did_you_mean
 
@@ -46,9 +47,8 @@ def credential_uses(submit: wire.SubmitAny) -> list[CredentialUse]:
 
 def _uses(submit: wire.SubmitAny) -> Iterator[CredentialUse]:
     spec, storage = submit.spec, submit.spec.storage
-    yield from _of_pod(spec, "spec")
-    if isinstance(submit, wire.SubmitDistributed) and submit.spec.master_spec is not None:
-        yield from _of_pod(submit.spec.master_spec, "spec.masterSpec")
+    for place, pod in pods_of(spec).items():
+        yield from _of_pod(pod, place)
     yield from (CredentialUse("spec.storage.secretVolume.name", each.name) for each in storage.secret_volume)
     for git in storage.git:
         if git.credential is not None:
@@ -70,10 +70,12 @@ def check_credentials(
     submit: wire.SubmitAny, known: Mapping[str, KnownCredential], project: str, problems: ProblemList
 ) -> None:
     """Add what is wrong with the credentials that a submit refers to; `known` are those of these names in scope."""
-    for variable in submit.spec.environment_variables:
-        if variable.credential is not None and variable.value:
-            what = f"the variable {variable.name} has a value and a credential"
-            problems.add("variable.two_values", what, "remove one of them", "spec.environmentVariables")
+    for place, pod in pods_of(submit.spec).items():
+        for variable in pod.environment_variables:
+            if variable.credential is not None and (variable.value or variable.config_map is not None):
+                other = "a value" if variable.value else "a config map"
+                what = f"the variable {variable.name} has {other} and a credential"
+                problems.add("variable.two_values", what, "remove one of them", f"{place}.environmentVariables")
     for use in credential_uses(submit):
         found = known.get(use.name)
         if found is None:

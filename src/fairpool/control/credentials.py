@@ -13,11 +13,10 @@ from fairpool.api import credentials as wire
 from fairpool.api.assets import AssetScope
 from fairpool.api.limits import CREDENTIALS, PAGE_DEFAULT
 from fairpool.api.wire import Count, compact, parse_json
-from fairpool.control.asset_scopes import named_scope, seen_scopes
+from fairpool.control.asset_scopes import StoredScope, asked_scope, scope_of, seen_scopes
 from fairpool.control.credential_checks import KnownCredential
 from fairpool.control.credential_values import key_sizes, secret_values, shown_values
 from fairpool.control.moments import iso
-from fairpool.control.organization import cluster_of
 from fairpool.control.paging import Limit, Offset, Search, SortOrder
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
@@ -125,9 +124,9 @@ async def create_credential(
     data = _data(of, body.spec or wire.CredentialSpec())
 
     def unit(connection: Connection) -> ActionResult:
-        scope, scope_id = _place(connection, caller, body)
-        if store.named(connection, scope.value, scope_id, body.meta.name) is not None:
-            what = f"{scope_id or 'the tenant'} already has a credential {body.meta.name}"
+        place = _place(connection, caller, body)
+        if store.named(connection, place.scope.value, place.scope_id, body.meta.name) is not None:
+            what = f"{place.text} already has a credential {body.meta.name}"
             raise refused(409, "credential.exists", what, "use another name, or update that one", "meta.name")
         if store.count(connection) >= CREDENTIALS_MAX:
             what = f"there are {CREDENTIALS_MAX} credentials already"
@@ -138,15 +137,14 @@ async def create_credential(
             id=credential_id,
             kind=of.value,
             name=body.meta.name,
-            scope=scope.value,
-            scope_id=scope_id,
+            **place.columns,
             cluster_wide=bool(body.cluster_wide),
             **_values(key, credential_id, of, data, body.meta.description),
             owner=caller.id,
             created_at=now,
             created_by=caller.name,
             updated_at=now,
-            revision=_changed(plane, connection, credential_id, scope, scope_id, "created"),
+            revision=_changed(plane, connection, credential_id, place, "created"),
         )
         return _result(connection, credential_id, "create", key.id, status=201)
 
@@ -170,8 +168,8 @@ async def replace_credential(
         row = _known(connection, caller, of, credential_id)
         check_match(request, row.revision)
         _require_change(connection, caller, row)
-        scope, scope_id = _place(connection, caller, body)
-        if (row.name, row.scope, row.scope_id) != (body.meta.name, scope.value, scope_id):
+        place = _place(connection, caller, body)
+        if (row.name, scope_of(row)) != (body.meta.name, place):
             what = "a credential cannot get another name or scope"
             raise refused(422, "credential.moved", what, "create another one there", "meta.name")
         if data is not None:
@@ -180,7 +178,7 @@ async def replace_credential(
             document = parse_json(row.document.encode()) | {"description": body.meta.description}
             values = {"document": compact(document)}
         wide = row.cluster_wide if body.cluster_wide is None else body.cluster_wide
-        revision = _changed(plane, connection, row.id, scope, scope_id, "updated")
+        revision = _changed(plane, connection, row.id, place, "updated")
         store.change(connection, row.id, cluster_wide=wide, updated_at=plane.now(), revision=revision, **values)
         return _result(connection, row.id, "update", key.id)
 
@@ -201,7 +199,7 @@ async def delete_credential(kind: str, credential_id: str, request: Request, pla
         check_match(request, row.revision)
         _require_change(connection, caller, row)
         store.remove(connection, row.id)
-        _changed(plane, connection, row.id, AssetScope(row.scope), row.scope_id, "deleted")
+        _changed(plane, connection, row.id, scope_of(row), "deleted")
         return ActionResult(
             status=204, action="delete", entity_type="credential", entity_id=row.id, entity_name=row.name
         )
@@ -286,11 +284,9 @@ def _result(connection: Connection, credential_id: str, action: str, key: str, s
     )
 
 
-def _changed(
-    plane: Plane, connection: Connection, credential_id: str, scope: AssetScope, scope_id: str, verb: str
-) -> int:
+def _changed(plane: Plane, connection: Connection, credential_id: str, place: StoredScope, verb: str) -> int:
     """Record that it changed; clusters ask for values when a pod starts."""
-    project = scope_id if scope is AssetScope.PROJECT else None
+    project = place.scope_id if place.scope is AssetScope.PROJECT else None
     kept = plane.settings.changes_kept
     return changes.record(
         connection, "credential", credential_id, verb, plane.now(), project=project, declared=False, kept=kept
@@ -300,24 +296,12 @@ def _changed(
 # --- scope ---------------------------------------------------------------------------------------------------------
 
 
-def _place(connection: Connection, caller: Caller, body: wire.CredentialRequest) -> tuple[AssetScope, str]:
+def _place(connection: Connection, caller: Caller, body: wire.CredentialRequest) -> StoredScope:
     """The scope that is meant; refuses one that does not exist, or in which the caller may not write."""
-    meta = body.meta
-    scope_id = named_scope(meta)
-    if meta.scope in (AssetScope.CLUSTER, AssetScope.TENANT) or body.cluster_wide is not None:
+    place = asked_scope(connection, caller, body.meta, Action.CREDENTIAL_WRITE)
+    if body.cluster_wide is not None:
         caller.require(Action.ASSET_WRITE)  # for all projects
-    if meta.scope is AssetScope.CLUSTER:
-        return meta.scope, cluster_of(connection, scope_id)
-    if meta.scope is AssetScope.PROJECT:
-        project = organization_store.project(connection, scope_id)
-        caller.require(Action.CREDENTIAL_WRITE, scope_id, project.department if project is not None else "")
-        if project is None:
-            raise unknown("project", scope_id)
-    elif meta.scope is AssetScope.DEPARTMENT:
-        caller.require(Action.CREDENTIAL_WRITE, department=scope_id)
-        if organization_store.department(connection, scope_id) is None:
-            raise unknown("department", scope_id)
-    return meta.scope, scope_id
+    return place
 
 
 def _require_change(connection: Connection, caller: Caller, row: Any) -> None:

@@ -6,7 +6,7 @@ port. A port belongs to a workload from its submit until it is gone, and is refu
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from fairpool.api import workload_spec
@@ -28,6 +28,8 @@ FIELD = "spec.ports.external"
 
 Pairs = tuple[tuple[int, int], ...]
 """External port, and port of the pods."""
+Held = Sequence[tuple[ExposedPort, int]]
+"""Ports as they were asked for, and the external port that each has got."""
 
 
 class PortServer(Protocol):
@@ -46,10 +48,10 @@ def assigned(
     body: workload_spec.SubmitAny,
     *,
     workload: str = "",
-    before: Pairs = (),
+    held: Held = (),
 ) -> Pairs:
-    """The external ports of a request. Refuses those that are taken. `before`: those that this workload has already."""
-    asked = [each for each in body.spec.ports if each.service_type in EXTERNAL]
+    """The external ports of a request. Refuses those that are taken. `held`: those that this workload has already."""
+    asked = _external(body.spec.ports)
     if not asked:
         return ()
     used = {
@@ -58,9 +60,10 @@ def assigned(
         if row.id != workload
         for external, _ in declaration_of(row).external_ports
     }
+    named = {each.external for each in asked if each.external is not None}
     found: dict[int, int] = {}
     for each in asked:
-        external = _chosen(plane, each, dict(before), used, found)
+        external = _chosen(plane, each, held, used, named | found.keys())
         if external in found:
             what = f"external port {external} is named twice"
             raise refused(422, "port.twice", what, "give each port a number of its own", FIELD)
@@ -68,15 +71,26 @@ def assigned(
     return tuple(found.items())
 
 
-def _chosen(
-    plane: Plane, asked: ExposedPort, before: dict[int, int], used: dict[int, str], found: Collection[int]
-) -> int:
-    kept = [external for external, container in before.items() if container == asked.container]
-    if asked.external is None and kept:
-        return kept[0]
+def _external(ports: Iterable[ExposedPort]) -> list[ExposedPort]:
+    return [each for each in ports if each.service_type in EXTERNAL]
+
+
+def held_ports(ports: Iterable[ExposedPort], pairs: Pairs) -> Held:
+    """What a workload has got for the ports of its request."""
+    return [(each, external) for each, (external, _) in zip(_external(ports), pairs, strict=True)]
+
+
+def _chosen(plane: Plane, asked: ExposedPort, held: Held, used: dict[int, str], others: Collection[int]) -> int:
+    """`others`: the numbers that other ports of the request have."""
+    own = {external for _, external in held}
+    if asked.external is None:
+        alike = (asked.service_type, asked.container)
+        for before, external in held:
+            if (before.service_type, before.container) == alike and external not in others:
+                return external
     if asked.external is None and asked.service_type is ServiceType.NODE_PORT:
         for port in NODE_PORTS:
-            if port not in used and port not in found and _is_free(plane, port):
+            if port not in used and port not in own and port not in others and _is_free(plane, port):
                 return port
         raise refused(409, "port.none_left", "no node port is left", "delete jobs that have one", FIELD)
     port = asked.external if asked.external is not None else asked.container
@@ -85,7 +99,7 @@ def _chosen(
         raise refused(422, "port.reserved", what, f"use a number from {LOWEST} to 65535", FIELD)
     if port in used:
         raise _taken(port, f"it belongs to {used[port]}")
-    if port not in before and not _is_free(plane, port):
+    if port not in own and not _is_free(plane, port):
         raise _taken(port, "another program of the server's machine uses it")
     return port
 

@@ -175,6 +175,8 @@ class Plane:
     """Listens on external ports; None: no process does."""
     report_locks: dict[str, asyncio.Lock] = field(default_factory=dict)
     """By cluster: held while one of its reports is taken in."""
+    claim_sweep: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while volume claims are deleted."""
     key_file: KeyFile = field(init=False)
     """The key that credentials are encrypted with."""
 

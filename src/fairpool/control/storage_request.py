@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
 from fairpool.api.limits import NAME_PATTERN
+from fairpool.api.pod_spec import ENVIRONMENT_VALUE_MAX
 from fairpool.api.problems import ProblemList
 from fairpool.model.git_address import git_problem
 from fairpool.model.plain_path import normal_path
@@ -22,7 +23,7 @@ NAME = re.compile(NAME_PATTERN)
 STORAGE_CLASS = "local"
 """The one class of claims that there is: folders on the node's disk."""
 CONFIG_BYTES_MAX = 512 * 1024
-"""Contents of all config maps of one workload: they travel with it."""
+"""Contents of all config maps of one workload, mounted or as variables: they travel with it."""
 PLACE = "spec.storage"
 
 
@@ -94,18 +95,24 @@ def variables_of(
     variables: Iterable[pod_spec.EnvironmentVariable], context: StorageContext
 ) -> tuple[tuple[str, str], ...]:
     """The environment variables of an admitted submit that are no secrets, with those from config maps filled in."""
-    return tuple((each.name, _value(each, context)) for each in variables if each.credential is None)
+    return tuple((each.name, resolved_value(each, context)) for each in variables if each.credential is None)
 
 
-def _value(variable: pod_spec.EnvironmentVariable, context: StorageContext) -> str:
+def resolved_value(variable: pod_spec.EnvironmentVariable, context: StorageContext) -> str:
+    """What a variable that is no secret has, from a config map or by itself."""
     source = variable.config_map
     return variable.value if source is None else context.config_maps.get(source.name, {}).get(source.key, "")
 
 
+def pods_of(spec: wire.CommonSpec) -> dict[str, pod_spec.PodSpecWire]:
+    """The pods that a submit describes, by their place in it: those of the workload, and its master."""
+    master = spec.master_spec if isinstance(spec, wire.DistributedSpec) else None
+    return {"spec": spec} if master is None else {"spec": spec, "spec.masterSpec": master}
+
+
 def named_config_maps(spec: wire.CommonSpec) -> set[str]:
     """The config maps that a submit names."""
-    pods = [spec, *([spec.master_spec] if isinstance(spec, wire.DistributedSpec) and spec.master_spec else [])]
-    variables = (each for pod in pods for each in pod.environment_variables)
+    variables = (each for pod in pods_of(spec).values() for each in pod.environment_variables)
     found = {each.config_map.name for each in variables if each.config_map is not None}
     return found | {each.name for each in spec.storage.config_map_volume}
 
@@ -241,17 +248,32 @@ def _check_config_maps(spec: wire.CommonSpec, context: StorageContext, project: 
         what = f"project {project} has no config map {name}"
         fix = f"create it: runai configmap create {name} --from-file FILE"
         problems.add("config_map.unknown", what, fix, f"{PLACE}.configMapVolume")
-    for each in spec.environment_variables:
-        source = each.config_map
-        if source is not None and each.value:
+    variables = [
+        (each, source, f"{place}.environmentVariables")
+        for place, pod in pods_of(spec).items()
+        for each in pod.environment_variables
+        if (source := each.config_map) is not None
+    ]
+    for each, source, place in variables:
+        if each.value:
             what = f"{each.name} has both a value and a config map"
-            problems.add("spec.two_values", what, "remove one of them", "spec.environmentVariables")
-        if source is not None and source.name in known and source.key not in known[source.name]:
-            what = f"config map {source.name} has no key {source.key}"
-            fix = f"use one of {', '.join(sorted(known[source.name]))}"
-            problems.add("config_map.key", what, fix, "spec.environmentVariables.configMap")
+            problems.add("spec.two_values", what, "remove one of them", place)
+        if source.name in known:
+            _check_key(source, known[source.name], f"{place}.configMap", problems)
     mounted = [known.get(each.name, {}) for each in spec.storage.config_map_volume]
     size = sum(len(name.encode()) + len(text.encode()) for files in mounted for name, text in files.items())
+    size += sum(len(resolved_value(each, context).encode()) for each, _, _ in variables)
     if size > CONFIG_BYTES_MAX:
         what = f"the config maps of the job have {size} bytes; the maximum is {CONFIG_BYTES_MAX}"
         problems.add("config_map.too_large", what, "put large files in a volume claim", f"{PLACE}.configMapVolume")
+
+
+def _check_key(source: pod_spec.ConfigMapKey, data: Mapping[str, str], place: str, problems: ProblemList) -> None:
+    value = data.get(source.key)
+    if value is None:
+        what = f"config map {source.name} has no key {source.key}"
+        problems.add("config_map.key", what, f"use one of {', '.join(sorted(data))}", place)
+    elif (size := len(value.encode())) >= ENVIRONMENT_VALUE_MAX:
+        what = f"the value of {source.key} of config map {source.name} has {size} bytes; a variable has fewer than "
+        fix = f"mount it as a file: --configmap-volume name={source.name},path=/{source.name}"
+        problems.add("config_map.too_long", f"{what}{ENVIRONMENT_VALUE_MAX}", fix, place)

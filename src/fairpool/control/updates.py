@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
+from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError, compact
 from fairpool.control import admission, claims, declarations, external_ports, items, preferences, submit_values
 from fairpool.control.organization import reported_nodes
@@ -25,7 +26,7 @@ from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.control.submit import DryRun, refuse_what_never_starts, submit_context, with_forecast
 from fairpool.control.template_values import SPECS
-from fairpool.control.update_rules import ChangeWindow, FieldChanges, change_window
+from fairpool.control.update_rules import AT_ONCE, ChangeWindow, FieldChanges, change_window
 from fairpool.control.workload_columns import of_run
 from fairpool.control.workload_documents import WorkloadDeclaration, declaration_of, report_of
 from fairpool.control.workloads import operable
@@ -179,12 +180,24 @@ def _readmitted(
         merged[GRACE_FIELD] = most_s  # declared when more was allowed
     changes = FieldChanges(row.name, kind, window, _changed(kind, was, merged))
     again = _request(connection, row, kind, before, merged)
-    spec = _admitted(plane, connection, caller, again, row, project, spec_before, changes)
+    if changes.fields <= AT_ONCE:
+        nodes = reported_nodes(plane, connection, project.cluster)
+        admitted = admission.admit_at_once(
+            again, spec_before, changes.fields, grace_most_s=most_s, has_containers=nodes.has_containers
+        )
+    else:
+        admitted = _admitted(plane, connection, caller, again, row, project, spec_before, changes)
+    if isinstance(admitted, list):
+        raise Refused(422, admitted)
+    spec = admitted
     if problems := changes.problems(spec_before, spec):
         raise Refused(409, problems)
     if changes.may_keep_it_from_starting and not body.wait_anyway:
         refuse_what_never_starts(plane, connection, spec, project, reported_nodes(plane, connection, project.cluster))
-    ports = external_ports.assigned(plane, connection, again, workload=row.id, before=before.external_ports)
+    ports = before.external_ports
+    if "ports" in changes.fields:
+        held = external_ports.held_ports(SPECS[kind].model_validate(was).ports, ports)
+        ports = external_ports.assigned(plane, connection, again, workload=row.id, held=held)
     return AdmittedChange(row, before, frozenset(said), again, spec, changes, ports)
 
 
@@ -232,7 +245,7 @@ def _admitted(
     project: Any,
     before: WorkloadSpec,
     changes: FieldChanges,
-) -> WorkloadSpec:
+) -> WorkloadSpec | list[ProblemItem]:
     # Its dependencies and its upload were admitted before; they may be gone by now, and so may its image.
     # Host paths depend on the submitting user: a change by another user is admitted without that user's rights.
     own_uid = before.template.program.submitter_uid
@@ -246,7 +259,7 @@ def _admitted(
     )
     spec = admission.admit(again, context, workload_id=before.id, name=row.name, now=before.created_at)
     if isinstance(spec, list):
-        raise Refused(422, spec)
+        return spec
     return replace(spec, desired_state=before.desired_state, run=before.run)
 
 

@@ -48,14 +48,6 @@ class UserLogin:
 
 
 @dataclass(frozen=True, slots=True)
-class AccessKey:
-    """A key for an S3 service."""
-
-    id: str
-    secret: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Secret:
     """The value of a credential."""
 
@@ -70,12 +62,6 @@ class Secret:
         if "user" not in self.data or "password" not in self.data:
             return None
         return UserLogin(self._text("user"), self._text("password"))
-
-    def access_key(self) -> AccessKey | None:
-        """For an S3 service; None: it is not a credential of that kind."""
-        if "accessKeyId" not in self.data or "secretAccessKey" not in self.data:
-            return None
-        return AccessKey(self._text("accessKeyId"), self._text("secretAccessKey"))
 
     def _text(self, key: str) -> str:
         return self.data[key].decode(errors="replace")

@@ -132,8 +132,11 @@ class ExternalPorts:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await self._serve(route, reader, writer)
 
-        route.server = await asyncio.start_server(serve, sock=listener, limit=READ_BYTES)
-        route.is_reported = False
+        server = await asyncio.start_server(serve, sock=listener, limit=READ_BYTES)
+        if self._routes.get(external) is not route:  # it was given back, or changed, meanwhile
+            server.close()
+            return
+        route.server, route.is_reported = server, False
 
     def _close(self, external: int) -> None:
         route = self._routes.pop(external)
@@ -188,10 +191,12 @@ async def serving_external_ports(plane: Plane, host: str) -> AsyncIterator[None]
 
 
 async def _send(reader: asyncio.StreamReader, stream: PortStream) -> None:
-    with suppress(OSError):  # the client is gone
+    try:
         while data := await reader.read(READ_BYTES):
             await stream.send(data)
         await stream.end()
+    except OSError:  # the client is gone; the pod would wait for the rest without end
+        await stream.close()
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
-from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
+from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport, is_refusal
 from fairpool.api.credentials import SecretsAnswer, SecretsRequest
 from fairpool.control import cluster_secrets, cluster_sync
 from fairpool.control.plane import Plane
@@ -71,7 +71,8 @@ class InProcessControl:
         except CancelledError as error:
             raise ControlPlaneUnreachable("the call was cancelled") from error
         except Refused as refusal:
-            raise ControlPlaneUnreachable(f"the control plane refused: {refusal}") from refusal
+            words = f"the control plane refused: {refusal}"
+            raise ControlPlaneUnreachable(words, is_refusal=is_refusal(refusal.status)) from refusal
         except Unavailable as error:  # the database has said so in the log already
             raise ControlPlaneUnreachable(f"the control plane cannot answer: {error}") from error
         except Exception as error:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol
 
-from fairpool.agent.pod_secrets import FoundSecrets, SecretsUnavailable
+from fairpool.agent.pod_secrets import FoundSecrets, SecretsRefused, SecretsUnavailable
 from fairpool.api.clusters import ControlPlaneUnreachable
 from fairpool.api.credentials import SecretAnswer, SecretsAnswer, SecretsRequest
 from fairpool.model.ids import WorkloadId
@@ -34,7 +34,8 @@ class ControlSecrets:
             with self._lock:
                 answer = self._control.secrets(request)
         except ControlPlaneUnreachable as error:
-            raise SecretsUnavailable(f"its secrets cannot be looked up: {error}") from error
+            kind = SecretsRefused if error.is_refusal else SecretsUnavailable
+            raise kind(f"its secrets cannot be looked up: {error}") from error
         return FoundSecrets(
             secrets={each.name: _secret(each) for each in answer.secrets},
             missing=tuple(Problem(each.code, each.what, each.fix) for each in answer.missing),

@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 
-GANG = "FAIRPOOL_GANG"
+PEERS = "FAIRPOOL_PEERS"
 NO_HOST = 255
 """The exit code of ssh where it does not reach the host."""
 CONNECT_S = 30.0
@@ -30,9 +30,9 @@ def main(arguments: list[str]) -> int:
     if len(arguments) < 2:
         return _failed("usage: fairpool-rsh HOST COMMAND...")
     host, words = arguments[0], " ".join(arguments[1:])
-    directory = os.environ.get(GANG, "")
+    directory = os.environ.get(PEERS, "")
     if not directory:
-        return _failed(f"{GANG} is not set: this is not a pod of an MPI job")
+        return _failed(f"{PEERS} is not set: this is not a pod of an MPI job")
     if "/" in host or host in ("", ".", "..") or not os.path.isdir(directory):
         return _failed(f"{host!r} is not a worker of this job")
     if len(words) > COMMAND_MAX:

@@ -68,7 +68,7 @@ def lifetime(claim: ClaimItem) -> str:
 @click.argument("names", nargs=-1, required=True)
 @click.pass_obj
 def delete_claims(options: GlobalOptions, names: tuple[str, ...]) -> None:
-    """Delete volume claims with all their data. Refused while a job that is not finished mounts one."""
+    """Delete volume claims with all their data. Refused while a job that has not completed mounts one."""
     session = Session(options)
     project = session.project()
     with session.connected() as client:

@@ -222,10 +222,14 @@ class Forwarder:
 
 
 def _send(connection: socket.socket, stream: Shell) -> None:
-    with suppress(Exception):  # either side has closed it
+    try:
         while data := connection.recv(CHUNK):
             stream.send(data)
         stream.send_end()
+    except OSError:  # the client is gone; the pod would wait for the rest without end
+        stream.close()
+    except Exception:  # the server has closed it: `_receive` comes to its last bytes and to its end
+        return
 
 
 def _receive(connection: socket.socket, stream: Shell) -> None:

@@ -10,7 +10,7 @@ import click
 from fairpool.cli.failure import failure
 from fairpool.cli.runai.flags import Command, GlobalOptions, asset_names, command, flag, template_names
 
-NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE, ARRAYS, LATER = (
+NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE, ARRAYS, PRIVILEGES, LATER = (
     "What",
     "Container",
     "Resources",
@@ -18,6 +18,7 @@ NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE, ARRAYS, LATER = (
     "Network",
     "Life cycle, scheduling, access",
     "Arrays",
+    "Where nodes run containers",
     "Not supported yet (refused)",
 )
 OLDER_FORM = "--command with a value and --args are deprecated; use: runai submit NAME ... --command -- {words}"
@@ -314,7 +315,7 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     help="Run once per value; {NAME} is replaced; repeatable.",
 )
 @flag("--array-args", section=ARRAYS, metavar="FILE", help="Run once per line of FILE, with its words as arguments.")
-@flag("--add-capability", multiple=True, section=LATER, metavar="NAME", help="Add a Linux capability; repeatable.")
+@flag("--add-capability", multiple=True, section=PRIVILEGES, metavar="NAME", help="Add a Linux capability; repeatable.")
 @flag("--nfs-server", section=LATER, metavar="HOST", help="Mount the -v folders from this NFS server.")
 @flag("--mount-propagation", is_flag=True, section=LATER, help="Propagate later mounts on the node to -v.")
 @flag(
@@ -324,10 +325,15 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
     metavar="KEYS",
     help="Mount the keys of a credential as files, in memory: name=NAME,path=PATH; repeatable.",
 )
-@flag("--host-ipc", is_flag=True, section=LATER, help="Use the node's IPC namespace.")
-@flag("--host-network", is_flag=True, section=LATER, help="Use the node's network.")
-@flag("--run-as-user", is_flag=True, section=LATER, help="Run as your user instead of root.")
-@flag("--create-home-dir/--no-create-home-dir", default=None, section=LATER, help="Create a home directory.")
+@flag("--host-ipc", is_flag=True, section=PRIVILEGES, help="Use the node's IPC namespace.")
+@flag("--host-network", is_flag=True, section=PRIVILEGES, help="Use the node's network.")
+@flag("--run-as-user", is_flag=True, section=PRIVILEGES, help="Run as your user, not the project's.")
+@flag(
+    "--create-home-dir/--no-create-home-dir",
+    default=None,
+    section=PRIVILEGES,
+    help="Create a home directory, as every pod has; --no-create-home-dir is refused.",
+)
 @flag("--prevent-privilege-escalation", is_flag=True, hidden=True)
 @flag("--allow-privilege-escalation/--no-allow-privilege-escalation", default=None, hidden=True)
 @flag("--seccomp-profile", hidden=True)

@@ -71,8 +71,10 @@ def mark(connection: Connection, project: str, name: str) -> None:
     connection.execute(update(claims).where(claims.c.project == project, claims.c.name == name).values(phase=DELETING))
 
 
-def remove(connection: Connection, project: str, name: str) -> None:
-    connection.execute(delete(claims).where(claims.c.project == project, claims.c.name == name))
+def remove_marked(connection: Connection, project: str, name: str) -> None:
+    """Its data is removed. One that was created meanwhile under the same name stays."""
+    is_it = (claims.c.project == project) & (claims.c.name == name) & (claims.c.phase == DELETING)
+    connection.execute(delete(claims).where(is_it))
 
 
 def marked(connection: Connection) -> list[Any]:
