@@ -15,7 +15,7 @@ from fairpool.agent import container_program
 from fairpool.agent.container_images import default_policy, login_file, read_image, signed_in
 from fairpool.agent.container_program import start_container
 from fairpool.agent.container_tool import TOOLS, ContainerOptions, create_options, start_options, tool_environment
-from fairpool.agent.pod_secrets import SecretFiles, SecretsUnavailable
+from fairpool.agent.pod_secrets import SecretFiles
 from fairpool.agent.program import CannotRun
 from fairpool.agent.root_filesystem import open_volume
 from fairpool.api import workload_spec
@@ -188,14 +188,17 @@ def test_a_directory_that_others_can_write_to_is_not_swept(tmp_path: Path) -> No
     root.rmdir()
     root.symlink_to(theirs)
     try:
-        with pytest.raises(SecretsUnavailable), SecretFiles(name, tmp_path).temporary():
-            pass
-        assert (theirs / "kept").exists()
+        for _ in range(2):
+            files = SecretFiles(name, tmp_path)
+            with files.temporary() as directory:
+                assert Path(directory).parent not in (root, theirs)
+            files.close()
+        assert list(theirs.iterdir()) == [theirs / "kept"]
         root.unlink()
         root.mkdir()
         root.chmod(0o777)
         (root / "kept").mkdir()
-        SecretFiles(name, tmp_path)
+        SecretFiles(name, tmp_path).close()
         assert (root / "kept").exists()
         root.chmod(0o700)
         SecretFiles(name, tmp_path)
