@@ -19,7 +19,7 @@ from tests import needs
 BUSYBOX = "localhost/busybox:1"
 APPLETS = (
     *("sh", "sleep", "cat", "env", "id", "ls", "ps", "hostname", "httpd", "wget", "true", "touch", "stat", "mount"),
-    *("kill", "nc", "grep", "head", "wc", "echo", "df", "dd", "tail", "printf", "tty", "stty", "mkdir", "tr"),
+    *("kill", "ln", "nc", "grep", "head", "wc", "echo", "df", "dd", "tail", "printf", "tty", "stty", "mkdir", "tr"),
 )
 CONFIGURATION = """\
 [containers]

@@ -198,6 +198,21 @@ def test_volumes_are_mounted_as_they_were_checked(machine: Machine, tmp_path: Pa
         assert why in answer.message
 
 
+def test_a_volume_in_another_one_is_mounted_in_it_and_through_no_link(machine: Machine) -> None:
+    data = machine.shared / "nested"
+    data.mkdir(exist_ok=True)
+    data.chmod(0o777)
+    claim, folder = Volume(claim="nested", target="/pvc"), Volume(source=str(data), target="/data")
+    said(machine, "planter", "ln -s /data /pvc/l; mkdir /pvc/there", volumes=(claim,))
+    inner = Volume(target="/pvc/there", files=(("key", "value"),), read_only=True)
+    script = "cat /pvc/there/key /pvc/new/key; stat -c %u /pvc/new; id -u"
+    volumes = (claim, folder, inner, replace(inner, target="/pvc/new"))
+    assert said(machine, "nested", script, volumes=volumes).startswith("valuevalue")
+    ended = machine.run("through", "true", image=BUSYBOX, volumes=(claim, folder, replace(inner, target="/pvc/l/made")))
+    assert "/pvc/l is a symbolic link in a volume" in ended.message
+    assert list(data.iterdir()) == []
+
+
 def test_only_the_platform_reaches_a_port_of_a_pod(machine: Machine) -> None:
     script = "echo hello > /tmp/index.html; exec httpd -f -p 8080 -h /tmp"
     pods = [machine.up(name, "sh", "-c", script, image=BUSYBOX) for name in ("web-a", "web-b")]

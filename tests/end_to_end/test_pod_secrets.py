@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairpool.agent.exec_client import ExecSession
-from fairpool.agent.pod_secrets import FoundSecrets, SecretLookup, SecretsRefused, SecretsUnavailable
+from fairpool.agent.pod_secrets import FoundSecrets, SecretFiles, SecretLookup, SecretsRefused, SecretsUnavailable
 from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.observation import OrderStatus
 from fairpool.model.problem import Problem
@@ -208,6 +208,44 @@ def test_what_a_killed_server_handed_over_is_found_by_the_next_or_removed(machin
     machine.stop(pod, grace_s=0)
     machine.until_exited(pod)
     assert not place.exists()
+
+
+def test_what_was_handed_over_is_gone_with_a_pod_that_ends_while_there_is_no_server(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SecretFiles, "remove", lambda _files, _pod: None)  # as if there were none
+    pod = machine.up("a", "sleep", "600", secrets=FROM_SECRET, volumes=AS_FILES)
+    place = kept_in_memory(machine, pod)
+    assert (place / "environment.json").exists()
+    os.kill(machine.shim_pid(pod), signal.SIGTERM)
+    machine.until_exited(pod)
+    assert not place.exists()
+
+
+def test_a_directory_of_another_user_under_the_name_of_ours_keeps_no_pod_waiting(tmp_path: Path) -> None:
+    def place_of(files: SecretFiles) -> Path:
+        files.write(PodId("a-0-0"), {"TOKEN": VALUE}, (), None)
+        return Path(files.directory(PodId("a-0-0"))).parent
+
+    name, pods = f"taken-{os.getpid()}", tmp_path
+    first = SecretFiles(name, pods)
+    taken = place_of(first)
+    first.remove(PodId("a-0-0"))
+    assert taken.is_dir(), "kept while the server runs"
+    first.close()
+    assert not taken.exists()
+    taken.mkdir(0o777)
+    taken.chmod(0o777)
+    try:
+        second = SecretFiles(name, pods)
+        other = place_of(second)
+        assert (other != taken, other.stat().st_mode & 0o777, list(taken.iterdir())) == (True, 0o700, [])
+        assert Path(SecretFiles(name, pods).directory(PodId("a-0-0"))).parent == other, "the next server finds it"
+        second.remove(PodId("a-0-0"))
+        second.close()
+        assert not other.exists()
+    finally:
+        taken.rmdir()
 
 
 def test_the_login_of_a_registry_is_looked_up_by_host_or_by_name(machine: Machine) -> None:

@@ -13,8 +13,10 @@ import pytest
 
 from fairpool.agent import container_program
 from fairpool.agent.container_images import default_policy, login_file, read_image, signed_in
+from fairpool.agent.container_program import start_container
 from fairpool.agent.container_tool import TOOLS, ContainerOptions, create_options, start_options, tool_environment
-from fairpool.agent.pod_secrets import SecretFiles, SecretsUnavailable
+from fairpool.agent.pod_secrets import SecretFiles
+from fairpool.agent.program import CannotRun
 from fairpool.agent.root_filesystem import open_volume
 from fairpool.api import workload_spec
 from fairpool.api.organization import ProjectRequest
@@ -186,14 +188,17 @@ def test_a_directory_that_others_can_write_to_is_not_swept(tmp_path: Path) -> No
     root.rmdir()
     root.symlink_to(theirs)
     try:
-        with pytest.raises(SecretsUnavailable), SecretFiles(name, tmp_path).temporary():
-            pass
-        assert (theirs / "kept").exists()
+        for _ in range(2):
+            files = SecretFiles(name, tmp_path)
+            with files.temporary() as directory:
+                assert Path(directory).parent not in (root, theirs)
+            files.close()
+        assert list(theirs.iterdir()) == [theirs / "kept"]
         root.unlink()
         root.mkdir()
         root.chmod(0o777)
         (root / "kept").mkdir()
-        SecretFiles(name, tmp_path)
+        SecretFiles(name, tmp_path).close()
         assert (root / "kept").exists()
         root.chmod(0o700)
         SecretFiles(name, tmp_path)
@@ -261,3 +266,12 @@ def test_only_what_needs_a_container_is_kept_from_other_nodes() -> None:
     assert rules({"image": "nvcr.io/nvidia/pytorch:24.01"})
     assert rules({"security": {"hostIpc": True}})
     assert rules({"imagePullPolicy": "Always"})
+
+
+def test_a_daemon_mounts_no_volume_in_another_one(tmp_path: Path) -> None:
+    binds = [{"source": str(tmp_path), "target": "/pvc", "mode": "rw"}]
+    inner = [{"source": str(tmp_path), "target": "/pvc/l/made", "mode": "ro"}]
+    launch = {"container": {"is_local": False}, "view": {"binds": binds, "volumes": None}, "mounts": inner}
+    with pytest.raises(CannotRun) as refused:
+        start_container(launch)
+    assert refused.value.words.startswith("/pvc/l/made is in the volume at /pvc, which the container runtime cannot")

@@ -146,31 +146,49 @@ def _volumes(launch: Mapping[str, Any]) -> list[str]:
         if each.get("is_made"):
             make_temporary(each["source"], view["user"])
     sources = _staged(given, view) if container["is_local"] else _checked(given, view)
-    for each in given:
-        _refuse_new_directories(each["target"], given, sources)
-    modes = (each["mode"] + container["volume_options"] for each in given)
     return [
-        f"--volume={source}:{each['target']}:{mode}" for each, source, mode in zip(given, sources, modes, strict=True)
+        f"--volume={source}:{each['target']}:{each['mode']}{container['volume_options']}"
+        for each, source in zip(given, sources, strict=True)
+        if source
     ]
 
 
 def _staged(given: Sequence[Mapping[str, Any]], view: Mapping[str, Any]) -> list[str]:
     """Bind what was opened and checked to directories in a mount namespace of this shim, which the tool inherits. All
-    that the tool mounts elsewhere, for networks above all, is seen by the machine."""
+    that the tool mounts elsewhere, for networks above all, is seen by the machine. Empty for a volume in another one:
+    it is mounted there already, because the tool would follow links in it."""
     os.makedirs(STAGING, exist_ok=True)
-    staging = os.path.abspath(STAGING)
+    staging = os.path.realpath(STAGING)
     namespaces.unshare(namespaces.CLONE_NEWNS)
     mounts.make_private_around(staging)
     handles = [mounts.copy_mounts(open_volume(each, view["volumes"])) for each in given]
     mounts.mount("tmpfs", staging, "tmpfs", mounts.MS_NOSUID | mounts.MS_NODEV, "mode=755,size=1m")
-    places = [{**each, "target": f"{staging}/{number}"} for number, each in enumerate(given)]
-    mounts.bind_all(places, handles, staging, inside_user_namespace=False, is_isolated=True)
-    return [place["target"] for place in places]
+    outermost = {
+        each["target"]: f"{staging}/{number}" for number, each in enumerate(given) if not _outside(each, given)
+    }
+    places = []
+    for each in given:
+        around = _outside(each, given)
+        inner = each["target"].removeprefix(around)
+        places.append({**each, "target": outermost[around] + inner if around else outermost[each["target"]]})
+    try:
+        mounts.bind_all(places, handles, staging, inside_user_namespace=False, is_isolated=True, user=view["user"])
+    except OSError as error:
+        words = str(error.strerror)
+        for target, place in outermost.items():
+            words = words.replace(f"{place}/", f"{target}/")
+        raise CannotRun(NOT_EXECUTABLE, words) from None
+    return [outermost.get(each["target"], "") for each in given]
+
+
+def _outside(each: Mapping[str, Any], given: Sequence[Mapping[str, Any]]) -> str:
+    """The target of the outermost volume that this one is mounted in; empty: it is in none."""
+    return min((other["target"] for other in given if each["target"].startswith(f"{other['target']}/")), default="")
 
 
 def _checked(given: Sequence[Mapping[str, Any]], view: Mapping[str, Any]) -> list[str]:
     """Paths for a daemon, which opens them itself: no other user than root can exchange a part of one. They contain no
-    links, so that the daemon finds what was checked."""
+    links, so that the daemon finds what was checked; and as it follows links to a mount point, none is in a volume."""
     found = []
     for each in given:
         handle = open_volume(each, view["volumes"])
@@ -178,6 +196,9 @@ def _checked(given: Sequence[Mapping[str, Any]], view: Mapping[str, Any]) -> lis
         os.close(handle)
         if each.get("is_judged"):
             _refuse_exchangeable(real)
+        if around := _outside(each, given):
+            what = f"{each['target']} is in the volume at {around}, which the container runtime cannot do safely"
+            raise CannotRun(NOT_EXECUTABLE, f"{what}: mount it at a path outside")
         found.append(real)
     return found
 
@@ -192,15 +213,6 @@ def _refuse_exchangeable(path: str) -> None:
         if above == "/":
             return
         above = os.path.dirname(above)
-
-
-def _refuse_new_directories(target: str, given: Sequence[Mapping[str, Any]], sources: Sequence[str]) -> None:
-    """In a directory of the machine a mount point would be created with our rights, and stay there."""
-    for other, around in zip(given, sources, strict=True):
-        inside = target.removeprefix(f"{other['target']}/")
-        if other.get("is_judged") and inside != target and not os.path.lexists(f"{around}/{inside}"):
-            what = f"there is no {target} in the volume around it: create it there first"
-            raise CannotRun(NOT_EXECUTABLE, what)
 
 
 # --- the commands

@@ -14,8 +14,11 @@ import re
 import stat
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
+from fairpool.agent import process_attributes
 from fairpool.agent.libc import check_result, libc
+from fairpool.agent.mount_point import create_below, open_place, resolved_targets
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT = 1, 2, 4, 8, 32
 MS_BIND, MS_MOVE, MS_REC, MS_UNBINDABLE, MS_PRIVATE, MS_SHARED = 4096, 8192, 16384, 1 << 17, 1 << 18, 1 << 20
@@ -27,7 +30,7 @@ MNT_DETACH = 2
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442
 """The same on every architecture, as all system calls since 2019."""
-_OPEN_TREE_CLONE, _AT_EMPTY_PATH, _MOVE_FROM_EMPTY_PATH = 1, 0x1000, 4
+_OPEN_TREE_CLONE, _AT_EMPTY_PATH, _MOVE_EMPTY_PATHS = 1, 0x1000, 0x04 | 0x40
 ATTR_RDONLY, ATTR_NOSUID, ATTR_NODEV = 1, 2, 4
 _AT_RECURSIVE, _AT_FDCWD = 0x8000, -100
 _OCTAL = re.compile(rb"\\([0-7]{3})")
@@ -87,36 +90,88 @@ def bind_all(
     inside_user_namespace: bool,
     *,
     is_isolated: bool = False,
+    user: Sequence[int] | None = None,
 ) -> list[str]:
     """Bind open sources to their targets; returns the directories that had to be replaced by mirrors in memory.
 
     In an isolated pod sources are copies of mounts (`copy_mounts`), and the machine's own file systems are read-only:
-    a mount point is simply created if that is possible.
+    a mount point is simply created if that is possible. In another volume it is created as the pod's `user`.
     """
     mirrors = []
-    ordered = sorted(zip(mounts, sources, strict=True), key=lambda pair: pair[0]["target"])
-    for each, source in ordered:
-        if not any(each["target"].startswith(f"{other['target']}/") for other in mounts):
-            mirrors += _make_mount_point(each["target"], _is_directory(source), staging, is_isolated)
-    for each, source in ordered:
-        target = each["target"]
-        if not os.path.lexists(target):
-            around = [other for other in mounts if target.startswith(f"{other['target']}/")]
-            if any(other.get("is_judged") for other in around):
-                # In a directory of the machine it would be created with our rights, and stay there.
-                raise OSError(errno.ENOENT, f"there is no {target} in the volume around it: create it there first")
-            _make_entry(target, _is_directory(source))
+    places = resolved_targets(each["target"] for each in mounts)
+    given = {places[each["target"]]: each for each in mounts}
+    ordered = sorted(
+        ((places[each["target"]], each, source) for each, source in zip(mounts, sources, strict=True)),
+        key=lambda row: row[0],
+    )
+    for place, _, source in ordered:
+        if _around(place, given) is None:
+            mirrors += _make_mount_point(place, _is_directory(source), staging, is_isolated)
+    for place, each, source in ordered:
+        at = _mount_point(place, _around(place, given), _is_directory(source), user)
+        try:
+            _attach(source, at, place, each, is_isolated)
+        finally:
+            os.close(at)
         if source < 0:
-            mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777,size={each['size']}")
             continue
-        if is_isolated:
-            _attach(source, target)
-        else:
-            mount(f"/proc/self/fd/{source}", target, "", MS_BIND | MS_REC)
-        os.close(source)
         attributes = ATTR_NOSUID | ATTR_NODEV | (ATTR_RDONLY if each.get("mode") == "ro" else 0)
-        restrict(target, attributes, inside_user_namespace)
+        top = source if is_isolated else open_place(place)[0]
+        restrict(place, attributes, inside_user_namespace, handle=top)
+        for fd in {source, top}:
+            os.close(fd)
     return mirrors
+
+
+def _around(place: str, given: Mapping[str, Mapping[str, str]]) -> Mapping[str, str] | None:
+    """The mount that a place is in."""
+    above = os.path.dirname(place)
+    while above != "/":
+        if above in given:
+            return given[above]
+        above = os.path.dirname(above)
+    return None
+
+
+def _mount_point(place: str, around: Mapping[str, str] | None, is_directory: bool, user: Sequence[int] | None) -> int:
+    """A descriptor of a mount point, which is created if it is in a volume of the pod's own: with the rights of the
+    pod's user, because a volume can be changed at the same time."""
+    at, missing = open_place(place)
+    if not missing:
+        return at
+    what = f"there is no {place} in the volume around it"
+    if around is None or around.get("is_judged"):
+        os.close(at)
+        # In a directory of the machine it would be created with our rights, and stay there.
+        raise OSError(errno.ENOENT, f"{what}: create it there first")
+    try:
+        if user is not None:
+            process_attributes.act_as(user[0], user[1], (user[1],))
+        return create_below(at, missing, is_directory=is_directory)
+    except OSError as error:
+        why = os.strerror(error.errno or errno.EIO)
+        raise OSError(error.errno, f"{what}, and it cannot be created ({why}): create it there first") from None
+    finally:
+        if user is not None:
+            process_attributes.act_as(0, 0, ())
+
+
+def _attach(source: int, at: int, place: str, each: Mapping[str, str], is_isolated: bool) -> None:
+    if source < 0:
+        options = f"mode=1777,size={each['size']}"
+        mount("tmpfs", f"/proc/self/fd/{at}", "tmpfs", MS_NOSUID | MS_NODEV, options, shown=place)
+    elif is_isolated:
+        result = libc().syscall(
+            ctypes.c_long(_SYS_MOVE_MOUNT),
+            ctypes.c_long(source),
+            b"",
+            ctypes.c_long(at),
+            b"",
+            ctypes.c_ulong(_MOVE_EMPTY_PATHS),
+        )
+        check_result(result, f"move_mount {place}")
+    else:
+        mount(f"/proc/self/fd/{source}", f"/proc/self/fd/{at}", "", MS_BIND | MS_REC, shown=place)
 
 
 def copy_mounts(source: int) -> int:
@@ -129,35 +184,27 @@ def copy_mounts(source: int) -> int:
     return int(result)
 
 
-def _attach(copy: int, target: str) -> None:
-    result = libc().syscall(
-        ctypes.c_long(_SYS_MOVE_MOUNT),
-        ctypes.c_long(copy),
-        b"",
-        ctypes.c_long(_AT_FDCWD),
-        target.encode(),
-        ctypes.c_ulong(_MOVE_FROM_EMPTY_PATH),
-    )
-    check_result(result, f"move_mount {target}")
-
-
-def restrict(target: str, attributes: int, inside_user_namespace: bool, *, is_recursive: bool = True) -> None:
-    """Set attributes of a mount, and of all mounts below it: each has options of its own."""
+def restrict(
+    target: str, attributes: int, inside_user_namespace: bool, *, is_recursive: bool = True, handle: int = -1
+) -> None:
+    """Set attributes of a mount, and of all mounts below it: each has options of its own. With a handle, it is the
+    mount that is open there."""
     try:
-        _set_attributes(target, attributes, is_recursive)
+        _set_attributes(target, attributes, is_recursive, handle)
     except OSError:  # a kernel before 5.12, or a system call filter
         for place in _mounts_below(target) if is_recursive else [target]:
             kept = os.statvfs(place).f_flag & (_ST_LOCKED if inside_user_namespace else _ST_SET)
             mount("none", place, "", MS_BIND | MS_REMOUNT | attributes | kept)
 
 
-def _set_attributes(target: str, attributes: int, is_recursive: bool) -> None:
+def _set_attributes(target: str, attributes: int, is_recursive: bool, handle: int) -> None:
     wanted = struct.pack("=QQQQ", attributes, 0, 0, 0)
+    flags = (_AT_RECURSIVE if is_recursive else 0) | (_AT_EMPTY_PATH if handle >= 0 else 0)
     result = libc().syscall(
         ctypes.c_long(_SYS_MOUNT_SETATTR),
-        ctypes.c_long(_AT_FDCWD),
-        target.encode(),
-        ctypes.c_ulong(_AT_RECURSIVE if is_recursive else 0),
+        ctypes.c_long(handle if handle >= 0 else _AT_FDCWD),
+        b"" if handle >= 0 else target.encode(),
+        ctypes.c_ulong(flags),
         wanted,
         ctypes.c_ulong(len(wanted)),
     )
@@ -180,55 +227,68 @@ def _is_directory(source: int) -> bool:
     return source < 0 or stat.S_ISDIR(os.fstat(source).st_mode)
 
 
-def _make_mount_point(target: str, is_directory: bool, staging: str, is_read_only: bool) -> list[str]:
+def _make_mount_point(place: str, is_directory: bool, staging: str, is_read_only: bool) -> list[str]:
     """Create a mount point; returns what had to be mirrored for it."""
-    if os.path.lexists(target):
+    at, missing = open_place(place)
+    if not missing:
+        os.close(at)
         return []
     if is_read_only:
         try:
-            _make_entry(target, is_directory)  # in a file system of the pod's own: the machine's are read-only
+            # In a file system of the pod's own: the machine's are read-only.
+            os.close(create_below(at, missing, is_directory=is_directory))
             return []
         except OSError:
-            pass
-    ancestor = os.path.dirname(target)
-    while not os.path.isdir(ancestor):
+            at, missing = open_place(place)
+    ancestor = place
+    for _ in missing:
         ancestor = os.path.dirname(ancestor)
-    _mirror(ancestor, staging)
-    _make_entry(target, is_directory)
+    try:
+        _mirror(at, ancestor, staging)
+    finally:
+        os.close(at)
+    os.close(create_below(*open_place(place), is_directory=is_directory))
     return [ancestor]
 
 
-def _make_entry(target: str, is_directory: bool) -> None:
-    os.makedirs(target if is_directory else os.path.dirname(target), exist_ok=True)
-    if not is_directory:
-        open(target, "w").close()
-
-
-def _mirror(directory: str, staging: str) -> None:
-    """Replace a directory by a file system in memory that contains everything it did, and room for more."""
-    entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
-    if len(entries) > MIRRORED_MAX:
-        raise OSError(f"{directory} holds {len(entries)} entries, too many to add a mount point")
-    mount("tmpfs", staging, "tmpfs", 0, f"mode={stat.S_IMODE(os.stat(directory).st_mode):o}")
+def _mirror(at: int, directory: str, staging: str) -> None:
+    """Replace an open directory by a file system in memory that contains everything it did, and room for more."""
+    names = sorted(os.listdir(f"/proc/self/fd/{at}"))
+    if len(names) > MIRRORED_MAX:
+        raise OSError(f"{directory} holds {len(names)} entries, too many to add a mount point")
+    mount("tmpfs", staging, "tmpfs", 0, f"mode={stat.S_IMODE(os.fstat(at).st_mode):o}")
     mount("none", staging, "", MS_UNBINDABLE)  # or it would be bound into itself
-    for entry in entries:
-        copy = f"{staging}/{entry.name}"
-        if entry.is_symlink():
-            os.symlink(os.readlink(entry.path), copy)
-            continue
-        if entry.is_dir():
-            os.mkdir(copy)
-        else:
-            open(copy, "w").close()
+    for name in names:
         try:
-            mount(entry.path, copy, "", MS_BIND | MS_REC)
-        except OSError:  # removed meanwhile, or not accessible
+            entry = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+        except OSError:  # removed meanwhile
             continue
-    if directory == "/":
-        _pivot_root(staging)
+        try:
+            _mirror_entry(entry, f"{staging}/{name}")
+        finally:
+            os.close(entry)
+    new = os.open(staging, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if directory == "/":
+            _pivot_root(staging)
+        else:
+            mount(staging, f"/proc/self/fd/{at}", "", MS_MOVE, shown=directory)
+        mount("none", f"/proc/self/fd/{new}", "", MS_PRIVATE, shown=directory)
+    finally:
+        os.close(new)
+
+
+def _mirror_entry(entry: int, copy: str) -> None:
+    mode = os.fstat(entry).st_mode
+    if stat.S_ISLNK(mode):
+        os.symlink(os.readlink("", dir_fd=entry), copy)
+        return
+    if stat.S_ISDIR(mode):
+        os.mkdir(copy)
     else:
-        mount(staging, directory, "", MS_MOVE)
-    mount("none", directory, "", MS_PRIVATE)
+        os.close(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+    with suppress(OSError):  # not accessible
+        mount(f"/proc/self/fd/{entry}", copy, "", MS_BIND | MS_REC)
 
 
 def _pivot_root(staging: str) -> None:
@@ -240,8 +300,8 @@ def _pivot_root(staging: str) -> None:
     os.chdir("/")
 
 
-def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    """The system call of that name; the OSError it raises names the target."""
+def mount(source: str, target: str, kind: str, flags: int, options: str = "", *, shown: str = "") -> None:
+    """The system call of that name; the OSError it raises names the target, or what is shown instead of it."""
     data = options.encode() or None
     result = libc().mount(source.encode(), target.encode(), kind.encode() or None, ctypes.c_ulong(flags), data)
-    check_result(result, f"mount {target}")
+    check_result(result, f"mount {shown or target}")

@@ -178,8 +178,11 @@ class SecretFiles:
         """What is left of pods that are not in `pods` any more is removed."""
         self._root, self.unavailable = _memory_directory(f"fairpool-{installation}")
         self._names: set[str] = set()
-        if self._root and os.path.lexists(self._root) and _is_own_directory(self._root):
-            for name in os.listdir(self._root):
+        if self._root:
+            self._root = _own_or_other(self._root)
+            with suppress(OSError):  # said when a pod needs it
+                self._make_root()
+            for name in os.listdir(self._root) if _is_own_directory(self._root) else ():
                 if (pods / name).is_dir():
                     self._names.add(name)
                 else:
@@ -231,7 +234,7 @@ class SecretFiles:
             shutil.rmtree(directory, ignore_errors=True)
 
     def _make_temporary(self) -> str:
-        for _ in range(TRIES):  # when the last pod with secrets ends, the root is removed
+        for _ in range(TRIES):  # an administrator may remove the root
             self._make_root()
             with suppress(FileNotFoundError):
                 return tempfile.mkdtemp(prefix=TEMPORARY, dir=self._root)
@@ -243,7 +246,11 @@ class SecretFiles:
         if name in self._names:
             self._names.discard(name)
             shutil.rmtree(f"{self._root}/{name}", ignore_errors=True)
-            with suppress(OSError):  # others are in it
+
+    def close(self) -> None:
+        """Kept until now even when empty, or another user could take the name."""
+        if self._root:
+            with suppress(OSError):  # there are secrets in it
                 os.rmdir(self._root)
 
     def _make_root(self) -> None:
@@ -254,8 +261,21 @@ class SecretFiles:
             raise SecretsUnavailable(f"its secrets cannot be kept in {self._root}: others can read it; remove it")
 
 
+def _own_or_other(path: str) -> str:
+    """This path, or where another user has taken it, one that begins with it: that of the last server, or a new one."""
+    above, name = os.path.split(path)
+    others = (f"{above}/{each}" for each in sorted(os.listdir(above)) if each.startswith(f"{name}-"))
+    if last := next(filter(_is_own_directory, others), None):
+        return last
+    is_free = not os.path.lexists(path) or _is_own_directory(path)
+    return path if is_free else f"{path}-{os.urandom(8).hex()}"
+
+
 def _is_own_directory(path: str) -> bool:
-    about = os.lstat(path)
+    try:
+        about = os.lstat(path)
+    except OSError:
+        return False
     return stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid() and not about.st_mode & 0o077
 
 

@@ -455,6 +455,8 @@ class Shim:
     def _finish(self, code: int, words: str) -> None:
         """Write the exit record so that a power cut cannot undo it; on a full disk, retry until there is room."""
         self._exec_server.close()
+        if self._launch.get("secrets"):
+            _remove_secrets(self._launch["secrets"]["directory"])  # also when no server is there to do it
         # A shim that was stopped (SIGSTOP) while its pod was killed from outside has not handled the notice.
         noticed = self._stop_reason is not None or (code == UNKNOWN_EXIT_CODE and stop_notice.exists("."))
         record, at_ms = ExitRecord(code, words, noticed), _now_ms()
@@ -487,6 +489,15 @@ def with_secrets(launch: dict[str, Any]) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         return {**launch, "secrets_error": f"its secrets cannot be read: {error}"}
     return {**launch, "env": {**launch["env"], **found}}
+
+
+def _remove_secrets(directory: str) -> None:
+    for place, _, names in os.walk(directory, topdown=False):
+        with suppress(OSError):  # the server tries again
+            os.chmod(place, 0o700)
+            for name in names:
+                os.unlink(f"{place}/{name}")
+            os.rmdir(place)
 
 
 def _unknown_launch() -> dict[str, Any]:

@@ -116,7 +116,7 @@ class Supervisor:
         self._hints = Hints(self.state.root)
         self._ports = PodPorts()
         self._registry = PodRegistry()
-        secret_files = SecretFiles(str(namespace), self.state.pods)
+        self._secret_files = secret_files = SecretFiles(str(namespace), self.state.pods)
         self._observer = PodObserver(
             self._registry, self._watch, self._hints, self._reaper, self._launcher, secret_files
         )
@@ -388,6 +388,7 @@ class Supervisor:
             self._hints.close()
             self._tombstones.close()
             self._collector.close()
+            self._secret_files.close()
             remove_if_empty(self._limiter)
 
 
