@@ -59,6 +59,13 @@ def test_numbers_that_are_left_out_are_chosen(control: ControlPlane) -> None:
     assert chosen == [((30000, 80),), ((30001, 80),), ((8080, 8080),)]
 
 
+def test_a_port_that_is_listed_twice_gets_one_external_port(control: ControlPlane) -> None:
+    control.train("a", ports=[*node_port(80), *node_port(80), *node_port(81)])
+    control.train("b", ports=[*node_port(80, 8001), *node_port(80, 8002)])
+    chosen = list(control.app.state.plane.port_server.ports.values())
+    assert chosen == [((30000, 80), (30001, 81)), ((8001, 80), (8002, 80))]
+
+
 def test_a_port_that_is_taken_is_refused_with_the_reason(control: ControlPlane) -> None:
     control.train("a", ports=node_port(80, 8001))
     taken = submitted(control, "b", node_port(80, 8001), "team-b")
@@ -73,7 +80,7 @@ def test_a_port_that_is_taken_is_refused_with_the_reason(control: ControlPlane) 
     twice = submitted(control, "b", [*node_port(80, 8002), *node_port(81, 8002)])
     assert (twice.status_code, codes(twice)) == (422, ["port.twice"])
     other = submitted(control, "b", [{"container": 80, "external": 8003, "serviceType": "Ingress"}])
-    assert (other.status_code, codes(other)) == (422, ["spec.not_carried"])
+    assert (other.status_code, codes(other)) == (422, ["port.external"])
     assert len(control.app.state.plane.port_server.ports) == 1
 
 

@@ -25,6 +25,7 @@ from fairpool.control.pod_template import (
     pod_shape,
     worker_program,
 )
+from fairpool.control.port_checks import check_ports
 from fairpool.control.resource_request import or_else
 from fairpool.control.storage_request import StorageContext, check_storage
 from fairpool.control.unsupported import refusals
@@ -143,6 +144,7 @@ def admit(
         problems.add("spec.tty_without_stdin", what, "also set stdin", "spec.stdin")
     _check_words(spec, problems)
     _check_images(submit, context, problems)
+    check_ports(submit, problems)
     check_storage(spec, context.storage, context.project.name, workload_id, problems)
     check_credentials(submit, context.credentials, context.project.name, problems)
     _check_grace(spec, context, problems)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fairpool.api import workload_spec
 from fairpool.api.pod_spec import ExposedPort, ServiceType
+from fairpool.control.port_checks import EXTERNAL
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
@@ -19,8 +20,6 @@ from fairpool.control.workload_documents import declaration_of
 if TYPE_CHECKING:
     from fairpool.control.plane import Plane
 
-EXTERNAL = frozenset({ServiceType.NODE_PORT, ServiceType.LOAD_BALANCER})
-"""Types of service with a port of the machine."""
 NODE_PORTS = range(30_000, 32_768)
 LOWEST = 1024
 """Below are the ports of the machine's own services."""
@@ -49,7 +48,13 @@ def assigned(
     before: Pairs = (),
 ) -> Pairs:
     """The external ports of a request. Refuses those that are taken. `before`: those that this workload has already."""
-    asked = [each for each in body.spec.ports if each.service_type in EXTERNAL]
+    wanted = [each for each in body.spec.ports if each.service_type in EXTERNAL]
+    # A port that is listed twice without numbers needs one external port.
+    asked = [
+        each
+        for place, each in enumerate(wanted)
+        if each.external is not None or (each.container, each.service_type) not in map(_pair, wanted[:place])
+    ]
     if not asked:
         return ()
     used = {
@@ -66,6 +71,10 @@ def assigned(
             raise refused(422, "port.twice", what, "give each port a number of its own", FIELD)
         found[external] = each.container
     return tuple(found.items())
+
+
+def _pair(port: ExposedPort) -> tuple[int, ServiceType]:
+    return port.container, port.service_type
 
 
 def _chosen(
