@@ -464,6 +464,7 @@ def test_a_second_start_says_who_is_up(platform: Running) -> None:
 
 
 def test_localhost_leads_to_the_server_by_either_address(platform: Running) -> None:
+    platform.up()
     for name, path, answer in (("address", "/api/v1/me", 401), ("gateway", "/", 302)):
         port = urlsplit(platform.status[name]).port
         for host in ("127.0.0.1", "[::1]") if socket.has_ipv6 and Path("/proc/net/if_inet6").exists() else ():
