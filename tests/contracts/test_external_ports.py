@@ -65,6 +65,13 @@ def test_numbers_that_are_left_out_are_chosen(control: ControlPlane) -> None:
     assert chosen == [((30000, 80),), ((30001, 80),), ((8080, 8080),)]
 
 
+def test_a_port_that_is_listed_twice_gets_one_external_port(control: ControlPlane) -> None:
+    control.train("a", ports=[*node_port(80), *node_port(80), *node_port(81)])
+    control.train("b", ports=[*node_port(80, 8001), *node_port(80, 8002)])
+    chosen = list(control.app.state.plane.port_server.ports.values())
+    assert chosen == [((30000, 80), (30001, 81)), ((8001, 80), (8002, 80))]
+
+
 def test_a_port_that_is_taken_is_refused_with_the_reason(control: ControlPlane) -> None:
     control.train("a", ports=node_port(80, 8001))
     taken = submitted(control, "b", node_port(80, 8001), "team-b")
@@ -79,7 +86,7 @@ def test_a_port_that_is_taken_is_refused_with_the_reason(control: ControlPlane) 
     twice = submitted(control, "b", [*node_port(80, 8002), *node_port(81, 8002)])
     assert (twice.status_code, codes(twice)) == (422, ["port.twice"])
     other = submitted(control, "b", [{"container": 80, "external": 8003, "serviceType": "Ingress"}])
-    assert (other.status_code, codes(other)) == (422, ["spec.not_carried"])
+    assert (other.status_code, codes(other)) == (422, ["port.external"])
     assert len(control.app.state.plane.port_server.ports) == 1
 
 
@@ -102,11 +109,11 @@ def changed(control: ControlPlane, workload: str, spec: Any) -> Pairs:
 def test_each_external_port_of_one_port_of_the_pods_is_kept_when_the_job_is_changed(control: ControlPlane) -> None:
     ports = [*node_port(8080), *node_port(8080, kind="LoadBalancer"), *node_port(8080)]
     made = control.train("a", ports=ports)["id"]
-    assert control.app.state.plane.port_server.ports[made] == ((30000, 8080), (8080, 8080), (30001, 8080))
-    assert changed(control, made, {"labels": {"a": "1"}}) == ((30000, 8080), (8080, 8080), (30001, 8080))
-    assert changed(control, made, {"image": "other"}) == ((30000, 8080), (8080, 8080), (30001, 8080))
+    assert control.app.state.plane.port_server.ports[made] == ((30000, 8080), (8080, 8080))
+    assert changed(control, made, {"labels": {"a": "1"}}) == ((30000, 8080), (8080, 8080))
+    assert changed(control, made, {"image": "other"}) == ((30000, 8080), (8080, 8080))
     more = [*node_port(81), *ports]
-    assert changed(control, made, {"ports": more}) == ((30002, 81), (30000, 8080), (8080, 8080), (30001, 8080))
+    assert changed(control, made, {"ports": more}) == ((30001, 81), (30000, 8080), (8080, 8080))
 
 
 def test_another_type_of_service_gets_another_port(control: ControlPlane) -> None:

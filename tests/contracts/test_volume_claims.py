@@ -257,5 +257,7 @@ def test_the_administrator_lists_the_folders_that_may_be_mounted(control: Contro
     refused = control.call("POST", "/api/v1/workloads/trainings", body, by="ann")
     assert (refused.status_code, codes(refused)) == (422, ["volume.root"])
     assert "(allowed: /data, /mnt/x)" in refused.json()["problems"][0]["what"]
-    for wrong in ("data", "/a/../b", "/a//b", "/a/", "/a\nb", True, 3):
+    for wrong in ("data", "/a/../b", "/a//b", "/a//", "//", "/a\nb", True, 3):
         assert control.call("PUT", setting, {"value": wrong}).status_code == 422, wrong
+    for typed, value in {"/data/": "/data", "/a/, /b": "/a,/b", "/": "/", "": ""}.items():
+        assert expect(control.call("PUT", setting, {"value": typed}), 200)["value"] == value

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from fairpool.agent import process_table
-from fairpool.agent.pod_network import RELAY_PORT
 from fairpool.model.ids import PodId
 from fairpool.model.problem import Problem
+from fairpool.model.relay_port import RELAY_PORT
 from tests.local_machine import TIMEOUT_S, Machine, a_machine
 from tests.ordinary_user import UID, run_as_ordinary_user
 

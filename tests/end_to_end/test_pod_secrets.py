@@ -105,6 +105,20 @@ def test_a_variable_and_files_reach_the_pod_and_no_file_of_the_platform(machine:
     assert not kept_in_memory(machine, pod).exists(), "gone with the pod"
 
 
+@pytest.mark.parametrize(
+    ("value", "variable"),
+    [(b"abc\n", "3"), (b"abc\r\n", "3"), (b"abc\n\n", "4"), (b"abc\r", "4"), (b"\n", "0")],
+)
+def test_one_line_break_at_the_end_is_left_out_of_a_variable_and_not_of_a_file(
+    machine: Machine, control: Control, value: bytes, variable: str
+) -> None:
+    control.known["tokens"] = Secret("tokens", CredentialKind.GENERIC, {"hf": value})
+    script = 'printf %s "$TOKEN" | wc -c; wc -c < /secrets/tokens/hf'
+    pod = machine.up("a", "sh", "-c", script, secrets=FROM_SECRET, volumes=AS_FILES)
+    machine.until_exited(pod)
+    assert machine.log(pod).split() == [variable, str(len(value))]
+
+
 def test_neither_shim_nor_server_shows_the_value_in_proc(machine: Machine) -> None:
     pod = machine.up("a", "sleep", "600", secrets=FROM_SECRET)
     inside = set(machine.numbers(pod).values())

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -460,6 +461,17 @@ def test_a_second_start_says_who_is_up(platform: Running) -> None:
     assert "fairpool down" in second.stderr
     again = platform.command("up", "--detach")
     assert (again.returncode, "already running" in again.stdout) == (0, True)
+
+
+def test_localhost_leads_to_the_server_by_either_address(platform: Running) -> None:
+    platform.up()
+    for name, path, answer in (("address", "/api/v1/me", 401), ("gateway", "/", 302)):
+        port = urlsplit(platform.status[name]).port
+        for host in ("127.0.0.1", "[::1]") if socket.has_ipv6 and Path("/proc/net/if_inet6").exists() else ():
+            connection = http.client.HTTPConnection(f"{host}:{port}", timeout=30)
+            connection.request("GET", path)
+            assert connection.getresponse().status == answer, (name, host)
+            connection.close()
 
 
 def test_a_port_that_is_taken(platform: Running, tmp_path: Path) -> None:

@@ -252,6 +252,26 @@ def test_what_pods_cannot_be_given_is_refused_and_never_ignored() -> None:
     assert complaints(topology={"required": "rack"}) == ["spec.topology"], "one pod has no other to be near to"
 
 
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("train", {"ports": [{"container": 65530}]}),
+        ("train", {"exposedUrls": [{"container": 65530}]}),
+        ("inference", {"servingPort": {"container": 65530}}),
+    ],
+)
+def test_the_port_of_the_relay_is_refused(kind: str, spec: dict[str, Any]) -> None:
+    assert complaints(kind, **spec) == ["port.reserved"]
+
+
+def test_an_external_port_needs_a_service_that_opens_it() -> None:
+    refused = answer(ports=[{"container": 80, "external": 31001}])
+    assert [(each.code, each.what) for each in refused] == [
+        ("port.external", "an external port (31001) needs the service type NodePort or LoadBalancer")
+    ]
+    assert not complaints(ports=[{"container": 80, "external": 80}, {"container": 81}])
+
+
 def test_a_topology_is_the_one_that_was_named_or_has_the_levels_or_is_made_of_the_labels() -> None:
     def constraint(**asked: str) -> TopologyConstraint | None:
         return declared("dist", topology=asked).constraint

@@ -12,9 +12,11 @@ import pytest
 
 from fairpool.agent.unpacking import Contents, unpack
 from fairpool.api.wire import ValidationError
+from fairpool.cli.failure import Failure
 from fairpool.cli.runai import field_flags, job_file, mounts, port_flags, submission, workdir
 from fairpool.cli.runai.distributed import FRAMEWORKS, NOT_HERE, UNSAID, framework_command
 from fairpool.cli.runai.flags import GlobalOptions
+from fairpool.cli.runai.job_update import changes
 from fairpool.cli.runai.submit import settle_command, submit
 from fairpool.control.refusal import validation_problems
 from fairpool.model.problem import Problem
@@ -157,6 +159,24 @@ def test_ports_and_addresses() -> None:
     made = spec("j -i img --inference -s loadbalancer --port 8000:80")
     assert made["servingPort"] == {"container": 80}
     assert made["ports"] == [{"container": 80, "external": 8000, "serviceType": "LoadBalancer"}]
+
+
+def test_an_external_port_needs_a_type_of_service_that_opens_it() -> None:
+    (problem,) = port_flags.unmapped(asked("j -i img --port 31001:8000"))
+    assert str(problem) == (
+        "an external port (31001:8000) needs --service-type=nodeport or loadbalancer: add it, or write --port 8000"
+    )
+    for flags in ("--port 8000", "--port 80:80", "-s nodeport --port 1:2", "-s portforward --port 1:2"):
+        assert not port_flags.unmapped(asked(f"j -i img {flags}")), flags
+
+
+def test_an_update_of_ports_keeps_the_type_of_service_of_the_job() -> None:
+    flags = asked("j -i img --port 31001:8000") | {"clear": (), "remove_label": (), "remove_environment": ()}
+    current = {"ports": [{"container": 8000, "serviceType": "NodePort"}]}
+    kept = port_flags.with_kept_type(flags, current)
+    assert port_flags.ports(kept)["ports"] == [{"container": 8000, "external": 31001, "serviceType": "NodePort"}]
+    with pytest.raises(Failure, match="needs --service-type"):
+        changes("Training", {}, flags)
 
 
 def test_forwarded_ports_are_of_this_machine() -> None:

@@ -20,13 +20,12 @@ import time
 from fairpool.agent import namespaces, netlink, process_attributes
 from fairpool.agent.netlink import NETLINK_NETFILTER, NETLINK_ROUTE, Netlink
 from fairpool.agent.network_relay import DNS_PORT, Relay, allow_descriptors, close_other_descriptors, has_ipv6
+from fairpool.model.relay_port import RELAY_PORT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every shim's memory
     from typing import NoReturn
 
-RELAY_PORT = 65530
-"""Where the relay listens in the namespace: the one port that a pod cannot have."""
 ADDRESS, ADDRESS_6 = "10.0.2.100", "fd00:6661:6972::100"
 """The pod's own addresses. Programs do not ask for names where only loopback addresses exist."""
 UNPRIVILEGED_ID = 65534

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairpool.agent import exec_client
-from fairpool.agent.pod_network import RELAY_PORT
 from fairpool.model.problem import Problem
+from fairpool.model.relay_port import RELAY_PORT
 
 CONNECT_S = 5.0
 KNOWN_MAX = 4096

@@ -166,8 +166,13 @@ def secret_variables(program: Program, secrets: Mapping[str, Secret], names: Col
         if len(each.name) + len(value) > VARIABLE_MAX_BYTES or b"\0" in value:
             why = "contains zero bytes" if b"\0" in value else f"is longer than {VARIABLE_MAX_BYTES} bytes"
             raise SecretsUnavailable(f"{where}, key {each.key} {why}: mount it as a file instead")
-        found[each.name] = value.decode(errors="surrogateescape")
+        found[each.name] = _without_line_break(value).decode(errors="surrogateescape")
     return found
+
+
+def _without_line_break(value: bytes) -> bytes:
+    """Without one at its end: a file that was written with `echo` ends with one, which breaks e.g. HTTP headers."""
+    return value[:-1].removesuffix(b"\r") if value.endswith(b"\n") else value
 
 
 class SecretFiles:

@@ -17,12 +17,11 @@ import msgspec
 
 from fairpool.agent.durable import write_durably
 from fairpool.agent.isolation import PodUser
-from fairpool.model.ids import QueueId
+from fairpool.model.ids import PROJECT_UIDS, QueueId
 
 FILE = "users.json"
-FIRST_UID = 2_000_000_000
-USERS_MAX = 65_536
-LAST_UID = FIRST_UID + USERS_MAX - 1
+FIRST_UID, LAST_UID = PROJECT_UIDS[0], PROJECT_UIDS[-1]
+USERS_MAX = len(PROJECT_UIDS)
 HIGHEST_UID = 2**32 - 2
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -15,7 +15,8 @@ from pydantic import BaseModel, ValidationError
 from fairpool.api.calls import refused_answer
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport, is_refusal
 from fairpool.api.credentials import CLUSTER_SECRETS, SecretsAnswer, SecretsRequest
-from fairpool.api.loopback import Reply, is_here
+from fairpool.api.listener import job_user
+from fairpool.api.loopback import JobListens, Reply, is_here
 from fairpool.api.message import VERSION, wire_problems
 from fairpool.api.nodes import ClusterAnswer
 from fairpool.model.ids import Revision
@@ -103,6 +104,9 @@ class ClusterClient:
             self._stream = details["return_value"]
             if self._closed.is_set():
                 self._cut()
+            if is_here(self._address) and (uid := job_user(self._stream.get_extra_info("socket"))) is not None:
+                self._cut()
+                raise httpx2.ConnectError(str(JobListens(self._address, uid)))
 
     def _cut(self) -> None:
         """Shut the connection down, which ends a read in another thread; closing it would not."""

@@ -14,11 +14,13 @@ import select
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
+
+from fairpool.api.listener import job_user
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -44,6 +46,14 @@ class Unreachable(Exception):
         super().__init__(f"{address} does not answer: {reason}")
         self.reason = reason
         self.connected = connected
+
+
+class JobListens(Unreachable):
+    """A program of a job listens where the server should. Nothing was sent to it."""
+
+    def __init__(self, address: str, uid: int) -> None:
+        super().__init__(address, f"a program of a job (user {uid}) listens there", connected=False)
+        self.uid = uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,15 @@ def is_here(address: str) -> bool:
     parts = urlsplit(address)
     host = parts.hostname or ""
     return parts.scheme == "http" and (host in ("localhost", "::1") or bool(OWN.fullmatch(host)))
+
+
+def job_at(address: str, timeout_s: float = 10.0) -> int | None:
+    """The uid of a pod that listens on this machine where the server should; None: there is none."""
+    parts = urlsplit(address)
+    if is_here(address):
+        with suppress(OSError), socket.create_connection((parts.hostname, parts.port or 80), timeout_s) as opened:
+            return job_user(opened)
+    return None
 
 
 class LoopbackHttp:
@@ -156,6 +175,9 @@ class LoopbackHttp:
             from fairpool.api.network import NetworkHttp  # takes 100 ms
 
             self._full = NetworkHttp(self._address, self._timeout_s, is_here=True)
+        uid = job_at(self._address, self._timeout_s)
+        if uid is not None:
+            raise JobListens(self._address, uid)
         return self._full.websocket(path, params=params, headers=headers, message_max=message_max)
 
     def close(self) -> None:
@@ -178,10 +200,19 @@ class LoopbackHttp:
 
     def _connect(self) -> _Line:
         try:
-            opened = self._owners_socket() or socket.create_connection((self._host, self._port), self._timeout_s)
+            opened = self._owners_socket() or self._connected()
         except OSError as error:
             raise Unreachable(self._address, str(error), connected=False) from error
         return _Line(opened, urlsplit(self._address).netloc)
+
+    def _connected(self) -> socket.socket:
+        """A connection to the port, unless a pod listens there."""
+        opened = socket.create_connection((self._host, self._port), self._timeout_s)
+        uid = job_user(opened)
+        if uid is not None:
+            opened.close()
+            raise JobListens(self._address, uid)
+        return opened
 
     def _owners_socket(self) -> socket.socket | None:
         """A connection to the server's Unix socket, which tells it the caller's process; None: it cannot be opened."""

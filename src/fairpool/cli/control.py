@@ -12,7 +12,7 @@ import click
 from fairpool.cli import server_flags, server_start
 from fairpool.cli.failure import UNUSABLE, fail
 from fairpool.model.problem import Problem
-from fairpool.platform.address import listening_socket
+from fairpool.platform.address import listening_socket, other_loopback
 from fairpool.platform.data_directory import CONTROL, DataDirectory
 
 if TYPE_CHECKING:
@@ -118,10 +118,12 @@ def _here(start: StartControl, _: list[str]) -> None:
     data_directory = start.data_directory
     with server_start.starting(data_directory, CONTROL) as reachable_at:
         listener, address = listening_socket(start.options.address)
+        other = other_loopback(listener)
         gateway = bind_gateway(data_directory, start.gateway, address, start.options.host_names)
         reachable_at(address.url)
         server_start.check_database(data_directory, may_be_new=True)
         open_log(data_directory.log, level=start.log_level)
+        server_start.warn_of(other, gateway.warning)
         for line in shown_addresses(address, gateway.address.url, data_directory):
             click.echo(line)
         user = LocalUser(data_directory, address.url)
@@ -131,7 +133,8 @@ def _here(start: StartControl, _: list[str]) -> None:
                 server_start.welcome_here(user, answer)
             click.echo("Ready. Press Ctrl-C to stop the control plane; clusters keep running their pods.")
 
-        options = replace(start.options, address=address, gateway=gateway)
+        second = None if isinstance(other, Problem) else other
+        options = replace(start.options, address=address, gateway=gateway, other_listener=second)
         program = ControlProgram(data_directory, options, listener)
         program.run(ready, user.question() if start.with_welcome else {})
         click.echo("Stopped. Clusters keep running their pods.")

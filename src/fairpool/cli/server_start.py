@@ -4,6 +4,7 @@ the nodes, the background, and the login of the user who typed the command."""
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 import time
@@ -86,6 +87,14 @@ def _clear_up(data_directory: DataDirectory) -> None:
 
     for path in finish_restore(data_directory):
         click.echo(f"warning: an interrupted restore was completed; the previous version is kept in {path}", err=True)
+
+
+def warn_of(*problems: object) -> None:
+    """Say and log the problems among them, with which the server can run."""
+    for problem in problems:
+        if isinstance(problem, Problem):
+            click.echo(f"warning: {problem}", err=True)
+            logging.getLogger("fairpool.up").warning("%s", problem)
 
 
 def check_database(data_directory: DataDirectory, *, may_be_new: bool) -> None:

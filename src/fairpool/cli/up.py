@@ -11,7 +11,7 @@ import click
 
 from fairpool.cli import server_flags, server_start
 from fairpool.model.problem import Problem
-from fairpool.platform.address import Address, listening_socket
+from fairpool.platform.address import Address, listening_socket, other_loopback
 from fairpool.platform.data_directory import UP, DataDirectory
 
 if TYPE_CHECKING:
@@ -109,11 +109,13 @@ def _here(start: StartPlatform, _: list[str]) -> None:
     data_directory = start.data_directory
     with server_start.starting(data_directory, UP) as reachable_at:
         listener, address = listening_socket(start.address)
+        other = other_loopback(listener)
         gateway = bind_gateway(data_directory, start.gateway, address, start.host_names)
         reachable_at(address.url)
         server_start.check_database(data_directory, may_be_new=not data_directory.ledger.exists())
         node_set = server_start.node_set_of(data_directory, start.nodes)
         open_log(data_directory.log, level=start.log_level)
+        server_start.warn_of(other, gateway.warning)
         for line in shown_addresses(address, gateway.address.url, data_directory):
             click.echo(line)
         server_start.show_nodes(node_set)
@@ -123,6 +125,7 @@ def _here(start: StartPlatform, _: list[str]) -> None:
             host_names=start.host_names,
             first_password=start.first_password,
             gateway=gateway,
+            other_listener=None if isinstance(other, Problem) else other,
         )
         platform = Platform(data_directory, options, listener, node_set, start.disk_reserve_bytes)
         user = LocalUser(data_directory, address.url)

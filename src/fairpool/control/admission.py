@@ -26,6 +26,7 @@ from fairpool.control.pod_template import (
     pod_shape,
     worker_program,
 )
+from fairpool.control.port_checks import check_ports
 from fairpool.control.resource_request import or_else
 from fairpool.control.storage_request import StorageContext, check_storage, pods_of, resolved_value
 from fairpool.control.unsupported import refusals
@@ -146,6 +147,7 @@ def admit(
         problems.add("spec.tty_without_stdin", what, "also set stdin", "spec.stdin")
     _check_words(spec, context.storage, problems)
     _check_images(submit, context, problems)
+    check_ports(submit, problems)
     check_storage(spec, context.storage, context.project.name, workload_id, problems)
     check_credentials(submit, context.credentials, context.project.name, problems)
     _check_grace(spec, context.grace_most_s, problems)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fairpool.api import workload_spec
 from fairpool.api.pod_spec import ExposedPort, ServiceType
+from fairpool.control.port_checks import EXTERNAL
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
@@ -19,8 +20,6 @@ from fairpool.control.workload_documents import declaration_of
 if TYPE_CHECKING:
     from fairpool.control.plane import Plane
 
-EXTERNAL = frozenset({ServiceType.NODE_PORT, ServiceType.LOAD_BALANCER})
-"""Types of service with a port of the machine."""
 NODE_PORTS = range(30_000, 32_768)
 LOWEST = 1024
 """Below are the ports of the machine's own services."""
@@ -72,7 +71,13 @@ def assigned(
 
 
 def _external(ports: Iterable[ExposedPort]) -> list[ExposedPort]:
-    return [each for each in ports if each.service_type in EXTERNAL]
+    """Those that get an external port. One that is listed twice without numbers gets one."""
+    found: list[ExposedPort] = []
+    for each in ports:
+        is_new = all((each.container, each.service_type) != (one.container, one.service_type) for one in found)
+        if each.service_type in EXTERNAL and (each.external is not None or is_new):
+            found.append(each)
+    return found
 
 
 def held_ports(ports: Iterable[ExposedPort], pairs: Pairs) -> Held:

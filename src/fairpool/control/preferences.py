@@ -166,7 +166,9 @@ def host_roots(settings: Settings, connection: Connection) -> tuple[str, ...]:
 
 
 def _paths(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
+    said = (each.strip() for each in text.split(","))
+    # `/data/` is `/data`; `//` remains, which is refused.
+    return tuple(dict.fromkeys(each.removesuffix("/") if each.strip("/") else each for each in said if each))
 
 
 def graces(settings: Settings, connection: Connection) -> GraceRules:
@@ -237,9 +239,10 @@ async def _choose(request: Request, plane: Plane, caller: Caller, key: str, valu
         before = _one(plane, connection, key)
         check_match(request, before.revision)
         _check_value(key, preference, value)
-        revision = choose_value(plane, connection, key, value, caller.name)
+        chosen = ",".join(_paths(value)) if preference.is_paths and isinstance(value, str) else value
+        revision = choose_value(plane, connection, key, chosen, caller.name)
         made = _one(plane, connection, key)
-        name = f"{key} = {json.dumps(value)}"
+        name = f"{key} = {json.dumps(chosen)}"
         return ActionResult(
             body=made, action="update", entity_type="setting", entity_id=key, entity_name=name, revision=revision
         )

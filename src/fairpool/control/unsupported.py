@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
 from fairpool.api.problems import ProblemItem
-from fairpool.control.external_ports import EXTERNAL
 from fairpool.control.pod_template import FROM_THE_IMAGE, group_numbers
 
 LEAVE_OUT = "remove it"
@@ -121,8 +120,6 @@ def _of_storage(storage: pod_spec.Storage) -> Asked:
 
 
 def _of_ports(spec: wire.CommonSpec) -> Asked:
-    if any(each.external not in (None, each.container) and each.service_type not in EXTERNAL for each in spec.ports):
-        yield "spec.ports.external", "set serviceType to NodePort or LoadBalancer, or remove it"
     if any(each.url is not None for each in spec.exposed_urls):
         yield "spec.exposedUrls.url", NO_OWN_URL
     if any(each.authorization_type is not None for each in spec.exposed_urls):

@@ -28,6 +28,9 @@ Instant = NewType("Instant", int)
 
 SECOND_MS = 1000
 
+PROJECT_UIDS = range(2_000_000_000, 2_000_000_000 + 65_536)
+"""Users of the machine: where Fairpool runs as root, each project's pods run as one of them."""
+
 
 def is_ahead(moment: Instant, now: Instant, longest_s: int) -> bool:
     """Whether something must still wait until then.

@@ -18,6 +18,7 @@ from fairpool.platform.data_directory import PlatformError
 
 DEFAULT = "127.0.0.1:8080"
 ASK_S = 1.0
+OTHER_LOOPBACKS = {"127.0.0.1": (socket.AF_INET6, "::1"), "::1": (socket.AF_INET, "127.0.0.1")}
 LISTENING = "0A"
 """The state of a listening socket in the kernel's table."""
 
@@ -80,6 +81,33 @@ def listening_socket(address: Address, flag: str = "--listen") -> tuple[socket.s
     return listener, replace(address, port=int(listener.getsockname()[1]))
 
 
+def other_loopback(listener: socket.socket) -> socket.socket | Problem | None:
+    """The same port at the other loopback address, because `localhost` leads to both: a pod could listen there.
+
+    A problem: another program does. None: it is not needed, or this machine has no such address.
+    """
+    host, port = listener.getsockname()[:2]
+    if host not in OTHER_LOOPBACKS:
+        return None
+    family, other = OTHER_LOOPBACKS[host]
+    address = Address(other, port)
+    try:
+        found = socket.create_server((other, port), family=family, backlog=2048)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            return None
+        what = (
+            f"{_user_of(address)} listens on {address.place}, and may be sent what is meant for Fairpool at localhost"
+        )
+        return Problem("listen.other_loopback", what, "stop it, and start Fairpool again")
+    return found
+
+
+def _user_of(address: Address) -> str:
+    pid = _listener_pid(address.port)
+    return f"process {pid} ({_name_of(pid)})" if pid is not None else "another process"
+
+
 def _not_available(address: Address, error: OSError, flag: str) -> Problem:
     if error.errno == errno.EADDRINUSE:
         return _taken(address, flag)
@@ -94,8 +122,7 @@ def _not_available(address: Address, error: OSError, flag: str) -> Problem:
 
 
 def _taken(address: Address, flag: str) -> Problem:
-    pid = _listener_pid(address.port)
-    process = f"process {pid} ({_name_of(pid)})" if pid is not None else "another process"
+    process = _user_of(address)
     other = Address(address.host, address.port + 1 if address.port < 65535 else 8081)
     elsewhere = f"choose another port, e.g. {flag} {other.place}"
     if _is_fairpool(address):
@@ -121,6 +148,8 @@ def _listener_pid(port: int) -> int | None:
     """The process that listens on a port, as far as this user may see it."""
     wanted = {f"socket:[{inode}]" for inode in _inodes(port)}
     for directory in Path("/proc").glob("[0-9]*/fd") if wanted else ():
+        if directory.parent.name == str(os.getpid()):
+            continue  # listens at another address
         with suppress(OSError):
             if any(os.readlink(entry) in wanted for entry in directory.iterdir()):
                 return int(directory.parent.name)

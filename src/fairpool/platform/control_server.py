@@ -84,13 +84,16 @@ class ControlOptions:
     tls: TlsFiles | None = None
     gateway: GatewayPlace | None = None
     """None: none."""
+    other_listener: socket.socket | None = None
+    """The port of the API at the other loopback address."""
 
 
 class ControlServer:
     """The control plane of one data directory."""
 
     def __init__(self, data_directory: DataDirectory, options: ControlOptions, listener: socket.socket) -> None:
-        self._data_directory, self._options, self._listener = data_directory, options, listener
+        self._data_directory, self._options = data_directory, options
+        self._listeners = [listener, *([options.other_listener] if options.other_listener is not None else [])]
         self._since_ms = time.time_ns() // 1_000_000
         self._server: Server | None = None
 
@@ -128,7 +131,7 @@ class ControlServer:
         ports = serving_external_ports(app.state.plane, self._options.address.host)
         async with self._gateway(app), ports, self._sockets(app, handlers) as server:
             with on_signals(self.shut_down):
-                serving = asyncio.create_task(server.serve([self._listener]), name="server")
+                serving = asyncio.create_task(server.serve(self._listeners), name="server")
                 sweeping = asyncio.create_task(server.sweep(), name="sweep")
                 try:
                     while not serving.done() and not (server.started and app.state.is_ready()):
@@ -152,7 +155,8 @@ class ControlServer:
     @asynccontextmanager
     async def _sockets(self, app: Starlette, handlers: Mapping[str, Handler]) -> AsyncIterator[Server]:
         """The server, with its Unix sockets open; it listens on HTTP when it is run."""
-        _set_keepalive(self._listener)
+        for listener in self._listeners:
+            _set_keepalive(listener)
         tls = self._options.tls
         files: dict[str, Any] = {} if tls is None else {"ssl_certfile": tls.certificate, "ssl_keyfile": tls.key}
         server = self._server = Server(

@@ -18,7 +18,7 @@ from fairpool.control.tool_access import Tools
 from fairpool.gateway import aio
 from fairpool.gateway.proxy import Gateway
 from fairpool.model.problem import Problem
-from fairpool.platform.address import Address, listening_socket
+from fairpool.platform.address import Address, listening_socket, other_loopback
 from fairpool.platform.data_directory import DataDirectory, PlatformError
 
 log = logging.getLogger("fairpool.gateway")
@@ -53,9 +53,10 @@ class GatewayOptions:
 class GatewayPlace:
     """A gateway that can begin: its socket is bound."""
 
-    listener: socket.socket
+    listeners: Sequence[socket.socket]
     address: GatewayAddress
     control_url: str
+    warning: Problem | None = None
 
 
 def bind_gateway(
@@ -64,13 +65,19 @@ def bind_gateway(
     """Bind the port. Raises `PlatformError`. `control`: where the control plane listens."""
     if options.listen is not None:
         listener, bound = listening_socket(options.listen, "--gateway-listen")
+        other = other_loopback(listener)
     else:
-        listener, bound = _default_socket(data_directory)
+        listener, bound, other = _default_socket(data_directory)
     address = options.url or GatewayAddress("http", "localhost", bound.port)
-    return GatewayPlace(listener, address, options.control_url or _control_url(control, host_names))
+    control_url = options.control_url or _control_url(control, host_names)
+    if isinstance(other, socket.socket):
+        return GatewayPlace((listener, other), address, control_url)
+    return GatewayPlace((listener,), address, control_url, other)
 
 
-def _default_socket(data_directory: DataDirectory) -> tuple[socket.socket, Address]:
+def _default_socket(
+    data_directory: DataDirectory,
+) -> tuple[socket.socket, Address, socket.socket | Problem | None]:
     """At the same port as last time, so that addresses remain; where it is taken, at another."""
     file = data_directory.gateway_port
     try:
@@ -79,11 +86,16 @@ def _default_socket(data_directory: DataDirectory) -> tuple[socket.socket, Addre
         port = DEFAULT_PORT
     try:
         listener, bound = listening_socket(Address(LOCAL, port), "--gateway-listen")
+        other = other_loopback(listener)
+        if isinstance(other, Problem):
+            listener.close()
+            raise PlatformError(other)
     except (PlatformError, OverflowError):
         listener, bound = listening_socket(Address(LOCAL, 0), "--gateway-listen")
+        other = other_loopback(listener)
     with suppress(OSError):  # a full disk; the port is then another one next time
         write_durably(file, str(bound.port).encode())
-    return listener, bound
+    return listener, bound, other
 
 
 def _control_url(control: Address, host_names: Sequence[str]) -> str:
@@ -98,13 +110,15 @@ async def serving_gateway(place: GatewayPlace, state: Any, tls: ssl.SSLContext |
     tools = Tools(state.plane, state.tickets, place.address, place.control_url)
     gateway = Gateway(tools, place.address)
     server = aio.make_server(gateway.handle)
-    listening = await aio.listen(server, place.listener, tls if place.address.is_secure else None)
+    secured = tls if place.address.is_secure else None
+    listening = [await aio.listen(server, each, secured) for each in place.listeners]
     watching = asyncio.create_task(gateway.watch(), name="gateway")
     log.info("gateway at %s", place.address.url)
     try:
         yield
     finally:
-        listening.close()
+        for each in listening:
+            each.close()
         watching.cancel()
         server.pre_shutdown()
         await server.shutdown(SHUTDOWN_S)

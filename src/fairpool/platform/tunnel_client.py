@@ -23,6 +23,7 @@ from websockets.typing import Subprotocol
 
 from fairpool.api import tunnel as wire
 from fairpool.api.limits import PIECE_MAX_BYTES
+from fairpool.api.loopback import JobListens, job_at
 from fairpool.api.multiplexer import MESSAGE_MAX_BYTES, Multiplexer, ProtocolError, Stream, StreamClosed
 from fairpool.api.shell import Frame
 from fairpool.api.shell import decode_shell_frame as decode_shell
@@ -151,6 +152,9 @@ class TunnelClient:
 
     async def _connected(self) -> str:
         """One connection, from beginning to end; returns why it ended."""
+        uid = await asyncio.to_thread(job_at, self._address)
+        if uid is not None:
+            return str(JobListens(self._address, uid))
         try:
             async with connect(
                 tunnel_address(self._address),

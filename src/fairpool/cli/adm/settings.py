@@ -78,7 +78,7 @@ def update_setting(options: GlobalOptions, key: str, value: str | None, restored
     with Session(options).connected() as client:
         found = known_setting(client, key)
         made = client.change_setting(key, {"value": found.default if value is None else parsed(value)}, found.revision)
-    click.echo(f"Setting {printable(key)} is now {printable(value_text(made.value))}.")
+    click.echo(f"Setting {printable(key)} is now {printable(value_text(made.value)) or 'empty'}.")
 
 
 def parsed(text: str) -> bool | int | str:

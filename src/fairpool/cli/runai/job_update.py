@@ -14,7 +14,7 @@ import click
 from fairpool.api.client import Client, Refused
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure
-from fairpool.cli.runai import newer_flags, submission
+from fairpool.cli.runai import newer_flags, port_flags, submission
 from fairpool.cli.runai.flags import Flag, GlobalOptions
 from fairpool.cli.runai.refused_commands import refusal
 from fairpool.cli.runai.submit import LIFE, SubmitCommand, settle_command
@@ -173,6 +173,9 @@ def _sent(client: Client, workload: str, asked: Mapping[str, Any]) -> Workload |
 
 def changes(kind: str, current: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that differ from those of the job, with their new values. Pure."""
+    asked = port_flags.with_kept_type(asked, current)
+    if problems := port_flags.unmapped(asked):
+        raise Failure(problems)
     said = submission.document({**asked, "inference": False}, project="", cluster=None, command_line="")["spec"]
     said |= _size(kind, current, asked)
     merged = dict(submission.over({"spec": current}, {"spec": said}, asked)["spec"])

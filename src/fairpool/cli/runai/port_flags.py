@@ -105,6 +105,27 @@ def problems(asked: Mapping[str, Any]) -> list[Problem]:
     return found
 
 
+def unmapped(asked: Mapping[str, Any]) -> list[Problem]:
+    """External ports that no type of service opens."""
+    return [
+        Problem(
+            "port.external",
+            f"an external port ({external}:{container}) needs --service-type=nodeport or loadbalancer",
+            f"add it, or write --port {container}",
+        )
+        for kind, container, external in _pairs(asked)
+        if external not in (None, container) and kind not in MAPPED
+    ]
+
+
+def with_kept_type(asked: Mapping[str, Any], current: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With the type of service that the ports of a job have, where only others of them are asked for."""
+    types = {each.get("serviceType") for each in current.get("ports") or []} - {None}
+    if not asked["port"] or asked["service_type"] or len(types) != 1:
+        return asked
+    return {**asked, "service_type": (str(types.pop()).lower(),)}
+
+
 def notebook(asked: Mapping[str, Any], token: str) -> dict[str, Any]:
     """What `--jupyter` stands for, where nothing else was said."""
     found: dict[str, Any] = {

@@ -31,6 +31,7 @@ SAID = {
     AWAY: "The server does not answer; connections are closed until it does.",
 }
 OVER_PHASES = frozenset({"Completed", "Failed", "Deleted", "Deleting"})
+ENDED = {"Completed": "has succeeded", "Failed": "has failed", "Deleted": "was deleted", "Deleting": "was deleted"}
 OVER = 1
 """The exit code when the job is over."""
 WATCH_S = 2.0
@@ -78,7 +79,8 @@ def forward_submitted(
     listeners = _listeners(pairs, addresses)  # before waiting: a port that is taken is known at once
     click.echo("Waiting for pod to start running...", err=True)
     if not watch.wait_until_running(None):
-        click.echo(printable(f"{name} is over and did not run."), err=True)
+        how = ENDED.get(watch.phase, "is over")
+        click.echo(printable(f"{name} {how} before its ports could be forwarded."), err=True)
         return OVER
     click.echo("Job started", err=True)
     places = ", ".join(f"{'localhost' if host in LOOPBACK else host}:{local}" for host, local, _, _ in listeners)
@@ -121,6 +123,8 @@ class JobWatch:
     def __init__(self, session: Session, workload: str, name: str) -> None:
         self.workload, self.name = workload, printable(name)
         self._session = session
+        self.phase = ""
+        """Of the job, when it did not run the last time."""
 
     def wait_until_running(self, wait_s: float | None) -> bool:
         """Whether it runs; waits for it so long, or with None until it is over."""
@@ -156,8 +160,8 @@ class JobWatch:
             with self._session.connected() as client:
                 if any(each.phase == "running" for each in client.pods(self.workload)):
                     return RUNS
-                phase = client.workload(self.workload).phase
-                return GONE if phase in OVER_PHASES else WAITS
+                self.phase = client.workload(self.workload).phase
+                return GONE if self.phase in OVER_PHASES else WAITS
         except Failure as failed:
             codes = {problem.code for problem in failed.problems}
             return AWAY if codes & {"server.away"} else GONE if "workload.unknown" in codes else AWAY

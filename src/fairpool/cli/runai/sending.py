@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 SERVICE_URLS = "Note: while the job runs, `runai list -o wide` shows its address under SERVICE URL(S)."
 EXTERNAL_PORTS = (
-    "Note: every program that reaches the server's machine can connect to the external port. While the job runs, "
-    "`runai list -o wide` shows its address under SERVICE URL(S)."
+    "Note: every program on the server's machine can connect to the external port, and so can other machines unless "
+    "Fairpool listens on 127.0.0.1 only. While the job runs, `runai list -o wide` shows its address under "
+    "SERVICE URL(S)."
 )
 PREEMPTIBLE = "Warning: Using the preemptible flag may lead to your resources being preempted without notice"
 
@@ -73,7 +74,7 @@ def send(options: GlobalOptions, asked: dict[str, Any], line: str) -> int:
     if asked["jupyter"]:
         asked |= port_flags.notebook(asked, secrets.token_hex(24))
     wrong = _with_own_folders(asked, session.server)
-    wrong += submission.problems(asked)
+    wrong += submission.problems(asked) + port_flags.unmapped(asked)
     wrong += _owner_problems(session, asked["user"])
     if wrong:
         raise Failure(wrong)

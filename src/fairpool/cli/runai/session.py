@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.config_directory import config_directory
 from fairpool.api.limits import NAME_PATTERN
+from fairpool.api.loopback import JobListens
 from fairpool.cli.failure import Failure, failure, meant
 from fairpool.cli.runai.configuration import Configuration, Login, address
 from fairpool.cli.runai.field_flags import refused_flag
@@ -157,6 +158,11 @@ class Session:
                 return problem
 
     def _away(self, error: Unreachable) -> tuple[str, str]:
+        if isinstance(error, JobListens):
+            what = (
+                f"a program of a job (user {error.uid}) listens at {self.server} instead of Fairpool; nothing was sent"
+            )
+            return what, "ask an administrator to end that program and to start Fairpool"
         if not error.connected:
             return f"Fairpool does not answer at {self.server}", "start it with `make up` or `fairpool up`"
         return (
