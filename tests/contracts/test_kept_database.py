@@ -12,13 +12,11 @@ from typing import Any
 import pytest
 
 from tests.control.control_plane import ControlPlane, control_plane, expect, gone
-from tests.control.kept import keep_database, kept_answers
+from tests.control.kept import in_todays_words, keep_database, kept_answers
 
 pytestmark = pytest.mark.slow
 
 ANSWERS = kept_answers()
-NEW_IN_CLAIMS = {"phase": "Ready", "projectDeleted": False, "ephemeral": False, "accessMode": "rwm", "usedBy": []}
-RENAMED = {"bornAt": "createdAt", "trouble": "problem", "marks": "overrides"}
 
 
 @pytest.fixture
@@ -26,21 +24,6 @@ def control(tmp_path: Path) -> Iterator[ControlPlane]:
     keep_database(tmp_path)
     with control_plane(tmp_path, pod_host="127.0.0.1") as control:
         yield control
-
-
-def in_todays_words(answer: Any) -> Any:
-    """An answer of the older version with the names that changed, and without pods of workloads that are gone."""
-    if isinstance(answer, list):
-        return [in_todays_words(each) for each in answer]
-    if not isinstance(answer, dict):
-        return answer
-    if str(answer.get("phaseMessage")).startswith("port 8888 is used by another job"):
-        answer = answer | {"phaseMessage": ""}  # pods with ports have a network of their own
-    if answer.keys() >= {"size", "createdAt", "projectId"}:
-        answer = answer | NEW_IN_CLAIMS
-    if answer.get("phase") == "Deleted":
-        answer = answer | {"runningPods": 0, "pendingPods": 0, "currentNodes": []}
-    return {RENAMED.get(name, name): in_todays_words(value) for name, value in answer.items()}
 
 
 @pytest.mark.parametrize("path", [path for path in ANSWERS if path.startswith("/")])

@@ -11,6 +11,9 @@ from typing import Any
 DATA = Path(__file__).parents[1] / "data"
 VERSION = "0007"
 
+NEW_IN_CLAIMS = {"phase": "Ready", "projectDeleted": False, "ephemeral": False, "accessMode": "rwm", "usedBy": []}
+RENAMED = {"bornAt": "createdAt", "trouble": "problem", "marks": "overrides"}
+
 
 def keep_database(folder: Path, version: str = VERSION) -> None:
     """Put a database of this version into a data directory."""
@@ -23,3 +26,18 @@ def kept_answers(version: str = VERSION) -> dict[str, Any]:
     """What the API of that version answered, by path; and what a cluster pulled."""
     answers: dict[str, Any] = json.loads((DATA / f"control-{version}.answers.json").read_text())
     return answers
+
+
+def in_todays_words(answer: Any) -> Any:
+    """An answer of the older version with the names that changed, and without pods of workloads that are gone."""
+    if isinstance(answer, list):
+        return [in_todays_words(each) for each in answer]
+    if not isinstance(answer, dict):
+        return answer
+    if str(answer.get("phaseMessage")).startswith("port 8888 is used by another job"):
+        answer = answer | {"phaseMessage": ""}  # pods with ports have a network of their own
+    if answer.keys() >= {"size", "createdAt", "projectId"}:
+        answer = answer | NEW_IN_CLAIMS
+    if answer.get("phase") == "Deleted":
+        answer = answer | {"runningPods": 0, "pendingPods": 0, "currentNodes": []}
+    return {RENAMED.get(name, name): in_todays_words(value) for name, value in answer.items()}
