@@ -701,19 +701,19 @@ def test_a_job_gets_image_variables_resources_and_data_from_assets(shared: Share
     """The values of an environment, a compute resource and a data source act in the pod, also after they are gone."""
     place.joinpath("f.txt").write_text("from the data source")
     place.chmod(0o755)
-    shared.project("team-a", "--gpu-quota 4")
+    shared.project("equipped", "--gpu-quota 4")
     shared.typed("runai-adm environment create base -i python -e EPOCHS=3 --command -- python -c")
-    shared.typed("runai-adm compute create half -g 0.5 --memory 100M -p team-a")
+    shared.typed("runai-adm compute create half -g 0.5 --memory 100M -p equipped")
     shared.typed(f"runai-adm datasource create files -v {place}:/elsewhere:ro")
     said = "import os, time; print(os.environ['EPOCHS'], open('/data/f.txt').read(), flush=True); time.sleep(1000)"
     line = "--environment-asset base --compute-resource half --data-source files:/data"
-    shared.typed(f'runai submit t1 -p team-a {line} -- "{said}"')
+    shared.typed(f'runai submit t1 -p equipped {line} -- "{said}"')
     for command in ("environment delete base", "compute delete half", "datasource delete files"):
         shared.typed(f"runai-adm {command}")
-    shared.becomes("team-a", "t1", "Running")
-    shared.until(lambda: shared.typed("runai logs t1 -p team-a") == "3 from the data source\n", "it has read its data")
-    assert shared.jobs("team-a")["t1"]["allocatedResources"]["gpu"] == 0.5
-    described = shared.typed("runai describe job t1 -p team-a")
+    shared.becomes("equipped", "t1", "Running")
+    shared.until(lambda: shared.typed("runai logs t1 -p equipped") == "3 from the data source\n", "it has read its data")
+    assert shared.jobs("equipped")["t1"]["allocatedResources"]["gpu"] == 0.5
+    described = shared.typed("runai describe job t1 -p equipped")
     for field, origin in (
         ("image", "environment base (tenant)"),
         ("command", "environment base (tenant)"),
