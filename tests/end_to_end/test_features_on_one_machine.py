@@ -711,7 +711,9 @@ def test_a_job_gets_image_variables_resources_and_data_from_assets(shared: Share
     for command in ("environment delete base", "compute delete half", "datasource delete files"):
         shared.typed(f"runai-adm {command}")
     shared.becomes("equipped", "t1", "Running")
-    shared.until(lambda: shared.typed("runai logs t1 -p equipped") == "3 from the data source\n", "it has read its data")
+    shared.until(
+        lambda: shared.typed("runai logs t1 -p equipped") == "3 from the data source\n", "it has read its data"
+    )
     assert shared.jobs("equipped")["t1"]["allocatedResources"]["gpu"] == 0.5
     described = shared.typed("runai describe job t1 -p equipped")
     for field, origin in (
