@@ -66,6 +66,13 @@ def test_a_pool_without_nodes_is_named(control: ControlPlane) -> None:
     expect(submit(control, "1", spec={**spec, "nodePools": ["fast", "default"]}), 202)
 
 
+def test_a_node_labelled_for_a_pool_counts_there_before_the_cluster_reports_it_again(control: ControlPlane) -> None:
+    expect(control.call("POST", "/api/v1/node-pools", {"name": "fast", "labelKey": "p", "labelValue": "fast"}), 201)
+    expect(control.call("PUT", "/api/v1/nodes/n1/overrides", {"labels": {"p": "fast"}}), 200)
+    spec = {"image": "python", "compute": {"gpu": "1"}, "nodePools": ["fast"]}
+    expect(submit(control, "1", spec=spec), 202)
+
+
 def test_nothing_is_refused_for_its_size_while_the_cluster_is_away(control: ControlPlane) -> None:
     control.clock.turn(120)
     expect(submit(control, "20"), 202)

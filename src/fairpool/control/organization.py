@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from fairpool.api import nodes as nodes_wire
 from fairpool.api import organization as wire
-from fairpool.api.clusters import NodeReport
 from fairpool.api.declarations import OrganizationWire
 from fairpool.api.problems import ProblemItem
 from fairpool.control import declarations, declared, preferences
 from fairpool.control.feasibility import PoolNodes, PoolView
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, refused
+from fairpool.control.reported_nodes import ReportedNodes, pools_in, reported_nodes
 from fairpool.control.store import changes
 from fairpool.control.store import claims as claim_store
 from fairpool.control.store import clusters as cluster_store
@@ -25,21 +25,18 @@ from fairpool.control.store.database import Connection, Table
 from fairpool.control.store.tables import departments as departments_table
 from fairpool.control.store.tables import node_pools
 from fairpool.control.store.tables import projects as projects_table
-from fairpool.model.ids import SECOND_MS, Instant, PoolName
-from fairpool.model.node import DEFAULT_POOL, RUNTIME_LABEL, Node, Topology
-from fairpool.model.node_role import are_roles_used, role_of
+from fairpool.model.ids import Instant, PoolName
+from fairpool.model.node import Topology
 from fairpool.model.organization import Organization, Queue
 
 DEFAULT_DEPARTMENT = "default"
 KEPT_NAME_MAX = 48
 """Of a project's name in the name under which its claims are kept; the column has 64 characters."""
-NO_BOUND = 1 << 60
-"""In the place of what a node was not reported to have: so much that nothing is refused for it."""
 
 
 def declared_only_for(connection: Connection, cluster: str) -> list[str]:
     """Node pools and departments that were created for this cluster alone."""
-    pools = [each.name for each in _pools_in(connection, cluster) if each.cluster_id == cluster]
+    pools = [each.name for each in pools_in(connection, cluster) if each.cluster_id == cluster]
     bodies = [_department_body(row.document) for row in store.all_departments(connection)]
     departments = [each.name for each in bodies if each.cluster_id == cluster]
     return [*(f"node pool {name}" for name in pools), *(f"department {name}" for name in departments)]
@@ -71,13 +68,7 @@ def pool_names(connection: Connection, cluster: str | None = None) -> frozenset[
     """The names of all node pools, or of those that a cluster has."""
     if cluster is None:
         return frozenset(store.pool_names(connection))
-    return frozenset(each.name for each in _pools_in(connection, cluster))
-
-
-def _pools_in(connection: Connection, cluster: str) -> list[nodes_wire.NodePoolRequest]:
-    """The node pools of a cluster: its own, and those of all clusters."""
-    pools = [nodes_wire.NodePoolRequest.model_validate_json(row.document) for row in store.all_node_pools(connection)]
-    return [each for each in pools if each.cluster_id in (None, cluster)]
+    return frozenset(each.name for each in pools_in(connection, cluster))
 
 
 def topologies_in(connection: Connection) -> tuple[Topology, ...]:
@@ -99,7 +90,7 @@ def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organ
     return declared.organization(
         [project_unit(row) for row in store.all_projects(connection) if row.cluster == cluster],
         _departments_in(connection, cluster),
-        _pools_in(connection, cluster),
+        pools_in(connection, cluster),
         {node: nodes_wire.NodeOverridesRequest.model_validate_json(document) for node, document in overrides.items()},
         topologies=topologies_in(connection),
         use_departments=bool(preferences.current_value(plane.settings, connection, preferences.DEPARTMENTS)),
@@ -111,14 +102,9 @@ def organization_wire(plane: Plane, connection: Connection, cluster: str) -> Org
     """The same as a cluster pulls it."""
     return plane.cache.get(
         ("organization", cluster),
-        _state(plane, connection),
+        plane.organization_state(connection),
         lambda: OrganizationWire.of(organization_of(plane, connection, cluster)),
     )
-
-
-def _state(plane: Plane, connection: Connection) -> tuple[int, int]:
-    """Another whenever the organization may be another."""
-    return changes.organization_revision(connection), plane.database.undone
 
 
 def pool_view(plane: Plane, connection: Connection, project: Any, nodes: ReportedNodes, pool: str) -> PoolView:
@@ -128,7 +114,7 @@ def pool_view(plane: Plane, connection: Connection, project: Any, nodes: Reporte
         nodes=nodes.pools.get(pool, PoolNodes()) if nodes.is_recent and nodes.pools else None,
         owners=plane.cache.get(
             ("owners", project.name, pool),
-            _state(plane, connection),
+            plane.organization_state(connection),
             lambda: _owners(plane, connection, project, pool),
         ),
     )
@@ -144,80 +130,6 @@ def _owners(plane: Plane, connection: Connection, project: Any, pool: str) -> tu
         rows = store.all_projects(connection, names=(), parents=(project.department,))
         siblings = [project_unit(row) for row in rows if row.cluster == project.cluster]
     return declared.owners(project_unit(project), pool, above, siblings)
-
-
-@dataclass(frozen=True, slots=True)
-class ReportedNodes:
-    """The nodes of a cluster as they were last reported."""
-
-    pools: Mapping[str, PoolNodes]
-    images: tuple[str, ...] | None
-    """Patterns of the images that those without containers can run; None: there are no such nodes, or unknown."""
-    has_containers: bool
-    """Some run pods in containers, from any image that can be pulled."""
-
-    is_recent: bool
-    """False: the cluster is away, or never reported."""
-
-
-def reported_nodes(plane: Plane, connection: Connection, cluster: str) -> ReportedNodes:
-    """The nodes of a cluster."""
-    known = cluster_store.cluster(connection, cluster)
-    assert known is not None, "a cluster stays as long as it has projects"
-    state = (known.nodes_version, *_state(plane, connection))
-    nodes = plane.cache.get(("nodes", cluster), state, lambda: _reported_nodes(connection, cluster))
-    away_ms = plane.settings.cluster_away_s * SECOND_MS
-    is_recent = known.last_seen_at is not None and plane.now() - known.last_seen_at <= away_ms
-    return nodes if nodes.is_recent == is_recent else replace(nodes, is_recent=is_recent)
-
-
-def _reported_nodes(connection: Connection, cluster: str) -> ReportedNodes:
-    overrides = {row.node: row.document for row in store.node_overrides(connection) if row.cluster == cluster}
-    homes: list[tuple[str, Node]] = []
-    images: dict[str, None] = {}
-    any_image = has_containers = False
-    are_counted = True
-    for row in cluster_store.nodes_of(connection, cluster):
-        home, node, report = _node(row.document, overrides.get(row.name))
-        homes.append((home, node))
-        images |= dict.fromkeys(report.images or ())
-        any_image |= report.images is None
-        has_containers |= RUNTIME_LABEL in node.labels
-        are_counted &= report.counted is not None
-    are_used = are_roles_used(node.labels for _, node in homes)
-    nodes: dict[str, list[Node]] = {}
-    for home, node in homes:
-        role = role_of(node.labels, are_used=are_used)
-        nodes.setdefault(home, []).append(node if node.role is role else replace(node, role=role))
-    pools = {pool: PoolNodes.of(members, are_counted=are_counted) for pool, members in nodes.items()}
-    known = None if any_image and not has_containers else tuple(images) or None
-    return ReportedNodes(pools, known, has_containers, is_recent=True)
-
-
-# A node that is reported again is seldom another: of ten thousand nodes, only those that changed are read again.
-@lru_cache(maxsize=20_000)
-def _node(document: str, overrides: str | None) -> tuple[str, Node, NodeReport]:
-    """The pool of a reported node, the node, and its report; what was not reported of it is no bound."""
-    report = NodeReport.from_json(document)
-    said = (
-        nodes_wire.NodeOverridesRequest.model_validate_json(overrides)
-        if overrides is not None
-        else nodes_wire.NodeOverridesRequest()
-    )
-    reported = [each.to_model() for each in report.taints]
-    node = Node(
-        name=report.name,
-        cpu_milli=report.cpu_milli or NO_BOUND,
-        memory_bytes=report.memory_bytes or NO_BOUND,
-        pods_max=NO_BOUND,
-        gpus=report.gpus,
-        gpu_memory_mib=report.gpu_memory_mib or NO_BOUND,
-        mig_strategy=report.mig_strategy,
-        extended=report.counted or {},
-        labels={**report.labels, **said.labels},
-        taints=(*reported, *declared.node_overrides(said).taints),
-    )
-    return report.pool or DEFAULT_POOL, node, report
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from fairpool.control.settings import Settings
 from fairpool.control.state_cache import StateCache
 from fairpool.control.store import access as access_store
 from fairpool.control.store import audit as audit_store
+from fairpool.control.store import changes
 from fairpool.control.store.database import Connection, Database
 from fairpool.model.ids import SECOND_MS, Instant
 
@@ -203,6 +204,10 @@ class Plane:
 
     async def write(self, unit: Callable[[Connection], T]) -> T:
         return await self.database.write(unit)
+
+    def organization_state(self, connection: Connection) -> tuple[int, int]:
+        """Another whenever the organization may be another."""
+        return changes.organization_revision(connection), self.database.undone
 
     def forget_callers(self) -> None:
         """Also wakes open streams: one that woke at the commit may have found its caller in the cache once more."""

@@ -30,18 +30,12 @@ from fairpool.control import (
 from fairpool.control.credential_checks import credential_uses
 from fairpool.control.credentials import known_credentials
 from fairpool.control.feasibility import never_starts
-from fairpool.control.organization import (
-    ReportedNodes,
-    cluster_of,
-    pool_names,
-    pool_view,
-    reported_nodes,
-    topologies_in,
-)
+from fairpool.control.organization import cluster_of, pool_names, pool_view, topologies_in
 from fairpool.control.plane import ActionResult, Caller, Plane, answered
 from fairpool.control.questions import forecast
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused
+from fairpool.control.reported_nodes import ReportedNodes, reported_nodes
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.storage_request import StorageContext, named_config_maps
 from fairpool.control.store import organization as organization_store

@@ -14,11 +14,11 @@ from fairpool.api import workloads as wire
 from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError, compact
 from fairpool.control import admission, claims, declarations, external_ports, items, preferences, submit_values
-from fairpool.control.organization import reported_nodes
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.questions import forecast
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, validation_problems
+from fairpool.control.reported_nodes import reported_nodes
 from fairpool.control.resource_request import requested_gpus_milli
 from fairpool.control.routes import Routes
 from fairpool.control.store import organization as organization_store
