@@ -3,9 +3,10 @@
     python -m bench.gateway [--seconds S] [--connections N ...] [--mebibytes M]
 
 A platform runs as `fairpool up` starts it, with one job whose program answers 200 bytes, or as many as asked for. The
-requests carry a bearer token and come over kept connections from this process: first to the program itself, then
-through the gateway. A request's cost is the CPU time of the whole server process, so the rate of a core does not depend
-on what else the machine does; the latencies do.
+requests carry a bearer token and come over kept connections from this process: through the gateway, and, to see what it
+adds, to the same program outside the platform: the job's own is reached by the gateway alone. A request's cost is the
+CPU time of the whole server process, so the rate of a core does not depend on what else the machine does; the latencies
+do.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import itertools
 import os
 import shlex
 import socket
+import subprocess
 import sys
 import tempfile
 import time
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
@@ -83,11 +86,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--mebibytes", type=int, default=256, help="of the stream")
     options = parser.parse_args(arguments)
     print(Setting.here())
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _outside() as direct:
         platform = Running(Path(folder))
         platform.up("--gateway-listen", "127.0.0.1:0")
         try:
-            direct, through = _ways(platform)
+            through = _through(platform)
             faults = _requests(direct, through, options.connections, options.seconds)
             _stream(through, options.mebibytes << 20)
         finally:
@@ -144,28 +147,53 @@ def _stream(way: Way, size: int) -> None:
     print(f"stream of {size >> 20} MiB: {size / took_s / 2**20:.0f} MiB/s, {size / cpu_s / 2**20:.0f} MiB/s a core")
 
 
-def _ways(platform: Running) -> tuple[Way, Way]:
-    """To the program itself, and through the gateway."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = int(free.getsockname()[1])
+@contextmanager
+def _outside() -> Iterator[Way]:
+    """To the program outside the platform."""
+    port = _free_port()
+    with subprocess.Popen([sys.executable, "-c", POD, str(port)]) as program:
+        try:
+            _wait_until_it_listens(port)
+            yield Way(Address("127.0.0.1", port, "none"), f"127.0.0.1:{port}", program.pid)
+        finally:
+            program.kill()
+
+
+def _through(platform: Running) -> Way:
+    """To the program of a job, through the gateway."""
+    port = _free_port()
     program = shlex.join(["-c", POD, str(port)])
     ports = [{"container": port, "serviceType": "Ingress"}]
     spec = {"image": "python", "command": "python", "args": program, "compute": {"gpu": "0.1"}, "ports": ports}
     body = {"name": "web", "projectId": "team-a", "spec": spec}
     workload = platform.client.submit(work.SubmitTraining.model_validate(body)).id
     platform.until_phase(workload, "Running")
-    platform.until(lambda: _listens(port), "the program listens")
     gateway = urllib.parse.urlsplit(str(platform.status["gateway"]))
-    token = platform.owner_token()
     assert gateway.port is not None
-    direct = Way(Address("127.0.0.1", port, token), f"127.0.0.1:{port}", platform.pid)
-    host = f"{workload}-{port}.{gateway.netloc}"
-    return direct, Way(Address("127.0.0.1", gateway.port, token), host, platform.pid)
+    address = Address("127.0.0.1", gateway.port, platform.owner_token())
+    way = Way(address, f"{workload}-{port}.{gateway.netloc}", platform.pid)
+    platform.until(lambda: _answers(way), "the program answers")
+    return way
 
 
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def _wait_until_it_listens(port: int) -> None:
+    for _ in range(200):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise TimeoutError("the program outside the platform does not listen")
+
+
+def _answers(way: Way) -> bool:
+    with socket.create_connection((way.address.host, way.address.port)) as connection:
+        connection.sendall(way.request("/"))
+        return connection.recv(16).startswith(b"HTTP/1.1 200")
 
 
 if __name__ == "__main__":
