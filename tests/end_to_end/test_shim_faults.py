@@ -283,7 +283,7 @@ def test_on_a_full_disk_pods_are_stopped_and_ends_are_kept(tmp_path: Path, fault
 
 SHIM = """
 import errno, sys
-from fairpool.agent import main_process, shim
+from fairpool.agent import main_process, shim, shim_launch
 
 def no_room(*_):
     raise OSError(errno.ENOSPC, "no room")
@@ -291,7 +291,7 @@ def no_room(*_):
 if sys.argv[3] == "full":
     main_process.record = no_room
 shim.prepare_signals()
-shim.run_shim(sys.argv[2], 0, {**shim.read_launch(sys.argv[1]), "limits": None})
+shim.run_shim(sys.argv[2], 0, {**shim_launch.read_launch(sys.argv[1]), "limits": None})
 """
 
 

@@ -20,7 +20,8 @@ from fairpool.agent import libc, namespaces, process_attributes
 from fairpool.agent.pod_init import counting_permitted, isolation_permitted
 from fairpool.agent.pod_network import network_permitted
 from fairpool.agent.program import CannotRun
-from fairpool.agent.shim import prepare_signals, read_launch, run_shim, warm_up
+from fairpool.agent.shim import prepare_signals, run_shim, warm_up
+from fairpool.agent.shim_launch import read_launch
 
 REQUEST_MAX = 1 << 17
 READ_AT_ONCE = 64

@@ -22,7 +22,7 @@ from typing import Protocol
 
 from fairpool.agent.isolation import PodUser
 from fairpool.agent.pod_directory import directory_name
-from fairpool.agent.shim import SECRETS
+from fairpool.agent.shim_launch import SECRETS
 from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem

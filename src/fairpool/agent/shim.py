@@ -21,7 +21,6 @@ nothing, because every shim is a copy of this memory.
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -33,7 +32,6 @@ from functools import partial
 from fairpool.agent import exit_record, hints, main_process, namespaces, process_attributes, process_table, stop_notice
 from fairpool.agent.cgroup import Cgroup
 from fairpool.agent.container_program import container_status, ended_as, remove_container, start_container
-from fairpool.agent.durable import ORDER_MAX, read_regular
 from fairpool.agent.exec_server import OPEN_SIGNAL, ExecServer
 from fairpool.agent.exit_record import UNKNOWN_EXIT_CODE, ExitRecord
 from fairpool.agent.git_clone import CloneProcess
@@ -42,6 +40,7 @@ from fairpool.agent.pod_init import KEPT_OUTPUT, RECORDED, program_status
 from fairpool.agent.pod_network import PodNetwork
 from fairpool.agent.process_follower import ProcessFollower
 from fairpool.agent.program import NOT_EXECUTABLE, OUTPUT, CannotRun, Started, reopen_output, start_program
+from fairpool.agent.shim_launch import remove_secrets, unknown_launch, with_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every shim's memory
@@ -53,8 +52,6 @@ CHUNK_BYTES = 65536
 WARM_UP_RUNS = 12
 """After about ten the interpreter has adapted its instructions."""
 RETRY_S = 1.0
-SECRETS = "environment.json"
-"""In the pod's directory in memory; written by `pod_secrets.py`."""
 TIMEOUT_MAX_MS = 3_600_000
 
 
@@ -64,7 +61,7 @@ def run_shim(directory: str, generation: int, launch: dict[str, Any] | None) -> 
     The launch was read before the fork, for many pods at a time: what is done after it costs each shim copies of all
     memory that it touches, if only to count a reference.
     """
-    launch = launch or _unknown_launch()
+    launch = launch or unknown_launch()
     try:
         os.setsid()
         os.chdir(directory)
@@ -98,7 +95,7 @@ def warm_up(directory: str) -> None:
     """
     os.makedirs(directory, exist_ok=True)
     os.chdir(directory)
-    launch = {**_unknown_launch(), "argv": ["true"], "env": {"PATH": os.defpath}}
+    launch = {**unknown_launch(), "argv": ["true"], "env": {"PATH": os.defpath}}
     for _ in range(WARM_UP_RUNS):
         for name in os.listdir("."):
             os.unlink(name)
@@ -456,7 +453,7 @@ class Shim:
         """Write the exit record so that a power cut cannot undo it; on a full disk, retry until there is room."""
         self._exec_server.close()
         if self._launch.get("secrets"):
-            _remove_secrets(self._launch["secrets"]["directory"])  # also when no server is there to do it
+            remove_secrets(self._launch["secrets"]["directory"])  # also when no server is there to do it
         # A shim that was stopped (SIGSTOP) while its pod was killed from outside has not handled the notice.
         noticed = self._stop_reason is not None or (code == UNKNOWN_EXIT_CODE and stop_notice.exists("."))
         record, at_ms = ExitRecord(code, words, noticed), _now_ms()
@@ -469,43 +466,6 @@ class Shim:
             except OSError:
                 time.sleep(RETRY_S)
         hints.send(self._launch["pod"])
-
-
-def read_launch(directory: str) -> dict[str, Any] | None:
-    """How to start the pod; None if the order cannot be read."""
-    try:
-        launch = json.loads(read_regular(f"{directory}/order.json", ORDER_MAX).partition(b"\n")[0])["launch"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return {**_unknown_launch(), **launch} if isinstance(launch, dict) else None
-
-
-def with_secrets(launch: dict[str, Any]) -> dict[str, Any]:
-    """The same with the secret variables of the pod, which are in no file on a disk."""
-    if not launch.get("secrets"):
-        return launch
-    try:
-        found = json.loads(read_regular(f"{launch['secrets']['directory']}/{SECRETS}", ORDER_MAX))
-    except (OSError, ValueError) as error:
-        return {**launch, "secrets_error": f"its secrets cannot be read: {error}"}
-    return {**launch, "env": {**launch["env"], **found}}
-
-
-def _remove_secrets(directory: str) -> None:
-    for place, _, names in os.walk(directory, topdown=False):
-        with suppress(OSError):  # the server tries again
-            os.chmod(place, 0o700)
-            for name in names:
-                os.unlink(f"{place}/{name}")
-            os.rmdir(place)
-
-
-def _unknown_launch() -> dict[str, Any]:
-    """What a replacement needs to look after a program whose order was damaged; nothing is started by it."""
-    rotation = {"segment_bytes": 16 << 20, "segments": 3}
-    known = {"pod": "", "pod_uuid": "", "argv": [], "env": {}, "cwd": "/", "grace_s": 0, "words": "", "log": rotation}
-    more = {"tty": False, "stdin": False, "host_name": "", "mounts": [], "limits": None, "view": None}
-    return {**known, **more, "gang": None, "network": False, "clones": []}
 
 
 def _is_descendant(pid: int) -> bool:

@@ -148,7 +148,7 @@ def delete_credential(options: GlobalOptions, /, name: str, **scope: str | None)
     click.echo(f"Credential {printable(name)} of {printable(scope_of(found))} deleted successfully.")
 
 
-def cluster_wide(verb: str) -> click.Command:
+def cluster_wide(verb: str, text: str) -> click.Command:
     """`runai-adm set secret NAME --cluster-wide`, and `remove`."""
     is_set = verb == "set"
 
@@ -167,7 +167,7 @@ def cluster_wide(verb: str) -> click.Command:
         now = "can be used in all projects" if is_set else f"can be used in {scope_of(found)} only"
         click.echo(f"Credential {printable(name)} {printable(now)}.")
 
-    secret.help = f"{'Let all projects use a credential' if is_set else 'Let only its scope use a credential again'}."
+    secret.help = text
     return secret
 
 

@@ -57,8 +57,9 @@ def _refused(name: str, row: str = "") -> LazyCommand:
 def _verb(verb: str, text: str) -> LazyCommand:
     def group() -> click.Command:
         role = lazy(text, "fairpool.cli.adm.roles:node_role", verb)
-        whom = "Let all projects use a credential." if verb == "set" else "Let only its scope use a credential again."
-        members = {"node-role": role, "secret": lazy(whom, "fairpool.cli.adm.credentials:cluster_wide", verb)}
+        about = "Let all projects use a credential." if verb == "set" else "Restrict a credential to its scope again."
+        credential = lazy(about, "fairpool.cli.adm.credentials:cluster_wide", verb, about)
+        members = {"node-role": role, "secret": credential}
         return Group(verb, help=text, example=f"runai-adm {verb} node-role --gpu-worker dgx1-1", members=members)
 
     return LazyCommand(text, group)
