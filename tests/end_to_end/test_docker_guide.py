@@ -187,9 +187,7 @@ FLAGS = {
         f'--service-type nodeport --port {PORT}:8000 -i python -- python -c "{SERVE}"',
         answers_at_its_port,
     ),
-    "again": Row(
-        "--restart on-failure:N", "--backoff-limit N", "--backoff-limit 1 -i ubuntu -- false", is_tried_twice
-    ),
+    "again": Row("--restart on-failure:N", "--backoff-limit N", "--backoff-limit 1 -i ubuntu -- false", is_tried_twice),
     "gone": Row(
         "--rm",
         "--auto-deletion-time-after-completion 0s",
