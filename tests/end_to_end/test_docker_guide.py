@@ -237,6 +237,7 @@ def test_each_command_of_the_guide_does_what_docker_does(lines: Documented, tmp_
     }
     assert {runai for _, runai in rows("Commands")} == shown.keys()
     typed = {"WORD...": "hostname", "FILE": str(tmp_path / "sent.txt"), "NAME": "box", "PATH": "/home/pod/got.txt"}
+    ends: subprocess.Popen[bytes] | None = None
     for command, pattern in shown.items():
         line = command
         for word, meant in typed.items():
@@ -246,4 +247,5 @@ def test_each_command_of_the_guide_does_what_docker_does(lines: Documented, tmp_
             ends = subprocess.Popen(["sh", "-c", "runai exec box -- touch end"], env=lines.environment())
         answer = lines.type(line, "echo in bash on $(hostname)" if command == "runai bash NAME" else "")
         assert re.search(pattern, answer.out + answer.err, re.MULTILINE), (line, answer)
+    assert ends is not None
     assert ends.wait(PATIENCE_S) == 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from fairpool.cli.failure import on_terminal
 from fairpool.cli.lazy_group import HELP, LazyGroup
 from fairpool.cli.root_command import RootCommand
 from fairpool.cli.screen import printable
@@ -68,11 +69,11 @@ class GlobalOptions:
     def notice(self, text: str) -> None:
         """A message at level info."""
         if self.loglevel in ("debug", "info"):
-            click.echo(printable(text), err=True)
+            click.echo(on_terminal(printable(text)), err=True)
 
     def warn(self, text: str) -> None:
         if self.loglevel != "error":
-            click.echo(printable(text), err=True)
+            click.echo(on_terminal(printable(text)), err=True)
 
     def warn_each(self, warnings: Iterable[str]) -> None:
         """Warnings of the server, each once."""
