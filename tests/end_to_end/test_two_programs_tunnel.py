@@ -173,16 +173,11 @@ def test_open_commands_say_so_when_the_cluster_and_then_the_control_plane_is_kil
         cluster.until(lambda: answer_at(local) == b"PING", "it is forwarded")
         said = {cluster: "the cluster is away", control: "The server does not answer"}
         for side, words in said.items():
-            with (
-                Terminal(*runai(config, "bash", "job")) as bash,
-                socket.create_connection(("127.0.0.1", local), PATIENCE_S) as connection,
-            ):
+            with Terminal(*runai(config, "bash", "job")) as bash:
                 bash.read_until("$ ")
                 forward.text = ""
                 side.kill()
                 bash.read_until("connection")
-                assert connection.recv(1) == b""
-                forward.read_until("broke")
             assert bash.code == 255, bash.text
             cluster.until(lambda: answer_at(local) == b"", "nothing is forwarded")
             forward.read_until(words)
