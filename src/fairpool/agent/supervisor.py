@@ -30,7 +30,6 @@ from typing import Any
 
 from fairpool.agent import exec_client, exit_record, pod_directory, process_table
 from fairpool.agent.cgroup import find_limiter, remove_if_empty
-from fairpool.agent.container_launch import Privilege
 from fairpool.agent.container_runtime import open_runtimes
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.disk_reserve import Writer
@@ -59,6 +58,7 @@ from fairpool.agent.state_directory import StateDirectory
 from fairpool.agent.support import install_support
 from fairpool.agent.tombstones import Tombstones
 from fairpool.agent.uploads import Uploads
+from fairpool.model.container_rules import Privilege
 from fairpool.model.ids import NodeName, PodId
 from fairpool.model.observation import ForgetOrder, OrderResult, StartOrder, StopOrder
 from fairpool.model.problem import Problem
