@@ -67,6 +67,10 @@ runroot = "{root}/run"
 """
 
 
+Files = Mapping[str, str | bytes]
+"""Of an image, by their paths."""
+
+
 @dataclass(frozen=True)
 class Containers:
     """A container tool with images of its own; `environment` makes every command use it."""
@@ -83,7 +87,7 @@ class Containers:
         assert done.returncode == 0 or not check, f"{' '.join(command)}: {done.stderr}"
         return done.stdout.strip()
 
-    def make_image(self, name: str, changes: Sequence[str] = (), files: dict[str, str] | None = None) -> None:
+    def make_image(self, name: str, changes: Sequence[str] = (), files: Files | None = None) -> None:
         """A busybox image with these files and instructions."""
         archive = self.root / "image.tar"
         archive.write_bytes(_busybox(files or {}))
@@ -155,6 +159,9 @@ def running_docker(root: Path) -> Iterator[Docker]:
         finally:
             process.terminate()  # which also ends its containerd
             process.wait(60)
+            for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
+                if line.split()[1].startswith(f"{root}/"):
+                    subprocess.run(["umount", "--lazy", line.split()[1]], check=True)
 
 
 def _wait_for_daemon(docker: Docker, process: subprocess.Popen[bytes]) -> None:
@@ -243,7 +250,7 @@ def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None
             time.sleep(0.05)
 
 
-def _busybox(files: dict[str, str]) -> bytes:
+def _busybox(files: Files) -> bytes:
     program = Path(needs.program("busybox", "busybox-static")).read_bytes()
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
@@ -252,8 +259,8 @@ def _busybox(files: dict[str, str]) -> bytes:
             link = tarfile.TarInfo(f"bin/{name}")
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
             archive.addfile(link)
-        for name, text in files.items():
-            _add(archive, name, text.encode(), 0o755)
+        for name, content in files.items():
+            _add(archive, name, content.encode() if isinstance(content, str) else content, 0o755)
     return buffer.getvalue()
 
 
