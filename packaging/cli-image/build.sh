@@ -47,5 +47,5 @@ for each in runai:runai runai-adm:adm; do
   printf '#!/usr/bin/env python3\nfrom fairpool.cli.%s.main import main\n\nmain()\n' "${each#*:}" >"$context/bin/${each%:*}"
   chmod 755 "$context/bin/${each%:*}"
 done
-"$tool" build --quiet --build-arg "BASE=$base" --tag "$tag" --file packaging/cli-image/Containerfile "$context" >/dev/null
+"$tool" build --quiet --network=none --build-arg "BASE=$base" --tag "$tag" --file packaging/cli-image/Containerfile "$context" >/dev/null
 echo "Built $tag: $tool run --rm -it -v runai-settings:/config $tag runai list projects"

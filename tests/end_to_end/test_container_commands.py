@@ -1,4 +1,4 @@
-"""Commands typed against a platform whose jobs run in containers of podman: a slow image, and a shell as its user."""
+"""Commands typed against a platform whose jobs run in containers of podman: a slow image, a shell, and SSH."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tests import needs
 from tests.containers import BUSYBOX, Podman, running_podman, running_registry
 from tests.end_to_end.terminal import Terminal
 from tests.end_to_end.test_live_on_one_machine import User
-from tests.running_platform import Running
+from tests.end_to_end.test_ports_on_one_machine import typed
+from tests.running_platform import PATIENCE_S, Running
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +28,18 @@ PART, PAUSE_S = 4096, 0.2
 """Bytes of an image that a slow registry sends at a time, and the time between them."""
 BASHRC = r"PS1='${debian_chroot:+($debian_chroot)}\u@\h:\w\$ '"
 """As images of Debian and Ubuntu have it in /etc/bash.bashrc."""
+SSHD = """\
+Port 2222
+ListenAddress 127.0.0.1
+HostKey /etc/ssh/host
+AuthorizedKeysFile /etc/ssh/keys
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+StrictModes no
+PidFile none
+Subsystem sftp internal-sftp
+"""
 PASSWD = "root:x:0:0:root:/root:/bin/bash\n"
 
 
@@ -124,9 +137,48 @@ def test_a_shell_in_a_job_has_the_prompt_of_its_image_and_its_user(user: User, p
     user.types("runai", "delete", "bench")
 
 
-def program_files(name: str) -> dict[str, str | bytes]:
+def test_ssh_and_sftp_work_through_a_forwarded_port(user: User, podman: Podman, tmp_path: Path) -> None:
+    """F-151: what PyCharm and other editors do with a remote machine."""
+    programs = [needs.program(name, "openssh-client") for name in ("ssh", "sftp", "ssh-keygen")]
+    ssh, sftp, keygen = programs
+    for name in ("host", "user"):
+        subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)], check=True)
+    files: dict[str, str | bytes] = {
+        "etc/passwd": PASSWD,
+        "etc/ssh/host": (tmp_path / "host").read_bytes(),
+        "etc/ssh/keys": (tmp_path / "user.pub").read_bytes(),
+        "etc/ssh/sshd_config": SSHD,
+    }
+    podman.make_image("localhost/remote:1", files=files | program_files("sshd", "openssh-server"))
+    command = ("sh", "-c", "cd /home/pod && exec /bin/sshd -D -e -f /etc/ssh/sshd_config")
+    user.types("runai", "submit", "remote", "-i", "localhost/remote:1", "--interactive", "--", *command)
+    user.platform.until(lambda: "Server listening" in user.types("runai", "logs", "remote"), "the server listens")
+    uid = user.types("runai", "exec", "remote", "--", "id", "-u").strip()
+    with typed(user, "port-forward", "remote", "--port", "0:2222") as forward:
+        (port,) = forward.ports()
+        key = (tmp_path / "host.pub").read_text().split()
+        (tmp_path / "known").write_text(f"[127.0.0.1]:{port} {key[0]} {key[1]}\n")
+        options = ["-F", "none", "-i", str(tmp_path / "user"), "-o", f"UserKnownHostsFile={tmp_path}/known"]
+        options += ["-o", "BatchMode=yes", "-o", f"Port={port}"]
+
+        def run(program: str, *words: str, text: str = "") -> str:
+            line = [program, *options, *words]
+            done = subprocess.run(line, input=text, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            return done.stdout
+
+        assert run(ssh, f"{uid}@127.0.0.1", "hostname; id -u") == f"remote-0-0\n{uid}\n"
+        (tmp_path / "code.py").write_text("print(42)\n" * 100_000)
+        lines = f"put {tmp_path}/code.py /tmp/code.py\nget /tmp/code.py {tmp_path}/back.py\n"
+        run(sftp, "-b", "-", f"{uid}@127.0.0.1", text=lines)
+        assert (tmp_path / "back.py").read_bytes() == (tmp_path / "code.py").read_bytes()
+        assert run(ssh, f"{uid}@127.0.0.1", "wc -l /tmp/code.py").split()[0] == "100000"
+    user.types("runai", "delete", "remote")
+
+
+def program_files(name: str, package: str = "") -> dict[str, str | bytes]:
     """A program of this machine and the libraries it needs, for an image."""
-    path = needs.program(name, name)
+    path = needs.program(name, package or name)
     listed = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
     libraries = [word for word in listed.split() if word.startswith("/")]
     return {f"bin/{name}": Path(path).read_bytes(), **{each[1:]: Path(each).read_bytes() for each in libraries}}
