@@ -32,7 +32,7 @@ SSHD = """\
 Port 2222
 ListenAddress 127.0.0.1
 HostKey /etc/ssh/host
-AuthorizedKeysFile /etc/ssh/keys
+AuthorizedKeysFile /keys/authorized_keys
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 UsePAM no
@@ -146,12 +146,13 @@ def test_ssh_and_sftp_work_through_a_forwarded_port(user: User, podman: Podman, 
     files: dict[str, str | bytes] = {
         "etc/passwd": PASSWD,
         "etc/ssh/host": (tmp_path / "host").read_bytes(),
-        "etc/ssh/keys": (tmp_path / "user.pub").read_bytes(),
         "etc/ssh/sshd_config": SSHD,
     }
     podman.make_image("localhost/remote:1", files=files | program_files("sshd", "openssh-server"))
     command = ("sh", "-c", "cd /home/pod && exec /bin/sshd -D -e -f /etc/ssh/sshd_config")
-    user.types("runai", "submit", "remote", "-i", "localhost/remote:1", "--interactive", "--", *command)
+    user.types("runai", "configmap", "create", "keys", "--from-file", f"authorized_keys={tmp_path}/user.pub")
+    flags = ("-i", "localhost/remote:1", "--interactive", "--configmap-volume", "name=keys,path=/keys")
+    user.types("runai", "submit", "remote", *flags, "--", *command)
     user.platform.until(lambda: "Server listening" in user.types("runai", "logs", "remote"), "the server listens")
     uid = user.types("runai", "exec", "remote", "--", "id", "-u").strip()
     with typed(user, "port-forward", "remote", "--port", "0:2222") as forward:
