@@ -229,16 +229,24 @@ def test_a_volume_in_another_one_is_mounted_in_it_and_through_no_link(machine: M
 
 
 @ONLY_DOCKER
-def test_docker_mounts_nothing_that_a_user_could_exchange_before_it_looks(machine: Machine) -> None:
-    data = machine.shared / "theirs"
-    data.mkdir(exist_ok=True)
-    for volumes, why in (
-        ((Volume(source=str(data), target="/data"),), f"users can replace it, as {machine.shared} is theirs"),
-        ((Volume(claim="outer", target="/pvc"), Volume(claim="inner", target="/pvc/in")), "is in the volume at /pvc"),
+def test_docker_mounts_nothing_that_a_user_could_exchange_before_it_looks(machine: Machine, tmp_path: Path) -> None:
+    data, sticky = machine.shared / "theirs", tmp_path / "sticky"
+    for folder, mode in ((data, 0o755), (sticky, 0o1777), (sticky / "of-root", 0o755), (sticky / "of-user", 0o755)):
+        folder.mkdir(exist_ok=True)
+        folder.chmod(mode)
+    os.chown(sticky / "of-user", OTHER_UID, OTHER_UID)
+    claims = (Volume(claim="outer", target="/pvc"), Volume(claim="inner", target="/pvc/in"))
+    for number, (volumes, why) in enumerate(
+        (
+            ((Volume(source=str(data), target="/data"),), f"users can replace it, as {machine.shared} is theirs"),
+            ((Volume(source=f"{sticky}/of-user", target="/data"),), f"users can replace it, as {sticky} is theirs"),
+            (claims, "is in the volume at /pvc"),
+        )
     ):
-        ended = machine.run(f"no-{why[0]}", "true", image=BUSYBOX, volumes=volumes)
+        ended = machine.run(f"no-{number}", "true", image=BUSYBOX, volumes=volumes)
         assert ended.exit_code == 126
         assert why in ended.message
+    said(machine, "kept", "ls /data", volumes=(Volume(source=f"{sticky}/of-root", target="/data"),))
 
 
 def test_only_the_platform_reaches_a_port_of_a_pod(machine: Machine) -> None:
