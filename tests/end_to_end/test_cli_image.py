@@ -4,6 +4,7 @@ user of Windows has. F-129, F-130."""
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -25,9 +26,9 @@ from tests.running_platform import PATIENCE_S, Running
 pytestmark = pytest.mark.slow
 
 BUILD = Path(__file__).parents[2] / "packaging" / "cli-image" / "build.sh"
-BASE, IMAGE, NETWORK = "localhost/python:1", "localhost/runai:1", "fairpool-cli"
-GATEWAY, SUBNET = "10.231.7.1", "10.231.7.0/24"
-"""Of a private bridge, which no other machine reaches."""
+BASE, IMAGE, NETWORK = "localhost/python:1", "localhost/runai:1", f"fairpool-cli-{os.getpid()}"
+GATEWAY, SUBNET = f"10.231.{os.getpid() % 250}.1", f"10.231.{os.getpid() % 250}.0/24"
+"""Of a private bridge, which no other machine reaches, and which tests in other processes do not share."""
 SERVER_NAME = "fairpool.example"
 PORT = "8080"
 HELLO = "hello from the pod"
