@@ -183,6 +183,18 @@ def test_an_administrator_declares_a_topology_and_jobs_name_its_levels(racks: Sh
     )
 
 
+def test_a_job_that_names_only_a_label_is_not_put_into_a_topology_without_nodes(racks: SharedPlatform) -> None:
+    racks.typed(f"runai-adm topology create absent --level example.com/building --level {RACK}")
+    gang(racks, "near", f"--required-pod-topology-key {RACK}")
+    racks.becomes("racks", "near", "Running")
+    said = refused(
+        racks,
+        f"runai submit-dist pytorch x -p racks --workers=2 --no-master --topology absent "
+        f"--required-pod-topology-key {RACK} -i ubuntu -- sleep 1",
+    )
+    assert "`runai-adm node update NODE --label example.com/building=VALUE`" in " ".join(said.split())
+
+
 def topologies(shared: SharedPlatform) -> str:
     return shared.typed("runai-adm topology list")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from fairpool.api import pod_spec
@@ -111,9 +111,10 @@ def tolerations(asked: Iterable[pod_spec.PodToleration]) -> tuple[Toleration, ..
 
 
 def topology_constraint(
-    submit: wire.SubmitAny, known: Mapping[str, tuple[str, ...]], problems: ProblemList
+    submit: wire.SubmitAny, known: Mapping[str, tuple[str, ...]], unmatched: Collection[str], problems: ProblemList
 ) -> TopologyConstraint | None:
-    """The levels that the pods should share, in a topology by name, in one that has them, or as labels alone."""
+    """The levels that the pods should share: in a topology by name, in one that has them and nodes, or as labels
+    alone. `unmatched`: topologies without nodes."""
     asked = submit.spec.topology
     if asked is None or not asked.model_fields_set:
         return None
@@ -128,7 +129,9 @@ def topology_constraint(
         return None
     if asked.name is None:
         fitting = (
-            name for name in sorted(known) if all(each is None or each in known[name] for each in levels.values())
+            name
+            for name in sorted(known.keys() - set(unmatched))
+            if all(each is None or each in known[name] for each in levels.values())
         )
         return TopologyConstraint(topology=next(fitting, ""), required=asked.required, preferred=asked.preferred)
     if asked.name not in known:

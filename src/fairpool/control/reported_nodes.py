@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -15,7 +15,7 @@ from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import SECOND_MS
-from fairpool.model.node import RUNTIME_LABEL, Node, nodes_by_pool
+from fairpool.model.node import RUNTIME_LABEL, Node, Topology, nodes_by_pool
 from fairpool.model.node_role import NodeRole, are_roles_used, role_of
 
 NO_BOUND = 1 << 60
@@ -34,6 +34,13 @@ class ReportedNodes:
 
     is_recent: bool
     """False: the cluster is away, or never reported."""
+
+    def unmatched(self, topologies: Iterable[Topology]) -> frozenset[str]:
+        """The topologies that no node is in; none of them while no node is known."""
+        nodes = [node for pool in self.pools.values() for node in pool.nodes]
+        if not nodes:
+            return frozenset()
+        return frozenset(each.name for each in topologies if all(each.domain_of(node) is None for node in nodes))
 
 
 def reported_nodes(plane: Plane, connection: Connection, cluster: str) -> ReportedNodes:

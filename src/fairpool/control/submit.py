@@ -285,8 +285,14 @@ def submit_context(
         credentials=known_credentials(plane, connection, project, {use.name for use in credential_uses(body)}),
         work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
         has_upload=has_upload,
-        topologies=_topologies(connection) if body.spec.topology is not None else {},
     )
+    if body.spec.topology is not None:
+        topologies = topologies_in(connection)
+        context = replace(
+            context,
+            topologies={each.name: each.levels for each in topologies},
+            unmatched_topologies=nodes.unmatched(topologies),
+        )
     if body.spec.termination_grace_period_seconds is None:
         return context
     return replace(context, grace_most_s=preferences.current_value(plane.settings, connection, preferences.GRACE))
@@ -308,10 +314,6 @@ def _storage_context(
         timeout_s = preferences.current_value(settings, connection, preferences.GIT_TIMEOUT)
         context = replace(context, git_timeout_s=timeout_s, git_size_bytes=size_mib << 20)
     return context
-
-
-def _topologies(connection: Connection) -> dict[str, tuple[str, ...]]:
-    return {each.name: each.levels for each in topologies_in(connection)}
 
 
 def _named(connection: Connection, project: str, name: str) -> WorkloadId | None:
