@@ -32,8 +32,7 @@ def node_rules(
 ) -> tuple[Requirements, ...]:
     """Node types and required node affinity, as alternatives; `in_containers`: only on nodes that run containers, or
     only on those that do not."""
-    types = project.node_types
-    permitted = types.workspace if kind is wire.Kind.WORKSPACE else types.training
+    permitted = permitted_types(project, is_workspace=kind is wire.Kind.WORKSPACE)
     always: list[NodeSelectorRequirement] = []
     if spec.node_type is not None:
         if permitted and spec.node_type not in permitted:
@@ -49,6 +48,11 @@ def node_rules(
     if not alternatives:
         return (tuple(always),) if always else ()
     return tuple((*always, *rules) for rules in alternatives)
+
+
+def permitted_types(project: ProjectRequest, *, is_workspace: bool) -> list[str]:
+    """Node types that workloads of a project may use; empty: all."""
+    return project.node_types.workspace if is_workspace else project.node_types.training
 
 
 def _required(document: dict[str, Any] | None, problems: ProblemList) -> list[Requirements]:

@@ -15,7 +15,7 @@ from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import SECOND_MS
-from fairpool.model.node import RUNTIME_LABEL, Node, Topology, nodes_by_pool
+from fairpool.model.node import NODE_TYPE_LABEL, RUNTIME_LABEL, Node, Topology, nodes_by_pool
 from fairpool.model.node_role import NodeRole, are_roles_used, role_of
 
 NO_BOUND = 1 << 60
@@ -31,7 +31,8 @@ class ReportedNodes:
     """Patterns of the images that those without containers can run; None: there are no such nodes, or unknown."""
     has_containers: bool
     """Some run pods in containers, from any image that can be pulled."""
-
+    types: frozenset[str]
+    """Node types (`run.ai/type`)."""
     is_recent: bool
     """False: the cluster is away, or never reported."""
 
@@ -81,7 +82,8 @@ def _reported_nodes(connection: Connection, cluster: str) -> ReportedNodes:
         pool: PoolNodes.of(members, are_counted=are_counted) for pool, members in by_pool.items() if members
     }
     known = None if any_image and not has_containers else tuple(images) or None
-    return ReportedNodes(pools, known, has_containers, is_recent=True)
+    types = frozenset(kind for node in nodes if (kind := node.label(NODE_TYPE_LABEL)) is not None)
+    return ReportedNodes(pools, known, has_containers, types, is_recent=True)
 
 
 def _with_role(node: Node, role: NodeRole) -> Node:
