@@ -145,6 +145,10 @@ STATUSES = {
         pods=(leaves("a-0-0", Cause.IMAGE, "ErrImagePull: no such image"),),
         then="Pending, image: ErrImagePull: no such image",
     ),
+    "one that gives its place back for want of a credential says so": When(
+        pods=(leaves("a-0-0", Cause.REFUSED, "CreateContainerConfigError: there is no credential tokens"),),
+        then="Pending, back-off: CreateContainerConfigError: there is no credential tokens",
+    ),
     "one whose wait is over waits for a place": When(
         pods=(ended("a-0-0", Outcome.ERROR), record("a-0-1", not_before=NOW)),
         then="Pending, queued: has not been considered by the scheduler yet",

@@ -16,7 +16,6 @@ from fairpool.cli.lazy_group import LazyGroup
 from fairpool.cli.screen import printable
 from fairpool.model.spelling import did_you_mean
 
-
 _UNEXPECTED = re.compile(r"Got unexpected extra argument(s?) \((.*)\)\.?", re.DOTALL)
 """As Click words it."""
 

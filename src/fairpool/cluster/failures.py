@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from fairpool.cluster.workload_state import AvoidedNode, WorkloadState
 from fairpool.model.ids import SECOND_MS, Instant, is_ahead
+from fairpool.model.observation import CONFIG_ERROR
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import Arrangement, WorkloadSpec
 
@@ -29,7 +30,7 @@ def with_failures(state: WorkloadState, spec: WorkloadSpec, ended: Sequence[PodR
     unstarted = [pod for pod in failed if pod.cause in UNSTARTED]
     avoided = avoided_nodes(state, now)
     for pod in failed:
-        if pod.cause is Cause.REFUSED:
+        if pod.cause is Cause.REFUSED and not pod.detail.startswith(CONFIG_ERROR):
             assert pod.node is not None
             until = Instant(now + AVOID_S * SECOND_MS)
             avoided = (*(each for each in avoided if each.node != pod.node), AvoidedNode(pod.node, until))

@@ -158,6 +158,8 @@ def _pending(
         first = min(leaving, key=lambda pod: pod.cause is Cause.PEER)  # the pod that broke the gang, before its peers
         if first.cause is Cause.IMAGE:
             return Status(WorkloadPhase.PENDING, WaitReason.IMAGE, first.detail)
+        if first.cause is Cause.REFUSED:
+            return Status(WorkloadPhase.PENDING, WaitReason.BACK_OFF, first.detail)
         return Status(WorkloadPhase.PENDING, WaitReason.EVICTED, f"{first.detail}; {_grace_left(leaving)}")
     waiting = [pod for pod in pods if not pod.is_over]
     next_try_at = _next_try_at(spec, pods, now)
