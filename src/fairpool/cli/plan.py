@@ -98,7 +98,8 @@ def plan(
         raise click.UsageError("Name a FILE or pass --live.")
     if not live and (cluster or pool):
         raise click.UsageError("--cluster and --node-pool need --live.")
-    source, called = file or LIVE, str
+    source = file or LIVE
+    called: Callable[[str], str] = str
     if file is not None:
         loaded = _loaded(file)
     else:

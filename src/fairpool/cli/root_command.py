@@ -90,8 +90,8 @@ def _usage(error: click.ClickException) -> str:
             return f"there is no flag {error.option_name}: {_other_name(error) or near}"
         case click.MissingParameter():
             return _missing(error)
-        case click.BadParameter(param=click.Parameter()):
-            return _bad_value(error, error.param)
+        case click.BadParameter(param=click.Parameter() as param):
+            return _bad_value(error, param)
         case click.BadOptionUsage():
             wrong = "needs a value" if "requires" in error.message else "takes no value"
             return f"{error.option_name} {wrong}"
