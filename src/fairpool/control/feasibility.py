@@ -196,16 +196,21 @@ def _too_large_for_domains(
         if domain is not None:
             domains.setdefault(domain[:depth], []).append(node)
     if not domains:
-        labels = " and ".join(topology.levels)
-        what = f"its pods must run in one {level}, but no node in node pool {pool} has the label {labels}"
-        fix = f"label nodes with `runai-adm node update NODE --label {level}=VALUE`, or {ANYWAY}"
-        return Problem("topology.no_domain", what, fix)
+        return _no_domain(topology, level, pool, members.nodes)
     pods = shapes.total()
     room = max(_pods_in(shapes, nodes) for nodes in domains.values())
     if room >= pods:
         return None
     what = f"its {pods} pods must run in one {level}, but none in node pool {pool} has room for more than {room}"
     return Problem("topology.too_small", f"{what}, even when empty", f"request less, prefer the level, or {ANYWAY}")
+
+
+def _no_domain(topology: Topology, level: str, pool: PoolName, nodes: Sequence[Node]) -> Problem:
+    labels = " and ".join(topology.levels)
+    what = f"its pods must run in one {level}, but no node in node pool {pool} has the label {labels}"
+    lacking = [each for each in topology.levels if all(node.label(each) is None for node in nodes)] or topology.levels
+    flags = " ".join(f"--label {each}=VALUE" for each in lacking)
+    return Problem("topology.no_domain", what, f"label nodes with `runai-adm node update NODE {flags}`, or {ANYWAY}")
 
 
 def _pods_in(shapes: Shapes, nodes: Sequence[Node]) -> int:

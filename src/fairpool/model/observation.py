@@ -100,6 +100,9 @@ class PodState(StrEnum):
     EXITED = "exited"
 
 
+CONFIG_ERROR = "CreateContainerConfigError"
+"""How the message about a start begins that lacks something which users declare, such as a credential: no other node
+could start it either."""
 EVICTED = "Evicted: "
 """How a message begins when the engine stopped a pod because of what the pod did; it counts as a failure of the pod."""
 
