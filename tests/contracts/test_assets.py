@@ -10,10 +10,9 @@ import pytest
 from fairpool.control.plane import Plane
 from fairpool.control.store import assets as store
 from fairpool.control.store.database import Connection
-from tests.control.control_plane import ControlPlane, codes, control_plane, expect
+from tests.control.asset_requests import ASSETS, TEMPLATES, asset_body, remove_all, submit, two_teams
+from tests.control.control_plane import ControlPlane, codes, expect
 
-ASSETS = "/api/v1/asset"
-TEMPLATES = f"{ASSETS}/workload-template"
 SPECS: dict[str, dict[str, Any]] = {
     "environment": {"image": "python", "environmentVariables": [{"name": "A", "value": "1"}]},
     "compute": {"gpuDevicesRequest": 1, "gpuPortionRequest": 0.5},
@@ -30,12 +29,7 @@ LISTS = ("environment", "compute", *(each for each in SPECS if each.startswith("
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[ControlPlane]:
-    with control_plane() as control:
-        expect(control.call("POST", "/api/v1/org-unit/departments", {"name": "research"}), 201)
-        control.project("team-a")
-        control.project("team-b", parentId="research")
-        control.researcher("ann", "team-a")
-        control.researcher("ben", "team-b")
+    with two_teams() as control:
         yield control
 
 
@@ -43,25 +37,15 @@ def shared() -> Iterator[ControlPlane]:
 def control(shared: ControlPlane) -> Iterator[ControlPlane]:
     yield shared
     for kind in ("workload-template", *LISTS):
-        for each in expect(shared.call("GET", f"{ASSETS}/{kind}?limit=500"), 200)["entries"]:
-            expect(shared.call("DELETE", f"{ASSETS}/{kind}/{each['id']}"), 204)
+        remove_all(shared, kind)
 
 
-def body(name: str, kind: str = "environment", scope: str = "tenant", scope_id: str = "", **more: Any) -> Any:
-    meta = {"name": name, "scope": scope, **({f"{scope}Id": scope_id} if scope_id else {}), **more.pop("meta", {})}
-    return {"meta": meta, "spec": SPECS.get(kind, {}), **more}
+def body(name: str, kind: str = "environment", *said: str, **more: Any) -> Any:
+    return asset_body(name, more.pop("spec", SPECS.get(kind, {})), *said, **more)
 
 
 def make(control: ControlPlane, name: str, kind: str = "environment", *said: Any, **more: Any) -> Any:
     return expect(control.call("POST", f"{ASSETS}/{kind}", body(name, kind, *said, **more)), 201)
-
-
-def submit(
-    control: ControlPlane, kind: str = "trainings", by: str = "ann", project: str = "team-a", **more: Any
-) -> Any:
-    request = {"name": "t", "projectId": project, "spec": {}, **more}
-    answer = control.call("POST", f"/api/v1/workloads/{kind}?dryRun=true", request, by=by)
-    return answer.json() if answer.status_code == 200 else codes(answer)
 
 
 @pytest.mark.parametrize("kind", SPECS)

@@ -7,44 +7,28 @@ from typing import Any
 
 import pytest
 
-from tests.control.control_plane import ControlPlane, codes, control_plane, expect
-
-TEMPLATES = "/api/v1/asset/workload-template"
+from tests.control.asset_requests import TEMPLATES, asset_body, remove_all, submit, two_teams
+from tests.control.control_plane import ControlPlane, codes, expect
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[ControlPlane]:
-    with control_plane() as control:
-        expect(control.call("POST", "/api/v1/org-unit/departments", {"name": "research"}), 201)
-        control.project("team-a")
-        control.project("team-b", parentId="research")
-        control.researcher("ann", "team-a")
-        control.researcher("ben", "team-b")
+    with two_teams() as control:
         yield control
 
 
 @pytest.fixture
 def control(shared: ControlPlane) -> Iterator[ControlPlane]:
     yield shared
-    for each in expect(shared.call("GET", TEMPLATES), 200)["entries"]:
-        expect(shared.call("DELETE", f"{TEMPLATES}/{each['id']}"), 204)
+    remove_all(shared, "workload-template")
 
 
-def body(name: str = "batch_ops", scope: str = "tenant", scope_id: str = "", **more: Any) -> dict[str, Any]:
-    meta = {"name": name, "scope": scope, **({f"{scope}Id": scope_id} if scope_id else {}), **more.pop("meta", {})}
-    return {"meta": meta, "spec": more.pop("spec", {"image": "python"}), **more}
+def body(name: str = "batch_ops", *said: str, **more: Any) -> dict[str, Any]:
+    return asset_body(name, more.pop("spec", {"image": "python"}), *said, **more)
 
 
 def make(control: ControlPlane, *said: Any, **more: Any) -> Any:
     return expect(control.call("POST", TEMPLATES, body(*said, **more)), 201)
-
-
-def submit(
-    control: ControlPlane, kind: str = "trainings", by: str = "ann", project: str = "team-a", **more: Any
-) -> Any:
-    request = {"name": "t", "projectId": project, "spec": {}, **more}
-    answer = control.call("POST", f"/api/v1/workloads/{kind}?dryRun=true", request, by=by)
-    return answer.json() if answer.status_code == 200 else codes(answer)
 
 
 def test_a_template_is_made_read_replaced_and_deleted(control: ControlPlane) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 import time
 from collections.abc import AsyncGenerator, Iterator, Mapping
@@ -701,3 +702,20 @@ def test_a_request_that_is_not_understood_closes_its_stream_only(request_text: b
     finally:
         client.stop(TIMEOUT_S)
         hostile.close()
+
+
+def test_a_tunnel_that_waits_for_its_next_try_is_opened_when_the_control_plane_answers_again() -> None:
+    from fairpool.platform.tunnel_client import TunnelClient
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    client = TunnelClient(f"http://127.0.0.1:{port}", "t", NumberedLines(), first_pause_s=1000)
+    client.start()
+    try:
+        until(lambda: client.error != "not connected yet", "it was tried")
+        with socket.create_server(("127.0.0.1", port)) as listener:
+            listener.settimeout(TIMEOUT_S)
+            client.connect_soon()
+            listener.accept()[0].close()
+    finally:
+        client.stop(TIMEOUT_S)

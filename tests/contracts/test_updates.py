@@ -60,6 +60,15 @@ def test_limits_labels_and_priority_of_running_work_change_at_once(control: Cont
     assert changed["phase"] == "Running"
 
 
+def test_a_workload_says_which_fields_were_changed_since_its_submit(control: ControlPlane) -> None:
+    made = control.train(labels={"a": "1"})
+    assert "changedFields" not in made
+    expect(patch(control, made, {"deadlineSeconds": 60, "labels": {"a": "1"}}), 202)
+    changed = expect(patch(control, made, {"image": "v2"}), 202)
+    assert changed["changedFields"] == ["deadlineSeconds", "image"], "the labels are as they were"
+    assert expect(control.call("GET", f"{WORKLOADS}/{made['id']}"), 200)["changedFields"] == changed["changedFields"]
+
+
 def test_what_a_running_pod_was_started_with_is_refused_with_the_way_to_change_it(control: ControlPlane) -> None:
     made = control.train()
     runs(control, made)

@@ -100,7 +100,7 @@ def test_values_are_rotated_and_a_deleted_credential_makes_the_next_pod_wait(
 ) -> None:
     shared.typed(f"runai-adm credential create tokens -p {PROJECT} --from-file hf={tmp_path / 'value'}")
     waiting = "sh -c 'test -e go || { touch go; exit 3; }; sleep 1000'"
-    shared.typed(f"runai submit s1 -p {PROJECT} -i ubuntu -e TOKEN=SECRET:tokens,hf -- sleep 1000")
+    shared.typed(f"runai submit s1 -p {PROJECT} -g 1 -i ubuntu -e TOKEN=SECRET:tokens,hf -- sleep 1000")
     shared.becomes(PROJECT, "s1", "Running")
     shared.typed(f"runai-adm credential update tokens --from-file hf={tmp_path / 'rotated'}")
     assert shared.says(PROJECT, "s1", "printenv TOKEN") == f"{VALUE}\n", "what runs keeps what it has"
@@ -113,6 +113,9 @@ def test_values_are_rotated_and_a_deleted_credential_makes_the_next_pod_wait(
     words = f"project {PROJECT} has no credential tokens any more"
     shared.until(lambda: words in shared.typed(f"runai describe job s1 -p {PROJECT}"), "it says what it waits for")
     assert "failed" not in shared.status(PROJECT, "s1").lower()
+    free = "it holds no GPU until then"
+    shared.until(lambda: free in " ".join(shared.typed(f"runai why s1 -p {PROJECT}").split()), "its GPU is free")
+    assert shared.jobs(PROJECT)["s1"]["allocatedResources"]["gpu"] == 0
     shared.typed(f"runai-adm credential create tokens -p {PROJECT} --from-file hf={tmp_path / 'rotated'}")
     shared.becomes(PROJECT, "s1", "Running")
     assert shared.says(PROJECT, "s1", "printenv TOKEN") == f"{ROTATED}\n"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.parse
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -64,8 +65,15 @@ UPLOAD = """(async () => {
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
+    with browser_tools(tmp_path_factory.mktemp("browser")) as made:
+        yield made
+
+
+@contextmanager
+def browser_tools(folder: Path) -> Iterator[Tools]:
+    """A platform with a researcher, where there is a browser."""
     needs.program("chromium", "chromium")
-    made = Tools(tmp_path_factory.mktemp("browser"))
+    made = Tools(folder)
     try:
         made.researcher("ann@example.com", "demo")
         yield made
@@ -137,7 +145,7 @@ def test_a_used_ticket_opens_nothing(tools: Tools) -> None:
 
 def test_jupyterlab_runs_a_kernel_a_terminal_and_uploads(tools: Tools, tmp_path: Path) -> None:
     environment = tmp_path / "jupyter"
-    install(environment)
+    install(environment, "JupyterLab", "jupyterlab>=4,<5")
     port = free_port()
     flags = ["--no-browser", "--allow-root", f"--port={port}", "--IdentityProvider.token=", "--ServerApp.root_dir=/tmp"]
     flags += ["--ServerApp.allow_remote_access=True", "--ServerApp.base_url=lab-base"]
@@ -166,16 +174,12 @@ def test_jupyterlab_runs_a_kernel_a_terminal_and_uploads(tools: Tools, tmp_path:
         assert page.value(upload) == [201, 3_000_000]
 
 
-def install(environment: Path) -> None:
-    """JupyterLab from the package registry, where pods can see it."""
-    done = subprocess.run(
-        [sys.executable, "-m", "venv", environment], capture_output=True, timeout=INSTALL_S, check=False
-    )
-    if done.returncode == 0:
-        command = [f"{environment}/bin/python", "-m", "pip", "install", "--quiet", "jupyterlab>=4,<5"]
+def install(environment: Path, tool: str, *packages: str) -> None:
+    """A tool from the package registry, where pods can see it."""
+    pip = [f"{environment}/bin/python", "-m", "pip", "install", "--quiet", *packages]
+    for command in ([sys.executable, "-m", "venv", str(environment)], pip):
         done = subprocess.run(command, capture_output=True, timeout=INSTALL_S, check=False)
-    if done.returncode != 0:
-        why = f"JupyterLab cannot be installed here: {done.stderr.decode()[-300:]}"
-        needs.skip_unless_ci(why)
+        if done.returncode != 0:
+            needs.skip_unless_ci(f"{tool} cannot be installed here: {done.stderr.decode()[-300:]}")
     for folder in (environment, *environment.parents[:2]):
         folder.chmod(0o755)

@@ -96,9 +96,16 @@ def test_the_live_snapshot_is_saved_planned_and_changed(user: User) -> None:
     assert planned["pool"] == "default"
     code, _, err = user.type("fairpool", "snapshot", "--live", "now.snapshot")
     assert (code, "exists already" in err) == (2, True)
-    compared = user.types("fairpool", "plan", "--live", "--add-node", "name=more,gpus=8", "--without-job", workload)
-    assert "1 node added: more, 8 GPUs each" in compared
-    assert f"job {workload} removed" in compared
+    for name in (workload, "seen", "team-a/seen"):
+        compared = user.types("fairpool", "plan", "--live", "--add-node", "name=more,gpus=8", "--without-job", name)
+        assert "1 node added: more, 8 GPUs each" in compared
+        assert "job seen removed" in compared
+        assert "\nseen\n  AS SAVED: stays on " in compared
+        assert "\n  CHANGED: is not there\n" in compared
+    assert "priority none → 80" in user.types("fairpool", "plan", "--live", "--set", "group.seen.priority=80")
+    assert "seen" in user.types("fairpool", "plan", "--live", "--explain", "seen")
+    code, _, err = user.type("fairpool", "plan", "--live", "--explain", "sene")
+    assert (code, err) == (1, "there is no job 'sene' in the snapshot: did you mean seen?\n")
     assert re.search(r"^CYCLE +TIME +NODE POOL +BYTES", user.types("fairpool", "snapshot", "--cycles"), re.MULTILINE)
     newest = user.platform.client.past_cycles("local")[0].number
     user.types("fairpool", "snapshot", "--live", "past.snapshot", "--cycle", str(newest))

@@ -104,6 +104,28 @@ def test_a_node_type_narrows_what_the_project_may_use(shared: SharedPlatform) ->
     assert "project types may not use nodes of type fast" in said
 
 
+def test_a_node_type_of_a_project_that_no_node_has_is_warned_about_and_named_as_the_projects(
+    shared: SharedPlatform,
+) -> None:
+    shared.typed("runai-adm node-type set dgx-2 a1")
+    created = shared.typist.type(
+        "runai-adm project create misspelt -g 8 --node-types-train dgx2 --node-types-interactive zz"
+    )
+    said = " ".join(created.err.split())
+    assert created.code == 0
+    assert "project misspelt may use nodes of type dgx2, but no node has this type: did you mean dgx-2?" in said
+    assert "nodes of type zz, but no node has this type: set it with `runai-adm node-type set zz NODE`" in said
+    said = " ".join(refused(shared, "runai submit x -p misspelt -g 1 -i ubuntu -- sleep 1").split())
+    assert "project misspelt may only use nodes of type dgx2" in said
+    corrected = shared.typist.type(
+        "runai-adm project update misspelt --node-types-train dgx-2 --node-types-interactive dgx-2"
+    )
+    assert corrected.code == 0
+    assert "of type" not in corrected.err
+    shared.submit("misspelt", "x", "-g 1")
+    shared.becomes("misspelt", "x", "Running")
+
+
 @pytest.mark.flag("--toleration", "--extended-resource", "--mig-profile")
 def test_what_no_node_could_ever_run_is_refused_with_the_reason(shared: SharedPlatform) -> None:
     shared.project("never", "-g 8")
@@ -181,6 +203,18 @@ def test_an_administrator_declares_a_topology_and_jobs_name_its_levels(racks: Sh
     assert "for distributed workloads" in refused(
         racks, f"runai submit y -p racks --required-pod-topology-key {RACK} -i ubuntu -- sleep 1"
     )
+
+
+def test_a_job_that_names_only_a_label_is_not_put_into_a_topology_without_nodes(racks: SharedPlatform) -> None:
+    racks.typed(f"runai-adm topology create absent --level example.com/building --level {RACK}")
+    gang(racks, "near", f"--required-pod-topology-key {RACK}")
+    racks.becomes("racks", "near", "Running")
+    said = refused(
+        racks,
+        f"runai submit-dist pytorch x -p racks --workers=2 --no-master --topology absent "
+        f"--required-pod-topology-key {RACK} -i ubuntu -- sleep 1",
+    )
+    assert "`runai-adm node update NODE --label example.com/building=VALUE`" in " ".join(said.split())
 
 
 def topologies(shared: SharedPlatform) -> str:

@@ -371,6 +371,11 @@ def test_a_change_shows_who_fares_differently_side_by_side(demo: str) -> None:
     assert re.search(r"^  vision +4 +4 → [\d.]+ +8 +4 → 8$", text, re.MULTILINE)
 
 
+def test_in_a_pipe_what_fares_differently_is_shown_one_below_the_other(demo: str) -> None:
+    text = answered("plan", demo, "--set", "node.gpu-4.cordoned=false", columns=None)
+    assert "\ntuning\n  AS SAVED: will start on gpu-1\n  CHANGED: starts on gpu-4\n" in text
+
+
 def test_a_change_that_changes_nothing_says_so(demo: str) -> None:
     assert "None: the same groups start, are preempted and wait as before." in answered(
         "plan", demo, "--set", "policy.promise_lifetime_s=601"
@@ -456,6 +461,10 @@ def test_changes_can_speak_of_each_other(demo: str) -> None:
         ("--without-job tunig", "did you mean tuning?"),
         ("--later soon", "'soon' is not a length of time"),
         ("--check --set project.vision.quota=6", "--check cannot be combined"),
+        ("--later", "--later needs a value"),
+        ("--check=1", "--check takes no value"),
+        ("other.snapshot third", "unexpected arguments other.snapshot third: see `fairpool plan --help`"),
+        ("--add-job name=a_b,project=vision", "name: 'a_b' is not a valid name: use up to 49 lower case letters"),
         ("--frobnicate", "there is no flag --frobnicate"),
     ],
 )

@@ -172,7 +172,7 @@ def test_a_credential_that_was_deleted_makes_the_pod_wait_and_it_starts_when_it_
     (said,) = machine.engine.carry_out([order], TOKEN)
     assert (said.status, said.message) == (
         OrderStatus.LATER,
-        "it cannot be prepared: there is no credential tokens: create it",
+        "CreateContainerConfigError: there is no credential tokens: create it",
     )
     control.known["tokens"] = TOKENS
     assert machine.until_exited(machine.start(order)).exit_code == 0

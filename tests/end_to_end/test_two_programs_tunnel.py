@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 import threading
@@ -213,3 +214,20 @@ def test_questions_are_answered_from_the_live_snapshot(control: ControlProcess, 
     assert away is not None
     assert (away.outcome, away.message) == ("unknown", "the cluster is away")
     cluster.up()
+
+
+def test_a_control_plane_that_stops_answers_the_cluster_that_waits_for_changes(
+    control: ControlProcess, cluster: ClusterProcess
+) -> None:
+    client = control.administrator()
+    make_project(client, "team-a", "east")
+    workload = submit(client, "job")
+    until_phase(client, workload, "Running")
+    control.down()
+    said = control.data_directory.log.read_text()
+    assert "server shutting down" in said
+    assert "Traceback" not in said
+    assert not re.search(r"cluster/pull.*\b5\d\d\b", said), "the request that waited got an answer"
+    control.up()
+    client = control.administrator()
+    cluster.until(lambda: not is_refused(client, workload), "logs are reached again")

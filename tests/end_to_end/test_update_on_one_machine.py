@@ -45,9 +45,25 @@ def test_a_running_job_gets_a_time_limit_and_is_stopped_by_it(shared: SharedPlat
     shared.typed("runai update job -p limits -l team=vision --backoff-limit 0")
     assert shared.jobs("limits")["job"]["labels"] == {"team": "vision"}
     assert pods(shared, "limits", "job") == before, "it was not restarted"
+    described = shared.typed("runai describe job job -p limits")
+    assert "\nCHANGED SINCE: --backoff-limit, --label (by updates; -o yaml shows all values)\n" in described
     shared.typed("runai update job -p limits --time-limit 1s")
     shared.becomes("limits", "job", "Failed", "TimedOut")
     assert "time limit of 1s" in shared.typed("runai why job -p limits")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--interactive", "--interactive belongs to a submit"),
+        ("--name other", "--name belongs to a submit"),
+        ("--array=3", "--array belongs to a submit"),
+        ("--tempalte x", "there is no flag --tempalte: did you mean --template? It belongs to a submit"),
+        ("--tiem-limit 2h", "there is no flag --tiem-limit: did you mean --time-limit"),
+    ],
+)
+def test_a_flag_that_only_a_submit_has_is_named_as_such(shared: SharedPlatform, flags: str, words: str) -> None:
+    assert words in " ".join(shared.typist.refused(f"runai update job -p limits {flags}").split())
 
 
 def test_a_job_that_asked_for_too_much_is_given_less_and_starts(shared: SharedPlatform) -> None:

@@ -56,7 +56,8 @@ def answer(kind: str = "train", project: ProjectRequest = PROJECT, name: str = "
         pools=frozenset({"default", "a100"}),
         storage=StorageContext(claims={"home": KnownClaim(), "data": KnownClaim()}),
         work={"prep": WorkloadId("w-prep"), "clean": WorkloadId("w-clean"), "w-prep": WorkloadId("w-prep")},
-        topologies={"cable": ("rack", "host"), "fabric": ("zone", "rack")},
+        topologies={"cable": ("rack", "host"), "fabric": ("zone", "rack"), "bare": ("rack", "switch")},
+        unmatched_topologies=frozenset({"bare"}),
         has_upload=spec.get("workdir", {}).get("upload") == UPLOAD,
     )
     return admit(submit, context, workload_id=WorkloadId("w"), name=name, now=Instant(1))
@@ -280,7 +281,9 @@ def test_a_topology_is_the_one_that_was_named_or_has_the_levels_or_is_made_of_th
     assert constraint(**both) == TopologyConstraint(topology="fabric", **both)
     assert constraint(required="rack") == TopologyConstraint(topology="cable", required="rack"), "the first by name"
     assert constraint(name="fabric", required="rack") == TopologyConstraint(topology="fabric", required="rack")
-    assert constraint(preferred="switch") == TopologyConstraint(topology="", preferred="switch")
+    assert constraint(preferred="switch") == TopologyConstraint(topology="", preferred="switch"), "bare has no nodes"
+    assert constraint(preferred="bus") == TopologyConstraint(topology="", preferred="bus")
+    assert constraint(name="bare", required="rack") == TopologyConstraint(topology="bare", required="rack")
     for wrong in ({"name": "fabrik", "required": "zone"}, {"name": "cable", "required": "zone"}, {"name": "cable"}):
         assert complaints("dist", topology=wrong) == ["spec.topology"]
 

@@ -309,7 +309,7 @@ def test_what_the_api_does_not_take_is_told_by_its_flag() -> None:
     items = validation_problems(refusal.value.errors())  # as the server does
     reported = [str(field_flags.refused_flag(each.problem(), each.field or "")) for each in items]
     assert reported == [
-        "--gpu-memory: 'lots' is not valid: it must match ^([0-9]{1,15}(?:\\.[0-9]{1,6})?)([kKMGTP]i?|m)?B?$",
+        "--gpu-memory: 'lots' is not valid: use a number with a unit: 500M, 4Gi, 1.5G",
         "--extended-resource: input should be a valid integer: correct the value",
     ]
 

@@ -772,6 +772,54 @@ ELASTIC = {
         then a-2-1 waits 10s
         then 1 failure
     """,
+    "pods that fail one after the other have failed once, and are tried again together": """
+        train a: 4 pods, minimum 2, retries 1
+        a-0-0 a-1-0 a-2-0 a-3-0 run on n1
+        a-0-0 exits 3
+        then a-0-1 waits 10s
+        after 4s
+        a-1-0 a-2-0 exit 1
+        then 1 failure
+        then a-1-1 waits 6s
+        then a-2-1 waits 6s
+        after 5s
+        a-3-0 exits 1
+        then 1 failure
+        then a-3-1 waits 1s
+        then says pod 0 of a (try 1) failed with exit code 3; waiting for try 2 of 2; it holds no GPU until then
+        then goes on
+    """,
+    "a failure after the others were tried again counts": """
+        train a: 3 pods, minimum 1, retries 1
+        a-0-0 a-1-0 run on n1
+        a-0-0 exits 1
+        after 10s
+        a-1-0 exits 1
+        then 2 failures
+        then Failed: retries-used-up
+    """,
+    "a pod that is refused while others wait for their retry does not wait for theirs": """
+        train a: 3 pods, minimum 1
+        a-0-0 runs on n1
+        a-0-0 exits 1
+        after 4s
+        a-1-0 is bound to n1
+        a-1-0 is refused
+        then 1 failure
+        then a-1-1 waits 10s
+    """,
+    "when it is resumed, what fails at once is its first failure": """
+        train a: 3 pods, minimum 1, retries 1
+        a-0-0 runs on n1
+        a-0-0 exits 1
+        suspend
+        resume
+        then a-0-2 waits
+        a-0-2 runs on n1
+        a-0-2 exits 1
+        then 1 failure
+        then a-0-3 waits 10s
+    """,
     "a pod that is preempted comes back, and the others stay": """
         train a: 4 pods, minimum 2
         a-0-0 a-1-0 a-2-0 run on n1

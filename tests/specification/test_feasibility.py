@@ -234,6 +234,13 @@ def test_a_required_level_needs_one_domain_with_room_for_all_pods(asked: Workloa
         assert [words in each.what for each in problems] == [True]
 
 
+def test_a_topology_without_nodes_names_the_labels_that_no_node_has() -> None:
+    tall = Topology(name="tall", levels=("zone", "building", "rack"))
+    (problem,) = never_starts(gang(2, "tall", required="rack"), [place(RACKS, project(gpu_entitlement(-1)))], [tall])
+    assert problem.what.endswith("no node in node pool default has the label zone and building and rack")
+    assert "`runai-adm node update NODE --label building=VALUE`" in problem.fix
+
+
 def test_one_of_several_pools_is_enough() -> None:
     large = place((node(gpus=16),), pool=FAST)
     assert never_starts(spec(whole_gpus(16)), [place(), large]) == []

@@ -161,6 +161,7 @@ FULL_STATE = WorkloadState(
     refusals=2,
     failure="failed with exit code 3",
     first_incarnation=3,
+    retry_at=Instant(NOON + 10_000),
     halt=Halt(WorkloadPhase.FAILED, Cause.RETRIES, NOON, "three times"),
     active_since=NOON,
     pool=PoolName("a100"),
@@ -748,7 +749,7 @@ def version_1(path: Path) -> None:
     missing = {
         "specs": {"after", "array", "distributed"},
         "lives": {"trouble"},
-        "standings": {"refusals", "failure", "first_incarnation", "met"},
+        "standings": {"refusals", "failure", "first_incarnation", "met", "retry_at"},
         "events": {"outcome", "exit_code"},
     }
     names_then = {
@@ -792,7 +793,8 @@ def test_a_file_of_version_1_is_migrated_with_all_its_rows_and_a_copy_is_kept(fi
         assert image.specs == FULL_ENTRY.specs
         assert image.pods == tuple(replace(each, start_failure="") for each in FULL_ENTRY.pods)
         assert image.states == tuple(
-            replace(each, refusals=0, failure="", first_incarnation=0) for each in FULL_ENTRY.states
+            replace(each, refusals=0, failure="", first_incarnation=0, retry_at=Instant(0))
+            for each in FULL_ENTRY.states
         )
         assert (image.cursor, image.events_through) == (41, 17)
         assert ledger.events(0, 10) == [(17, replace(FULL_EVENT, outcome=None, exit_code=None))]
@@ -815,7 +817,7 @@ def test_a_file_of_version_6_is_read_under_the_names_of_this_version(file: Path)
         image = ledger.load()
         assert image.specs == FULL_ENTRY.specs
         assert image.pods == tuple(replace(each, detail=each.detail.replace("\0", "")) for each in FULL_ENTRY.pods)
-        assert image.states == FULL_ENTRY.states
+        assert image.states == tuple(replace(each, retry_at=Instant(0)) for each in FULL_ENTRY.states)
         assert image.organization == ORGANIZATION
         assert [each for _, each in ledger.events(0, 10)] == [*FULL_ENTRY.events]
     assert file.with_name("ledger.db.v6-backup").exists()

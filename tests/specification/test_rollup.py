@@ -40,6 +40,7 @@ GANG = spec(pods=2)
 LED = spec(pods=2, leader=PodTemplate())
 SWEEP = spec(pods=2, arrangement=Arrangement.SWEEP, completions=3)
 ELASTIC = spec(pods=3, minimum=1)
+ELASTIC_PAIR = spec(pods=3, minimum=2)
 AFTER_PREP = spec(after=(Dependency(workload=WorkloadId("w-1"), name="prep"),))
 SERVERS = spec(INFERENCE, pods=2, arrangement=Arrangement.REPLICAS)
 
@@ -144,6 +145,10 @@ STATUSES = {
         pods=(leaves("a-0-0", Cause.IMAGE, "ErrImagePull: no such image"),),
         then="Pending, image: ErrImagePull: no such image",
     ),
+    "one that gives its place back for want of a credential says so": When(
+        pods=(leaves("a-0-0", Cause.REFUSED, "CreateContainerConfigError: there is no credential tokens"),),
+        then="Pending, back-off: CreateContainerConfigError: there is no credential tokens",
+    ),
     "one whose wait is over waits for a place": When(
         pods=(ended("a-0-0", Outcome.ERROR), record("a-0-1", not_before=NOW)),
         then="Pending, queued: has not been considered by the scheduler yet",
@@ -225,6 +230,23 @@ STATUSES = {
         of=SWEEP,
         pods=(ended("a-0-0", Outcome.ERROR), backs_off("a-0-1"), record("a-1-0")),
         then="Pending, queued: has not been considered by the scheduler yet",
+    ),
+    "elastic training that lacks a pod it needs until its next try says so": When(
+        of=ELASTIC_PAIR,
+        pods=(backs_off("a-0-1"), backs_off("a-1-1"), record("a-2-0")),
+        stand=state(failures=1, failure="pod 0 of a (try 1) failed with exit code 3"),
+        then="Pending, back-off: pod 0 of a (try 1) failed with exit code 3; waiting for try 2 of 7; "
+        "it holds no GPU until then",
+    ),
+    "elastic training that has enough pods without those that wait for a retry waits for a place": When(
+        of=ELASTIC,
+        pods=(backs_off("a-0-1"), record("a-1-0"), record("a-2-0")),
+        then="Pending, queued: has not been considered by the scheduler yet",
+    ),
+    "elastic training without its leader waits for the leader's next try": When(
+        of=spec(pods=3, minimum=2, leader=PodTemplate()),
+        pods=(backs_off("a-0-1"), record("a-1-0"), record("a-2-0")),
+        then="Pending, back-off: ended; waiting for a restart; it holds no GPU until then",
     ),
     "elastic training with fewer pods than it likes is running, and says so": When(
         of=ELASTIC,
@@ -310,6 +332,12 @@ def test_where_it_stands(when: When) -> None:
 def test_every_reason_to_wait_has_a_case_above() -> None:
     reasons = {when.then.partition(":")[0].partition(", ")[2] for when in STATUSES.values()}
     assert {reason.value for reason in WaitReason} - reasons == set()
+
+
+def test_the_next_try_is_when_as_many_pods_as_it_needs_may_be_placed() -> None:
+    pods = (record("a-0-1", not_before=at(70)), record("a-1-1", not_before=at(80)), record("a-2-1", not_before=at(90)))
+    moments = [report(of, pods).next_try_at for of in (ELASTIC, ELASTIC_PAIR, spec(pods=3), SERVERS)]
+    assert moments == [at(70), at(80), at(90), at(70)]
 
 
 def test_one_that_waits_gives_the_words_of_its_verdict() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from fairpool.cluster.settle import LONGEST_RETRY_S, Evidence, settle
+from fairpool.cluster.failures import with_failures
+from fairpool.cluster.settle import CONFIG_TRIES, LONGEST_RETRY_S, Evidence, settle
 from fairpool.model.ids import SECOND_MS
 from fairpool.model.observation import ObservedNode, ObservedPod, OrderResult, OrderStatus, PodState
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
@@ -24,6 +25,8 @@ from tests.pod_records import (
     observed_node,
     observed_pod,
     record,
+    spec,
+    state,
 )
 
 NOW = at(60)
@@ -259,6 +262,21 @@ def test_a_start_that_is_put_off_is_asked_for_again_after_1_2_4_8_16_and_then_al
         waits.append((bound.retry_at - NOW) // SECOND_MS)
     assert waits == [1, 2, 4, 8, 16, *([LONGEST_RETRY_S] * 7)]
     assert bound.start_failure == "the disk is full"
+
+
+def test_a_pod_that_lacks_a_credential_gives_its_devices_back_after_some_tries() -> None:
+    words = "CreateContainerConfigError: there is no credential tokens: create it"
+    later = Evidence(None, observed_node(), answer(OrderStatus.LATER, words))
+    pod, phases = record("a-0-0", BOUND, on="n1"), []
+    for _ in range(CONFIG_TRIES + 1):
+        pod = settle(pod, later, NOW)
+        phases.append(pod.phase)
+    assert phases == [*([BOUND] * CONFIG_TRIES), RELEASING]
+    assert (pod.cause, pod.detail) == (Cause.REFUSED, words)
+    after = settle(pod, Evidence(None, observed_node(), stop_confirmed=True), NOW)
+    assert (after.outcome, after.cause, after.detail) == (Outcome.ERROR, Cause.REFUSED, words)
+    stopping = with_failures(state(), spec(), [after], NOW)
+    assert (stopping.refusals, stopping.failures, stopping.avoided) == (1, 0, ()), "no node is to blame"
 
 
 def test_no_answer_at_all_is_a_start_failure_too() -> None:

@@ -44,6 +44,10 @@ class SecretsUnavailable(OSError):
     """The values cannot be had now; the start is tried again. Says why, and what to do."""
 
 
+class SecretsMissing(SecretsUnavailable):
+    """The control plane has answered that a credential is not there, or not as the pod needs it."""
+
+
 class SecretsRefused(SecretsUnavailable):
     """The control plane has answered that this cluster or workload may not have them."""
 
@@ -93,7 +97,7 @@ class SecretLookup:
             return kept
         if found.missing:
             self._forget(order.workload, [name for name in names if name not in found.secrets])
-            raise SecretsUnavailable("; ".join(map(str, found.missing)))
+            raise SecretsMissing("; ".join(map(str, found.missing)))
         self._remember(order.workload, found.secrets)
         return found.secrets
 
@@ -162,10 +166,10 @@ def secret_variables(program: Program, secrets: Mapping[str, Secret], names: Col
         where = f"variable {each.name}: credential {each.credential}"
         if value is None:
             known = ", ".join(sorted(secrets[each.credential].data)) or "none"
-            raise SecretsUnavailable(f"{where} has no key {each.key} any more (it has: {known})")
+            raise SecretsMissing(f"{where} has no key {each.key} any more (it has: {known})")
         if len(each.name) + len(value) > VARIABLE_MAX_BYTES or b"\0" in value:
             why = "contains zero bytes" if b"\0" in value else f"is longer than {VARIABLE_MAX_BYTES} bytes"
-            raise SecretsUnavailable(f"{where}, key {each.key} {why}: mount it as a file instead")
+            raise SecretsMissing(f"{where}, key {each.key} {why}: mount it as a file instead")
         found[each.name] = _without_line_break(value).decode(errors="surrogateescape")
     return found
 

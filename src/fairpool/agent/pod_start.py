@@ -27,13 +27,13 @@ from fairpool.agent.order_file import StoredOrder, write_order
 from fairpool.agent.peers import Rendezvous
 from fairpool.agent.pod_observer import ASK_AGAIN_S, PodObserver
 from fairpool.agent.pod_registry import PodRegistry, WatchedPod
-from fairpool.agent.pod_secrets import SecretFiles, secret_variables, volume_place
+from fairpool.agent.pod_secrets import SecretFiles, SecretsMissing, secret_variables, volume_place
 from fairpool.agent.project_users import ProjectUsers, chown_tree
 from fairpool.agent.reaper import Reaper
 from fairpool.agent.state_directory import StateDirectory, make_pod_directories
 from fairpool.agent.tombstones import Tombstones
 from fairpool.model.ids import NodeName, PodId
-from fairpool.model.observation import OrderResult, OrderStatus, StartOrder
+from fairpool.model.observation import CONFIG_ERROR, OrderResult, OrderStatus, StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.secret import Secret
 from fairpool.model.spec import AccessMode
@@ -80,6 +80,8 @@ class PodStarter:
     def _accept_or_wait(self, order: StartOrder) -> OrderResult:
         try:
             return self._accept(order)
+        except SecretsMissing as error:
+            return OrderResult(order.pod, OrderStatus.LATER, f"{CONFIG_ERROR}: {error}")
         except OSError as error:  # of this pod alone: the others, and stop orders, do not wait for it
             return OrderResult(order.pod, OrderStatus.LATER, f"it cannot be prepared: {error.strerror or error}")
 
@@ -271,7 +273,7 @@ class PodStarter:
             stored, _ = self._plan(order)
             if isinstance(stored, Problem):
                 # The image of a container has no command, or a volume was removed meanwhile: another pod tries again.
-                word = IMAGE_ERROR if self._is_in_container(order) else "CreateContainerConfigError"
+                word = IMAGE_ERROR if self._is_in_container(order) else CONFIG_ERROR
                 stored = StoredOrder(order=order, start_failure=f"{word}: {stored}")
             make_pod_directories(stored, self._state.paths(order))
             write_order(watched.directory, stored)

@@ -1,20 +1,21 @@
-"""Limits and paths of the API that server and client share. No imports, because every command loads it."""
+"""Limits and paths of the API that server and client share. Next to no imports, because every command loads it."""
 
 from __future__ import annotations
+
+from fairpool.model.ids import NAME_PATTERN as NAME_PATTERN
+from fairpool.model.ids import WORKLOAD_NAME_MAX as WORKLOAD_NAME_MAX
 
 PROJECTS = "/api/v1/org-unit/projects"
 CREDENTIALS = "/api/v1/asset/credentials"
 PAGE_DEFAULT = 50
 PAGE_MAX = 500
 """Items of one page."""
-NAME_PATTERN = r"^[a-z]([a-z0-9-]*[a-z0-9])?$"
 TEMPLATE_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
 SECRET_KEY_PATTERN = r"^\.?[A-Za-z0-9_-][A-Za-z0-9_.-]{0,251}$"
 """A key of a credential is also the name of a file."""
 SECRET_MAX_BYTES = 1024 * 1024
 """All values of one credential together."""
 SECRET_KEYS_MAX = 256
-WORKLOAD_NAME_MAX = 49
 PROJECT_NAME_MAX = 57  # `runai-<name>` is a namespace, and those have at most 63 characters
 LABEL_NAME_MAX = 63
 PASSWORD_MIN = 8

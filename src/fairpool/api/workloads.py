@@ -124,7 +124,10 @@ class Workload(WorkloadItem):
     actual_phase: Phase = Phase.CREATING
     workload_id: str
     created_by: str
-    command_line: str = ""
+    command_line: Annotated[str, Field(description="The command line of the submit")] = ""
+    changed_fields: Annotated[
+        list[str] | None, Field(description="Fields of `spec` that updates have changed since the submit")
+    ] = None
     spec: dict[str, Any] = Field(default_factory=dict)
     value_origins: dict[str, str] | None = Field(
         default=None, description="Fields of `spec` that templates gave, each with its template"

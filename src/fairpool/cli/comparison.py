@@ -25,7 +25,12 @@ def draw(screen: Screen, before: Replay, after: Replay, changes: Sequence[str], 
     screen.table(("", BEFORE, AFTER), _number_rows(before, after))
     different = differing_outcomes(before, after)
     screen.title("Changed groups")
-    if different:
+    if different and screen.width is None:
+        for group, old, new in different:  # side by side, both reasons would make very long lines
+            screen.text(group)
+            screen.text(f"{BEFORE}: {_said(old)}", indent="  ")
+            screen.text(f"{AFTER}: {_said(new)}", indent="  ")
+    elif different:
         screen.table(("GROUP", BEFORE, AFTER), [(group, _said(old), _said(new)) for group, old, new in different])
     else:
         screen.text("None: the same groups start, are preempted and wait as before.")

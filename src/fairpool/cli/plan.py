@@ -5,6 +5,8 @@ Only flags and texts are here at the top: the scheduler with NumPy is imported o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +15,8 @@ from fairpool.cli.failure import ERROR, UNUSABLE, fail
 from fairpool.model.spelling import unknown_name
 
 if TYPE_CHECKING:
+    from fairpool.cli.live import LiveNames
+    from fairpool.cli.screen import Screen
     from fairpool.replay.planned import Replay
     from fairpool.replay.whatif import Changes
     from fairpool.scheduler.snapshot_file import Loaded
@@ -95,22 +99,42 @@ def plan(
     if not live and (cluster or pool):
         raise click.UsageError("--cluster and --node-pool need --live.")
     source = file or LIVE
-    loaded = _loaded(file) if file is not None else _fetched(cluster, pool)
+    called: Callable[[str], str] = str
+    if file is not None:
+        loaded = _loaded(file)
+    else:
+        loaded, names = _fetched(cluster, pool)
+        called = names.shown
+        group = names.group(group) if group is not None else None
+        changes = replace(
+            changes,
+            settings=tuple(map(names.setting, settings)),
+            without_jobs=tuple(map(names.group, without_jobs)),
+        )
     if check:
         _answer_check(source, loaded, as_json)
     else:
-        _answer(source, loaded, changes, group, as_json, every_row)
+        _answer(source, loaded, changes, group, as_json, lambda: _screen(every_row, called))
 
 
-def _fetched(cluster: str | None, pool: str | None) -> Loaded:
-    from fairpool.cli.live import live_snapshot
+def _screen(every_row: bool, called: Callable[[str], str]) -> Screen:
+    from fairpool.cli.screen import Screen
+
+    screen = Screen.here(every_row=every_row)
+    screen.called = called
+    return screen
+
+
+def _fetched(cluster: str | None, pool: str | None) -> tuple[Loaded, LiveNames]:
+    from fairpool.cli.live import LiveNames, live_plan
     from fairpool.model.problem import Problem
     from fairpool.replay.saved import load_bytes
 
-    loaded = load_bytes(live_snapshot(cluster, pool), LIVE)
+    data, workloads = live_plan(cluster, pool)
+    loaded = load_bytes(data, LIVE)
     if isinstance(loaded, Problem):
         fail([loaded], UNUSABLE)
-    return loaded
+    return loaded, LiveNames.of(workloads, (each.id for each in loaded.snapshot.groups))
 
 
 def _loaded(file: str) -> Loaded:
@@ -141,7 +165,9 @@ def _answer_check(file: str, loaded: Loaded, as_json: bool) -> None:
         raise click.exceptions.Exit(ERROR)
 
 
-def _answer(file: str, loaded: Loaded, changes: Changes, group: str | None, as_json: bool, every_row: bool) -> None:
+def _answer(
+    file: str, loaded: Loaded, changes: Changes, group: str | None, as_json: bool, screen: Callable[[], Screen]
+) -> None:
     from fairpool.cli.screen import printable
     from fairpool.model.problem import Problem
     from fairpool.replay.planned import replay
@@ -161,7 +187,7 @@ def _answer(file: str, loaded: Loaded, changes: Changes, group: str | None, as_j
     if as_json:
         _print_json(before, then, done, group)
     else:
-        _print_tables(file, before, then, done, group, every_row)
+        _print_tables(screen(), file, before, then, done, group)
 
 
 def _print_json(before: Replay, then: Replay | None, done: list[str], group: str | None) -> None:
@@ -182,13 +208,11 @@ def _print_json(before: Replay, then: Replay | None, done: list[str], group: str
 
 
 def _print_tables(
-    file: str, before: Replay, then: Replay | None, done: list[str], group: str | None, every_row: bool
+    screen: Screen, file: str, before: Replay, then: Replay | None, done: list[str], group: str | None
 ) -> None:
     from fairpool.cli import comparison, inquiry, report
-    from fairpool.cli.screen import Screen
     from fairpool.model.ids import GroupId
 
-    screen = Screen.here(every_row=every_row)
     title = f"Plan of {'standard input' if file == '-' else file}"
     if group is not None:
         for heading, side in (("As saved", before), ("With the changes", then)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,6 +15,9 @@ from fairpool.cli.failure import ERROR, INTERRUPTED, Failure, print_failure, une
 from fairpool.cli.lazy_group import LazyGroup
 from fairpool.cli.screen import printable
 from fairpool.model.spelling import did_you_mean
+
+_UNEXPECTED = re.compile(r"Got unexpected extra argument(s?) \((.*)\)\.?", re.DOTALL)
+"""As Click words it."""
 
 
 class RootCommand(LazyGroup):
@@ -86,6 +90,13 @@ def _usage(error: click.ClickException) -> str:
             return f"there is no flag {error.option_name}: {_other_name(error) or near}"
         case click.MissingParameter():
             return _missing(error)
+        case click.BadParameter(param=click.Parameter() as param):
+            return _bad_value(error, param)
+        case click.BadOptionUsage():
+            wrong = "needs a value" if "requires" in error.message else "takes no value"
+            return f"{error.option_name} {wrong}"
+        case click.UsageError() if extra := _UNEXPECTED.fullmatch(error.message):
+            return f"unexpected argument{extra[1]} {extra[2]}: {_see_help(error)}"
         case click.UsageError():
             return _first_lower(error.format_message().rstrip("."))
         case _:
@@ -104,6 +115,14 @@ def _flags_near(error: click.NoSuchOption) -> list[str]:
     known = error.ctx.command.params if error.ctx is not None else []
     hidden = {name for each in known if isinstance(each, click.Option) and each.hidden for name in each.opts}
     return [name for name in error.possibilities or () if name not in hidden]
+
+
+def _bad_value(error: click.BadParameter, param: click.Parameter) -> str:
+    """`--runtime: 'x' is not one of process, podman, docker`."""
+    long = [each for each in param.opts if each.startswith("--")]
+    name = (long or param.opts)[0] if isinstance(param, click.Option) else param.human_readable_name
+    value, of, choices = _first_lower(error.message.rstrip(".")).partition(" is not one of ")
+    return f"{name}: {value}{of}{choices.replace(chr(39), '')}"
 
 
 def _missing(error: click.MissingParameter) -> str:

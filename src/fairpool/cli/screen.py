@@ -69,6 +69,8 @@ class Screen:
     rows_max: int | None = None
     headings: bool = True
     """Above the columns of tables."""
+    called: Callable[[str], str] = str
+    """How a text is shown, for instance with names in place of ids."""
     lines: list[str] = field(default_factory=list)
 
     @classmethod
@@ -84,13 +86,13 @@ class Screen:
 
     def text(self, text: str = "", indent: str = "") -> None:
         """A paragraph."""
-        self.lines += _wrapped(printable(text), self.width, indent)
+        self.lines += _wrapped(self._shown(text), self.width, indent)
 
     def title(self, text: str) -> None:
         """A heading, with an empty line before it."""
         if self.lines:
             self.lines.append("")
-        for line in _wrapped(printable(text), self.width, ""):
+        for line in _wrapped(self._shown(text), self.width, ""):
             self.lines.append(click.style(line, bold=True) if self.colour else line)
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -108,7 +110,7 @@ class Screen:
         """A table with two spaces between its columns. Where it is too wide for a terminal, headings take two lines,
         columns get narrower, and those that matter least are left out and named below; not so if it shall be `whole`.
         """
-        bodies = [[printable(each.cell(row)) for row in rows] for each in columns]
+        bodies = [[self._shown(each.cell(row)) for row in rows] for each in columns]
         headings = [[each.heading] for each in columns]
         widths = _widths(headings, bodies)
         room = None if whole else self.width
@@ -137,13 +139,16 @@ class Screen:
         if not aligned:
             for name, value in pairs:
                 room = None if name in TO_BE_COPIED else self.width
-                self.lines += _wrapped(f"{name}: {printable(value)}".rstrip(), room, "", GAP)
+                self.lines += _wrapped(f"{name}: {self._shown(value)}".rstrip(), room, "", GAP)
             return
         widest = max((len(name) for name, _ in pairs), default=0)
         for name, value in pairs:
             self.lines += _wrapped(
-                f"{name:<{widest}}{GAP}{printable(value)}", self.width, "", " " * (widest + len(GAP))
+                f"{name:<{widest}}{GAP}{self._shown(value)}", self.width, "", " " * (widest + len(GAP))
             )
+
+    def _shown(self, text: str) -> str:
+        return printable(self.called(text))
 
     def show(self) -> None:
         """Print what was collected."""

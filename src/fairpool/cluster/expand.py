@@ -82,7 +82,16 @@ def expand(given: ExpandInput, now: Instant) -> Expansion:
 def _updated(given: ExpandInput, spec: WorkloadSpec, pods: tuple[PodRecord, ...], now: Instant) -> WorkloadState:
     state = given.state
     if spec.run > state.run:  # resumed: it starts without failures
-        state = replace(state, run=spec.run, failures=0, refusals=0, failure="", halt=None, active_since=None)
+        state = replace(
+            state,
+            run=spec.run,
+            failures=0,
+            refusals=0,
+            failure="",
+            retry_at=Instant(0),
+            halt=None,
+            active_since=None,
+        )
     state = with_failures(state, spec, given.ended, now)
     state = _activated(state, pods)
     state = with_met_dependencies(spec, state, pods, given.outcomes)

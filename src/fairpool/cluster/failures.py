@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from fairpool.cluster.workload_state import AvoidedNode, WorkloadState
 from fairpool.model.ids import SECOND_MS, Instant, is_ahead
+from fairpool.model.observation import CONFIG_ERROR
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
 from fairpool.model.spec import Arrangement, WorkloadSpec
 
@@ -29,22 +30,40 @@ def with_failures(state: WorkloadState, spec: WorkloadSpec, ended: Sequence[PodR
     unstarted = [pod for pod in failed if pod.cause in UNSTARTED]
     avoided = avoided_nodes(state, now)
     for pod in failed:
-        if pod.cause is Cause.REFUSED:
+        if pod.cause is Cause.REFUSED and not pod.detail.startswith(CONFIG_ERROR):
             assert pod.node is not None
             until = Instant(now + AVOID_S * SECOND_MS)
             avoided = (*(each for each in avoided if each.node != pod.node), AvoidedNode(pod.node, until))
     if not failed and avoided == state.avoided:
         return state
-    failures = len(failed) - len(unstarted)
-    if spec.arrangement is Arrangement.TOGETHER:
-        failures = min(failures, 1)  # the failure of one pod makes its peers fail: that is one failure
-    return replace(
+    state = replace(
         state,
-        failures=state.failures + failures,
         refusals=state.refusals + len({pod.node for pod in unstarted}),  # a bad node counts once
-        failure=failure_text(spec, state, failed[-1]) if failed else state.failure,
+        failure=failure_text(spec, state, unstarted[-1]) if unstarted else state.failure,
         avoided=avoided,
     )
+    return _with_exits(state, spec, [pod for pod in failed if pod.cause not in UNSTARTED], now)
+
+
+def _with_exits(state: WorkloadState, spec: WorkloadSpec, failed: Sequence[PodRecord], now: Instant) -> WorkloadState:
+    """Count pods whose program failed. The failure of one pod of a gang makes its peers fail: until they are tried
+    again, that is one failure, described by its first pod."""
+    if not failed:
+        return state
+    together = spec.arrangement is Arrangement.TOGETHER
+    if together and _awaits_retry(state, now):
+        return state
+    first_or_last = failed[0] if together else failed[-1]
+    state = replace(
+        state,
+        failures=state.failures + (1 if together else len(failed)),
+        failure=failure_text(spec, state, first_or_last),
+    )
+    return replace(state, retry_at=_back_off_after(state, first_or_last, now)) if together else state
+
+
+def _awaits_retry(state: WorkloadState, now: Instant) -> bool:
+    return is_ahead(state.retry_at, now, LONGEST_BACK_OFF_S)
 
 
 def avoided_nodes(state: WorkloadState, now: Instant) -> tuple[AvoidedNode, ...]:
@@ -63,6 +82,12 @@ def back_off_until(state: WorkloadState, last: PodRecord | None, now: Instant) -
         return Instant(0)
     if last.outcome not in (Outcome.ERROR, Outcome.OK) and last.cause is not Cause.VANISHED:
         return Instant(0)
+    if last.outcome is Outcome.ERROR and last.cause not in UNSTARTED and _awaits_retry(state, now):
+        return state.retry_at  # with the other pods of its gang
+    return _back_off_after(state, last, now)
+
+
+def _back_off_after(state: WorkloadState, last: PodRecord, now: Instant) -> Instant:
     ran_long = last.started_at is not None and last.since - last.started_at >= LONG_RUN_S * SECOND_MS
     tries = state.refusals if last.cause in UNSTARTED else state.failures
     doublings = 0 if ran_long else max(tries - 1, 0)

@@ -144,6 +144,8 @@ FIELD_NAMES: Step = (
 
 DISTRIBUTED_RUNS: Step = ("ALTER TABLE specs ADD COLUMN distributed TEXT",)
 
+GANG_RETRIES: Step = ("ALTER TABLE workload_states ADD COLUMN retry_at INTEGER NOT NULL DEFAULT 0",)
+
 MIGRATIONS: tuple[Step, ...] = (
     FIRST,
     START_FAILURES,
@@ -153,6 +155,7 @@ MIGRATIONS: tuple[Step, ...] = (
     PROTOCOL,
     FIELD_NAMES,
     DISTRIBUTED_RUNS,
+    GANG_RETRIES,
 )
 """Migration n leads from version n to version n + 1; an empty file has version 0."""
 

@@ -10,7 +10,7 @@ from fairpool.cluster.dependencies import unmet_dependencies, waiting_text
 from fairpool.cluster.failures import REFUSALS_MAX
 from fairpool.cluster.gates import is_backing_off
 from fairpool.cluster.grace_period import grace_text
-from fairpool.cluster.pod_slots import counted_pods, is_rigid
+from fairpool.cluster.pod_slots import counted_pods
 from fairpool.cluster.settle import IMAGE_ERRORS
 from fairpool.cluster.snapshot_builder import current_pool
 from fairpool.cluster.workload_state import Halt, WorkloadState
@@ -158,11 +158,13 @@ def _pending(
         first = min(leaving, key=lambda pod: pod.cause is Cause.PEER)  # the pod that broke the gang, before its peers
         if first.cause is Cause.IMAGE:
             return Status(WorkloadPhase.PENDING, WaitReason.IMAGE, first.detail)
+        if first.cause is Cause.REFUSED:
+            return Status(WorkloadPhase.PENDING, WaitReason.BACK_OFF, first.detail)
         return Status(WorkloadPhase.PENDING, WaitReason.EVICTED, f"{first.detail}; {_grace_left(leaving)}")
     waiting = [pod for pod in pods if not pod.is_over]
-    held_back = [pod for pod in waiting if is_backing_off(pod, now)]
-    if held_back and (is_rigid(spec) or len(held_back) == len(waiting)):
-        return _backing_off(spec, state, held_back)
+    next_try_at = _next_try_at(spec, pods, now)
+    if next_try_at is not None:
+        return _backing_off(spec, state, next_try_at)
     known = [verdicts[pod.group] for pod in waiting if pod.group in verdicts]
     words = (
         explain(known[0], called=names_for(spec.project)) if known else "has not been considered by the scheduler yet"
@@ -170,10 +172,20 @@ def _pending(
     return Status(WorkloadPhase.PENDING, WaitReason.QUEUED, words)
 
 
-def _backing_off(spec: WorkloadSpec, state: WorkloadState, held_back: Sequence[PodRecord]) -> Status:
+def _next_try_at(spec: WorkloadSpec, pods: Sequence[PodRecord], now: Instant) -> Instant | None:
+    """When as many pods as it needs may be placed again; None: enough of them may be placed now."""
+    waiting = [pod for pod in pods if not pod.is_over]
+    held_back = [pod for pod in waiting if is_backing_off(pod, now)]
+    done = sum(pod.outcome is Outcome.OK for pod in pods) if spec.arrangement is Arrangement.TOGETHER else 0
+    missing = min(max(spec.needed - done, 1) - (len(waiting) - len(held_back)), len(held_back))
+    moments = sorted(pod.not_before for pod in held_back)[:missing] if missing > 0 else []
+    if spec.leader is not None:
+        moments += [pod.not_before for pod in held_back if pod.index == 0]
+    return max(moments, default=None)
+
+
+def _backing_off(spec: WorkloadSpec, state: WorkloadState, next_try_at: Instant) -> Status:
     """Failed, and waits for a retry: which try is next, of how many. The time is in `next_try_at`."""
-    at = [pod.not_before for pod in held_back]
-    next_try_at = max(at) if is_rigid(spec) else min(at)
     words = state.failure or "ended"
     of_image = state.refusals > 0 and any(error in words for error in IMAGE_ERRORS)
     detail = f"{words}; waiting for {_next_try(spec, state)}; it holds no GPU until then"

@@ -11,6 +11,7 @@
 ² If its node still offers its devices; otherwise → RELEASING.
 ³ If its node is offered in the boot it was bound to; otherwise → RELEASING: an observed pod exists, whatever its node.
 ⁴ If its image cannot be pulled → RELEASING: its devices are freed, and it is retried after a back-off.
+  Likewise, if its start is put off several times for want of a credential.
 The engine is observed before anything is decided, so a pod that is absent really is absent.
 """
 
@@ -21,11 +22,13 @@ from enum import StrEnum
 
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.observation import EVICTED, ObservedNode, ObservedPod, OrderResult, OrderStatus
+from fairpool.model.observation import CONFIG_ERROR, EVICTED, ObservedNode, ObservedPod, OrderResult, OrderStatus
 from fairpool.model.pod_record import EVICTIONS, LOSSES, Cause, Outcome, PodRecord
 
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 30
+CONFIG_TRIES = 3
+"""How often a start is tried without what users declare for it, before the pod gives its devices back."""
 IMAGE_ERRORS = ("ErrImagePull", "ImagePullBackOff")
 """How engines begin the message of a pod whose image cannot be pulled."""
 
@@ -141,7 +144,7 @@ def _why_evicted(observed: ObservedPod) -> str:
 
 
 def _stopped_outcome(pod: PodRecord) -> Outcome:
-    if pod.cause is Cause.IMAGE:
+    if pod.cause in (Cause.IMAGE, Cause.REFUSED):
         return Outcome.ERROR
     if pod.cause in LOSSES and pod.started_at is not None:
         return Outcome.LOST
@@ -159,6 +162,8 @@ def _start_answered(pod: PodRecord, answer: OrderResult | None, now: Instant) ->
     """A start that did not happen: retry later, or end the pod if it was refused."""
     if answer is None or answer.status is OrderStatus.DONE:
         return pod
+    if answer.message.startswith(CONFIG_ERROR) and pod.attempts >= CONFIG_TRIES:
+        return pod.release(now, Cause.REFUSED, answer.message)  # its devices are freed until the next try
     if answer.status is OrderStatus.REFUSED:
         return pod.end(now, Outcome.ERROR, Cause.REFUSED, f"node {pod.node} could not start it: {answer.message}")
     wait_s = min(FIRST_RETRY_S << min(pod.attempts, 10), LONGEST_RETRY_S)

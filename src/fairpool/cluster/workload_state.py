@@ -49,6 +49,8 @@ class WorkloadState:
     """Message of the latest failure or refusal of this run."""
     first_incarnation: int = 0
     """Incarnations start here: above 0 after the ledger was lost, because earlier ones may have been used."""
+    retry_at: Instant = Instant(0)
+    """When pods of a gang that failed are tried again. What fails until then belongs to the same failure."""
     halt: Halt | None = None
     active_since: Instant | None = None
     """When it first ran in this run."""

@@ -102,6 +102,8 @@ class AdmissionContext:
     """The longest grace period that may be requested."""
     topologies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Levels of the network topologies; empty if the submit names none."""
+    unmatched_topologies: frozenset[str] = frozenset()
+    """Those that no node of the cluster is in, because no node has all their labels."""
     submitter_uid: int | None = None
     """User id of the caller on the server's machine, if it connected over the Unix socket."""
 
@@ -156,7 +158,7 @@ def admit(
     leader = leader_template(submit, shape, context.submitter_uid, context.storage, problems)
     lifecycle = _lifecycle(spec, size, problems)
     pools = _pools(spec, context, problems)
-    constraint = topology_constraint(submit, context.topologies, problems)
+    constraint = topology_constraint(submit, context.topologies, context.unmatched_topologies, problems)
     after = _after(spec, context, problems)
     _check_workdir(spec, context, problems)
     if problems:

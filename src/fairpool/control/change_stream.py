@@ -101,6 +101,8 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
             continue
         if not await plane.notifier.wait(listening, plane.settings.keep_alive_s):
             yield ": still here\n\n"
+        elif plane.notifier.is_closing:
+            return
 
 
 def _text_after(plane: Plane, caller: Caller, read: int) -> Callable[[Connection], tuple[bytes, int]]:

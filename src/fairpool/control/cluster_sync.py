@@ -43,6 +43,9 @@ routes = Routes("clusters")
 
 PULL_ROWS = 32
 """Workloads of an answer that are read or written at a time."""
+CLOSING_WAIT_S = 0.2
+"""How long a pull waits for changes while the server stops: it must end before its connection is cut, and a cluster
+that asks again at once must not keep the server busy."""
 NOTED_WITH_NEWS, NOTED_WITHOUT = 1 / 2, 1 / 6
 """A pull is noted if the cluster was last seen so long ago, as a part of the time after which it counts as away."""
 
@@ -83,7 +86,9 @@ async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float, ver
         if span.revision != after or left_s <= 0:
             listening.cancel()
             break
-        await plane.notifier.wait(listening, left_s)
+        await plane.notifier.wait(listening, min(left_s, CLOSING_WAIT_S) if plane.notifier.is_closing else left_s)
+        if plane.notifier.is_closing:
+            break  # with an empty answer, before the connection is cut
     # To list all workloads, or to put the organization together, takes longer than users should wait.
     read = plane.read_apart if span.is_whole(after) or span.organization > after else plane.read
     news = await read(lambda connection: _news(plane, connection, cluster, after))

@@ -200,6 +200,8 @@ def _detail_text(
         "commandLine": declared.command_line,
         "spec": declared.request,
     }
+    if declared.changed_fields:
+        details["changedFields"] = declared.changed_fields
     if declared.origins:
         details["valueOrigins"] = dict(declared.origins)
     return compact(workload_item(row, declared, last, gateway) | details)

@@ -11,6 +11,7 @@ class Notifier:
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
         self.notifications = 0
+        self.is_closing = False
 
     def notify(self) -> None:
         self.notifications += 1
@@ -18,6 +19,11 @@ class Notifier:
             if not waiting.done():
                 waiting.set_result(None)
         self._waiting.clear()
+
+    def close(self) -> None:
+        """The server stops: tasks that wait for a commit wake up, and end what they do."""
+        self.is_closing = True
+        self.notify()
 
     def listen(self) -> asyncio.Future[None]:
         """A future that is done at the next commit. Take it before reading, so that no commit is missed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from fairpool.api import pod_spec
@@ -32,8 +32,7 @@ def node_rules(
 ) -> tuple[Requirements, ...]:
     """Node types and required node affinity, as alternatives; `in_containers`: only on nodes that run containers, or
     only on those that do not."""
-    types = project.node_types
-    permitted = types.workspace if kind is wire.Kind.WORKSPACE else types.training
+    permitted = permitted_types(project, is_workspace=kind is wire.Kind.WORKSPACE)
     always: list[NodeSelectorRequirement] = []
     if spec.node_type is not None:
         if permitted and spec.node_type not in permitted:
@@ -49,6 +48,11 @@ def node_rules(
     if not alternatives:
         return (tuple(always),) if always else ()
     return tuple((*always, *rules) for rules in alternatives)
+
+
+def permitted_types(project: ProjectRequest, *, is_workspace: bool) -> list[str]:
+    """Node types that workloads of a project may use; empty: all."""
+    return project.node_types.workspace if is_workspace else project.node_types.training
 
 
 def _required(document: dict[str, Any] | None, problems: ProblemList) -> list[Requirements]:
@@ -111,9 +115,10 @@ def tolerations(asked: Iterable[pod_spec.PodToleration]) -> tuple[Toleration, ..
 
 
 def topology_constraint(
-    submit: wire.SubmitAny, known: Mapping[str, tuple[str, ...]], problems: ProblemList
+    submit: wire.SubmitAny, known: Mapping[str, tuple[str, ...]], unmatched: Collection[str], problems: ProblemList
 ) -> TopologyConstraint | None:
-    """The levels that the pods should share, in a topology by name, in one that has them, or as labels alone."""
+    """The levels that the pods should share: in a topology by name, in one that has them and nodes, or as labels
+    alone. `unmatched`: topologies without nodes."""
     asked = submit.spec.topology
     if asked is None or not asked.model_fields_set:
         return None
@@ -128,7 +133,9 @@ def topology_constraint(
         return None
     if asked.name is None:
         fitting = (
-            name for name in sorted(known) if all(each is None or each in known[name] for each in levels.values())
+            name
+            for name in sorted(known.keys() - set(unmatched))
+            if all(each is None or each in known[name] for each in levels.values())
         )
         return TopologyConstraint(topology=next(fitting, ""), required=asked.required, preferred=asked.preferred)
     if asked.name not in known:

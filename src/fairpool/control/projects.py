@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from starlette.requests import Request
@@ -33,10 +33,12 @@ from fairpool.control.pod_access import PodAccessError
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.removal import RemainingWorkloads, delete_project_with_work
+from fairpool.control.reported_nodes import reported_nodes
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import claims as claim_store
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
+from fairpool.model.spelling import did_you_mean
 
 routes = Routes("projects")
 
@@ -83,7 +85,7 @@ async def project_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", 
 async def project(project_id: str, plane: Plane, caller: Caller) -> Response:
     def unit(connection: Connection) -> wire.Project:
         row = known_project(connection, caller, project_id, Action.PROJECT_READ)
-        return _project(row, store.use_by_project(connection), _warnings(plane, connection, caller))
+        return _project(row, store.use_by_project(connection), _Warnings(plane, connection, caller))
 
     found = await plane.read_apart(unit)
     return answered(ActionResult(body=found, revision=found.revision))
@@ -96,7 +98,7 @@ async def create_project(request: Request, plane: Plane, caller: Caller, body: w
 
     def unit(connection: Connection) -> ActionResult:
         revision = add_project(plane, connection, body, caller.name)
-        made = _project(store.project(connection, body.name), {}, _warnings(plane, connection, caller))
+        made = _project(store.project(connection, body.name), {}, _Warnings(plane, connection, caller))
         return ActionResult(
             body=made, status=201, action="create", entity_type="project", entity_id=body.name, revision=revision
         )
@@ -230,7 +232,7 @@ async def _change_project(
             caller.require(Action.PROJECT_WRITE, department=body.parent_id)  # its quota comes out of that department
         revision = change_project(plane, connection, row, body)
         use = store.use_by_project(connection)
-        made = _project(store.project(connection, project_id), use, _warnings(plane, connection, caller))
+        made = _project(store.project(connection, project_id), use, _Warnings(plane, connection, caller))
         return ActionResult(body=made, action="update", entity_type="project", entity_id=project_id, revision=revision)
 
     return await plane.perform(request, caller, unit)
@@ -260,13 +262,33 @@ def visible_projects(plane: Plane, connection: Connection, caller: Caller) -> li
         names=None if places is None else places.projects,
         parents=() if places is None else places.departments,
     )
-    use, warnings = store.use_by_project(connection), _warnings(plane, connection, caller)
+    use, warnings = store.use_by_project(connection), _Warnings(plane, connection, caller)
     return [_project(row, use, warnings) for row in rows]
 
 
-def _warnings(plane: Plane, connection: Connection, caller: Caller) -> Mapping[str, list[str]]:
-    """Oversubscribed quotas by department, for callers who may see all projects."""
-    return organization_tree(plane, connection).warnings() if caller.places(Action.PROJECT_READ) is None else {}
+class _Warnings:
+    """What is shown with projects: oversubscribed quotas of their departments, to callers who may see all projects,
+    and node types that no node has."""
+
+    def __init__(self, plane: Plane, connection: Connection, caller: Caller) -> None:
+        self._plane, self._connection = plane, connection
+        sees_all = caller.places(Action.PROJECT_READ) is None
+        self._by_department = organization_tree(plane, connection).warnings() if sees_all else {}
+
+    def of(self, row: Any, body: wire.ProjectRequest) -> list[str]:
+        types = dict.fromkeys([*body.node_types.training, *body.node_types.workspace])
+        return [*self._by_department.get(row.department, []), *(self._of_types(row, types) if types else ())]
+
+    def _of_types(self, row: Any, types: Iterable[str]) -> list[str]:
+        nodes = reported_nodes(self._plane, self._connection, row.cluster)
+        if not nodes.pools:
+            return []  # not known
+        return [
+            f"project {row.name} may use nodes of type {each}, but no node has this type: "
+            + did_you_mean(each, nodes.types, f"set it with `runai-adm node-type set {each} NODE`")
+            for each in types
+            if each not in nodes.types
+        ]
 
 
 def _department_of(connection: Connection, project: str) -> str:
@@ -274,7 +296,7 @@ def _department_of(connection: Connection, project: str) -> str:
     return str(row.department) if row is not None else ""
 
 
-def _project(row: Any, use: dict[str, tuple[int, int]], warnings: Mapping[str, list[str]]) -> wire.Project:
+def _project(row: Any, use: dict[str, tuple[int, int]], warnings: _Warnings) -> wire.Project:
     body = wire.ProjectRequest.model_validate_json(row.document)
     number, held = use.get(row.name, (0, 0))
     return wire.Project(
@@ -294,7 +316,7 @@ def _project(row: Any, use: dict[str, tuple[int, int]], warnings: Mapping[str, l
         ),
         allocated_gpus=held / 1000,
         workloads=number,
-        warnings=warnings.get(row.department, []),
+        warnings=warnings.of(row, body),
         created_at=iso(row.created_at),
         updated_at=iso(row.updated_at),
         created_by=row.created_by,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -11,8 +10,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairpool.api.limits import NAME_PATTERN
 from fairpool.api.problems import MEDIA_TYPE, ProblemItem, problem_document, problem_item
+from fairpool.control.pattern_words import pattern_words
 from fairpool.control.store.unavailable import BUSY, Unavailable
 from fairpool.model.problem import Problem
 
@@ -137,26 +136,12 @@ def _item(error: Mapping[str, Any]) -> ProblemItem:
         what, code = f"{place or 'the request body'} must be an object", "request.wrong_value"
         fix = "send a JSON object"
     elif error["type"] == "string_pattern_mismatch":
-        what, fix = _mismatch(place, str(error["ctx"]["pattern"]), str(error["input"]))
+        what, fix = f"{place}: {str(error['input'])[:64]!r} is not valid", pattern_words(str(error["ctx"]["pattern"]))
         code = "request.wrong_value"
     else:
         what = f"{place}: {message[:1].lower()}{message[1:]}" if place else message
         code, fix = "request.wrong_value", "correct it; see /api/openapi.json"
     return ProblemItem(code=code, what=_printable(what), fix=fix, field=_printable(place) or None)
-
-
-_ONE_OF = re.compile(r"\^\(([\w|-]+)\)\$")
-
-
-def _mismatch(place: str, pattern: str, given: str) -> tuple[str, str]:
-    """What a pattern asks for, in words."""
-    what = f"{place}: {given[:64]!r} is not valid"
-    choices = _ONE_OF.fullmatch(pattern)
-    if choices is not None:
-        return what, f"use one of {', '.join(choices[1].split('|'))}"
-    if pattern == NAME_PATTERN:
-        return what, "use lower case letters, digits and -, start with a letter, and do not end with -"
-    return what, f"it must match {pattern}"
 
 
 def _printable(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import SimpleNamespace
@@ -31,6 +32,7 @@ from fairpool.control.credential_checks import credential_uses
 from fairpool.control.credentials import known_credentials
 from fairpool.control.feasibility import never_starts
 from fairpool.control.organization import cluster_of, pool_names, pool_view, topologies_in
+from fairpool.control.placement_request import permitted_types
 from fairpool.control.plane import ActionResult, Caller, Plane, answered
 from fairpool.control.questions import forecast
 from fairpool.control.rbac import Action
@@ -44,9 +46,11 @@ from fairpool.control.store.database import Connection
 from fairpool.control.upload_lookup import find_upload
 from fairpool.control.workload_documents import WorkloadDeclaration
 from fairpool.model.ids import Instant, WorkloadId
-from fairpool.model.node import DEFAULT_POOL
+from fairpool.model.node import DEFAULT_POOL, NODE_TYPE_LABEL
+from fairpool.model.problem import Problem
 from fairpool.model.spec import WorkloadSpec
 from fairpool.model.upload import Upload
+from fairpool.model.workload import WorkloadKind
 
 routes = Routes("workloads")
 
@@ -261,7 +265,16 @@ def refuse_what_never_starts(
     topologies = topologies_in(connection) if spec.constraint is not None else ()
     problems = never_starts(spec, [pool_view(plane, connection, project, nodes, pool) for pool in pools], topologies)
     if problems:
+        permitted = permitted_types(project_of(project.document), is_workspace=spec.kind is WorkloadKind.BUILD)
+        problems = [_with_types_of_project(each, project.name, permitted) for each in problems]
         raise Refused(422, [problem_item(each, "spec") for each in problems])
+
+
+def _with_types_of_project(problem: Problem, project: str, permitted: Sequence[str]) -> Problem:
+    """A missing node type that the user did not ask for is the project's."""
+    if not permitted or problem.code != "node.none_matches" or NODE_TYPE_LABEL not in problem.what:
+        return problem
+    return replace(problem, what=f"{problem.what}; project {project} may only use nodes of type {', '.join(permitted)}")
 
 
 def submit_context(
@@ -285,8 +298,14 @@ def submit_context(
         credentials=known_credentials(plane, connection, project, {use.name for use in credential_uses(body)}),
         work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
         has_upload=has_upload,
-        topologies=_topologies(connection) if body.spec.topology is not None else {},
     )
+    if body.spec.topology is not None:
+        topologies = topologies_in(connection)
+        context = replace(
+            context,
+            topologies={each.name: each.levels for each in topologies},
+            unmatched_topologies=nodes.unmatched(topologies),
+        )
     if body.spec.termination_grace_period_seconds is None:
         return context
     return replace(context, grace_most_s=preferences.current_value(plane.settings, connection, preferences.GRACE))
@@ -308,10 +327,6 @@ def _storage_context(
         timeout_s = preferences.current_value(settings, connection, preferences.GIT_TIMEOUT)
         context = replace(context, git_timeout_s=timeout_s, git_size_bytes=size_mib << 20)
     return context
-
-
-def _topologies(connection: Connection) -> dict[str, tuple[str, ...]]:
-    return {each.name: each.levels for each in topologies_in(connection)}
 
 
 def _named(connection: Connection, project: str, name: str) -> WorkloadId | None:

@@ -279,7 +279,9 @@ def _declaration(plane: Plane, found: AdmittedChange) -> WorkloadDeclaration:
     declaration = items.declaration(found.again, found.spec, pod_host=pod_host, external_ports=found.ports)
     before = found.before
     kept = tuple((path, origin) for path, origin in before.origins if path.partition(".")[0] not in found.said)
-    return declaration.model_copy(update={"source": before.source, "suspensions": before.suspensions, "origins": kept})
+    changed = tuple(sorted({*before.changed_fields, *found.changes.fields}))
+    own = {"source": before.source, "suspensions": before.suspensions, "origins": kept, "changed_fields": changed}
+    return declaration.model_copy(update=own)
 
 
 def _redeclared(plane: Plane, connection: Connection, found: AdmittedChange) -> ActionResult:

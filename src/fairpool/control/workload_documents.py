@@ -35,6 +35,8 @@ class WorkloadDeclaration(Wire):
     """Ports of the server's machine, each with the port of its pods that it leads to."""
     origins: tuple[tuple[str, str], ...] = ()
     """Where values of the request come from that the submit did not give: `compute.gpu` from a template."""
+    changed_fields: tuple[str, ...] = ()
+    """Fields of the request that updates have changed since the submit."""
     suspensions: tuple[tuple[Instant, str], ...] = ()
     """When it was suspended, and by which user; the latest ones."""
 

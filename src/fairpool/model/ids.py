@@ -26,6 +26,10 @@ ClaimId = NewType("ClaimId", str)
 Instant = NewType("Instant", int)
 """A moment, in milliseconds since the Unix epoch. Deciding code is handed one, it never asks for one."""
 
+NAME_PATTERN = r"^[a-z]([a-z0-9-]*[a-z0-9])?$"
+"""Names of workloads, projects, departments and node pools."""
+WORKLOAD_NAME_MAX = 49
+
 SECOND_MS = 1000
 
 PROJECT_UIDS = range(2_000_000_000, 2_000_000_000 + 65_536)

@@ -66,6 +66,7 @@ class ClusterProgram:
         self._data_directory, self._options, self._health = data_directory, options, health
         self._since_ms = time.time_ns() // 1_000_000
         self._stopping = asyncio.Event()
+        self._tunnel: TunnelClient | None = None
         self._waiting_for = ""
         """Why the control plane cannot be joined yet."""
         self._member: Membership | None = None
@@ -96,7 +97,9 @@ class ClusterProgram:
                 hidden=self._options.hidden,
             )
             stack.callback(cluster.close)
-            peer = ControlPeer(cluster=member.name, connect=partial(RemoteControl, self._options.target, member))
+            peer = ControlPeer(
+                cluster=member.name, connect=partial(RemoteControl, self._options.target, member, self._on_return)
+            )
             await stack.enter_async_context(cluster.scheduling(peer, HOLDER, self._step_down))
             self._cluster = cluster
             stack.callback(self._open_tunnel(cluster).stop, TUNNEL_STOP_S)
@@ -111,9 +114,14 @@ class ClusterProgram:
     def _open_tunnel(self, cluster: LocalCluster) -> TunnelClient:
         target = self._options.target
         ends = cluster.pod_access, cluster.questions
-        tunnel = TunnelClient(target.url, target.token, *ends, ssl_context=target.certificates)
+        tunnel = self._tunnel = TunnelClient(target.url, target.token, *ends, ssl_context=target.certificates)
         tunnel.start()
         return tunnel
+
+    def _on_return(self) -> None:
+        """The control plane answers again: the tunnel need not wait for its next try."""
+        if self._tunnel is not None:
+            self._tunnel.connect_soon()
 
     def _log_start(self) -> None:
         fields = {

@@ -96,6 +96,7 @@ class ControlServer:
         self._listeners = [listener, *([options.other_listener] if options.other_listener is not None else [])]
         self._since_ms = time.time_ns() // 1_000_000
         self._server: Server | None = None
+        self._app: Starlette | None = None
 
     @asynccontextmanager
     async def opened(
@@ -128,6 +129,7 @@ class ControlServer:
         self, app: Starlette, handlers: Mapping[str, Handler], when_ready: Callable[[], Awaitable[None]]
     ) -> None:
         """Answer requests until `shut_down`; `handlers` are those of the admin socket."""
+        self._app = app
         ports = serving_external_ports(app.state.plane, self._options.address.host)
         async with self._gateway(app), ports, self._sockets(app, handlers) as server:
             with on_signals(self.shut_down):
@@ -178,12 +180,14 @@ class ControlServer:
         assert self._server is not None
         log.info("server shutting down; running pods are not affected")
         self._server.force_exit = self._server.should_exit
-        self._server.should_exit = True
+        self.stop()
 
     def stop(self) -> None:
         """End by itself."""
         if self._server is not None:
             self._server.should_exit = True
+        if self._app is not None:
+            self._app.state.plane.notifier.close()
 
     def status(self, app: Starlette) -> Mapping[str, Any]:
         """For `fairpool status`."""

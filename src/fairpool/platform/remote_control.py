@@ -11,8 +11,10 @@ import os
 import ssl
 import stat
 import uuid
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from fairpool.agent.durable import write_durably
 from fairpool.api.cluster_client import ClusterClient
@@ -23,6 +25,8 @@ from fairpool.api.server_address import server_address
 from fairpool.model.ids import Revision
 from fairpool.model.problem import Problem
 from fairpool.platform.data_directory import DataDirectory, PlatformError, directory_problem
+
+T = TypeVar("T")
 
 TOKEN_MAX = 4096
 
@@ -141,29 +145,41 @@ def _read_certificates(file: Path | None) -> ssl.SSLContext | Problem | None:
 
 
 class RemoteControl:
-    """Pull and push, after the control plane has confirmed that this is the cluster it was. For one thread."""
+    """Pull and push, after the control plane has confirmed that this is the cluster it was. For one thread.
 
-    def __init__(self, target: ControlTarget, member: Membership) -> None:
-        self._client, self._member = target.client(), member
-        self._is_confirmed = False
+    `on_return`: called when it answers again after a call had failed.
+    """
+
+    def __init__(self, target: ControlTarget, member: Membership, on_return: Callable[[], None]) -> None:
+        self._client, self._member, self._on_return = target.client(), member, on_return
+        self._is_confirmed = self._is_away = False
 
     def close(self) -> None:
         self._client.close()
 
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
         """Raises `ControlPlaneUnreachable`."""
-        self._confirm()
-        return self._client.pull(after, wait_s)
+        return self._asked(lambda: self._client.pull(after, wait_s))
 
     def secrets(self, request: SecretsRequest) -> SecretsAnswer:
         """Raises `ControlPlaneUnreachable`."""
-        self._confirm()
-        return self._client.secrets(request)
+        return self._asked(lambda: self._client.secrets(request))
 
     def push(self, report: PushReport) -> PushAnswer:
         """Raises `ControlPlaneUnreachable`."""
-        self._confirm()
-        return self._client.push(report)
+        return self._asked(lambda: self._client.push(report))
+
+    def _asked(self, call: Callable[[], T]) -> T:
+        try:
+            self._confirm()
+            answer = call()
+        except ControlPlaneUnreachable:
+            self._is_away = True
+            raise
+        if self._is_away:
+            self._is_away = False
+            self._on_return()
+        return answer
 
     def _confirm(self) -> None:
         if self._is_confirmed:

@@ -105,6 +105,7 @@ class TunnelClient:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running: asyncio.Task[None] | None = None
         self._is_stopping = False
+        self._due = asyncio.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="tunnel", daemon=True)
 
     def start(self) -> None:
@@ -119,6 +120,12 @@ class TunnelClient:
         if self._thread.is_alive():
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
+
+    def connect_soon(self) -> None:
+        """The control plane was reached in another way: the next try need not wait as long as planned."""
+        loop = self._loop
+        if not self.is_connected and loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._due.set)
 
     @property
     def is_connected(self) -> bool:
@@ -135,9 +142,17 @@ class TunnelClient:
             self.error = error
             if time.monotonic() - began >= STABLE_S:
                 pause_s = self._first_pause_s
-            # At random, so that the clusters of a control plane that was restarted do not come all at once.
-            await asyncio.sleep(random.uniform(pause_s / 2, pause_s))
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = await self._pause(pause_s)
+
+    async def _pause(self, pause_s: float) -> float:
+        """Wait for the next try; returns how long to wait for the one after that. At random, so that the clusters of a
+        control plane that was restarted do not come all at once."""
+        self._due.clear()
+        try:
+            await asyncio.wait_for(self._due.wait(), random.uniform(pause_s / 2, pause_s))
+        except TimeoutError:
+            return min(2 * pause_s, LONGEST_PAUSE_S)
+        return self._first_pause_s
 
     async def _main(self) -> None:
         self._loop, self._running = asyncio.get_running_loop(), asyncio.current_task()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fairpool.model.ids import GroupId, PodId, QueueId
+from fairpool.model.ids import NAME_PATTERN, WORKLOAD_NAME_MAX, GroupId, PodId, QueueId
 from fairpool.model.precedence import gpus_charged_milli
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import GPU_MAX, WHOLE_GPU_MILLI, gpus_text, parse_gpus
@@ -77,6 +78,13 @@ def _read(text: str) -> _Wanted:
     return wanted
 
 
+def _job_name(text: str) -> str | Problem:
+    if re.fullmatch(NAME_PATTERN, text) and len(text) <= WORKLOAD_NAME_MAX:
+        return text
+    fix = f"use up to {WORKLOAD_NAME_MAX} lower case letters, digits and -, and start with a letter"
+    return Problem("job.name", f"{text[:64]!r} is not a valid name", fix)
+
+
 def _pod_count(text: str) -> int | Problem:
     pods = whole_number(text)
     if isinstance(pods, int) and not 1 <= pods <= PODS_MAX:
@@ -101,7 +109,7 @@ def _gpu_memory(text: str) -> int | Problem:
 
 
 FIELDS: dict[str, Callable[[str], Any]] = {
-    "name": str,
+    "name": _job_name,
     "project": str,
     "gpus": parse_gpus,
     "gpu_memory": _gpu_memory,

@@ -13,6 +13,7 @@ from fairpool.api.limits import GPU_FIELDS
 from fairpool.api.pod_choice import pod_to_read
 from fairpool.api.record import document
 from fairpool.cli.runai import ages
+from fairpool.cli.runai.field_flags import flag_of
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.jobs import gpus_asked, gpus_cell, node_cell, running_seconds, type_word
 from fairpool.cli.runai.listing import PROSE, one_output_flag, screen_here, show_document
@@ -159,6 +160,7 @@ def summary(found: Workload, pods: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("CREATED BY CLI", str(found.source == "CLI").lower()),
         ("SERVICE URL(S)", ", ".join(found.urls)),
         ("COMMAND LINE", found.command_line),
+        *_changed(found),
         ("USER", found.submitted_by),
         ("IMAGE", ", ".join(found.images)),
         ("NODE", node_cell(found)),
@@ -168,6 +170,12 @@ def summary(found: Workload, pods: Sequence[PodItem]) -> list[tuple[str, str]]:
         *asked_of_place(found.spec),
     ]
     return [*pairs, *reported(pods), *([("MESSAGE", found.phase_message)] if found.phase_message else [])]
+
+
+def _changed(found: Workload) -> list[tuple[str, str]]:
+    """What the command line does not say any more: the flags, or the fields that have several."""
+    names = [flag_of(f"spec.{field}") or field for field in found.changed_fields or ()]
+    return [("CHANGED SINCE", f"{', '.join(names)} (by updates; -o yaml shows all values)")] if names else []
 
 
 def _pods_with_gpus(found: Workload) -> int:

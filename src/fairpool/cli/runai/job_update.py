@@ -22,6 +22,7 @@ from fairpool.cli.runai.submit import submit as plain
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
+from fairpool.model.spelling import nearest
 
 if TYPE_CHECKING:
     from fairpool.api.workloads import Workload
@@ -57,11 +58,35 @@ TRIES = 3
 """The job may be changed by another user between reading and writing."""
 
 
+class UpdateCommand(SubmitCommand):
+    """The flags of a submit, without those that say what a job is."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        typed = [each.partition("=")[0] for each in args[: args.index("--") if "--" in args else None]]
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            known = {name for each in self.params for name in each.opts}
+            of_submit = {name for each in plain.params if isinstance(each, Flag) for name in each.opts} - known
+            for name in (each for each in typed if each.startswith("-") and each not in known):
+                if name in of_submit:
+                    raise _for_submit_only(ctx, name) from error
+                if (near := nearest(name, known | of_submit)) and near[0] in of_submit:
+                    raise _for_submit_only(ctx, name, near[0]) from error
+            raise
+
+
+def _for_submit_only(ctx: click.Context, name: str, meant: str = "") -> click.UsageError:
+    first = f"there is no flag {name}: did you mean {meant}? It" if meant else name
+    can = f"see `{ctx.command_path} --help` for what an update can change"
+    return click.UsageError(f"{first} belongs to a submit: submit another job, or {can}", ctx)
+
+
 def update_command(path: str) -> click.Command:
     """`runai update`, `runai training update` and the like."""
     kept = [each for each in plain.params if each.name not in NOT_TAKEN]
     name = click.Argument(["name"], required=False, shell_complete=job_names)
-    return SubmitCommand(
+    return UpdateCommand(
         "update",
         params=[name, *newer_flags.renamed(kept), *newer_flags.own_flags(), *_own_flags()],
         callback=_update,
