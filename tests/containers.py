@@ -1,4 +1,4 @@
-"""Podman for tests: a storage of their own, images made on the spot, and proof that no container is left behind."""
+"""Podman and docker for tests: storage of their own, local images, and proof that no container is left behind."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import socket
 import subprocess
 import tarfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
-from fairpool.agent.container_tool import LABEL
+from fairpool.agent.container_tool import DOCKER, LABEL, PODMAN
 from tests import needs
 
 BUSYBOX = "localhost/busybox:1"
@@ -29,6 +30,11 @@ runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "none"
 """
+DAEMON = (
+    *("--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false", "--bridge=none"),
+    *("--default-ulimit=nofile=20000:20000", "--config-file={root}/daemon.json", "--host=unix://{root}/docker.sock"),
+    *("--data-root={root}/data", "--exec-root={root}/exec", "--pidfile={root}/docker.pid"),
+)
 REGISTRIES = """\
 [[registry]]
 prefix = "{prefix}"
@@ -61,31 +67,35 @@ runroot = "{root}/run"
 """
 
 
+Files = Mapping[str, str | bytes]
+"""Of an image, by their paths."""
+
+
 @dataclass(frozen=True)
-class Podman:
-    """A podman with images of its own; `environment` makes every command use it."""
+class Containers:
+    """A container tool with images of its own; `environment` makes every command use it."""
 
     root: Path
     environment: dict[str, str]
+    program: ClassVar[str]
 
     def run(self, *arguments: str, text: str | None = None, check: bool = True) -> str:
-        command = ["podman", *arguments]
+        command = [self.program, *arguments]
         done = subprocess.run(
             command, env={**os.environ, **self.environment}, input=text, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0 or not check, f"{' '.join(command)}: {done.stderr}"
         return done.stdout.strip()
 
-    def make_image(self, name: str, changes: Sequence[str] = (), files: dict[str, str] | None = None) -> None:
+    def make_image(self, name: str, changes: Sequence[str] = (), files: Files | None = None) -> None:
         """A busybox image with these files and instructions."""
         archive = self.root / "image.tar"
         archive.write_bytes(_busybox(files or {}))
         self.run("import", *(f"--change={each}" for each in changes), str(archive), name)
 
-    def use_registry(self, address: str, *prefixes: str) -> None:
-        """Names that begin with one of these are pulled from this registry, without TLS."""
-        texts = [REGISTRIES.format(prefix=each, address=address) for each in (*prefixes, address)]
-        (self.root / "registries.conf").write_text("".join(texts), encoding="utf-8")
+    def push(self, image: str) -> None:
+        """To its registry, with `LOGIN`."""
+        raise NotImplementedError
 
     def wait_until_empty(self, installation: str = "") -> None:
         """Until the last container is removed, by its shim or by the server."""
@@ -100,17 +110,89 @@ class Podman:
         return self.run("ps", "--all", "--format", "{{.Names}}", *wanted).split()
 
 
+class Podman(Containers):
+    """It needs no daemon."""
+
+    program = PODMAN
+
+    def push(self, image: str) -> None:
+        self.run("push", "--creds", ":".join(LOGIN), image)
+
+    def use_registry(self, address: str, *prefixes: str) -> None:
+        """Names that begin with one of these are pulled from this registry, without TLS."""
+        texts = [REGISTRIES.format(prefix=each, address=address) for each in (*prefixes, address)]
+        (self.root / "registries.conf").write_text("".join(texts), encoding="utf-8")
+
+
+class Docker(Containers):
+    """The client of a daemon that the test has started."""
+
+    program = DOCKER
+
+    def push(self, image: str) -> None:
+        user, password = LOGIN
+        config = f"--config={self.root}"
+        self.run(config, "login", "--username", user, "--password-stdin", image.split("/")[0], text=password)
+        self.run(config, "push", "--quiet", image)
+
+
+@contextmanager
+def running_docker(root: Path) -> Iterator[Docker]:
+    """A docker daemon that all commands of this process use, with a busybox image. It changes nothing of the machine's
+    network, so its containers have none."""
+    daemon = needs.program("dockerd", "docker.io")
+    needs.program("docker", "docker.io")
+    if os.geteuid() != 0:
+        needs.skip_unless_ci("containers need root")
+    docker = Docker(root, {"DOCKER_HOST": f"unix://{root}/docker.sock"})
+    (root / "daemon.json").write_text("{}", encoding="ascii")
+    command = [daemon, *(each.format(root=root) for each in DAEMON)]
+    with (root / "daemon.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    with set_environment(docker.environment):
+        try:
+            _wait_for_daemon(docker, process)
+            docker.make_image(BUSYBOX, ['CMD ["sh"]'])
+            yield docker
+            for each in docker.run("ps", "--all", "--quiet").split():
+                docker.run("rm", "--force", "--volumes", each, check=False)
+        finally:
+            process.terminate()  # which also ends its containerd
+            process.wait(60)
+            for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
+                if line.split()[1].startswith(f"{root}/"):
+                    subprocess.run(["umount", "--lazy", line.split()[1]], check=True)
+
+
+def _wait_for_daemon(docker: Docker, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + 60
+    while not docker.run("info", "--format", "{{.ID}}", check=False):
+        log = (docker.root / "daemon.log").read_text(errors="replace")
+        assert process.poll() is None, log
+        assert time.monotonic() < end, log
+        time.sleep(0.1)
+
+
+@contextmanager
+def set_environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Variables of this process, as they were before afterwards."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
 @contextmanager
 def running_podman(root: Path) -> Iterator[Podman]:
     """A podman that all commands of this process use, with a busybox image; nothing of it is left afterwards."""
     podman = need_podman(root)
-    before = {name: os.environ.get(name) for name in podman.environment}
-    os.environ.update(podman.environment)
     try:
-        yield podman
+        with set_environment(podman.environment):
+            yield podman
     finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
         podman.run("rm", "--all", "--force", "--time=0", check=False)
         podman.run("rmi", "--all", "--force", check=False)
 
@@ -168,7 +250,7 @@ def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None
             time.sleep(0.05)
 
 
-def _busybox(files: dict[str, str]) -> bytes:
+def _busybox(files: Files) -> bytes:
     program = Path(needs.program("busybox", "busybox-static")).read_bytes()
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
@@ -177,8 +259,8 @@ def _busybox(files: dict[str, str]) -> bytes:
             link = tarfile.TarInfo(f"bin/{name}")
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
             archive.addfile(link)
-        for name, text in files.items():
-            _add(archive, name, text.encode(), 0o755)
+        for name, content in files.items():
+            _add(archive, name, content.encode() if isinstance(content, str) else content, 0o755)
     return buffer.getvalue()
 
 

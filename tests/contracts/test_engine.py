@@ -26,7 +26,7 @@ from fairpool.model.observation import (
     StartOrder,
     StopOrder,
 )
-from tests.containers import BUSYBOX, Podman, running_podman
+from tests.containers import BUSYBOX, Containers, Docker, Podman, running_docker, running_podman
 from tests.contracts.harness import CalmNetworkHarness, Harness, ReopenedHarness, SimulatedHarness
 from tests.contracts.local_harness import LocalHarness
 
@@ -43,7 +43,8 @@ ENGINES = [
     "simulated, behind a calm network",
     pytest.param("local", marks=REAL),
     pytest.param("local, reopened for every call", marks=REAL),
-    pytest.param("local, in containers", marks=REAL),
+    pytest.param("local, in containers of podman", marks=REAL),
+    pytest.param("local, in containers of docker", marks=REAL),
 ]
 
 
@@ -66,10 +67,10 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]
             yield ReopenedHarness(tmp_path)
         case "simulated, behind a calm network":
             yield CalmNetworkHarness()
-        case "local, in containers":
-            podman = request.getfixturevalue("podman")
-            yield from local_harness(LocalHarness(tmp_path / "machine", runtime="podman", image=BUSYBOX))
-            podman.wait_until_empty()
+        case "local, in containers of podman" | "local, in containers of docker":
+            tool: Containers = request.getfixturevalue(request.param.split()[-1])
+            yield from local_harness(LocalHarness(tmp_path / "machine", runtime=tool.program, image=BUSYBOX))
+            tool.wait_until_empty()
         case name:
             yield from local_harness(LocalHarness(tmp_path, reopened=name != "local"))
 
@@ -78,6 +79,12 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]
 def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
     with running_podman(tmp_path_factory.mktemp("podman")) as podman:
         yield podman
+
+
+@pytest.fixture(scope="module")
+def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
+    with running_docker(tmp_path_factory.mktemp("docker")) as docker:
+        yield docker
 
 
 def local_harness(harness: LocalHarness) -> Iterator[Harness]:

@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 
 from fairpool.api.clusters import NodeReport
+from fairpool.model.container_rules import Privilege
 from fairpool.model.ids import NodeName, PoolName
+from fairpool.model.node import RUNTIME_LABEL
 from tests.control.control_plane import ControlPlane, codes, control_plane, expect
 
 DEPARTMENTS = "/api/v1/org-unit/departments"
 PROJECTS = "/api/v1/org-unit/projects"
 TRAININGS = "/api/v1/workloads/trainings"
 WORKSPACES = "/api/v1/workloads/workspaces"
+DISTRIBUTED = "/api/v1/workloads/distributed"
 JOBS = "/researcher/api/v1/jobs"
 
 
@@ -94,3 +97,81 @@ def test_limits_of_project_and_department_and_quotas_of_non_preemptible_work_are
 def test_a_department_that_follows_its_projects_refuses_nothing_within_their_quota(control: ControlPlane) -> None:
     expect(control.call("POST", DEPARTMENTS, {"name": "research"}), 201)
     expect(submit(control, "4", WORKSPACES), 202)
+
+
+def in_containers(control: ControlPlane, *privileges: Privilege, runtime: str = "podman", known: bool = True) -> None:
+    """All nodes of the cluster run containers, which may have these privileges."""
+    nodes = tuple(
+        NodeReport(
+            name=NodeName(name),
+            pool=PoolName("default"),
+            gpus=8,
+            labels={RUNTIME_LABEL: runtime},
+            privileges=privileges if known else None,
+        )
+        for name in ("n1", "n2")
+    )
+    control.push(control.report(whole=True, nodes=nodes))
+
+
+ROOT = {"uidGidSource": "custom", "runAsUid": 0, "runAsGid": 0}
+ASKED = [
+    (TRAININGS, {"security": {"hostNetwork": True}}, Privilege.HOST_NETWORK, "security.host_network"),
+    (TRAININGS, {"security": {"hostIpc": True}}, Privilege.HOST_IPC, "security.host_ipc"),
+    (TRAININGS, {"security": ROOT}, Privilege.USER, "security.user"),
+    (TRAININGS, {"security": {"uidGidSource": "fromTheImage"}}, Privilege.USER, "security.user"),
+    (TRAININGS, {"security": {"capabilities": ["NET_ADMIN"]}}, Privilege.CAPABILITIES, "security.capabilities"),
+    (DISTRIBUTED, {"numWorkers": 2, "distributedFramework": "PyTorch"}, Privilege.HOST_NETWORK, "runtime.distributed"),
+]
+
+
+@pytest.mark.parametrize(("path", "asked", "privilege", "code"), ASKED)
+def test_what_no_node_gives_its_containers_is_refused_with_the_privilege_to_ask_for(
+    control: ControlPlane, path: str, asked: dict[str, Any], privilege: Privilege, code: str
+) -> None:
+    spec = {"image": "python", "compute": {"gpu": "1"}, **asked}
+    in_containers(control, *(set(Privilege) - {privilege}))
+    for query in ("", "?dryRun=true"):
+        refused = submit(control, "1", f"{path}{query}", spec=spec)
+        assert (refused.status_code, codes(refused)) == (422, [code])
+        assert f"--allow-privilege {privilege.value}" in refused.text
+    expect(submit(control, "1", path, spec=spec, name="anyway", waitAnyway=True), 202)
+    in_containers(control, privilege)
+    expect(submit(control, "1", path, spec=spec), 202)
+    in_containers(control, known=False)
+    expect(submit(control, "1", path, spec=spec, name="unknown"), 202)
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ({"environmentVariables": [{"name": "PEM", "value": "one\ntwo"}]}, "environment.lines"),
+        ({"environmentVariables": [{"name": "BIG", "value": "x" * 60_001}]}, "environment.long"),
+        ({"pythonEnv": "/srv/env"}, "python_env.container"),
+    ],
+)
+def test_what_no_container_can_be_given_is_refused(control: ControlPlane, asked: dict[str, Any], code: str) -> None:
+    spec = {"image": "python", "compute": {"gpu": "1"}, **asked}
+    in_containers(control, *Privilege)
+    assert codes(submit(control, "1", spec=spec)) == [code]
+    assert codes(submit(control, "1", f"{TRAININGS}?dryRun=true", spec=spec)) == [code]
+
+
+def test_capabilities_for_other_users_than_root_are_refused_where_docker_runs_containers(control: ControlPlane) -> None:
+    in_containers(control, *Privilege, runtime="docker")
+    spec: dict[str, Any] = {"image": "python", "compute": {"gpu": "1"}, "security": {"capabilities": ["NET_ADMIN"]}}
+    refused = submit(control, "1", spec=spec)
+    assert codes(refused) == ["security.capabilities"]
+    assert "docker gives capabilities to root only (NET_ADMIN)" in refused.text
+    expect(submit(control, "1", spec={**spec, "security": {**spec["security"], **ROOT}}), 202)
+
+
+def test_one_node_that_can_run_it_is_enough(control: ControlPlane) -> None:
+    nodes = (
+        NodeReport(name=NodeName("n1"), pool=PoolName("default"), gpus=8, labels={RUNTIME_LABEL: "podman"}),
+        NodeReport(name=NodeName("n2"), pool=PoolName("default"), gpus=8, images=("python",)),
+    )
+    control.push(control.report(whole=True, nodes=nodes))
+    spec = {"image": "python", "environmentVariables": [{"name": "PEM", "value": "one\ntwo"}]}
+    expect(submit(control, "1", spec=spec), 202)
+    assert codes(submit(control, "1", spec={**spec, "image": "trainer:1"}, name="other")) == ["environment.lines"]

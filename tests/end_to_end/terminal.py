@@ -52,6 +52,10 @@ class Terminal:
         """What Ctrl-C comes to, on a terminal that belongs to no session."""
         self._process.send_signal(signal.SIGINT)
 
+    def kill(self) -> None:
+        """As when its window is closed without asking."""
+        self._process.kill()
+
     def read_until(self, text: str, timeout_s: float = 120) -> None:
         end = time.monotonic() + timeout_s
         while text not in self.text:

@@ -1,4 +1,4 @@
-"""Pods in real containers of podman: what an image starts, what a pod sees, how it ends and what is left of it."""
+"""Pods in real containers of podman and docker: what an image starts, what a pod sees, how it ends, what is left."""
 
 from __future__ import annotations
 
@@ -12,52 +12,61 @@ from pathlib import Path
 import pytest
 
 from fairpool.agent import exec_client
-from fairpool.agent.container_launch import Privilege
-from fairpool.agent.container_tool import LABEL
-from fairpool.agent.devices import simulated_node
+from fairpool.agent.container_tool import DOCKER, LABEL, PODMAN
+from fairpool.agent.devices import LogicalNode, simulated_node
 from fairpool.agent.pod_secrets import FoundSecrets
+from fairpool.model.container_rules import Privilege
 from fairpool.model.ids import PodId, WorkloadId
 from fairpool.model.observation import PodState
 from fairpool.model.secret import CredentialKind, Secret
 from fairpool.model.spec import PullPolicy, SecurityContext, Volume
-from tests.containers import BUSYBOX, LOGIN, Podman, running_podman, running_registry
+from tests.containers import BUSYBOX, LOGIN, Containers, Podman, running_docker, running_podman, running_registry
 from tests.local_machine import NODE, TOKEN, Machine, a_machine
 
 pytestmark = pytest.mark.slow
 
-NODES = (replace(simulated_node(NODE), runtime="podman"),)
 OTHER_UID = 12345
+NET_ADMIN = "0000000000001000"
+START = {PODMAN: running_podman, DOCKER: running_docker}
+ONLY_PODMAN = pytest.mark.parametrize("tool", [PODMAN], indirect=True)
+"""For what docker, which is a daemon elsewhere, does otherwise."""
+ONLY_DOCKER = pytest.mark.parametrize("tool", [DOCKER], indirect=True)
+
+
+@pytest.fixture(scope="module", params=[PODMAN, DOCKER])
+def tool(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containers]:
+    with START[request.param](tmp_path_factory.mktemp(request.param)) as tool:
+        yield tool
 
 
 @pytest.fixture(scope="module")
-def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
-    with running_podman(tmp_path_factory.mktemp("podman")) as podman:
-        yield podman
-
-
-@pytest.fixture(scope="module")
-def machine(podman: Podman, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    with a_machine(tmp_path_factory.mktemp("containers") / "machine", nodes=NODES) as machine:
+def machine(tool: Containers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    with a_machine(tmp_path_factory.mktemp("containers") / "machine", nodes=nodes_of(tool)) as machine:
         yield machine
         installation = installation_of(machine)
-    podman.wait_until_empty(installation)
+    tool.wait_until_empty(installation)
 
 
 @pytest.fixture
-def own_machine(podman: Podman, tmp_path: Path) -> Iterator[Machine]:
+def own_machine(tool: Containers, tmp_path: Path) -> Iterator[Machine]:
     """For tests that kill parts of it, or that are allowed more."""
-    with a_machine(tmp_path / "machine", nodes=NODES, allowed=frozenset(Privilege)) as machine:
+    with a_machine(tmp_path / "machine", nodes=nodes_of(tool), allowed=frozenset(Privilege)) as machine:
         yield machine
         installation = installation_of(machine)
-    podman.wait_until_empty(installation)
+    tool.wait_until_empty(installation)
+
+
+def nodes_of(tool: Containers) -> tuple[LogicalNode, ...]:
+    return (replace(simulated_node(NODE), runtime=tool.program),)
 
 
 def installation_of(machine: Machine) -> str:
-    return machine.engine.supervisor._runtimes["podman"].settings.installation
+    (runtime,) = machine.engine.supervisor._runtimes.values()
+    return runtime.settings.installation
 
 
-def containers_of(machine: Machine, podman: Podman) -> list[str]:
-    return podman.containers(installation_of(machine))
+def containers_of(machine: Machine, tool: Containers) -> list[str]:
+    return tool.containers(installation_of(machine))
 
 
 class Credentials:
@@ -83,10 +92,10 @@ def said(machine: Machine, name: str, script: str, **fields: object) -> str:
 
 
 def test_an_image_starts_its_entrypoint_with_its_own_arguments_environment_and_directory(
-    machine: Machine, podman: Podman
+    machine: Machine, tool: Containers
 ) -> None:
     """F-03, F-135."""
-    podman.make_image(
+    tool.make_image(
         "localhost/trainer:1",
         ['ENTRYPOINT ["/bin/train"]', 'CMD ["--epochs", "3"]', "ENV MODEL=resnet", "WORKDIR /work", "USER 4711"],
         {"bin/train": '#!/bin/sh\necho "$@" in $(pwd) with $MODEL as $(id -u)\n', "work/data": "x"},
@@ -104,7 +113,7 @@ def test_variables_working_directory_and_limits_of_a_job_hold(machine: Machine) 
     text = said(
         machine,
         "options",
-        'echo "$TEXT|"; pwd; touch new; df -k /dev/shm | tail -n 1; hostname; ulimit -u; '
+        'echo "$TEXT|"; pwd; df -k /dev/shm | tail -n 1; hostname; ulimit -u; '
         "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null; "
         "cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null; true",
         environment=(("TEXT", ' two words, a # and "quotes"'),),
@@ -119,6 +128,12 @@ def test_variables_working_directory_and_limits_of_a_job_hold(machine: Machine) 
     assert lines[3] == "options-0-0"
     assert str(64 << 20) in lines
     assert lines[-1].split()[0] == "50000"
+
+
+@ONLY_PODMAN
+def test_a_working_directory_that_the_image_lacks_can_be_written(machine: Machine) -> None:
+    """Docker's belongs to root."""
+    assert said(machine, "made", "touch new; ls", working_dir="/not/there") == "new\n"
 
 
 def test_a_pod_shows_its_simulated_gpus(machine: Machine) -> None:
@@ -177,19 +192,18 @@ def test_projects_have_users_of_their_own(machine: Machine) -> None:
 
 
 def test_volumes_are_mounted_as_they_were_checked(machine: Machine, tmp_path: Path) -> None:
-    machine.shared.joinpath("written").unlink(missing_ok=True)
     for name in ("data", "model"):
-        (machine.shared / name).mkdir(exist_ok=True)
-        (machine.shared / name).chmod(0o777)
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(0o777)
     volumes = (
-        Volume(source=str(machine.shared / "data"), target="/data"),
-        Volume(source=str(machine.shared / "model"), target="/model", read_only=True),
+        Volume(source=str(tmp_path / "data"), target="/data"),
+        Volume(source=str(tmp_path / "model"), target="/model", read_only=True),
         Volume(claim="cache", target="/cache"),
     )
     said(
         machine, "writer", "echo 1 > /data/x; touch /model/x 2>/dev/null && exit 3; echo 2 > /cache/y", volumes=volumes
     )
-    assert (machine.shared / "data" / "x").read_text() == "1\n"
+    assert (tmp_path / "data" / "x").read_text() == "1\n"
     assert said(machine, "reader", "cat /data/x /cache/y", volumes=volumes) == "1\n2\n"
     for source, why in (("/etc/../proc", "exposes the machine"), (str(machine.root), "belongs to Fairpool")):
         order = machine.order("no", "sh", image=BUSYBOX, volumes=(Volume(source=source, target="/x"),))
@@ -198,6 +212,7 @@ def test_volumes_are_mounted_as_they_were_checked(machine: Machine, tmp_path: Pa
         assert why in answer.message
 
 
+@ONLY_PODMAN
 def test_a_volume_in_another_one_is_mounted_in_it_and_through_no_link(machine: Machine) -> None:
     data = machine.shared / "nested"
     data.mkdir(exist_ok=True)
@@ -211,6 +226,27 @@ def test_a_volume_in_another_one_is_mounted_in_it_and_through_no_link(machine: M
     ended = machine.run("through", "true", image=BUSYBOX, volumes=(claim, folder, replace(inner, target="/pvc/l/made")))
     assert "/pvc/l is a symbolic link in a volume" in ended.message
     assert list(data.iterdir()) == []
+
+
+@ONLY_DOCKER
+def test_docker_mounts_nothing_that_a_user_could_exchange_before_it_looks(machine: Machine, tmp_path: Path) -> None:
+    data, sticky = machine.shared / "theirs", tmp_path / "sticky"
+    for folder, mode in ((data, 0o755), (sticky, 0o1777), (sticky / "of-root", 0o755), (sticky / "of-user", 0o755)):
+        folder.mkdir(exist_ok=True)
+        folder.chmod(mode)
+    os.chown(sticky / "of-user", OTHER_UID, OTHER_UID)
+    claims = (Volume(claim="outer", target="/pvc"), Volume(claim="inner", target="/pvc/in"))
+    for number, (volumes, why) in enumerate(
+        (
+            ((Volume(source=str(data), target="/data"),), f"users can replace it, as {machine.shared} is theirs"),
+            ((Volume(source=f"{sticky}/of-user", target="/data"),), f"users can replace it, as {sticky} is theirs"),
+            (claims, "is in the volume at /pvc"),
+        )
+    ):
+        ended = machine.run(f"no-{number}", "true", image=BUSYBOX, volumes=volumes)
+        assert ended.exit_code == 126
+        assert why in ended.message
+    said(machine, "kept", "ls /data", volumes=(Volume(source=f"{sticky}/of-root", target="/data"),))
 
 
 def test_only_the_platform_reaches_a_port_of_a_pod(machine: Machine) -> None:
@@ -268,21 +304,35 @@ def test_privileges_that_the_administrator_has_not_allowed_are_refused(
 
 
 @pytest.mark.flag("--add-capability", "--host-ipc", "--host-network")
-def test_privileges_that_are_allowed_are_given(own_machine: Machine, podman: Podman) -> None:
+def test_privileges_that_are_allowed_are_given(own_machine: Machine, tool: Containers) -> None:
     """F-222: the user of a pod can be chosen."""
-    security = SecurityContext(uid=OTHER_UID, gid=OTHER_UID, groups=(77,), capabilities=("NET_ADMIN",))
-    text = said(
-        own_machine, "allowed", "id; grep CapEff /proc/self/status; touch $HOME/x && echo home", security=security
-    )
+    assert own_machine.engine.observe(TOKEN).nodes[NODE].privileges == tuple(sorted(Privilege))
+    security = SecurityContext(uid=OTHER_UID, gid=OTHER_UID, groups=(77,))
+    text = said(own_machine, "allowed", "id; touch $HOME/x && echo home", security=security)
     assert f"uid={OTHER_UID} gid={OTHER_UID} groups=77,{OTHER_UID}" in text
-    assert "0000000000001000" in text
     assert text.endswith("home\n")
-    podman.make_image("localhost/as-root:1", ["USER 0"])
+    capable = SecurityContext(uid=0, gid=0, capabilities=("NET_ADMIN",))
+    assert said(own_machine, "capable", "grep CapEff /proc/self/status", security=capable).split()[1] == NET_ADMIN
+    tool.make_image("localhost/as-root:1", ["USER 0"])
     text = said(own_machine, "root", "id -u; ls /proc/self/ns >/dev/null", security=SecurityContext(image_user=True))
     assert text == "0\n"
     text = said(own_machine, "host", "ls -l /proc/self/ns", security=SecurityContext(host_network=True, host_ipc=True))
     for kind in ("net", "ipc"):
         assert os.readlink(f"/proc/self/ns/{kind}") in text
+
+
+@ONLY_PODMAN
+def test_podman_gives_capabilities_to_any_user(own_machine: Machine) -> None:
+    security = SecurityContext(capabilities=("NET_ADMIN",))
+    assert said(own_machine, "capable", "grep CapEff /proc/self/status", security=security).split()[1] == NET_ADMIN
+
+
+@ONLY_DOCKER
+def test_capabilities_that_docker_would_not_give_are_refused(own_machine: Machine) -> None:
+    order = own_machine.order("incapable", "id", image=BUSYBOX, security=SecurityContext(capabilities=("NET_ADMIN",)))
+    (answer,) = own_machine.engine.carry_out([order], TOKEN)
+    assert answer.status == "refused"
+    assert "docker gives capabilities to root only" in answer.message
 
 
 # --- images
@@ -306,17 +356,19 @@ def test_an_image_that_cannot_be_pulled_is_reported_and_a_name_with_options_is_r
     assert machine.see(never).state is PodState.EXITED
 
 
-def test_a_private_image_is_pulled_with_a_login_and_not_without(own_machine: Machine, podman: Podman) -> None:
+def test_a_private_image_is_pulled_with_a_login_and_not_without(own_machine: Machine, tool: Containers) -> None:
     """F-226."""
-    with running_registry(podman.root, is_secured=True) as address:
-        podman.use_registry(address)
+    with running_registry(tool.root, is_secured=True) as address:
+        if isinstance(tool, Podman):
+            tool.use_registry(address)  # docker needs no TLS on a loopback address
         name = f"{address}/team/private:1"
-        podman.make_image(name, ['CMD ["echo", "secret model"]'])
-        podman.run("push", "--creds", ":".join(LOGIN), name)
-        podman.run("rmi", name)
+        tool.make_image(name, ['CMD ["echo", "secret model"]'])
+        tool.push(name)
+        tool.run("rmi", name)
         pod = own_machine.start(own_machine.order("without-login", image=name))
         own_machine.until(lambda: own_machine.see(pod).message.startswith("ErrImagePull"), "the pull fails")
-        assert "authentication required" in own_machine.see(pod).message
+        said_by_tool = ("authentication required", "no basic auth credentials")
+        assert any(each in own_machine.see(pod).message for each in said_by_tool)
         own_machine.stop(pod, grace_s=0)
         own_machine.engine.supervisor.secrets.source = Credentials(address)
         ended = own_machine.run("member", image=name)
@@ -343,18 +395,18 @@ def test_a_pod_is_told_to_stop_and_killed_after_its_grace_period(machine: Machin
     assert (ended.exit_code, ended.message) == (137, "stopped: test, and killed after its grace period")
 
 
-def test_what_a_program_leaves_behind_ends_with_it(machine: Machine, podman: Podman) -> None:
+def test_what_a_program_leaves_behind_ends_with_it(machine: Machine, tool: Containers) -> None:
     ended = machine.run("parent", "sh", "-c", "sleep 1000 & exit 0", image=BUSYBOX)
     assert ended.exit_code == 0
     assert not machine.processes(ended.order.pod)
 
 
-def test_a_pod_whose_shim_was_killed_runs_on_and_its_exit_code_is_known(own_machine: Machine, podman: Podman) -> None:
+def test_a_pod_whose_shim_was_killed_runs_on_and_its_exit_code_is_known(own_machine: Machine, tool: Containers) -> None:
     pod = own_machine.up("orphan", "sh", "-c", "echo one; sleep 4; echo two; exit 5", image=BUSYBOX)
     os.kill(own_machine.shim_pid(pod), signal.SIGKILL)
     ended = own_machine.until_exited(pod)
     assert (ended.exit_code, own_machine.log(pod)) == (5, "one\ntwo\n")
-    assert containers_of(own_machine, podman) == []
+    assert containers_of(own_machine, tool) == []
 
 
 def test_another_server_finds_the_containers_of_one_that_was_killed(own_machine: Machine) -> None:
@@ -367,22 +419,22 @@ def test_another_server_finds_the_containers_of_one_that_was_killed(own_machine:
     assert own_machine.until_exited(pod).exit_code == 128 + signal.SIGTERM
 
 
-def test_a_container_that_belongs_to_no_pod_is_removed(own_machine: Machine, podman: Podman) -> None:
+def test_a_container_that_belongs_to_no_pod_is_removed(own_machine: Machine, tool: Containers) -> None:
     pod = own_machine.up("lost", "sleep", "1000", image=BUSYBOX)
-    (name,) = containers_of(own_machine, podman)
-    podman.run("create", "--name=bystander", BUSYBOX)
+    (name,) = containers_of(own_machine, tool)
+    tool.run("create", "--name=bystander", BUSYBOX)
     shim = own_machine.shim_pid(pod)
     os.kill(shim, signal.SIGSTOP)
     for pid in own_machine.processes(pod):
         os.kill(pid, signal.SIGKILL)
     os.kill(shim, signal.SIGKILL)
     assert own_machine.until_exited(pod).exit_code == 137
-    runtime = own_machine.engine.supervisor._runtimes["podman"]
-    copy = podman.run("create", f"--name={name}-copy", f"--label={LABEL}={installation_of(own_machine)}", BUSYBOX)
+    runtime = own_machine.engine.supervisor._runtimes[tool.program]
+    copy = tool.run("create", f"--name={name}-copy", f"--label={LABEL}={installation_of(own_machine)}", BUSYBOX)
     assert copy
     runtime.collect()
-    own_machine.until(lambda: not containers_of(own_machine, podman), "ours are removed")
-    podman.run("rm", "bystander")
+    own_machine.until(lambda: not containers_of(own_machine, tool), "ours are removed")
+    tool.run("rm", "bystander")
 
 
 # --- sessions

@@ -25,6 +25,7 @@ from fairpool.control.store.database import Database
 from fairpool.control.store.migrations import downgrade
 from fairpool.control.store.sqlite import Sqlite
 from tests import needs
+from tests.end_to_end.documented import outside_tmp
 from tests.end_to_end.shared_platform import SLEEP, SharedPlatform
 from tests.end_to_end.typist import Typist
 from tests.git_server import a_repository, git_server
@@ -41,20 +42,14 @@ PASSWORD = "correct horse battery"
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    yield from _outside_tmp()
-
-
-def _outside_tmp() -> Iterator[Path]:
-    """A documented command mounts `/tmp`, which is refused where it contains the platform's own folders."""
-    folder = Path(tempfile.mkdtemp(prefix="fairpool-features-", dir="/var/tmp"))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    with outside_tmp() as folder:
+        yield folder
 
 
 @pytest.fixture(scope="module")
 def opened() -> Iterator[SharedPlatform]:
     """Two nodes of four GPUs; those with one GPU are cordoned until a test wants them."""
-    for folder in _outside_tmp():
+    with outside_tmp() as folder:
         platform = Running(folder / "data", config=folder / "admin" / "config")
         try:
             nodes = ("2x4:V100-32GB", "1x1:A10", "1x1:A100-80GB", "1x1:A6000", "1x1:X9000-20GB")
@@ -564,20 +559,6 @@ def test_a_job_has_its_repository_its_settings_and_a_claim_that_goes_with_it(sha
         assert "scratch" not in shared.typed("runai list pvc -p equipped")
     finally:
         shutil.rmtree(folder)
-
-
-def test_the_documented_benchmark_runs_as_it_is_typed(shared: SharedPlatform) -> None:
-    """F-276: word for word; the image stands for a script that trains."""
-    shared.project("bench", "-g 1")
-    shared.typed(
-        "runai submit netapp1 -p bench -i netapp/tensorflow-tfl-py3:20.01.0 --local-image --large-shm -v /mnt:/mnt "
-        '-v /tmp:/tmp --command python --args "/netapp/scripts/run.py" '
-        '--args "--dataset_dir=/mnt/mount_0/dataset/imagenet/imagenet_original/" --args "--num_mounts=2" '
-        '--args "--dgx_version=dgx1" --args "--num_devices=1" -g 1'
-    )
-    shared.becomes("bench", "netapp1", "Running")
-    shared.until(lambda: "Epoch 1/" in shared.typist.type("runai logs netapp1 -p bench").out, "it trains")
-    assert "--num_mounts=2 --dgx_version=dgx1 --num_devices=1" in shared.typed("runai logs netapp1 -p bench")
 
 
 # --- people and the platform ---------------------------------------------------------------------------------------

@@ -206,6 +206,13 @@ def test_the_url_in_the_list_opens_after_signing_in_and_survives_a_restart(tools
     assert tools.url("web", "demo") == url
     with person.websocket(at) as websocket:
         assert echoed(websocket, b"ping") == b"ping"
+        tools.platform.kill()
+        with suppress(ConnectionResetError):
+            assert websocket.recv(10) == b"", "it does not stay open without its server"
+    tools.up()
+    assert person.request("GET", at)[0] == 200, "the same after a kill"
+    with person.websocket(at) as websocket:
+        assert echoed(websocket, b"ping") == b"ping"
         tools.runai("suspend", "web", "-p", "demo")
         with suppress(ConnectionResetError):
             assert websocket.recv(10) == b"", "withdrawn before the pod stops"

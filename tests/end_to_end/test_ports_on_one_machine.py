@@ -6,6 +6,7 @@ import re
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from fairpool.cli.runai.port_forward import CONNECTIONS_MAX
+from tests.end_to_end.terminal import Terminal
 from tests.end_to_end.test_live_on_one_machine import User
 from tests.running_platform import PATIENCE_S, Running
 
@@ -265,20 +267,69 @@ def test_connections_that_clients_reset_are_closed_in_the_pod_and_make_room_for_
 
 
 def test_what_is_open_says_so_when_the_server_is_killed_and_goes_on_or_ends_with_a_code(user: User) -> None:
-    workload = submitted(user, "open", "--interactive", "-s", "ingress", "--port", PORT)
+    workload = submitted(user, "open", "--interactive", "--stdin", "--tty", "-s", "ingress", "--port", PORT)
     user.platform.until(lambda: user.platform.client.workload(workload).urls, "it has an address")
     shell = ("exec", "open", "--", "sh", "-c", "echo ready >&2; sleep 1000")
     several = ("--port", f"0:{PORT}", "--port", f"0:{PORT}")
-    with typed(user, "port-forward", "open", *several) as forward, typed(user, *shell) as bash:
+    with (
+        typed(user, "port-forward", "open", *several) as forward,
+        typed(user, *shell) as bash,
+        on_a_terminal(user, "bash", "open") as terminal,
+        on_a_terminal(user, "attach", "open") as attached,
+    ):
         ports = forward.ports(2)
         user.platform.until(lambda: {said_at(port) for port in ports} == {"open-0-0"}, "both are forwarded")
         bash.until("ready")
+        terminal.read_until("$ ")
+        user.platform.until(lambda: not attached.hears_ctrl_c, "it is attached")
         user.platform.kill()
         forward.until("The server does not answer")
-        assert bash.process.wait(PATIENCE_S) not in (0, None)
+        assert bash.process.wait(PATIENCE_S) == 255
         assert "connection" in bash.text.lower() or "server" in bash.text.lower(), bash.text
+        for each in (terminal, attached):
+            each.read_until("connection")
+            user.platform.until(lambda it=each: it.hears_ctrl_c, "the terminal is as it was")  # type: ignore[misc]
         assert [said_at(port) for port in ports] == ["", ""]
         user.platform.up()
         forward.until("open runs; connections are forwarded.")
         user.platform.until(lambda: {said_at(port) for port in ports} == {"open-0-0"}, "they are forwarded again")
+    assert (terminal.code, attached.code) == (255, 255)
     user.types("runai", "delete", "open")
+
+
+def on_a_terminal(user: User, *arguments: str) -> Terminal:
+    return Terminal([sys.executable, "-m", "fairpool.cli.runai.main", *arguments], user.environment)
+
+
+def test_ctrl_c_on_a_terminal_ends_forwarding_and_the_job_runs_on(user: User) -> None:
+    workload = submitted(user, "keyed")
+    with on_a_terminal(user, "port-forward", "keyed", "--port", f"0:{PORT}") as terminal:
+        terminal.read_until("Ctrl-C ends it.")
+        (local,) = re.findall(rf"Forwarding from 127\.0\.0\.1:(\d+) -> {PORT} ", terminal.text)
+        user.platform.until(lambda: said_at(local) == "keyed-0-0", "it is forwarded")
+        terminal.interrupt()
+    assert terminal.code == 130
+    assert "Traceback" not in terminal.text
+    assert said_at(local) == ""
+    assert user.platform.phase(workload) == "Running"
+    user.types("runai", "delete", "keyed")
+
+
+def test_a_job_on_a_terminal_is_attached_to_left_and_attached_to_again(user: User) -> None:
+    user.types("runai", "submit", "keys", "-i", "ubuntu", "--interactive", "--stdin", "--tty", "--", "sh")
+    found = user.platform.client.find_workload("team-a", "keys")
+    assert found is not None
+    user.platform.until_phase(found.id, "Running")
+    for number in (1, 2):
+        with on_a_terminal(user, "attach", "keys") as terminal:
+            user.platform.until(lambda it=terminal: not it.hears_ctrl_c, "it is attached")  # type: ignore[misc]
+            terminal.write(f"echo $((20 + {number})); tty\r")
+            terminal.read_until(f"\n{20 + number}\r")
+            terminal.read_until("/dev/pts/")
+            if number == 2:
+                terminal.write("exit 6\r")
+            else:
+                terminal.kill()
+        assert terminal.code == (6 if number == 2 else -9)
+        assert number == 2 or user.platform.phase(found.id) == "Running", "who leaves does not end the job"
+    user.types("runai", "delete", "keys")

@@ -276,7 +276,8 @@ def test_two_commands_whose_line_break_was_lost_are_both_carried_out(server: Ser
 
 def test_a_slip_of_the_document_gets_a_hint(server: Server) -> None:
     assert server.refused("runai delte hyper1") == "there is no command runai delte: did you mean delete?\n"
-    assert "write --preemptible" in server.refused("runai submit x -i y –preemptible")
+    assert "write --preemptibel" in server.refused("runai submit x -i y –preemptibel")
+    assert server.type("runai list –A").err.startswith("Note: –A was read as -A.\n")
     assert server.refused("runai submit x --gpuu 1").startswith("there is no flag --gpuu: did you mean --gpu")
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +16,7 @@ from fairpool.api.client import Client, Refused
 from fairpool.api.shell import Channel
 from fairpool.api.workload_spec import SubmitTraining
 from fairpool.scheduler.snapshot_file import Loaded, from_bytes
+from tests.end_to_end.terminal import Terminal
 from tests.end_to_end.test_two_programs import make_project, submit, until_phase
 from tests.running_platform import PATIENCE_S
 from tests.two_programs import ClusterProcess, ControlProcess, Relay
@@ -136,6 +141,51 @@ def test_a_shell_ends_with_a_message_when_the_cluster_is_killed(
     assert last.channel is Channel.ENDED
     assert b"connection" in last.data
     cluster.up()
+
+
+def runai(config: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    """The command of the user who started the control plane, and its environment."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FAIRPOOL_")}
+    command = [sys.executable, "-m", "fairpool.cli.runai.main", *arguments, "-p", "team-a"]
+    return command, {**kept, "FAIRPOOL_CONFIG": str(config)}
+
+
+def answer_at(port: int) -> bytes:
+    """What the program in the pod answers through a forwarded port; empty: nothing does."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as connection:
+            connection.sendall(b"ping")
+            return connection.recv(100)
+    except OSError:
+        return b""
+
+
+def test_open_commands_say_so_when_the_cluster_and_then_the_control_plane_is_killed(
+    control: ControlProcess, cluster: ClusterProcess, tmp_path: Path
+) -> None:
+    client = control.administrator()
+    workload = running(client, ECHO)
+    cluster.until(lambda: b"".join(client.logs(workload)).endswith(b"\n"), "it listens")
+    port = int(b"".join(client.logs(workload)))
+    config = tmp_path / "config"
+    with Terminal(*runai(config, "port-forward", "job", "--port", f"0:{port}")) as forward:
+        forward.read_until("Ctrl-C ends it.")
+        local = int(forward.text.partition("127.0.0.1:")[2].partition(" ")[0])
+        cluster.until(lambda: answer_at(local) == b"PING", "it is forwarded")
+        said = {cluster: "the cluster is away", control: "The server does not answer"}
+        for side, words in said.items():
+            with Terminal(*runai(config, "bash", "job")) as bash:
+                bash.read_until("$ ")
+                forward.text = ""
+                side.kill()
+                bash.read_until("connection")
+            assert bash.code == 255, bash.text
+            cluster.until(lambda: answer_at(local) == b"", "nothing is forwarded")
+            forward.read_until(words)
+            side.up()
+            cluster.until(lambda: answer_at(local) == b"PING", "it is forwarded again, from the same port")
+        forward.interrupt()
+    assert forward.code == 130
 
 
 def test_questions_are_answered_from_the_live_snapshot(control: ControlProcess, cluster: ClusterProcess) -> None:

@@ -33,6 +33,7 @@ from fairpool.api.clusters import (
 )
 from fairpool.api.declarations import DeclaredTaint, OrganizationWire, WorkloadWire
 from fairpool.api.message import PREVIOUS, VERSION, Message, Wire, read_message
+from fairpool.model.container_rules import Privilege
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import MigStrategy, TaintEffect
@@ -182,8 +183,9 @@ NODE = NodeReport(
     taints=(DeclaredTaint(key="team", value="b", effect=TaintEffect.NO_SCHEDULE),),
     mig_strategy=MigStrategy.MIXED,
     counted={"nvidia.com/mig-1g.10gb": 4},
+    privileges=(Privilege.HOST_IPC,),
 )
-UNKNOWN_BEFORE = {"taints": (), "mig_strategy": None, "counted": None}
+UNKNOWN_BEFORE = {"taints": (), "mig_strategy": None, "counted": None, "privileges": None}
 """Fields of a node that the previous version does not know."""
 QUEUE = QueueReport(
     pool=PoolName("a100"), queue=QueueId("vision"), quota_milli=-1, fair_share_milli=1500, held_milli=500
@@ -329,7 +331,7 @@ def test_an_end_is_remembered_with_a_cause_even_where_none_was_told(phase: Workl
         assert over is None
 
 
-FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "60800f1f56808fc7"}
+FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "80f30c8cdc17b30a"}
 """Of the schema of all messages, by protocol version. A version that was released keeps its line."""
 
 

@@ -9,10 +9,8 @@ node has allowed it.
 from __future__ import annotations
 
 import pwd
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
 from fairpool.agent.container_tool import ContainerOptions, ContainerTool, container_name, create_options, start_options
@@ -24,6 +22,13 @@ from fairpool.agent.nvml import Gpu
 from fairpool.agent.peers import Rendezvous
 from fairpool.agent.portion_enforcement import enforce_portion
 from fairpool.agent.root_filesystem import HOME
+from fairpool.model.container_rules import (
+    Privilege,
+    container_objection,
+    privilege_objection,
+    user_refused,
+    variable_objection,
+)
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.spec import SecurityContext
@@ -31,19 +36,6 @@ from fairpool.model.spec import SecurityContext
 OF_THE_MACHINE = frozenset((*INHERITED, "PYTHONUSERBASE", "PIP_USER", "PIP_BREAK_SYSTEM_PACKAGES"))
 """Variables of a process that mean nothing where the machine's files are not seen."""
 NVIDIA_SMI = "/usr/bin/nvidia-smi"
-LINE_MAX = 60_000
-"""Of a variable: the tools read them from a file, line by line."""
-CAPABILITY = re.compile(r"(?:CAP_)?([A-Z][A-Z_]{1,30})")
-VARIABLE = re.compile(r"[^\s#=][^\s=]*")
-
-
-class Privilege(StrEnum):
-    """What an administrator can allow to the pods of a node."""
-
-    HOST_NETWORK = "host-network"
-    HOST_IPC = "host-ipc"
-    USER = "user"
-    CAPABILITIES = "capabilities"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +82,13 @@ def plan_container(
     user: PodUser,
 ) -> dict[str, Any] | Problem:
     """Everything the shim needs, or why the pod cannot run here. `user` is the project's."""
-    own = _user(order.program.security, order.program.submitter_uid, user, settings.allowed)
-    problem = _not_in_containers(order) or _not_allowed(order, settings.allowed)
+    program, allowed = order.program, settings.allowed
+    problem = container_objection(program) or privilege_objection(
+        program, allowed, is_gang=_is_gang(order), runtime=settings.tool.name, image_user=image.user
+    )
     if problem:
         return problem
+    own = _user(program.security, user, allowed)
     if isinstance(own, Problem):
         return own
     launch = plan_launch(
@@ -115,13 +110,13 @@ def plan_container(
     if isinstance(launch, Problem):
         return launch
     mounts = [each for each in launch["mounts"] if each.get("source") != paths.home]
-    cwd = order.program.working_dir or image.working_dir or HOME
+    cwd = program.working_dir or image.working_dir or HOME
     if image.lacks_working_dir and not is_within(cwd, [each["target"] for each in mounts]):
         mounts.append({"source": paths.home, "target": cwd, "mode": "rw"})  # created for this pod alone
     env = _environment(launch["env"], order, image)
     options = _options(order, gpus, own, cwd, pod_uuid, features, settings)
     view = _view(launch["view"], own, paths, features, is_simulated=is_simulated)
-    problem = _unreadable(env) or _misplaced([*view["binds"], *mounts], settings)
+    problem = variable_objection(env.items()) or _misplaced([*view["binds"], *mounts], settings)
     return problem or {
         **launch,
         "env": env,
@@ -202,25 +197,12 @@ def _environment(env: Mapping[str, str], order: StartOrder, image: ContainerImag
 # --- what is refused
 
 
-def _not_in_containers(order: StartOrder) -> Problem | None:
-    if not order.program.python_env:
-        return None
-    what = "a Python environment of the machine cannot be used in a container"
-    return Problem("python_env.container", what, "use an image that contains the packages, or mount the path with -v")
-
-
-def _user(
-    security: SecurityContext, submitter: int | None, project: PodUser, allowed: Collection[Privilege]
-) -> str | Problem:
+def _user(security: SecurityContext, project: PodUser, allowed: Collection[Privilege]) -> str | Problem:
     """Uid and gid of the container; empty: those of the image. Users may always run as themselves."""
-    is_submitter = submitter is not None and security.uid == submitter and _is_group_of(submitter, security.gid)
-    is_named = security.uid is not None or security.gid is not None
-    is_another = security.image_user or bool(security.groups) or (is_named and not is_submitter)
-    if is_another and Privilege.USER not in allowed:
-        what = "this node runs containers as the user of their project, not as another user or the image's own"
-        return Problem("security.user", what, _leave(Privilege.USER))
     if security.image_user:
         return ""
+    if security.uid is not None and Privilege.USER not in allowed and not _is_group_of(security.uid, security.gid):
+        return user_refused()
     uid = project.uid if security.uid is None else security.uid
     return f"{uid}:{project.gid if security.gid is None else security.gid}"
 
@@ -237,47 +219,8 @@ def _is_gang(order: StartOrder) -> bool:
     return order.together and order.pods > 1
 
 
-def _not_allowed(order: StartOrder, allowed: Collection[Privilege]) -> Problem | None:
-    security = order.program.security
-    if _is_gang(order) and Privilege.HOST_NETWORK not in allowed:
-        what = "the pods of a distributed run reach each other on the node's network, which containers may not use here"
-        fix = f"ask the administrator to start the node with --allow-privilege {Privilege.HOST_NETWORK.value}"
-        return Problem("runtime.distributed", what, fix)
-    if security.host_network and Privilege.HOST_NETWORK not in allowed:
-        what = "this node does not let containers use its network"
-        return Problem("security.host_network", what, _leave(Privilege.HOST_NETWORK))
-    if security.host_ipc and Privilege.HOST_IPC not in allowed:
-        what = "this node does not let containers use its IPC namespace"
-        return Problem("security.host_ipc", what, _leave(Privilege.HOST_IPC))
-    if wrong := next((each for each in security.capabilities if not CAPABILITY.fullmatch(each)), None):
-        return Problem("security.capability", f"{wrong!r} is not a Linux capability", "use a name such as NET_ADMIN")
-    if security.capabilities and Privilege.CAPABILITIES not in allowed:
-        what = f"this node does not give containers capabilities ({', '.join(security.capabilities)})"
-        return Problem("security.capabilities", what, _leave(Privilege.CAPABILITIES))
-    return None
-
-
-def _leave(privilege: Privilege) -> str:
-    return f"remove it, or ask the administrator to start the node with --allow-privilege {privilege.value}"
-
-
 def _plain(capability: str) -> str:
     return capability.removeprefix("CAP_")
-
-
-def _unreadable(env: Mapping[str, str]) -> Problem | None:
-    """The tools read variables from a file in which each is one line."""
-    for name, value in env.items():
-        if not VARIABLE.fullmatch(name):
-            what = f"the environment variable {name!r} cannot be passed to a container"
-            return Problem("environment.name", what, "use letters, digits and _ in its name")
-        if "\n" in value or "\r" in value:
-            what = f"the value of {name} has several lines, which cannot be passed to a container"
-            return Problem("environment.lines", what, "put it in a file and mount that")
-        if len(value.encode(errors="surrogateescape")) > LINE_MAX:
-            what = f"the value of {name} is longer than {LINE_MAX} bytes, which cannot be passed to a container"
-            return Problem("environment.long", what, "put it in a file and mount that")
-    return None
 
 
 def _misplaced(mounts: Sequence[Mapping[str, Any]], settings: ContainerSettings) -> Problem | None:

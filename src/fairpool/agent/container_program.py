@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import stat
 import termios
 import time
 from collections.abc import Mapping, Sequence
@@ -188,15 +189,16 @@ def _outside(each: Mapping[str, Any], given: Sequence[Mapping[str, Any]]) -> str
 
 def _checked(given: Sequence[Mapping[str, Any]], view: Mapping[str, Any]) -> list[str]:
     """Paths for a daemon, which opens them itself: no other user than root can exchange a part of one. They contain no
-    links, so that the daemon finds what was checked; and as it follows links to a mount point, none is in a volume."""
-    found = []
+    links, so that the daemon finds what was checked; and as it follows links to a mount point, none is in a volume.
+    What is made for this pod, such as its /tmp, has no links yet."""
+    found, volumes = [], [each for each in given if not each.get("is_made")]
     for each in given:
         handle = open_volume(each, view["volumes"])
         real = os.readlink(f"/proc/self/fd/{handle}")
         os.close(handle)
         if each.get("is_judged"):
             _refuse_exchangeable(real)
-        if around := _outside(each, given):
+        if around := _outside(each, volumes):
             what = f"{each['target']} is in the volume at {around}, which the container runtime cannot do safely"
             raise CannotRun(NOT_EXECUTABLE, f"{what}: mount it at a path outside")
         found.append(real)
@@ -204,15 +206,16 @@ def _checked(given: Sequence[Mapping[str, Any]], view: Mapping[str, Any]) -> lis
 
 
 def _refuse_exchangeable(path: str) -> None:
-    above = os.path.dirname(path)
-    while True:
+    part = path
+    while part != "/":
+        above = os.path.dirname(part)
         about = os.stat(above)
-        if about.st_uid != 0 or about.st_mode & 0o022:
+        # In a directory like /tmp, all users may add names, but only their owners replace them.
+        is_kept = about.st_mode & stat.S_ISVTX and os.lstat(part).st_uid == 0
+        if about.st_uid != 0 or (about.st_mode & 0o022 and not is_kept):
             what = f"{path} cannot be mounted into a container here: users can replace it, as {above} is theirs"
             raise SourceRefused("volume.exchangeable", what)
-        if above == "/":
-            return
-        above = os.path.dirname(above)
+        part = above
 
 
 # --- the commands

@@ -14,11 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from fairpool.agent.container_images import ContainerImages, TemporaryDirectories, run_tool
-from fairpool.agent.container_launch import ContainerSettings, Privilege
+from fairpool.agent.container_launch import ContainerSettings
 from fairpool.agent.container_program import NETWORK_NAMESPACES, REMOVE_TRIES, forget_network
 from fairpool.agent.container_tool import LABEL, NAME_PREFIX, PODMAN, TOOLS, container_name, tool_environment
 from fairpool.agent.devices import PROCESS
 from fairpool.agent.mounts import share
+from fairpool.model.container_rules import Privilege
 from fairpool.model.observation import StartOrder
 from fairpool.model.problem import Problem
 from fairpool.model.secret import UserLogin

@@ -7,15 +7,18 @@ connected to.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from fairpool.agent import exec_client
+from fairpool.agent import process_table
+from fairpool.agent.libc import check_result, libc
+from fairpool.agent.pod_network import open_sockets
 from fairpool.model.problem import Problem
 from fairpool.model.relay_port import RELAY_PORT
 
@@ -59,13 +62,14 @@ class PodPorts:
         return connection
 
 
-def connect_inside(directory: Path, main: int, port: int) -> socket.socket | Problem:
-    """A connection to a port of a pod that has a network of its own; `main` is a process in it."""
+def connect_inside(main: int, port: int, sockets: Callable[[], Sequence[socket.socket]]) -> socket.socket | Problem:
+    """A connection to a port of a pod that has a network of its own; `main` is a process in it, and `sockets` opens
+    one there of each family."""
     address = next((each.address for each in _listeners(port, f"/proc/{main}/net")), None)
     if address is None or port == RELAY_PORT:
         return _closed(port)
     try:
-        by_family = exec_client.sockets(directory)
+        by_family = sockets()
     except OSError as error:
         return Problem("pod.port_closed", f"the pod does not answer ({error.strerror or error})", "try again")
     is_6 = ":" in address
@@ -78,6 +82,32 @@ def connect_inside(directory: Path, main: int, port: int) -> socket.socket | Pro
         connection.close()
         return _takes_none(port, error)
     return connection
+
+
+def has_other_network(pid: int) -> bool:
+    """Whether a process has another network than this one."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/net").st_ino != os.stat("/proc/self/ns/net").st_ino
+    except OSError:
+        return False
+
+
+def sockets_beside(pid: int, started: int) -> list[socket.socket]:
+    """Sockets in the network of a process, by a thread that enters it and ends: for networks that a container runtime
+    has made, and no shim is in. Raises OSError."""
+    handle = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if not process_table.is_alive(pid, started):
+            raise ProcessLookupError(errno.ESRCH, "its container has ended")
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(_sockets_in, handle).result()
+    finally:
+        os.close(handle)
+
+
+def _sockets_in(network: int) -> list[socket.socket]:
+    check_result(libc().setns(network, 0), "setns")
+    return open_sockets()
 
 
 def _closed(port: int) -> Problem:

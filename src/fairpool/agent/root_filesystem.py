@@ -24,6 +24,7 @@ HOME = f"{HOMES}/pod"
 OWN = "/run/fairpool"
 """Where a pod finds what Fairpool puts into it."""
 STAGING = f"{OWN}/.view"
+ACCOUNTS, ACCOUNT = "/etc/passwd", "pod"
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 GPU_DEVICES = "nvidia"
 """The prefix of the devices that CUDA opens."""
@@ -56,6 +57,7 @@ def make_root_filesystem(view: Mapping[str, Any], volumes: Sequence[Mapping[str,
     _make_devices(devices, view["shm_bytes"])
     mounts.mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     own += mounts.bind_all(given, sources, STAGING, inside, is_isolated=True, user=view["user"])
+    own += _name_user(view["user"])
     for place in (*own, "/dev"):
         mounts.restrict(place, ATTR_RDONLY | ATTR_NOSUID, inside, is_recursive=False)
 
@@ -87,6 +89,23 @@ def open_volume(each: Mapping[str, Any], rules: Mapping[str, Any]) -> int:
         process_attributes.act_as(0, 0, ())
     check_source(fd, each["source"], rules)
     return fd
+
+
+def _name_user(user: Sequence[int] | None) -> list[str]:
+    """Give the user of a project, which the machine has no account for, a name in this file system: prompts, `whoami`
+    and `getpwuid` fail without one. Returns what was mounted."""
+    if user is None or not os.path.isfile(ACCOUNTS):
+        return []
+    with open(ACCOUNTS, encoding="utf-8", errors="surrogateescape") as file:
+        accounts = file.read()
+    if any(line.split(":")[2:3] == [str(user[0])] for line in accounts.splitlines()):
+        return []
+    copy = f"{STAGING}/accounts"
+    with open(copy, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(f"{accounts.rstrip()}\n{ACCOUNT}:x:{user[0]}:{user[1]}::{HOME}:/bin/bash\n")
+    os.chmod(copy, 0o644)
+    mounts.mount(copy, ACCOUNTS, "", MS_BIND)
+    return [ACCOUNTS]
 
 
 def _devices() -> list[str]:

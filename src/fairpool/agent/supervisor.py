@@ -30,7 +30,6 @@ from typing import Any
 
 from fairpool.agent import exec_client, exit_record, pod_directory, process_table
 from fairpool.agent.cgroup import find_limiter, remove_if_empty
-from fairpool.agent.container_launch import Privilege
 from fairpool.agent.container_runtime import open_runtimes
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.disk_reserve import Writer
@@ -46,7 +45,7 @@ from fairpool.agent.leftover_processes import find_leftovers
 from fairpool.agent.pod_adoption import PodAdopter
 from fairpool.agent.pod_log import LogChunk, read_log
 from fairpool.agent.pod_observer import PodObserver, living_shim
-from fairpool.agent.pod_port import PodPorts, connect_inside
+from fairpool.agent.pod_port import PodPorts, connect_inside, has_other_network, sockets_beside
 from fairpool.agent.pod_registry import ObservedPods, PodRegistry, WatchedPod
 from fairpool.agent.pod_removal import PodRemover
 from fairpool.agent.pod_secrets import SecretFiles, SecretLookup
@@ -59,6 +58,7 @@ from fairpool.agent.state_directory import StateDirectory
 from fairpool.agent.support import install_support
 from fairpool.agent.tombstones import Tombstones
 from fairpool.agent.uploads import Uploads
+from fairpool.model.container_rules import Privilege
 from fairpool.model.ids import NodeName, PodId
 from fairpool.model.observation import ForgetOrder, OrderResult, StartOrder, StopOrder
 from fairpool.model.problem import Problem
@@ -367,11 +367,13 @@ class Supervisor:
         with self._lock:
             watched = self._registry.pods.get(pod)
             selector = watched.selector() if watched is not None and not watched.is_over else None
-            main = watched.main if watched is not None and (watched.stored.launch or {}).get("network") else None
+            main, launch = (watched.main, watched.stored.launch or {}) if watched is not None else (None, {})
         if selector is None:
             return Problem("pod.not_running", f"{pod} is not running on this machine", "try another pod")
-        if main is not None:
-            return connect_inside(self.state.pod_directory(pod), main[0], port)
+        if main is not None and launch.get("network"):
+            return connect_inside(main[0], port, lambda: exec_client.sockets(self.state.pod_directory(pod)))
+        if main is not None and launch.get("container") and has_other_network(main[0]):
+            return connect_inside(main[0], port, lambda: sockets_beside(*main))
         return self._ports.connect(pod, port, lambda: find_leftovers([selector])[0])
 
     def reports(self, pod: PodId) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fairpool.api.declarations import Count, DeclaredTaint, OrganizationWire, WorkloadWire
 from fairpool.api.message import PREVIOUS, Message, Since, Wire, renamed
+from fairpool.model.container_rules import Privilege
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import MigStrategy
@@ -234,6 +235,8 @@ class NodeReport(Wire):
     mig_strategy: Annotated[MigStrategy | None, Since(3)] = None
     counted: Annotated[dict[str, Count] | None, Since(3)] = None
     """MIG instances by profile and other countable resources; None: not reported."""
+    privileges: Annotated[tuple[Privilege, ...] | None, Since(3)] = None
+    """What its containers may be given; None: it runs none, or did not report it."""
 
 
 class QueueReport(Wire):

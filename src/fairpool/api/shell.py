@@ -76,6 +76,15 @@ def command_in(message: bytes) -> tuple[str, ...] | Problem:
     return tuple(words)
 
 
+def read_end(frame: Frame) -> tuple[object, str] | None:
+    """Exit code and message of an ENDED frame, as the server says; None: it cannot be read."""
+    try:
+        said = json.loads(frame.data)
+        return said.get("exitCode"), str(said.get("words") or "")
+    except (ValueError, AttributeError):
+        return None
+
+
 def ended(exit_code: int | None, words: str = "") -> Frame:
     """The process is over; nothing comes after this."""
     return Frame(Channel.ENDED, json.dumps({"exitCode": exit_code, "words": words}).encode())

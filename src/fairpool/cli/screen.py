@@ -21,6 +21,8 @@ import click
 GAP = "  "
 NARROWEST = 8
 ROWS_ON_A_TERMINAL = 50
+TO_BE_COPIED = ("COMMAND LINE", "SERVICE URL(S)")
+"""Facts that are not broken into lines."""
 
 RowT = TypeVar("RowT")
 
@@ -125,7 +127,9 @@ class Screen:
                     self.lines.append(click.style(line, dim=True) if self.colour else line)
         for number in range(len(rows)):
             self.lines += _row_lines([bodies[index][number] for index in shown], kept, colour=self.colour)
-        hidden = [column.heading for index, column in enumerate(columns) if index not in shown and any(bodies[index])]
+        hidden = [
+            each.heading for index, each in enumerate(columns) if index not in shown and not _is_empty(bodies[index])
+        ]
         if hidden:
             self.text(f"Columns hidden to fit the terminal: {', '.join(hidden)} (show all with -o wide)")
 
@@ -133,7 +137,9 @@ class Screen:
         """Names and values below each other, in two columns or as `NAME: value`."""
         pairs = list(pairs)
         if not aligned:
-            self.lines += [f"{name}: {self._shown(value)}".rstrip() for name, value in pairs]
+            for name, value in pairs:
+                room = None if name in TO_BE_COPIED else self.width
+                self.lines += _wrapped(f"{name}: {self._shown(value)}".rstrip(), room, "", GAP)
             return
         widest = max((len(name) for name, _ in pairs), default=0)
         for name, value in pairs:
@@ -169,7 +175,11 @@ def _wrapped(text: str, width: int | None, indent: str, further: str | None = No
     if width is None or len(indent + text) <= width:
         return [indent + text]
     return textwrap.wrap(
-        text, width, initial_indent=indent, subsequent_indent=indent if further is None else further
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent if further is None else further,
+        break_on_hyphens=False,
     ) or [indent]
 
 
@@ -216,8 +226,12 @@ def _shown(
         if not spare:
             break
         # An empty column goes before any other.
-        shown.remove(max(spare, key=lambda each: (not any(bodies[each]), columns[each].spare)))
+        shown.remove(max(spare, key=lambda each: (_is_empty(bodies[each]), columns[each].spare)))
     return shown
+
+
+def _is_empty(body: Sequence[str]) -> bool:
+    return all(cell in ("", "-") for cell in body)
 
 
 def _row_lines(cells: Sequence[str], columns: Sequence[tuple[Column[RowT], int]], *, colour: bool = False) -> list[str]:

@@ -108,8 +108,8 @@ def check_database(data_directory: DataDirectory, *, may_be_new: bool) -> None:
 
 def node_set_of(data_directory: DataDirectory, said: NodeFlags) -> NodeSet:
     """The nodes that the flags describe, or those of the last time."""
-    from fairpool.agent.container_launch import Privilege
     from fairpool.agent.nvml import find_gpus
+    from fairpool.model.container_rules import Privilege
     from fairpool.platform.node_set import choose_nodes, remember
 
     allowed = [Privilege(each) for each in said.allowed]

@@ -83,6 +83,7 @@ def _node_report(observed: ObservedNode, overrides: NodeOverrides | None, pool: 
         images=observed.images,
         taints=tuple(map(DeclaredTaint.of, node.taints)),
         mig_strategy=node.mig_strategy,
+        privileges=observed.privileges,
         counted={**node.extended, **node.mig_instances},
     )
 

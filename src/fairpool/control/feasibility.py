@@ -8,19 +8,21 @@ pools could ever run it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 
+from fairpool.model.container_rules import Privilege, container_objection, privilege_objection
 from fairpool.model.empty_node import copies_when_empty, label_objection, node_objection
-from fairpool.model.ids import PoolName
-from fairpool.model.node import DRAIN, Node, Topology
+from fairpool.model.ids import NodeName, PoolName
+from fairpool.model.node import DRAIN, RUNTIME_LABEL, Node, Topology
 from fairpool.model.node_role import NOT_A_CPU_WORKER, NOT_A_GPU_WORKER, SYSTEM_WORKER
 from fairpool.model.organization import Entitlement, OverQuotaChoice, Queue, name_of_queue
 from fairpool.model.precedence import gpus_charged_milli, precedence
 from fairpool.model.problem import Problem
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, Amounts, gpus_text
-from fairpool.model.spec import Arrangement, WorkloadSpec
+from fairpool.model.spec import Arrangement, Program, WorkloadSpec
 from fairpool.model.workload import PodShape, TopologyConstraint
 
 ANYWAY = "queue it regardless with --wait-anyway (API: waitAnyway)"
@@ -49,16 +51,24 @@ class PoolNodes:
     """Of its smallest GPUs; 0: not known."""
     are_counted: bool = True
     """MIG instances and extended resources of all its nodes were reported."""
+    privileges: Mapping[NodeName, tuple[Privilege, ...]] = field(default_factory=dict)
+    """Of nodes that reported it: what their containers may be given."""
 
     @classmethod
-    def of(cls, nodes: Iterable[Node], *, are_counted: bool = True) -> PoolNodes:
+    def of(
+        cls,
+        nodes: Iterable[Node],
+        *,
+        are_counted: bool = True,
+        privileges: Mapping[NodeName, tuple[Privilege, ...]] = MappingProxyType({}),
+    ) -> PoolNodes:
         members = tuple(
             replace(node, taints=tuple(taint for taint in node.taints if taint != DRAIN)) if node.taints else node
             for node in nodes
         )
         sizes = [node.gpu_memory_mib for node in members if node.gpus and node.gpu_memory_mib]
         gpus = sum(node.gpus for node in members if node.role.takes_gpu_pods)
-        return cls(members, gpus, min(sizes, default=0), are_counted)
+        return cls(members, gpus, min(sizes, default=0), are_counted, privileges)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +96,7 @@ def never_starts(spec: WorkloadSpec, views: Sequence[PoolView], topologies: Sequ
 def _objection(spec: WorkloadSpec, view: PoolView, topologies: Sequence[Topology]) -> Problem | None:
     shapes = together(spec)
     if view.nodes is not None:
-        in_the_way = _too_large_for_pool(shapes, view.pool, view.nodes)
+        in_the_way = _too_large_for_pool(shapes, view.pool, view.nodes) or _not_in_containers(spec, view.nodes)
         if in_the_way is None and spec.constraint is not None:
             in_the_way = _too_large_for_domains(shapes, spec.constraint, topologies, view.pool, view.nodes)
         if in_the_way is not None:
@@ -139,6 +149,31 @@ def _too_large_for_pool(shapes: Shapes, pool: PoolName, members: PoolNodes) -> P
     if devices_milli > WHOLE_GPU_MILLI * members.gpus and not any(shape.gpu.memory_mib for shape in shapes):
         return _too_many(pods, devices_milli, pods - 1, pool, nodes)
     return None
+
+
+def _not_in_containers(spec: WorkloadSpec, members: PoolNodes) -> Problem | None:
+    """Why all nodes that could take its pods refuse to run them in a container."""
+    if not any(RUNTIME_LABEL in node.labels for node in members.nodes):
+        return None
+    is_gang = spec.arrangement is Arrangement.TOGETHER and spec.pods > 1
+    for template in dict.fromkeys((spec.template_of(0), spec.template)):
+        problem = None
+        for node in members.nodes:
+            if node_objection(template.shape, node) is None:
+                problem = _refused_in_container(template.program, node, members, is_gang=is_gang)
+                if problem is None:
+                    break
+        if problem is not None:
+            return replace(problem, fix=f"{problem.fix}, or {ANYWAY}")
+    return None
+
+
+def _refused_in_container(program: Program, node: Node, members: PoolNodes, *, is_gang: bool) -> Problem | None:
+    runtime = node.labels.get(RUNTIME_LABEL)
+    if runtime is None:
+        return None
+    allowed = members.privileges.get(node.name, tuple(Privilege))
+    return container_objection(program) or privilege_objection(program, allowed, is_gang=is_gang, runtime=runtime)
 
 
 def _devices_milli(shapes: Shapes) -> int:

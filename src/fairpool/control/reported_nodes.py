@@ -14,7 +14,8 @@ from fairpool.control.plane import Plane
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
-from fairpool.model.ids import SECOND_MS
+from fairpool.model.container_rules import Privilege
+from fairpool.model.ids import SECOND_MS, NodeName
 from fairpool.model.node import NODE_TYPE_LABEL, RUNTIME_LABEL, Node, Topology, nodes_by_pool
 from fairpool.model.node_role import NodeRole, are_roles_used, role_of
 
@@ -66,6 +67,7 @@ def _reported_nodes(connection: Connection, cluster: str) -> ReportedNodes:
     nodes: list[Node] = []
     images: dict[str, None] = {}
     any_image = has_containers = False
+    privileges: dict[NodeName, tuple[Privilege, ...]] = {}
     are_counted = True
     for row in cluster_store.nodes_of(connection, cluster):
         node, report = _node(row.document, overrides.get(row.name))
@@ -74,12 +76,16 @@ def _reported_nodes(connection: Connection, cluster: str) -> ReportedNodes:
         any_image |= report.images is None
         has_containers |= RUNTIME_LABEL in node.labels
         are_counted &= report.counted is not None
+        if report.privileges is not None:
+            privileges[node.name] = report.privileges
     are_used = are_roles_used(node.labels for node in nodes)
     nodes = [_with_role(node, role_of(node.labels, are_used=are_used)) for node in nodes]
     # Not the pool that was reported: the cluster says it only after it has seen a new label or pool.
     by_pool = nodes_by_pool(nodes, [declared.node_pool(each) for each in pools_in(connection, cluster)])
     pools: dict[str, PoolNodes] = {
-        pool: PoolNodes.of(members, are_counted=are_counted) for pool, members in by_pool.items() if members
+        pool: PoolNodes.of(members, are_counted=are_counted, privileges=privileges)
+        for pool, members in by_pool.items()
+        if members
     }
     known = None if any_image and not has_containers else tuple(images) or None
     types = frozenset(kind for node in nodes if (kind := node.label(NODE_TYPE_LABEL)) is not None)

@@ -14,7 +14,6 @@ from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 
-from fairpool.agent.container_launch import Privilege
 from fairpool.agent.device_health import DeviceHealth, Ownership
 from fairpool.agent.devices import PROCESS, LogicalNode, machine_nodes
 from fairpool.agent.launch import DEFAULT_ROTATION, LogRotation
@@ -22,6 +21,7 @@ from fairpool.agent.nvml import Gpus, find_gpus
 from fairpool.agent.shim_watch import is_readable
 from fairpool.agent.supervisor import Supervisor
 from fairpool.engines.port import EngineUnreachable, Fenced
+from fairpool.model.container_rules import Privilege
 from fairpool.model.ids import Instant, NodeName, PodId, Token
 from fairpool.model.node import Node
 from fairpool.model.observation import (
@@ -58,6 +58,7 @@ class LocalEngine:
             root, self._nodes, rotation=rotation, boot_id=boot_id, protected=protected, allowed=allowed
         )
         self._in_containers = {each.node.name for each in self._nodes if each.runtime != PROCESS}
+        self._privileges = tuple(sorted(allowed))
         self._device_health = DeviceHealth(gpus)
         self._ownership = Ownership(ours=self.supervisor.ours, holds=self.supervisor.holds)
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -153,6 +154,7 @@ class LocalEngine:
                 boot_id=boot_id,
                 message=each.words,
                 images=None if each.node.name in self._in_containers else images,
+                privileges=self._privileges if each.node.name in self._in_containers else None,
             )
             for each in self._device_health.check(self._nodes, self._ownership)
         }

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from fairpool.model.container_rules import Privilege
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId
 from fairpool.model.node import Node
 from fairpool.model.spec import DEFAULT_GRACE_S, DistributedRun, Program
@@ -135,6 +136,8 @@ class ObservedNode:
     """Which of its devices are withheld, and why."""
     images: tuple[str, ...] | None = None
     """Patterns of the images it can run, see `model.image_name`; None: whatever can be pulled."""
+    privileges: tuple[Privilege, ...] | None = None
+    """What its containers may be given; None: its pods do not run in containers, or it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

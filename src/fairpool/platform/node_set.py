@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairpool.agent.container_launch import Privilege
 from fairpool.agent.container_runtime import RUNTIMES, problem_with_runtime
 from fairpool.agent.devices import (
     DGX1_CPUS,
@@ -29,6 +28,7 @@ from fairpool.agent.devices import (
 )
 from fairpool.agent.durable import write_durably
 from fairpool.agent.nvml import Gpus
+from fairpool.model.container_rules import Privilege
 from fairpool.model.node import PRODUCT_LABEL, SIMULATED_LABEL
 from fairpool.model.problem import Problem
 

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from fairpool.api.record import document
-from fairpool.cli.adm.memberships import Subject, change_projects, first_role_flags, project_flags, show_with_roles
+from fairpool.cli.adm.memberships import (
+    Subject,
+    change_projects,
+    first_role_flags,
+    project_flags,
+    roles_of,
+    show_with_roles,
+)
 from fairpool.cli.adm.names import find_named
 from fairpool.cli.adm.secret_file import SecretFile
 from fairpool.cli.failure import failure
@@ -33,17 +40,19 @@ SECRET_FILE = flag(
 @output_flag
 @click.pass_obj
 def list_applications(options: GlobalOptions, output: str | None) -> None:
-    """List applications with their system-wide roles."""
+    """List applications with their roles: system-wide, or of a project or department."""
     with Session(options).connected() as client:
         found = sorted(client.applications(), key=lambda each: each.name)
-    show(output, application_columns(), found, documents=document(found))
+        roles = roles_of(found, client.access_rules())
+    name, *others = application_columns()
+    columns = [name, Column("ROLES", lambda each: ", ".join(roles[each.id]) or "-", least=20), *others]
+    show(output, columns, found, documents=document(found))
 
 
 def application_columns() -> list[Column[Application]]:
     return [
         Column("APPLICATION", lambda each: each.name),
         Column("CLIENT ID", lambda each: each.client_id),
-        Column("ROLES", lambda each: ", ".join(role for role in each.roles) or "-"),
         Column("CREATED", lambda each: ages.local(each.created_at), spare=1),
         Column("ID", lambda each: each.id, wide=True),
     ]
@@ -58,8 +67,7 @@ def get_application(options: GlobalOptions, name: str, output: str | None) -> No
     with Session(options).connected() as client:
         found = find_named("application", name, client.applications())
         rules = [rule for rule in client.access_rules() if rule.subject_id == found.id]
-    shown = [column for column in application_columns() if column.heading != "ROLES"]
-    facts = [(column.heading, column.cell(found)) for column in shown]
+    facts = [(column.heading, column.cell(found)) for column in application_columns()]
     show_with_roles(output, found, found.name, facts, rules)
 
 

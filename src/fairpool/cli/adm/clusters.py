@@ -12,6 +12,7 @@ from fairpool.api.record import document
 from fairpool.cli.adm.names import check_name, find_named
 from fairpool.cli.adm.secret_file import SecretFile
 from fairpool.cli.failure import failure
+from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import output_flag, show, show_one
 from fairpool.cli.runai.session import Session
@@ -42,7 +43,7 @@ def cluster_columns() -> list[Column[ClusterAnswer]]:
     return [
         Column("NAME", lambda each: each.name),
         Column("STATUS", lambda each: each.status.state),
-        Column("LAST HEARD", lambda each: each.last_liveness or "never"),
+        Column("LAST HEARD", lambda each: ages.local(each.last_liveness) if each.last_liveness else "never"),
         Column("CREATED", lambda each: each.created_at, wide=True),
         Column("ID", lambda each: each.uuid, wide=True),
     ]

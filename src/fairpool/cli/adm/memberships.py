@@ -83,5 +83,14 @@ def show_with_roles(
         screen.show()
 
 
+def roles_of(found: Sequence[Any], rules: Sequence[AccessRule]) -> dict[str, list[str]]:
+    """For each id of users or applications, its roles: system-wide, then those of departments and projects."""
+    roles: dict[str, list[str]] = {each.id: list(each.roles) for each in found}
+    for rule in sorted(rules, key=lambda each: (each.role_id, each.scope_id)):
+        if rule.subject_id in roles and rule.scope_type != "tenant":
+            roles[rule.subject_id].append(f"{rule.role_id} in {rule.scope_type} {rule.scope_id}")
+    return roles
+
+
 def _rule_text(rule: AccessRule) -> str:
     return f"{rule.role_name} in {rule.scope_type} {rule.scope_id}".rstrip()

@@ -45,7 +45,7 @@ def pool_columns(choice: ClusterChoice = ONE_CLUSTER) -> list[Column[NodePoolAns
         Column("LABEL", lambda each: f"{each.label_key}={each.label_value}" if each.label_key else "-"),
         Column("GPU PLACEMENT", lambda each: each.placement_strategy.gpu),
         Column("CPU PLACEMENT", lambda each: each.placement_strategy.cpu),
-        Column("NODES", lambda each: ", ".join(each.nodes) or "-", spare=1),
+        Column("NODES", lambda each: ", ".join(each.nodes) or "-", least=14),
     ]
 
 

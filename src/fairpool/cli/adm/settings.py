@@ -12,7 +12,7 @@ from fairpool.api.record import document
 from fairpool.cli.failure import failure, meant
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
-from fairpool.cli.runai.listing import PROSE, output_flag, show, show_document
+from fairpool.cli.runai.listing import output_flag, show, show_document
 from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import Column, Screen, printable
 
@@ -35,7 +35,7 @@ def setting_columns() -> list[Column[Setting]]:
         Column("SETTING", lambda each: each.key),
         Column("VALUE", lambda each: value_text(each.value)),
         Column("DEFAULT", lambda each: value_text(each.default)),
-        Column("LABEL", lambda each: each.label, least=PROSE),
+        Column("LABEL", lambda each: each.label, least=24),
         Column("CHANGED BY", lambda each: each.updated_by or "-", wide=True),
         Column("DESCRIPTION", lambda each: each.description, wide=True),
     ]

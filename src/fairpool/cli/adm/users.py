@@ -9,7 +9,14 @@ import click
 
 from fairpool.api.client import Client
 from fairpool.api.record import document
-from fairpool.cli.adm.memberships import Subject, change_projects, first_role_flags, project_flags, show_with_roles
+from fairpool.cli.adm.memberships import (
+    Subject,
+    change_projects,
+    first_role_flags,
+    project_flags,
+    roles_of,
+    show_with_roles,
+)
 from fairpool.cli.failure import failure, meant
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import GlobalOptions, command
@@ -31,10 +38,7 @@ def list_users(options: GlobalOptions, output: str | None) -> None:
     with Session(options).connected() as client:
         found = sorted(client.users(), key=lambda each: each.email)
         rules = client.access_rules()
-    roles: dict[str, list[str]] = {each.id: list(each.roles) for each in found}
-    for rule in sorted(rules, key=lambda each: (each.role_id, each.scope_id)):
-        if rule.subject_id in roles and rule.scope_type != "tenant":
-            roles[rule.subject_id].append(f"{rule.role_id} in {rule.scope_type} {rule.scope_id}")
+    roles = roles_of(found, rules)
     columns: list[Column[User]] = [
         Column("USER", lambda each: each.username),
         Column("ROLES", lambda each: ", ".join(roles[each.id]) or "-", least=20),

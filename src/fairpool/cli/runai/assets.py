@@ -12,7 +12,7 @@ import click
 from fairpool.api.record import Record, document
 from fairpool.cli.failure import failure, meant
 from fairpool.cli.runai.flags import Command, Flag, GlobalOptions, asset_names
-from fairpool.cli.runai.listing import FORMATS, show, show_document, show_one
+from fairpool.cli.runai.listing import FORMATS, PROSE, show, show_document, show_one
 from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import Column, printable
 
@@ -105,7 +105,9 @@ def draw_assets(options: GlobalOptions, noun: AssetNoun, found: list[Record], ou
         Column("NAME", lambda each: each.meta.name),
         *([Column[Any]("KIND", lambda each: each.kind)] if noun.kind == "datasource" else []),
         Column("SCOPE", scope_text),
-        Column("VALUES", lambda each: ", ".join(f"{name}={text}" for name, text in value_texts(each.spec)), spare=2),
+        Column(
+            "VALUES", lambda each: ", ".join(f"{name}={text}" for name, text in value_texts(each.spec)), least=PROSE
+        ),
         Column("DESCRIPTION", lambda each: each.meta.description or "-", spare=1),
         Column("FOR", kinds_text, wide=True),
         Column("CREATED BY", lambda each: each.created_by, wide=True),

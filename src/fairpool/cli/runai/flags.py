@@ -8,11 +8,13 @@ from typing import Any
 
 import click
 
+from fairpool.cli.failure import on_terminal
 from fairpool.cli.lazy_group import HELP, LazyGroup
 from fairpool.cli.root_command import RootCommand
 from fairpool.cli.screen import printable
 
 OTHER_DASHES = "–—−"
+DASHES = f"-{OTHER_DASHES}"
 EVERYWHERE = "Global flags"
 COMPLETE_SENTENCES = frozenset(
     {
@@ -67,11 +69,11 @@ class GlobalOptions:
     def notice(self, text: str) -> None:
         """A message at level info."""
         if self.loglevel in ("debug", "info"):
-            click.echo(printable(text), err=True)
+            click.echo(on_terminal(printable(text)), err=True)
 
     def warn(self, text: str) -> None:
         if self.loglevel != "error":
-            click.echo(printable(text), err=True)
+            click.echo(on_terminal(printable(text)), err=True)
 
     def warn_each(self, warnings: Iterable[str]) -> None:
         """Warnings of the server, each once."""
@@ -197,8 +199,7 @@ class Command(click.Command):
         self.params += [each for each in everywhere(with_project=with_project) if not known & set(each.opts)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        _check_dashes(ctx, args)
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, _with_hyphens(self, ctx, args))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_sections(self, ctx, formatter)
@@ -224,13 +225,22 @@ def _write_sections(command: click.Command, ctx: click.Context, formatter: click
             formatter.write_dl(records)
 
 
-def _check_dashes(ctx: click.Context, args: Sequence[str]) -> None:
-    """Refuse typographic dashes, which flags copied from a document begin with."""
-    for arg in args:
-        if arg == "--":
-            return
-        if arg[:1] in OTHER_DASHES and arg[1:2].strip():
-            ctx.fail(f"{arg!r} starts with a typographic dash: write --{arg.lstrip(OTHER_DASHES + '-')}")
+def _with_hyphens(command: click.Command, ctx: click.Context, args: Sequence[str]) -> list[str]:
+    """Hyphens instead of the typographic dashes that flags have where they are copied from a document."""
+    known = {name for each in command.get_params(ctx) for name in (*each.opts, *each.secondary_opts)}
+    end = args.index("--") if "--" in args else len(args)
+    read = list(args)
+    for index, arg in enumerate(args[:end]):
+        if arg[:1] not in OTHER_DASHES or not arg[1:2].strip():
+            continue
+        word = arg.lstrip(DASHES)
+        name, is_given, value = word.partition("=")
+        meant = f"-{name}" if len(name) == 1 else f"--{name}"
+        if meant not in known:
+            ctx.fail(f"{arg!r} starts with a typographic dash: write {meant}")
+        ctx.ensure_object(GlobalOptions).notice(f"Note: {arg} was read as {meant}{is_given}{value}.")
+        read[index] = f"{meant}{is_given}{value}"
+    return read
 
 
 class Group(LazyGroup):
@@ -240,12 +250,12 @@ class Group(LazyGroup):
         super().__init__(*args, **({"options_metavar": "[FLAGS]"} | attributes))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        _check_dashes(ctx, args)
         own = {name for each in self.get_params(ctx) for name in each.opts}
-        is_unnamed = not args or (args[0].startswith("-") and args[0].partition("=")[0] not in own)
+        is_unnamed = not args or (args[0][:1] in DASHES and args[0].partition("=")[0] not in own)
         if self.default and is_unnamed and (args or not ctx.resilient_parsing):  # completion still asks which
             args = [self.default, *args]
-        return super().parse_args(ctx, args)
+        # What follows the first word may belong to a command below.
+        return super().parse_args(ctx, [*_with_hyphens(self, ctx, args[:1]), *args[1:]])
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         self.format_commands(ctx, formatter)

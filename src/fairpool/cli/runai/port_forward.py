@@ -109,7 +109,7 @@ def _serve(session: Session, watch: JobWatch, listeners: Sequence[Listener], pod
         session.options.warn(f"Anyone who can reach {who} can use these ports with your permissions.")
     for host, local, remote, listener in listeners:
         click.echo(
-            f"Forwarding from {host}:{local} to port {remote} of {printable(watch.name)}. Ctrl-C ends it.", err=True
+            f"Forwarding from {host}:{local} -> {remote} (job {printable(watch.name)}). Ctrl-C ends it.", err=True
         )
         forwarder = Forwarder(session, watch.workload, remote, pod)
         threading.Thread(target=forwarder.accept_from, args=(listener,), daemon=True).start()
@@ -237,9 +237,12 @@ def _send(connection: socket.socket, stream: Shell) -> None:
 
 
 def _receive(connection: socket.socket, stream: Shell) -> None:
-    from fairpool.api.shell import Channel
+    from fairpool.api.shell import Channel, read_end
 
     while (frame := stream.receive()) is not None and frame.channel is Channel.OUTPUT:
         connection.sendall(frame.data)
+    end = read_end(frame) if frame is not None else None
+    if end is not None and end[1]:
+        click.echo(printable(end[1]), err=True)
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -16,11 +15,12 @@ import click
 
 from fairpool.api.client import Client
 from fairpool.api.pod_choice import pod_called, pods_there
-from fairpool.cli.failure import failure
+from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai.flags import EVERY_KIND, Command, KindFilter, command, flag
 from fairpool.cli.runai.session import Session, job
 from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import printable
+from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     from fairpool.api.shell import Frame
@@ -164,7 +164,8 @@ def _converse(
                 threading.Thread(target=_send_input, args=(shell, stdin), daemon=True).start()
             return _receive(shell)
     except (HTTPXWSException, httpx2.TransportError) as error:
-        raise failure("pod.lost", f"the connection broke ({type(error).__name__})", "try again") from error
+        lost = Problem("pod.lost", f"the connection broke ({type(error).__name__})", "try again")
+        raise Failure([lost], exit_code=LOST) from error
 
 
 def _receive(shell: Shell) -> int | None:
@@ -182,13 +183,14 @@ def _receive(shell: Shell) -> int | None:
 
 
 def _exit_code(frame: Frame) -> int | None:
-    try:
-        said: dict[str, Any] = json.loads(frame.data)
-    except ValueError:
+    from fairpool.api.shell import read_end
+
+    end = read_end(frame)
+    if end is None:
         return LOST
-    if said.get("words"):
-        click.echo(printable(str(said["words"])), err=True)
-    code = said.get("exitCode")
+    code, words = end
+    if words:
+        click.echo(printable(words), err=True)
     if code is None:
         return None
     return code if isinstance(code, int) and 0 <= code <= 255 else LOST

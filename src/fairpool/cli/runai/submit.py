@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fairpool.cli.failure import failure
-from fairpool.cli.runai.flags import Command, GlobalOptions, asset_names, command, flag, template_names
+from fairpool.cli.runai.flags import OTHER_DASHES, Command, GlobalOptions, asset_names, command, flag, template_names
 
 NAMING, CONTAINER, RESOURCES, STORAGE, NETWORK, LIFE, ARRAYS, PRIVILEGES, LATER = (
     "What",
@@ -39,7 +39,7 @@ class SubmitCommand(Command):
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             begins = _where_the_command_begins(self, ctx, typed)
-            if begins is None:
+            if begins is None or typed[begins][:1] in OTHER_DASHES:
                 raise
             corrected = shlex.join([*ctx.command_path.split(), *typed[:begins], "--", *typed[begins:]])
             raise click.UsageError(f"the command to run comes after --: {corrected}", ctx) from error
