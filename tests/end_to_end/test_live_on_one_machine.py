@@ -25,7 +25,9 @@ class User:
 
     def __init__(self, platform: Running, folder: Path) -> None:
         self.platform, self.folder = platform, folder
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "XDG_"))}
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "XDG_", "COLUMNS"))
+        }
         own = {"FAIRPOOL_CONFIG": str(folder / "config"), "FAIRPOOL_SERVER": str(platform.status["address"])}
         self.environment = kept | own
         assert platform.client.projects()
