@@ -153,7 +153,7 @@ def runai(config: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
 def answer_at(port: int) -> bytes:
     """What the program in the pod answers through a forwarded port; empty: nothing does."""
     try:
-        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as connection:
+        with socket.create_connection(("127.0.0.1", port), 5) as connection:
             connection.sendall(b"ping")
             return connection.recv(100)
     except OSError:
