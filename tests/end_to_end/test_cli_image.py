@@ -63,7 +63,7 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
     with running_podman(tmp_path_factory.mktemp("podman")) as podman:
         podman.run("import", "--change=CMD python3", str(python_archive(podman.root)), BASE)
         command = [str(BUILD), "--base", BASE, "--tag", IMAGE, "--python", sys.executable]
-        built = subprocess.run(command, capture_output=True, text=True, check=False)
+        built = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
         assert built.returncode == 0, built.stdout + built.stderr
         yield podman
 
@@ -209,14 +209,10 @@ class Laptop:
             return ""
 
 
-def test_every_part_of_the_commands_is_in_the_image(podman: Podman) -> None:
-    podman.run("run", "--rm", "--network=none", IMAGE, "python3", "-c", EVERY_MODULE)
-    assert "Usage: runai " in podman.run("run", "--rm", "--network=none", IMAGE)
-    assert "Usage: runai-adm " in podman.run("run", "--rm", "--network=none", IMAGE, "runai-adm", "--help")
-
-
 def test_a_user_signs_in_and_lists_projects_in_the_container(laptop: Laptop) -> None:
     """F-129."""
+    laptop.types("python3", "-c", EVERY_MODULE)
+    assert "Usage: runai-adm " in laptop.types("runai-adm", "--help")
     assert "team-a" in laptop.types("runai", "list", "projects")
     assert USER in laptop.types("runai", "whoami")
 
