@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import socket
 import subprocess
 import tarfile
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,7 +35,7 @@ events_logger = "none"
 DAEMON = (
     *("--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false", "--bridge=none"),
     *("--default-ulimit=nofile=20000:20000", "--config-file={root}/daemon.json", "--host=unix://{root}/docker.sock"),
-    *("--data-root={root}/data", "--exec-root={root}/exec", "--pidfile={root}/docker.pid"),
+    *("--data-root={root}/data", "--exec-root={run}", "--pidfile={root}/docker.pid"),
 )
 REGISTRIES = """\
 [[registry]]
@@ -146,7 +148,9 @@ def running_docker(root: Path) -> Iterator[Docker]:
         needs.skip_unless_ci("containers need root")
     docker = Docker(root, {"DOCKER_HOST": f"unix://{root}/docker.sock"})
     (root / "daemon.json").write_text("{}", encoding="ascii")
-    command = [daemon, *(each.format(root=root) for each in DAEMON)]
+    # Below /tmp, its mounts would keep other tests from giving /tmp to their pods.
+    run = tempfile.mkdtemp(prefix="fairpool-docker-", dir="/run")
+    command = [daemon, *(each.format(root=root, run=run) for each in DAEMON)]
     with (root / "daemon.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
     with set_environment(docker.environment):
@@ -160,8 +164,9 @@ def running_docker(root: Path) -> Iterator[Docker]:
             process.terminate()  # which also ends its containerd
             process.wait(60)
             for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
-                if line.split()[1].startswith(f"{root}/"):
+                if line.split()[1].startswith((f"{root}/", f"{run}/")):
                     subprocess.run(["umount", "--lazy", line.split()[1]], check=True)
+            shutil.rmtree(run, ignore_errors=True)
 
 
 def _wait_for_daemon(docker: Docker, process: subprocess.Popen[bytes]) -> None:

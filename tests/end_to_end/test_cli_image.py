@@ -186,6 +186,8 @@ class Laptop:
         """While a command in the container forwards a port; ended as the terminal that is closed would."""
         command = ["podman", "exec", "--interactive", "laptop", *words]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        late = threading.Timer(PATIENCE_S, process.kill)
+        late.start()
         try:
             assert process.stdout is not None
             lines = []
@@ -195,8 +197,10 @@ class Laptop:
                     break
             else:
                 pytest.fail("".join(lines))
+            late.cancel()
             yield
         finally:
+            late.cancel()
             self._podman.run("exec", "laptop", "python3", "-c", END_FORWARDS, check=False)
             process.communicate(timeout=PATIENCE_S)
 
