@@ -153,7 +153,7 @@ def test_ssh_and_sftp_work_through_a_forwarded_port(user: User, podman: Podman, 
     user.types("runai", "configmap", "create", "keys", "--from-file", f"authorized_keys={tmp_path}/user.pub")
     flags = ("-i", "localhost/remote:1", "--interactive", "--configmap-volume", "name=keys,path=/keys")
     user.types("runai", "submit", "remote", *flags, "--", *command)
-    user.platform.until(lambda: "Server listening" in user.types("runai", "logs", "remote"), "the server listens")
+    user.platform.until(lambda: "Server listening" in user.type("runai", "logs", "remote")[1], "the server listens")
     uid = user.types("runai", "exec", "remote", "--", "id", "-u").strip()
     with typed(user, "port-forward", "remote", "--port", "0:2222") as forward:
         (port,) = forward.ports()

@@ -403,6 +403,7 @@ def test_what_a_program_leaves_behind_ends_with_it(machine: Machine, tool: Conta
 
 def test_a_pod_whose_shim_was_killed_runs_on_and_its_exit_code_is_known(own_machine: Machine, tool: Containers) -> None:
     pod = own_machine.up("orphan", "sh", "-c", "echo one; sleep 4; echo two; exit 5", image=BUSYBOX)
+    own_machine.until(lambda: "one" in own_machine.log(pod), "what it printed first is logged")
     os.kill(own_machine.shim_pid(pod), signal.SIGKILL)
     ended = own_machine.until_exited(pod)
     assert (ended.exit_code, own_machine.log(pod)) == (5, "one\ntwo\n")

@@ -124,6 +124,7 @@ def test_a_node_type_of_a_project_that_no_node_has_is_warned_about_and_named_as_
     assert "of type" not in corrected.err
     shared.submit("misspelt", "x", "-g 1")
     shared.becomes("misspelt", "x", "Running")
+    shared.typed("runai-adm project delete misspelt --delete-jobs")
 
 
 @pytest.mark.flag("--toleration", "--extended-resource", "--mig-profile")
