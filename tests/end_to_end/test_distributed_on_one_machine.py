@@ -292,7 +292,8 @@ def test_pods_that_still_run_at_the_end_are_kept_or_stopped_and_output_removed_a
 
 
 def test_tasks_of_tensorflow_listen_and_reach_each_other(shared: SharedPlatform) -> None:
-    shared.typed(f"runai submit-dist tf tf1 -i python -g 1 --workers 2 -- python -c {shlex.quote(ALL_MEET)}")
+    flags = "-i python -g 1 --workers 2 --clean-pod-policy None"  # else workers are stopped when the chief has ended
+    shared.typed(f"runai submit-dist tf tf1 {flags} -- python -c {shlex.quote(ALL_MEET)}")
     shared.becomes("dist", "tf1", "Succeeded")
     heard = [log(shared, "tf1", index) for index in range(3)]
     assert heard == ["chief 0 heard 3\n", "worker 0 heard 3\n", "worker 1 heard 3\n"]
