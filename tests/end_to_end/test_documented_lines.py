@@ -1,7 +1,7 @@
 """Every line of the documents that begins with `runai` or `runai-adm` and needs no Kubernetes, typed as it is printed.
 
 One table for each document: the line, and the effect that proves it. Names in angle brackets are filled in, and so are
-three dots. Lines that are typed elsewhere, with their effect:
+three dots; the volume of the slides has another target. Lines that are typed elsewhere, with their effect:
 
     16 GPUs and four teams, 19 submits and a delete   test_netapp_commands.py
     `source <(runai completion bash|zsh)`, then TAB   test_shell_completion.py
@@ -373,6 +373,8 @@ def test_the_lines_of_the_slides(documented: Documented) -> None:
     """F-105, F-144."""
     documented.shared.project("slides", "-g 2")
     documented.typed("runai config project slides")
+    is_known = f"runai submit x -i {REGISTRY}/nvidia/pytorch --dry-run"
+    documented.until(lambda: documented.type(is_known).code == 0, "the nodes have reported the image")
     documented.typed("runai-adm template create batch_ops -i ubuntu -g 0.5 -e EPOCHS=3 -- sh -c 'echo $EPOCHS epochs'")
     with the_folder_of_the_slide():
         play(documented, SLIDES)

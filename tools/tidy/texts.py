@@ -46,7 +46,7 @@ FOREIGN_ADDRESSES = (
     *((re.compile(re.escape(host), re.IGNORECASE), "names a package registry's host") for host in _REGISTRIES),
     *((re.compile(re.escape(host), re.IGNORECASE), "names a package registry's host") for host in _OTHER_REGISTRIES),
     *((re.compile(rf"--(extra-)?{setting}"), "chooses a package index for every user") for setting in _INDEX_SETTINGS),
-    (re.compile(rf"(?<![\w.~$)}}/-])/(?:{'|'.join(_HOMES)})/(?!pod\b|dataset\b)[\w.]"), "names a path of one machine"),
+    (re.compile(rf"(?<![\w.~$)}}/-])/(?:{'|'.join(_HOMES)})/(?!pod\b)[\w.]"), "names a path of one machine"),
     (re.compile(r"\b[A-Z]:\\Users\\"), "names a path of one machine"),
 )
 
