@@ -41,6 +41,19 @@ def test_a_text_is_rendered_once_until_the_workload_changes(control: ControlPlan
     assert '"desiredPhase":"Stopped"' in now[1]
 
 
+def test_what_was_looked_up_is_rendered_as_it_was_then(control: ControlPlane) -> None:
+    """Figures that were read in the same transaction agree with it, whatever changes before it is rendered."""
+    first = control.train("first")["id"]
+    control.push(control.report(workloads=(control.runs(first),)))
+    cache, database = RenderedCache(), control.app.state.plane.database
+    found = database.read_now(
+        lambda connection: cache.looked_up(connection, workload_lists.page(connection, workload_lists.Listing()))
+    )
+    expect(control.call("POST", f"/api/v1/workloads/{first}/suspend"), 202)
+    (text,) = cache.texts(found)
+    assert '"desiredPhase":"Running"' in text
+
+
 @pytest.mark.parametrize("most", [0, 1500])
 def test_a_full_cache_answers_as_an_empty_one(control: ControlPlane, most: int) -> None:
     for number in range(5):

@@ -385,11 +385,14 @@ def test_a_private_image_is_pulled_with_a_login_and_not_without(own_machine: Mac
 
 
 def test_a_pod_is_told_to_stop_and_killed_after_its_grace_period(machine: Machine) -> None:
-    polite = machine.up("polite", "sh", "-c", "trap 'exit 3' TERM; while :; do sleep 0.1; done", image=BUSYBOX)
+    loop = "echo ready; while :; do sleep 0.1; done"
+    polite = machine.up("polite", "sh", "-c", f"trap 'exit 3' TERM; {loop}", image=BUSYBOX)
+    machine.until(lambda: machine.log(polite) == "ready\n", "it has set its trap")
     machine.stop(polite, grace_s=60)
     ended = machine.until_exited(polite)
     assert (ended.exit_code, ended.after_notice) == (3, True)
-    deaf = machine.up("deaf", "sh", "-c", "trap '' TERM; while :; do sleep 0.1; done", image=BUSYBOX)
+    deaf = machine.up("deaf", "sh", "-c", f"trap '' TERM; {loop}", image=BUSYBOX)
+    machine.until(lambda: machine.log(deaf) == "ready\n", "it has set its trap")
     machine.stop(deaf, grace_s=1)
     ended = machine.until_exited(deaf)
     assert (ended.exit_code, ended.message) == (137, "stopped: test, and killed after its grace period")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+from typing import Annotated, Any
 
 from starlette.responses import Response
 
@@ -15,7 +16,7 @@ from fairpool.control.rbac import Action
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
-from fairpool.control.workloads import rendered_items
+from fairpool.control.workloads import RENDERED_AT_ONCE
 
 routes = Routes("nodes")
 
@@ -31,7 +32,7 @@ InCluster = Annotated[
     summary="Get a snapshot of nodes, projects and running jobs",
 )
 async def overview(plane: Plane, caller: Caller, cluster: InCluster = "") -> Response:
-    def unit(connection: Connection) -> tuple[str, list[store.Key]]:
+    def unit(connection: Connection) -> tuple[str, list[Any]]:
         only = known_cluster(connection, cluster).id if cluster else None
         places = caller.places(Action.WORKLOAD_READ)
         busy, hidden = [], 0
@@ -52,8 +53,11 @@ async def overview(plane: Plane, caller: Caller, cluster: InCluster = "") -> Res
             hidden_workloads=hidden,
             workloads=[],
         ).model_dump_json(by_alias=True, exclude_none=True, exclude={"workloads"})
-        return rest, busy
+        return rest, plane.rendered.looked_up(connection, busy)
 
-    rest, busy = await plane.read_apart(unit)
-    texts = await rendered_items(plane, busy)
+    rest, found = await plane.read_apart(unit)
+    texts: list[str] = []
+    for start in range(0, len(found), RENDERED_AT_ONCE):
+        await asyncio.sleep(0)
+        texts += plane.rendered.texts(found[start : start + RENDERED_AT_ONCE])
     return Response(f'{rest[:-1]},"workloads":[{",".join(texts)}]}}', media_type="application/json")

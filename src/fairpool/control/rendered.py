@@ -21,7 +21,7 @@ CHARACTERS_MAX = 8 * 1024 * 1024
 
 
 class RenderedCache:
-    """Workloads as JSON texts. For one event loop."""
+    """Workloads as JSON texts. For one event loop, except `looked_up`."""
 
     def __init__(self, most: int = CHARACTERS_MAX, gateway: GatewayAddress | None = None) -> None:
         self._items = _Texts(partial(items.item_text, gateway=gateway), most)
@@ -29,15 +29,21 @@ class RenderedCache:
 
     def items(self, connection: Connection, keys: Sequence[Key]) -> list[str]:
         """Workloads as lists show them. One that was purged meanwhile is left out."""
-        found = list(map(self._items.known.get, keys))
+        return self.texts(self.looked_up(connection, keys))
+
+    def looked_up(self, connection: Connection, keys: Sequence[Key]) -> list[Any]:
+        """The text of each workload, or its row if it is still to be rendered. Also from another thread."""
+        found: list[Any] = list(map(self._items.known.get, keys))
         missing = [key.id for key, text in zip(keys, found, strict=True) if text is None]
-        if missing:
-            rows = store.some(connection, missing)
-            found = [
-                self._items.render(rows[key.id]) if text is None and key.id in rows else text
-                for key, text in zip(keys, found, strict=True)
-            ]
-        return [text for text in found if text is not None]
+        if not missing:
+            return found
+        rows = store.some(connection, missing)
+        known = ((key, text) for key, text in zip(keys, found, strict=True) if text is not None or key.id in rows)
+        return [rows[key.id] if text is None else text for key, text in known]
+
+    def texts(self, found: Sequence[Any]) -> list[str]:
+        """What was looked up, as texts."""
+        return [each if isinstance(each, str) else self._items.render(each) for each in found]
 
     def detail(self, row: Any) -> str:
         """A workload with all details, from its row."""
