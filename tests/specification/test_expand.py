@@ -307,6 +307,17 @@ TIME = {
         after 60s
         then Stopped: time-limit
     """,
+    "also if the pod that ran on is a replacement": """
+        build a: interactive limit 60s, retries 5
+        a-0-0 runs on n1
+        after 30s
+        a-0-0 exits 1
+        after 10s
+        a-0-1 runs on n1
+        resume
+        after 20s
+        then Stopped: time-limit
+    """,
     "without a limit interactive work runs until a user stops it": """
         build a
         a-0-0 runs on n1

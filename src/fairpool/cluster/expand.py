@@ -82,6 +82,7 @@ def expand(given: ExpandInput, now: Instant) -> Expansion:
 def _updated(given: ExpandInput, spec: WorkloadSpec, pods: tuple[PodRecord, ...], now: Instant) -> WorkloadState:
     state = given.state
     if spec.run > state.run:  # resumed: it starts without failures
+        goes_on = any(pod.phase is PodPhase.RUNNING for pod in pods)  # resumed before its pods were told to stop
         state = replace(
             state,
             run=spec.run,
@@ -90,7 +91,7 @@ def _updated(given: ExpandInput, spec: WorkloadSpec, pods: tuple[PodRecord, ...]
             failure="",
             retry_at=Instant(0),
             halt=None,
-            active_since=None,
+            active_since=state.active_since if goes_on else None,
         )
     state = with_failures(state, spec, given.ended, now)
     state = _activated(state, pods)
