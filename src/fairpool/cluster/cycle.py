@@ -6,7 +6,7 @@ their nodes or the time says so. The result is the same as if every workload wer
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairpool.api.clusters import PullAnswer
@@ -29,7 +29,7 @@ from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint, TaintEffect
-from fairpool.model.observation import Observation, OrderResult
+from fairpool.model.observation import Observation, Order, OrderResult
 from fairpool.model.organization import ProjectRules
 from fairpool.model.pod_record import Outcome, PodRecord
 from fairpool.model.spec import RestartPolicy, WorkloadSpec
@@ -108,7 +108,7 @@ def _affected(draft: EntryDraft, concerned: set[WorkloadId], changed_pods: set[P
         return concerned | cache.specs.keys() | cache.pods.keys()
     affected = concerned | {owner for owner in map(draft.workload_of, changed_pods) if owner is not None}
     affected |= {workload for workload, wake in cache.wakes.items() if wake <= draft.now}
-    return affected | {workload for workload in cache.awaiting_engine if _has_confirmed_stop(cache, workload)}
+    return affected | {workload for workload in cache.stopping if _has_confirmed_stop(cache, workload)}
 
 
 def _has_confirmed_stop(cache: LedgerCache, workload: WorkloadId) -> bool:
@@ -205,7 +205,7 @@ def _cap_graces(draft: EntryDraft, concerned: set[WorkloadId]) -> set[WorkloadId
     """
     graces = draft.organization.graces
     stopping: dict[WorkloadId, list[PodRecord]] = {}
-    for workload in sorted(draft.cache.awaiting_engine | concerned):
+    for workload in sorted(draft.cache.stopping | concerned):
         found = [pod for pod in draft.pods_of(workload) if pod.phase is PodPhase.RELEASING]
         if found:
             stopping[workload] = found
@@ -266,29 +266,55 @@ def _report(draft: EntryDraft, changed: set[WorkloadId]) -> None:
 
 def _collect_orders(draft: EntryDraft, inputs: CycleInput, concerned: set[WorkloadId]) -> None:
     """The orders that the engine still has to carry out."""
-    awaiting = set()
-    for workload in sorted(draft.cache.awaiting_engine | concerned):
-        spec = draft.spec(workload)
+    looked_at = _with_other_orders(draft) | concerned
+    draft.awaiting_engine = draft.cache.awaiting_engine - looked_at
+    draft.to_order_again = set()
+    for workload in sorted(looked_at):
         pods = draft.pods_of(workload)
-        first_unfinished = {pod.index: pod.incarnation for pod in reversed(pods) if not pod.is_over}
-        for pod in pods:
-            still_observed = pod.id in draft.observation.pods
-            if pod.phase in (PodPhase.BOUND, PodPhase.RELEASING) or (pod.is_over and still_observed):
-                awaiting.add(workload)
-                order = outstanding_order(
-                    pod,
-                    spec,
-                    _evidence(draft, inputs, pod),
-                    alone=first_unfinished.get(pod.index, pod.incarnation) >= pod.incarnation,
-                    ready=spec is None or workers_have_started(spec, pod, pods),
-                    without_output=spec is not None and removes_output(spec, draft.state(workload)),
-                    acknowledged=spec is None or _is_acknowledged(draft, workload),
-                    now=draft.now,
-                    graces=draft.organization.graces,
-                )
-                if order is not None:
-                    draft.orders.append(order)
-    draft.awaiting_engine = awaiting
+        open_pods = [pod for pod in pods if _awaits_engine(draft, pod)]
+        if not open_pods:
+            continue
+        orders = list(_orders(draft, inputs, workload, open_pods))
+        draft.orders += orders
+        draft.awaiting_engine.add(workload)
+        is_unseen = any(pod.phase is PodPhase.BOUND and pod.id not in draft.observation.pods for pod in open_pods)
+        if orders or is_unseen or workload in draft.pods:
+            draft.to_order_again.add(workload)
+
+
+def _with_other_orders(draft: EntryDraft) -> set[WorkloadId]:
+    """Workloads whose orders may be others than in the last cycle, beside those that changed in this one. An order is
+    repeated until it has had its effect; nodes and grace rules concern all that is still to be done."""
+    cache = draft.cache
+    last = cache.observation
+    if draft.new_organization is not None or last is None or draft.observation.nodes is not last.nodes:
+        return cache.awaiting_engine | cache.to_order_again
+    return cache.to_order_again
+
+
+def _awaits_engine(draft: EntryDraft, pod: PodRecord) -> bool:
+    return pod.phase in (PodPhase.BOUND, PodPhase.RELEASING) or (pod.is_over and pod.id in draft.observation.pods)
+
+
+def _orders(
+    draft: EntryDraft, inputs: CycleInput, workload: WorkloadId, open_pods: Sequence[PodRecord]
+) -> Iterator[Order]:
+    spec, pods = draft.spec(workload), draft.pods_of(workload)
+    first_unfinished = {pod.index: pod.incarnation for pod in reversed(pods) if not pod.is_over}
+    for pod in open_pods:
+        order = outstanding_order(
+            pod,
+            spec,
+            _evidence(draft, inputs, pod),
+            alone=first_unfinished.get(pod.index, pod.incarnation) >= pod.incarnation,
+            ready=spec is None or workers_have_started(spec, pod, pods),
+            without_output=spec is not None and removes_output(spec, draft.state(workload)),
+            acknowledged=spec is None or _is_acknowledged(draft, workload),
+            now=draft.now,
+            graces=draft.organization.graces,
+        )
+        if order is not None:
+            yield order
 
 
 def _is_acknowledged(draft: EntryDraft, workload: WorkloadId) -> bool:

@@ -56,6 +56,10 @@ class LedgerCache:
         """The columns of the last snapshots, from which the next ones are prepared."""
         self.awaiting_engine: set[WorkloadId] = set()
         """Workloads for which the engine may still have orders to carry out."""
+        self.to_order_again: set[WorkloadId] = set()
+        """Of those, the ones whose orders may be others than in the last cycle, although nothing new is observed."""
+        self.stopping = {workload for workload, pods in self.pods.items() if _is_stopping(pods)}
+        """Workloads with pods that are being stopped."""
         self.orphans: set[PodId] = set()
         """Pods that the engine observes and the ledger does not contain, or contains as ended."""
         self.running_orphans: frozenset[PodId] = frozenset()
@@ -128,6 +132,10 @@ class LedgerCache:
                 if pod.is_over and pod.id not in over:
                     self.stops_confirmed.pop(pod.id, None)  # if it is observed after this, it is stopped again
             self.pods[workload] = pods
+            if _is_stopping(pods):
+                self.stopping.add(workload)
+            else:
+                self.stopping.discard(workload)
             self.workload_of.update((pod.id, workload) for pod in pods)
         for forgotten in draft.forgotten:
             self.workload_of.pop(forgotten, None)
@@ -162,7 +170,8 @@ class LedgerCache:
         if draft.orphans != self.orphans:
             known = self.workload_of.keys() | draft.orphans
             self.stops_confirmed = {pod: s for pod, s in self.stops_confirmed.items() if pod in known}
-        self.awaiting_engine, self.orphans = draft.awaiting_engine, draft.orphans
+        self.awaiting_engine, self.to_order_again = draft.awaiting_engine, draft.to_order_again
+        self.orphans = draft.orphans
         self.running_orphans = draft.running_orphans
         for workload in draft.reconciled:
             self.gone.pop(workload, None)
@@ -178,8 +187,13 @@ class LedgerCache:
             self.stops_confirmed.pop(pod.id, None)
         for each in (self.states, self.parts, self.wakes, self.reports, self.pools_tried, self.gone, self.dependents):
             each.pop(workload, None)
-        for names in (self.awaiting_engine, self.acknowledged, self.with_stale_groups):
+        sets = (self.awaiting_engine, self.to_order_again, self.stopping, self.acknowledged, self.with_stale_groups)
+        for names in sets:
             names.discard(workload)
+
+
+def _is_stopping(pods: Iterable[PodRecord]) -> bool:
+    return any(pod.phase is PodPhase.RELEASING for pod in pods)
 
 
 class EntryDraft:
@@ -205,6 +219,7 @@ class EntryDraft:
         self.plans: dict[PoolName, Plan] = {}
         self.prepared: dict[PoolName, Prepared] = {}
         self.awaiting_engine = cache.awaiting_engine
+        self.to_order_again = cache.to_order_again
         self.orphans = set(cache.orphans)
         self.running_orphans: frozenset[PodId] = frozenset()
         self.orphan_parts: list[SnapshotPart] = []
