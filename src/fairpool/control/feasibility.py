@@ -53,6 +53,8 @@ class PoolNodes:
     """MIG instances and extended resources of all its nodes were reported."""
     privileges: Mapping[NodeName, tuple[Privilege, ...]] = field(default_factory=dict)
     """Of nodes that reported it: what their containers may be given."""
+    has_containers: bool = False
+    """Some of them run pods in containers."""
 
     @classmethod
     def of(
@@ -68,7 +70,8 @@ class PoolNodes:
         )
         sizes = [node.gpu_memory_mib for node in members if node.gpus and node.gpu_memory_mib]
         gpus = sum(node.gpus for node in members if node.role.takes_gpu_pods)
-        return cls(members, gpus, min(sizes, default=0), are_counted, privileges)
+        has_containers = any(RUNTIME_LABEL in node.labels for node in members)
+        return cls(members, gpus, min(sizes, default=0), are_counted, privileges, has_containers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +156,7 @@ def _too_large_for_pool(shapes: Shapes, pool: PoolName, members: PoolNodes) -> P
 
 def _not_in_containers(spec: WorkloadSpec, members: PoolNodes) -> Problem | None:
     """Why all nodes that could take its pods refuse to run them in a container."""
-    if not any(RUNTIME_LABEL in node.labels for node in members.nodes):
+    if not members.has_containers:
         return None
     is_gang = spec.arrangement is Arrangement.TOGETHER and spec.pods > 1
     for template in dict.fromkeys((spec.template_of(0), spec.template)):
