@@ -20,7 +20,9 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from bench._report import Setting
@@ -34,6 +36,8 @@ COMMAND = [sys.executable, "-m", "fairpool.cli.main"]
 REST_S = 3.0
 LOOK_S = 0.005
 PATIENCE_S = 300.0
+SUBMITTERS = 16
+"""Connections that submit: what arrives together is committed together."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -95,16 +99,25 @@ def submit(data: DataDirectory, jobs: int) -> None:
     holder = lock_holder(data)
     assert isinstance(answer, dict)
     assert holder is not None
-    with Client(holder.address, answer["tokens"]["access_token"]) as client:
+    token = answer["tokens"]["access_token"]
+    with Client(holder.address, token) as client:
         while not (nodes := client.nodes()):
             time.sleep(LOOK_S)
         client.override_node(nodes[0].name, {"cordoned": True})
-        for number in range(jobs):
-            spec = {"image": "python", "command": "sleep", "args": "1", "compute": {"gpu": "1"}}
-            body = {"name": f"job-{number:05d}", "projectId": "demo", "spec": spec}
-            client._post("/api/v1/workloads/trainings", body)
+        with ThreadPoolExecutor(SUBMITTERS) as pool:
+            parts = [range(first, jobs, SUBMITTERS) for first in range(SUBMITTERS)]
+            list(pool.map(partial(submit_some, holder.address, token), parts))
         while jobs and client.workloads(filters=["phase==Pending"], limit=1).workloads == []:
             time.sleep(LOOK_S)
+
+
+def submit_some(address: str, token: str, numbers: range) -> None:
+    spec = {"image": "python", "command": "sleep", "args": "1", "compute": {"gpu": "1"}}
+    with Client(address, token) as client:
+        for number in numbers:
+            client._post(
+                "/api/v1/workloads/trainings", {"name": f"job-{number:05d}", "projectId": "demo", "spec": spec}
+            )
 
 
 def cpu_seconds(pid: int) -> float:

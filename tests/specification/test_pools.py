@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairpool.model.ids import GroupId, Instant, NodeName, PoolName, QueueId
+from fairpool.model.ids import Instant, NodeName, PoolName, QueueId
 from fairpool.model.node import Node, NodePool, nodes_by_pool
 from fairpool.scheduler.decision import NoQueue, Verdict, WaitsForVictims, Why
 from fairpool.scheduler.plan import next_pool
@@ -41,5 +41,5 @@ def test_of_two_pools_that_claim_a_node_the_first_by_name_has_it() -> None:
     ],
 )
 def test_where_a_group_tries_next(current: PoolName, why: Why | None, running: int, then: PoolName) -> None:
-    verdict = None if why is None else Verdict(GroupId("g"), why, 1, running, Instant(0))
+    verdict = None if why is None else Verdict(why, 1, running, Instant(0))
     assert next_pool([A, B, C], current, verdict) == then

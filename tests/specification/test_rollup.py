@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -54,14 +55,13 @@ def report(
     *,
     stand: WorkloadState | None = None,
     silent: Sequence[str] = (),
-    verdicts: Sequence[Verdict] = (),
+    verdicts: Mapping[GroupId, Verdict] = MappingProxyType({}),
     now: Instant = NOW,
 ) -> WorkloadReport:
     nodes = {NodeName(name): observed_node(name) for name in ("n1", "n2")}
     for name in silent:
         nodes[NodeName(name)] = observed_node(name, silent_since=at(30))
-    said = {verdict.group: verdict for verdict in verdicts}
-    return rollup(of, stand or state(), pods, verdicts=said, nodes=nodes, pools=POOLS, now=now)
+    return rollup(of, stand or state(), pods, verdicts=verdicts, nodes=nodes, pools=POOLS, now=now)
 
 
 def runs(name: str, on: str = "n1", **more: Any) -> PodRecord:
@@ -341,8 +341,8 @@ def test_the_next_try_is_when_as_many_pods_as_it_needs_may_be_placed() -> None:
 
 
 def test_one_that_waits_gives_the_words_of_its_verdict() -> None:
-    verdict = Verdict(GroupId("a"), NotReady("default", needs=2, exist=1), waiting=1, running=0, at=NOW)
-    said = report(GANG, [record("a-0-0")], verdicts=[verdict])
+    verdict = Verdict(NotReady("default", needs=2, exist=1), waiting=1, running=0, at=NOW)
+    said = report(GANG, [record("a-0-0")], verdicts={GroupId("a"): verdict})
     assert "2" in said.detail
     assert said.detail != report(GANG, [record("a-0-0")]).detail
 

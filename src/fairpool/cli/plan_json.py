@@ -34,7 +34,7 @@ def plan_document(replayed: Replay) -> Document:
         "pool": replayed.snapshot.pool.name,
         "counts": asdict(counts(plan)),
         **_actions(plan),
-        "waits": [_wait(replayed, verdict) for _, verdict in sorted(plan.verdicts.items())],
+        "waits": [_wait(replayed, *each) for each in sorted(plan.verdicts.items())],
         "queues": _queues(replayed),
         "problems": problems(plan.problems),
         "quiet_until_ms": plan.quiet_until,
@@ -52,7 +52,7 @@ def explained(replayed: Replay, name: GroupId) -> Document | None:
         "group": name,
         "project": group.queue,
         **_actions(mine),
-        "waits": [_wait(replayed, verdict) for verdict in mine.verdicts.values()],
+        "waits": [_wait(replayed, *each) for each in mine.verdicts.items()],
         "taken_for_it": _evictions(taken_for(replayed.plan, name)),
         "queues": [queue for queue in _queues(replayed) if queue["queue"] in path],
     }
@@ -120,10 +120,10 @@ def _evictions(plan: Plan) -> list[Document]:
     ]
 
 
-def _wait(replayed: Replay, verdict: Verdict) -> Document:
+def _wait(replayed: Replay, group: GroupId, verdict: Verdict) -> Document:
     return {
-        "group": verdict.group,
-        "project": replayed.queue_of(verdict.group),
+        "group": group,
+        "project": replayed.queue_of(group),
         "reason": _code(verdict),
         "why": explain(verdict),
         "pods_waiting": verdict.waiting,

@@ -113,8 +113,8 @@ def eviction_rows(plan: Plan) -> list[tuple[str, ...]]:
 
 def wait_rows(replayed: Replay) -> list[tuple[str, ...]]:
     return [
-        (verdict.group, replayed.queue_of(verdict.group), explain(verdict))
-        for verdict in sorted(replayed.plan.verdicts.values(), key=lambda verdict: verdict.group)
+        (group, replayed.queue_of(group), explain(verdict))
+        for group, verdict in sorted(replayed.plan.verdicts.items())
         if not isinstance(verdict.why, WaitsForVictims)
     ]
 

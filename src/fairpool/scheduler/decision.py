@@ -285,9 +285,8 @@ class ClosedNode:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why a group, or a part of it, is left waiting."""
+    """Why a group, or a part of it, is left waiting. Groups that wait alike share one."""
 
-    group: GroupId
     why: Why
     waiting: int
     """Pods that wait."""

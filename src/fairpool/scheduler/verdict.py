@@ -75,6 +75,8 @@ def verdicts(placer: Placer) -> dict[GroupId, Verdict]:
         columns.is_plain,
     )
     found: dict[GroupId, Verdict] = {}
+    shared: dict[tuple[int, int, int], Verdict] = {}
+    now = columns.now
     for group in sorted({*left, *promised}) if promised else left:
         coming = promised.get(group, ()) if promised else ()
         kind = class_of.get(group, group)
@@ -85,8 +87,14 @@ def verdicts(placer: Placer) -> dict[GroupId, Verdict]:
         else:
             waiting = sum(sets.waiting[each] + sets.gated[each] for each in columns.sets_of[group])
             active = sum(sets.active[each] for each in columns.sets_of[group])
-        name = ids[group]
-        found[name] = Verdict(name, why, waiting + len(coming), active - len(coming), columns.now, closed)
+        if coming:
+            found[ids[group]] = Verdict(why, waiting + len(coming), active - len(coming), now, closed)
+            continue
+        key = (kind, waiting, active)
+        verdict = shared.get(key)
+        if verdict is None or verdict.why is not why:
+            verdict = shared[key] = Verdict(why, waiting, active, now, closed)
+        found[ids[group]] = verdict
     return found
 
 
