@@ -56,6 +56,8 @@ DEPARTMENTS = "department.use"
 ACCESS_TOKEN = "security.accessTokenSeconds"
 REFRESH_TOKEN = "security.refreshTokenSeconds"
 PASSWORD_LENGTH = "security.passwordMinLength"
+PRIVATE_PROVIDERS = "security.privateIdentityProviders"
+LEAST_UID = "security.minimumProviderUid"
 UPLOAD_SIZE = "uploads.maxMebibytes"
 UPLOAD_FILES = "uploads.maxFiles"
 UPLOADS_TOTAL = "uploads.totalMebibytes"
@@ -89,6 +91,18 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
         ),
         PASSWORD_LENGTH: Preference(
             "Security", "Minimum password length", "Applies to passwords set from now on", 8, 128
+        ),
+        PRIVATE_PROVIDERS: Preference(
+            "Security",
+            "Identity providers in private networks",
+            "Identity providers may have private or loopback addresses, and plain http URLs",
+        ),
+        LEAST_UID: Preference(
+            "Security",
+            "Minimum uid and gid from identity providers",
+            "Pods never run with a lower uid, gid or supplementary group that an identity provider gives",
+            1,
+            (1 << 32) - 2,
         ),
         UPLOAD_SIZE: Preference(
             "Uploads",
@@ -142,6 +156,8 @@ def _defaults(settings: Settings) -> dict[str, bool | int | str]:
         ACCESS_TOKEN: settings.access_token_s,
         REFRESH_TOKEN: settings.refresh_token_s,
         PASSWORD_LENGTH: 8,
+        PRIVATE_PROVIDERS: False,
+        LEAST_UID: 1000,
         UPLOAD_SIZE: 256,
         UPLOAD_FILES: 20_000,
         UPLOADS_TOTAL: 20 << 10,
