@@ -48,6 +48,8 @@ class GrantType(StrEnum):
     CLIENT_CREDENTIALS = "client_credentials"
     APP_TOKEN = "app_token"
     REFRESH_TOKEN = "refresh_token"
+    CODE = "authorization_code"
+    DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 
 
 class TokenRequest(Request):
@@ -68,6 +70,9 @@ class TokenRequest(Request):
         default=None, validation_alias=AliasChoices("clientSecret", "client_secret", "appSecret")
     )
     refresh_token: ShortText | None = None
+    code: ShortText | None = None
+    code_verifier: ShortText | None = None
+    device_code: ShortText | None = None
 
 
 class TokenAnswer(Answer):

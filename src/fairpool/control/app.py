@@ -30,11 +30,14 @@ from fairpool.control import (
     cluster_secrets,
     cluster_sync,
     clusters,
+    command_pages,
+    command_sign_in,
     config_maps,
     credentials,
     departments,
     description,
     housekeeping,
+    identity_providers,
     logs,
     nodes,
     older_paths,
@@ -45,6 +48,7 @@ from fairpool.control import (
     port_forward,
     preferences,
     projects,
+    provider_sign_in,
     questions,
     shells,
     sign_in,
@@ -66,6 +70,7 @@ from fairpool.control.owner import SignInLinks
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import Plane, on_denied
 from fairpool.control.pod_access import PodAccess
+from fairpool.control.provider_client import ProviderClient
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, on_bug, on_http_error, on_unavailable, refused
 from fairpool.control.router import Router
@@ -97,7 +102,7 @@ MODULES = (
         classic,
         older_paths,
     ),
-    *(description, pages, tool_pages),
+    *(identity_providers, description, pages, provider_sign_in, command_sign_in, command_pages, tool_pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 
@@ -131,6 +136,9 @@ def create_app(
     app.state.attempts = Attempts()
     app.state.links = SignInLinks()
     app.state.tickets = Tickets()
+    app.state.provider_client = ProviderClient()
+    app.state.device_limit = command_sign_in.RateLimit(command_sign_in.DEVICES_A_MINUTE)
+    app.state.code_limit = command_sign_in.RateLimit(command_sign_in.WRONG_CODES_A_MINUTE)
     app.state.is_ready = lambda: True
     app.state.routes = ROUTES
     app.state.description = None

@@ -15,7 +15,7 @@ from fairpool.api.access import RoleName
 from fairpool.api.wire import compact
 from fairpool.control import rbac
 from fairpool.control.openapi import openapi_document
-from fairpool.control.pages import layout
+from fairpool.control.page_layout import layout
 from fairpool.control.rbac import Action
 from fairpool.control.routes import Route, Routes
 

@@ -14,11 +14,20 @@ from fairpool.control import oidc, outbound
 from fairpool.control.moments import iso
 from fairpool.control.oidc import ProviderError
 from fairpool.control.plane import ActionResult, Caller, Plane
-from fairpool.control.provider_client import OidcProvider, ProviderClient, outbound_rules
-from fairpool.control.provider_identity import defaults_filled
+from fairpool.control.provider_client import ProviderClient, outbound_rules
+from fairpool.control.provider_identity import UnixIdentity
 from fairpool.control.provider_sessions import end_sessions
+from fairpool.control.provider_settings import (
+    base_address,
+    mandatory_claim_of,
+    mappers_of,
+    provider_path,
+    readable_key,
+    sealed_secret,
+    unsealed_secret,
+)
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import Refused, refused, unknown
+from fairpool.control.refusal import refused, unknown
 from fairpool.control.routes import Routes
 from fairpool.control.sealing import KeyUnusable, SealingKey
 from fairpool.control.store import access as access_store
@@ -28,8 +37,6 @@ from fairpool.control.store.database import Connection
 routes = Routes("access")
 
 PROVIDERS_MAX = 50
-SECRET = "clientSecret"
-UNREADABLE = "the client secret cannot be decrypted: its key file is missing"
 
 
 @routes.get(
@@ -79,7 +86,7 @@ async def create_provider(
             alias,
             type=body.type.value,
             document=compact(document),
-            sealed=_sealed(key, alias, secret or ""),
+            sealed=sealed_secret(key, alias, secret or ""),
             key_id=key.id,
             created_at=now,
             created_by=caller.name,
@@ -111,7 +118,7 @@ async def update_provider(
             raise refused(422, "idp.type", "the name and the type of an identity provider cannot be changed", fix)
         values = {"document": compact(document), "updated_at": plane.now()}
         if secret:
-            values |= {"sealed": _sealed(key, idp, secret), "key_id": key.id}
+            values |= {"sealed": sealed_secret(key, idp, secret), "key_id": key.id}
         store.change_provider(connection, idp, **values)
         return _done("update", idp, _shown(request, plane, known(connection, idp)))
 
@@ -207,7 +214,7 @@ async def link_account(
         if user is None:
             raise unknown("user", body.user)
         end_sessions(connection, store.sessions(connection, idp, subject=body.subject))
-        store.put_account(connection, idp, body.subject, user.id, "{}", plane.now())
+        store.put_account(connection, idp, body.subject, user.id, UnixIdentity().text(), plane.now())
         return ActionResult(action="update", entity_type="user", entity_id=user.id, entity_name=user.email, status=204)
 
     answer = await plane.perform(request, caller, unit)
@@ -215,56 +222,11 @@ async def link_account(
     return answer
 
 
-# --- what is stored ------------------------------------------------------------------------------------------------
-
-
 def known(connection: Connection, alias: str) -> Any:
     row = store.provider(connection, alias)
     if row is None:
         raise unknown("identity provider", alias)
     return row
-
-
-def oidc_provider(plane: Plane, row: Any) -> OidcProvider:
-    """What is configured, with its secret. Raises `ProviderError`."""
-    document = parse_json(row.document.encode())
-    return OidcProvider(
-        alias=row.alias,
-        discovery_url=document["discoverDocumentUrl"],
-        client=oidc.Client(
-            id=document["clientId"], secret=unsealed_secret(plane, row), scopes=oidc.scopes_of(document["scopes"])
-        ),
-    )
-
-
-def unsealed_secret(plane: Plane, row: Any) -> str:
-    """Raises `ProviderError`."""
-    try:
-        key = plane.key_file.existing()
-    except KeyUnusable:
-        key = None
-    values = key.unseal(row.sealed, _bound_to(row.alias)) if key is not None else None
-    if values is None:
-        raise ProviderError(UNREADABLE, "store it again (runai-adm identity-provider update)", "idp.unreadable")
-    return values[SECRET].decode()
-
-
-def mappers_of(row: Any) -> wire.MappersAnswer:
-    return defaults_filled(parse_json(row.document.encode())["mappers"], row.type)
-
-
-def mandatory_claim_of(row: Any) -> wire.MandatoryClaim | None:
-    said = parse_json(row.document.encode()).get("mandatoryClaim")
-    return wire.MandatoryClaim.model_validate(said) if said else None
-
-
-def base_address(request: Request) -> str:
-    """Of this server, as the caller reaches it; the host name was checked (`host_check.py`)."""
-    return f"{request.url.scheme}://{request.headers.get('host', '')}"
-
-
-def provider_path(alias: str, word: str = "") -> str:
-    return f"/sign-in/with/{alias}{f'/{word}' if word else ''}"
 
 
 async def _document(request: Request, plane: Plane, body: wire.IdentityProviderRequest) -> dict[str, Any]:
@@ -303,7 +265,7 @@ async def _check(request: Request, plane: Plane, url: str) -> None:
 
 
 def _shown(request: Request, plane: Plane, row: Any) -> wire.IdentityProvider:
-    document, here = parse_json(row.document.encode()), base_address(request)
+    document, here, key = parse_json(row.document.encode()), base_address(request), readable_key(plane)
     url = document["discoverDocumentUrl"]
     return wire.IdentityProvider(
         alias=row.alias,
@@ -318,7 +280,7 @@ def _shown(request: Request, plane: Plane, row: Any) -> wire.IdentityProvider:
             logout_uri=here + provider_path(row.alias, "logout"),
         ),
         mappers=mappers_of(row),
-        status="Ready" if row.key_id == _key_id(plane) else "Unreadable",
+        status="Ready" if key is not None and row.key_id == key.id else "Unreadable",
         created_by=row.created_by,
         created_at=iso(row.created_at),
         updated_at=iso(row.updated_at),
@@ -335,28 +297,8 @@ def _free_name(kind: str, there: set[str]) -> str:
     return next(name for name in (kind, *(f"{kind}-{n}" for n in range(2, PROVIDERS_MAX + 3))) if name not in there)
 
 
-def _sealed(key: SealingKey, alias: str, secret: str) -> str:
-    return key.seal({SECRET: secret.encode()}, _bound_to(alias))
-
-
-def _bound_to(alias: str) -> str:
-    return f"identity provider {alias}"
-
-
 def _key(plane: Plane) -> SealingKey:
     try:
         return plane.key_file.key()
     except KeyUnusable as error:
-        raise _key_refused(error) from error
-
-
-def _key_refused(error: KeyUnusable) -> Refused:
-    return refused(503, error.problem.code, error.problem.what, error.problem.fix)
-
-
-def _key_id(plane: Plane) -> str:
-    try:
-        found = plane.key_file.existing()
-    except KeyUnusable:
-        return ""
-    return found.id if found is not None else ""
+        raise refused(503, error.problem.code, error.problem.what, error.problem.fix) from error

@@ -145,9 +145,7 @@ def read_keys(content: bytes) -> Keys:
 
 
 def new_request() -> Request:
-    return Request(
-        state=secrets.token_urlsafe(32), nonce=secrets.token_urlsafe(32), verifier=secrets.token_urlsafe(64)
-    )
+    return Request(state=secrets.token_urlsafe(32), nonce=secrets.token_urlsafe(32), verifier=secrets.token_urlsafe(64))
 
 
 def authorization_url(metadata: Metadata, client: Client, request: Request, redirect_uri: str) -> str:
@@ -248,14 +246,16 @@ def logout_of(token: object, keys: Keys, metadata: Metadata, client_id: str, now
     """What a logout token says (OpenID Connect Back-Channel Logout, section 2.6). Raises `ProviderError`."""
     decoded = _decoded(token, keys, metadata, "logout token")
     claims = decoded.claims
-    options = {
-        "iss": {"essential": True, "value": metadata.issuer},
-        "aud": {"essential": True, "value": client_id},
-        "iat": {"essential": True},
-        "jti": {"essential": True},
-    }
+    registry = jwt.JWTClaimsRegistry(
+        now_s,
+        SKEW_S,
+        iss={"essential": True, "value": metadata.issuer},
+        aud={"essential": True, "value": client_id},
+        iat={"essential": True},
+        jti={"essential": True},
+    )
     try:
-        jwt.JWTClaimsRegistry(now_s, SKEW_S, **options).validate(claims)
+        registry.validate(claims)
     except (JoseError, ValueError, TypeError) as error:
         raise ProviderError(f"the logout token is not accepted: {_words(error)}") from error
     events, sid, subject = claims.get("events"), claims.get("sid"), claims.get("sub")
@@ -289,7 +289,7 @@ def _decoded(token: object, keys: Keys, metadata: Metadata, noun: str) -> jwt.To
         found = jwt.decode(token, keys.content, algorithms=list(metadata.algorithms))
     except (JoseError, ValueError, TypeError, KeyError) as error:
         raise ProviderError(f"the {noun} of the identity provider is not signed by it") from error
-    if not isinstance(found.claims, dict) or "crit" in found.header:
+    if "crit" in found.header:
         raise ProviderError(f"the {noun} of the identity provider cannot be read")
     return found
 

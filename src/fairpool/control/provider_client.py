@@ -63,9 +63,7 @@ class ProviderClient:
             return found
         answer = await send(plane, OutboundRequest("GET", url, {"Accept": "application/json, */*;q=0.1"}))
         if answer.status != 200:
-            raise ProviderError(
-                f"{url} answered {answer.status}", "check the URL and the provider", "idp.unavailable"
-            )
+            raise ProviderError(f"{url} answered {answer.status}", "check the URL and the provider", "idp.unavailable")
         found = read(answer.body)
         while len(self._kept) >= ENTRIES_MAX:
             self._kept.pop(next(iter(self._kept)))
@@ -155,4 +153,5 @@ async def outbound_rules(plane: Plane) -> OutboundRules:
 
 
 def _fix(problem: Problem) -> str:
-    return f"{problem.fix}; providers in private networks: runai-adm setting update {preferences.PRIVATE_PROVIDERS} true"
+    allow = f"runai-adm setting update {preferences.PRIVATE_PROVIDERS} true"
+    return f"{problem.fix}; an administrator allows providers in private networks with: {allow}"

@@ -22,9 +22,10 @@ GROUP_MAX: Final = 256
 SUBJECT_MAX: Final = 256
 UNIX_GROUPS_MAX: Final = 64
 ID_MAX: Final = 2**32 - 2
+_UNIX: Final = {"uid": "UID", "gid": "GID", "supplementary_groups": "SUPPLEMENTARYGROUPS"}
 DEFAULTS: Final = {
-    "oidc": MappersAnswer(email="email", groups="groups", uid="UID", gid="GID", supplementary_groups="SUPPLEMENTARYGROUPS"),
-    "saml": MappersAnswer(email="email", groups="GROUPS", uid="UID", gid="GID", supplementary_groups="SUPPLEMENTARYGROUPS"),
+    "oidc": MappersAnswer(email="email", groups="groups", **_UNIX),
+    "saml": MappersAnswer(email="email", groups="GROUPS", **_UNIX),
 }
 
 
@@ -114,7 +115,6 @@ def unix_objection(unix: UnixIdentity | None, least: int) -> Problem | None:
 def defaults_filled(asked: Mapping[str, str | None], kind: str) -> MappersAnswer:
     """Which claim has what: as asked, else the default of this type of provider."""
     return DEFAULTS[kind].model_copy(update={name: value for name, value in asked.items() if value})
-
 
 
 def _value(claims: Mapping[str, Any], name: str) -> Any:

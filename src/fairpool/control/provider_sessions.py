@@ -15,16 +15,15 @@ from weakref import WeakValueDictionary
 
 from starlette.requests import Request
 
-from fairpool.api.wire import parse_json
 from fairpool.control.guard import unauthenticated
 from fairpool.control.oidc import Ended, ProviderError
 from fairpool.control.plane import Plane
-from fairpool.control.provider_accounts import remember, unreadable_account
+from fairpool.control.provider_accounts import remember
 from fairpool.control.provider_client import ProviderClient
 from fairpool.control.provider_identity import ProviderIdentity, identity_of
-from fairpool.control.provider_settings import ProviderSettings, provider_settings
-from fairpool.control.refusal import refused
-from fairpool.control.sealing import KeyUnusable, SealingKey
+from fairpool.control.provider_settings import provider_settings, readable_key
+from fairpool.control.refusal import Refused, refused
+from fairpool.control.sealing import SealingKey
 from fairpool.control.store import access as access_store
 from fairpool.control.store import identity_providers as store
 from fairpool.control.store.database import Connection
@@ -145,14 +144,11 @@ async def _end(plane: Plane, session_id: str) -> None:
 def _unsealed(plane: Plane, session: Any) -> str:
     if not session.sealed:
         return ""
-    try:
-        key = plane.key_file.existing()
-    except KeyUnusable:
-        key = None
+    key = readable_key(plane)
     values = key.unseal(session.sealed, session.id) if key is not None else None
     return values[TOKEN].decode() if values is not None else ""
 
 
-def _not_now(problem: Problem) -> Exception:
+def _not_now(problem: Problem) -> Refused:
     what = f"the identity provider could not be asked whether your session goes on: {problem.what}"
     return refused(503, "idp.unavailable", what, "try again in a moment")
