@@ -1,8 +1,8 @@
 """The hash chain of the audit log: what the hash of an entry covers, and whether a log is intact. Pure.
 
 The hash of an entry covers all its fields and the hash of the entry before it. So an entry cannot be changed, inserted
-or removed without changing every hash after it, and whoever knows one hash (from the server's log, or from a receiver
-that entries are forwarded to) can tell whether everything up to there is as it was. Old entries that retention deleted
+or removed without changing every hash after it. A reader who knows one hash, from the server's log or from a receiver
+that entries are forwarded to, can tell whether everything up to there is as it was. Old entries that retention deleted
 are represented by the hash of the last of them, the anchor.
 """
 

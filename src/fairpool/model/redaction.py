@@ -86,7 +86,7 @@ def is_secret_key(key: str) -> bool:
 
 
 def without_secrets(value: Any) -> Any:
-    """A JSON document as it may be kept for years: without secrets, values of environment variables and empty fields."""
+    """A JSON document that may be kept for years: no secrets, no values of environment variables, no empty fields."""
     if isinstance(value, str):
         return redacted(value) if SUSPICIOUS.search(value) else value
     if isinstance(value, Mapping):
