@@ -281,7 +281,8 @@ def _start(place: Path) -> None:
         with suppress(OSError), urllib.request.urlopen(f"{address}/realms/master", timeout=PATIENCE_S):
             break
         said = (place / "log").read_text(errors="replace")[-2000:]
-        assert process.poll() is None and time.monotonic() < end, f"Keycloak did not start: {said}"
+        assert process.poll() is None, f"Keycloak ended: {said}"
+        assert time.monotonic() < end, f"Keycloak did not start: {said}"
         time.sleep(0.25)
     (place / "address").write_text(address)
 

@@ -1,4 +1,4 @@
-"""Fixtures of end-to-end tests: `fairpool control`, `fairpool cluster`, a link between them that can be cut, Keycloak."""
+"""Fixtures of end-to-end tests: `fairpool control` and `cluster`, a link between them that can be cut, Keycloak."""
 
 from __future__ import annotations
 
