@@ -265,7 +265,7 @@ def _start(place: Path) -> None:
         "KC_BOOTSTRAP_ADMIN_PASSWORD": PASSWORD,
         "JAVA_OPTS_APPEND": "-Xmx512m -XX:TieredStopAtLevel=1",
     }
-    options = ("--db=dev-mem", "--cache=local", "--http-host=127.0.0.1", f"--http-port={port}")
+    options = ("--cache=local", "--http-host=127.0.0.1", f"--http-port={port}")
     with open(place / "log", "wb") as log:
         process = subprocess.Popen(
             [str(program), "start-dev", *options],
@@ -296,7 +296,7 @@ def _linked(source: str, target: str) -> None:
 
 def _stop(place: Path) -> None:
     with suppress(OSError, ValueError):
-        os.killpg(int((place / "pid").read_text()), signal.SIGKILL)  # its database is in memory
+        os.killpg(int((place / "pid").read_text()), signal.SIGKILL)  # its database goes too
     shutil.rmtree(place, ignore_errors=True)
 
 

@@ -6,7 +6,7 @@ import json
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -56,6 +56,10 @@ def command_of(browser: Browser) -> Client:
     client = Client(browser.address)
     client.refresh = client.sign_in_by_code(code, secret.verifier).refresh_token  # type: ignore[attr-defined]
     return client
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    wait(holds, lambda: what)
 
 
 def renew(client: Any) -> None:
@@ -116,8 +120,8 @@ def test_a_back_channel_logout_ends_the_sessions_at_once(company: Realm, server:
     command = command_of(browser)
     assert command.me().username == "dora@company.test"
     company.sign_out("dora")
-    wait(lambda: browser.me().status_code == 401, lambda: "the first session ends")
-    wait(lambda: other.me().status_code == 401, lambda: "the other one ends")
+    until(lambda: browser.me().status_code == 401, "the first session ends")
+    until(lambda: other.me().status_code == 401, "the other one ends")
     with pytest.raises(Refused, match="invalid"):
         command.me()
 

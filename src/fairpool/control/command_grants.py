@@ -133,7 +133,11 @@ def _granted_by(connection: Connection, caller: Caller) -> dict[str, Any]:
 
 def _redeemed(connection: Connection, ticket: dict[str, Any]) -> Redeemed | None:
     user, family = access_store.user(connection, ticket["user"]), str(uuid.uuid4())
-    if user is None or (ticket["session"] and provider_store.session(connection, ticket["session"]) is None):
+    if (
+        user is None
+        or user.disabled
+        or (ticket["session"] and provider_store.session(connection, ticket["session"]) is None)
+    ):
         return None
     if ticket["session"]:
         provider_store.add_family(connection, ticket["session"], family)

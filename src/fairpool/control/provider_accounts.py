@@ -27,16 +27,29 @@ def admit(
     if user is None:
         if access_store.user_by_email(connection, identity.email) is not None:
             return _taken(alias, identity)
-        user = access_store.UserRow(str(uuid.uuid4()), identity.email, NO_PASSWORD, False, False, plane.now())
+        user = access_store.UserRow(
+            str(uuid.uuid4()),
+            identity.email,
+            NO_PASSWORD,
+            must_change=False,
+            first_password=False,
+            created_at=plane.now(),
+            created_by=alias,
+            identity_provider=alias,
+        )
         access_store.add_user(connection, user)
         store.put_account(connection, alias, identity.subject, user.id, identity.unix.text(), plane.now())
-    remember(connection, plane, alias, identity, user.id)
+    if user.disabled:
+        return Problem("idp.disabled", f"the user {user.email} is disabled here", "ask an administrator")
+    remember(connection, alias, identity, user.id)
+    access_store.change_user(connection, user.id, last_login_at=plane.now())
     return user
 
 
-def remember(connection: Connection, plane: Plane, alias: str, identity: ProviderIdentity, user_id: str) -> None:
-    """What the provider says about a user by now."""
+def remember(connection: Connection, alias: str, identity: ProviderIdentity, user_id: str) -> None:
+    """What the provider says about a user by now. Afterwards, callers must be forgotten."""
     store.set_unix_identity(connection, alias, identity.subject, identity.unix.text())
+    access_store.set_groups(connection, user_id, identity.groups)
 
 
 def unix_identity(connection: Connection, user_id: str) -> UnixIdentity | None:

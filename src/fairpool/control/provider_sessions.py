@@ -133,7 +133,7 @@ def _session(connection: Connection, session_id: str) -> tuple[Any, Any]:
 def _record(connection: Connection, plane: Plane, session: Any, identity: ProviderIdentity, token: str) -> None:
     key = plane.key_file.key()
     store.seal_session(connection, session.id, key.seal({TOKEN: token.encode()}, session.id), key.id)
-    remember(connection, plane, session.provider, identity, session.user_id)
+    remember(connection, session.provider, identity, session.user_id)
 
 
 async def _end(plane: Plane, session_id: str) -> None:

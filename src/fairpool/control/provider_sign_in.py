@@ -210,8 +210,9 @@ def _log_out(connection: Connection, request: Request, plane: Plane, alias: str,
     if tickets.peek(connection, digest, USED_LOGOUT, now) is not None:
         raise ProviderError("this logout token was used before")
     tickets.add(connection, digest, USED_LOGOUT, {}, said.expires_at_s * SECOND_MS)
-    ended = store.sessions(connection, alias, sid=said.sid, subject="" if said.sid else said.subject)
-    end_sessions(connection, ended)
+    # All sessions of the account, where it is named: Keycloak announces one of several that it ends.
+    by = {"subject": said.subject} if said.subject else {"sid": said.sid}
+    end_sessions(connection, store.sessions(connection, alias, **by))
     account = store.account(connection, alias, said.subject) if said.subject else None
     caller = Caller(id=account.user_id if account is not None else "", name=alias, kind="app")
     done = ActionResult(action="sign-out", entity_type="user", entity_id=caller.id, entity_name=caller.id)
