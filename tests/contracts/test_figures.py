@@ -13,7 +13,7 @@ import pytest
 
 from fairpool.api.clusters import PodReport, WorkloadReport
 from fairpool.api.gateway_address import GatewayAddress
-from fairpool.control.store.database import Database
+from fairpool.control.store.local_database import LocalDatabase
 from fairpool.control.store.migrations import downgrade
 from fairpool.control.store.sqlite import Sqlite
 from fairpool.model.ids import NodeName, PodId
@@ -127,7 +127,7 @@ def test_claims_that_work_has_mounted_before_they_were_written_down_are_known(tm
         control.train("t1", storage={"pvc": [new]})
 
     async def take_back() -> None:
-        database = Database(Sqlite(tmp_path / "control.sqlite"))
+        database = LocalDatabase(Sqlite(tmp_path / "control.sqlite"))
         await database.open(lambda connection: downgrade(connection, "0004"))
         await database.close()
 

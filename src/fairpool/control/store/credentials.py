@@ -31,7 +31,7 @@ def _wanted(sight: Sight, kind: str, search: str, name: str) -> ColumnElement[bo
         _seen(sight),
         credentials.c.kind == kind if kind else true(),
         credentials.c.name == name if name else true(),
-        credentials.c.name.contains(search, autoescape=True) if search else true(),
+        credentials.c.name.icontains(search, autoescape=True) if search else true(),
     )
 
 
