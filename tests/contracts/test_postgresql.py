@@ -255,7 +255,7 @@ def test_refusals_have_a_name() -> None:
     problem = problem_at(nowhere)
     assert problem.code == "database.unreachable"
     assert "open-sesame" not in str(problem)
-    assert problem_at(server.url().replace("fairpool@", "nobody:open-sesame@")).code == "database.refused"
+    assert problem_at(server.url().replace("fairpool@", "unknown:open-sesame@")).code == "database.refused"
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, insert, select, tuple_, update
+from sqlalchemy import Connection, Integer, and_, bindparam, delete, insert, select, tuple_, update
 from sqlalchemy.engine import Row
 
 from fairpool.control.audit_chain import Head, hash_of

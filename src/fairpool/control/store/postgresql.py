@@ -2,8 +2,8 @@
 
 asyncpg speaks to the server; SQLAlchemy's asyncio dialect stands around it, so that units stay ordinary functions of a
 connection: each runs in a greenlet, and while a statement is on its way the event loop does other things. Connections
-belong to the event loop that made them (`Links`). They are in autocommit as far as SQLAlchemy knows: transactions are
-begun and ended here, in as few round trips as it takes.
+belong to the event loop that made them (`PostgresLinks`). They are in autocommit as far as SQLAlchemy knows:
+transactions are begun and ended here, in as few round trips as it takes.
 
 A location is an address as libpq reads it, also with several hosts and with `sslmode` and `sslrootcert`. Passwords may
 be in it, in PGPASSWORD, or in the file that PGPASSFILE names; none is ever shown (`described`).
@@ -53,7 +53,7 @@ def described(location: str) -> str:
 
 
 @dataclass(slots=True)
-class Link:
+class PostgresLink:
     """One connection to the server."""
 
     connection: AsyncConnection
@@ -70,17 +70,17 @@ class Link:
             await self.connection.close()
 
 
-class Links:
+class PostgresLinks:
     """The connections of one event loop."""
 
     def __init__(self, location: str) -> None:
         self._location = location
         self._engine: AsyncEngine | None = None
-        self._idle: list[Link] = []
+        self._idle: list[PostgresLink] = []
         self._room = asyncio.Semaphore(READERS)
         self._is_closed = False
 
-    async def connect(self, **server_settings: str) -> Link:
+    async def connect(self, **server_settings: str) -> PostgresLink:
         """A new connection. Raises the errors of asyncpg and the network."""
         engine = self._engine or self._made_engine()
         connection = engine.connect()
@@ -88,7 +88,7 @@ class Links:
         await connection.start()
         raw = (await connection.get_raw_connection()).driver_connection
         assert raw is not None
-        return Link(connection, raw)
+        return PostgresLink(connection, raw)
 
     async def read(self, unit: Callable[[Connection], T]) -> T:
         """What is written, at one moment."""
@@ -103,7 +103,7 @@ class Links:
             self._put_back(link)
         return result
 
-    async def _put_back_after(self, link: Link, error: BaseException) -> None:
+    async def _put_back_after(self, link: PostgresLink, error: BaseException) -> None:
         """Cut off in the middle of a statement, or with a server that is gone, it is of no further use."""
         if isinstance(error, Exception) and not is_lost(error):
             with suppress(Exception):
@@ -112,7 +112,7 @@ class Links:
                 return
         await link.close()
 
-    async def _begun(self) -> Link:
+    async def _begun(self) -> PostgresLink:
         """A connection in a new transaction. Those that broke while they were idle are replaced without a word."""
         while self._idle:
             link = self._idle.pop()
@@ -131,7 +131,7 @@ class Links:
         await link.raw.execute(BEGIN_READ)
         return link
 
-    def _put_back(self, link: Link) -> None:
+    def _put_back(self, link: PostgresLink) -> None:
         if self._is_closed or link.raw.is_closed():
             link.raw.terminate()
         else:

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 
 from fairpool.control.store import database as limits
 from fairpool.control.store.database import BUSY_S, Closed, Connection, Database, Pending, Unit
-from fairpool.control.store.loop_thread import LoopThread
-from fairpool.control.store.postgresql import Links, described
+from fairpool.control.store.event_loop_thread import EventLoopThread
+from fairpool.control.store.postgresql import PostgresLinks, described
 from fairpool.control.store.postgresql_errors import cause_of, code_of, is_unfit, unavailable
-from fairpool.control.store.postgresql_writer import Writer
+from fairpool.control.store.postgresql_writer import PostgresWriter
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.store.unfit import Unfit
 
@@ -141,7 +141,7 @@ class PostgresDatabase(Database):
         finally:
             self._note_connections(writer)
 
-    async def _carry_out(self, writer: Writer, pending: Pending[Any]) -> None:
+    async def _carry_out(self, writer: PostgresWriter, pending: Pending[Any]) -> None:
         """Run a unit in a savepoint of its own. Raises what is the database's problem, and not the unit's."""
         if pending.answer.cancelled():
             return
@@ -173,7 +173,7 @@ class PostgresDatabase(Database):
             call()
         return result
 
-    async def _written(self, writer: Writer, unit: Unit[T]) -> T:
+    async def _written(self, writer: PostgresWriter, unit: Unit[T]) -> T:
         await writer.begin()
         try:
             result = await writer.run(unit)
@@ -186,7 +186,7 @@ class PostgresDatabase(Database):
     def _roll_back(self) -> None:
         """It was rolled back where it failed."""
 
-    def _note_connections(self, writer: Writer) -> None:
+    def _note_connections(self, writer: PostgresWriter) -> None:
         """After a new connection it may be another server, which counts on from where its copy ended."""
         if writer.connected != self._connected:
             self._connected = writer.connected
@@ -212,8 +212,8 @@ class _Side:
     """What one event loop has of a database."""
 
     def __init__(self, location: str, where: str, busy_s: float) -> None:
-        self.links = Links(location)
-        self.writer = Writer(self.links, where, busy_s)
+        self.links = PostgresLinks(location)
+        self.writer = PostgresWriter(self.links, where, busy_s)
 
     async def open(self, prepare: Callable[[Connection], None]) -> None:
         """Bring the tables up to date, one process at a time."""
@@ -234,7 +234,7 @@ class _ApartSide:
     """The same with a thread and an event loop of its own."""
 
     def __init__(self, make: Callable[[], _Side]) -> None:
-        self._thread = LoopThread("read")
+        self._thread = EventLoopThread("read")
         self.side = make()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

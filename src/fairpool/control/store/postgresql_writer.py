@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from fairpool.control.store.postgresql import IDLE_IN_TRANSACTION_MS, Link, Links
+from fairpool.control.store.postgresql import IDLE_IN_TRANSACTION_MS, PostgresLink, PostgresLinks
 from fairpool.control.store.postgresql_errors import code_of, is_lost
 from fairpool.control.store.unavailable import UNSURE, Unavailable
 
@@ -44,16 +44,16 @@ class _Mark:
     timeline: str
 
 
-class Writer:
+class PostgresWriter:
     """Transactions that write, one at a time. For one event loop."""
 
-    def __init__(self, links: Links, where: str, busy_s: float) -> None:
+    def __init__(self, links: PostgresLinks, where: str, busy_s: float) -> None:
         self._links, self._where = links, where
         self._settings = {
             "lock_timeout": f"{int(busy_s * 1000)}",
             "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_MS}",
         }
-        self._link: Link | None = None
+        self._link: PostgresLink | None = None
         self._marking: Any = None
         self._mark: _Mark | None = None
         self.connected = 0
@@ -73,7 +73,7 @@ class Writer:
         assert self._link is not None
         await self._begin(self._link)
 
-    async def _begin(self, link: Link) -> None:
+    async def _begin(self, link: PostgresLink) -> None:
         try:
             await link.raw.execute(BEGIN)
             self._mark = _Mark(*await self._marking.fetchrow())

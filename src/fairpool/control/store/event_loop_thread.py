@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class LoopThread:
+class EventLoopThread:
     """Runs coroutines in another thread, until it is stopped."""
 
     def __init__(self, name: str) -> None:
