@@ -3,22 +3,16 @@ resources and data sources."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, StrictBool, StringConstraints, create_model
 
-from fairpool.api.asset_specs import (
-    ConfigMapAsset,
-    EnvironmentSpec,
-    GitAsset,
-    OlderForm,
-    PvcAsset,
-    S3Asset,
-    SecretAsset,
-)
+from fairpool.api.asset_specs import EnvironmentSpec, SecretAsset
 from fairpool.api.limits import TEMPLATE_NAME_PATTERN
-from fairpool.api.pod_spec import Compute, HostPath, Nfs
+from fairpool.api.older_form import OlderForm
+from fairpool.api.pod_spec import Compute, GitSource, HostPath, NamedVolume, Nfs, Pvc, S3Source
 from fairpool.api.wire import Answer, LongText, Moment, Page, Request, ShortText
 from fairpool.api.workload_spec import DistributedSpec, InferenceSpec, TrainingSpec
 
@@ -51,7 +45,7 @@ class SupportedTypes(Request):
 class AssetMeta(OlderForm):
     """Name and scope of an asset."""
 
-    SENT_AS_FALSE: ClassVar[frozenset[str]] = frozenset({"autoDelete", "private"})
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {"autoDelete": False, "private": False}
 
     name: AssetName
     scope: AssetScope
@@ -129,7 +123,7 @@ class PvcRequest(AssetRequest):
     """A data source: a volume claim."""
 
     model_config = _example(claimName="data", path="/data")
-    spec: PvcAsset
+    spec: Pvc
 
 
 class NfsRequest(AssetRequest):
@@ -143,14 +137,14 @@ class GitRequest(AssetRequest):
     """A data source: a Git repository."""
 
     model_config = _example(repository="https://git.example.com/train.git", branch="main", path="/code")
-    spec: GitAsset
+    spec: GitSource
 
 
 class S3Request(AssetRequest):
     """A data source: an S3 bucket."""
 
     model_config = _example(bucket="images", path="/data", url="https://s3.example.com")
-    spec: S3Asset
+    spec: S3Source
 
 
 class HostPathRequest(AssetRequest):
@@ -164,7 +158,7 @@ class ConfigMapRequest(AssetRequest):
     """A data source: a config map."""
 
     model_config = _example(name="settings", mountPath="/etc/settings")
-    spec: ConfigMapAsset
+    spec: NamedVolume
 
 
 class SecretRequest(AssetRequest):

@@ -46,6 +46,7 @@ KEYS = {
     "storage.hostPath": "mountPath",
     "storage.configMapVolume": "mountPath",
     "storage.secretVolume": "mountPath",
+    "storage.emptyDirVolume": "path",
     "compute.extendedResources": "resource",
     "security.capabilities": "",
     "assets.datasources": "id",
