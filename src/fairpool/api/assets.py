@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict, Field, StrictBool, StringConstraints, create_model
+from pydantic import ConfigDict, Field, StrictBool, StrictInt, StringConstraints, create_model
 
 from fairpool.api.asset_specs import EnvironmentSpec, SecretAsset
 from fairpool.api.limits import TEMPLATE_NAME_PATTERN
 from fairpool.api.older_form import OlderForm
 from fairpool.api.pod_spec import Compute, GitSource, HostPath, NamedVolume, Nfs, Pvc, S3Source
 from fairpool.api.wire import Answer, LongText, Moment, Page, Request, ShortText
-from fairpool.api.workload_spec import DistributedSpec, InferenceSpec, TrainingSpec
+from fairpool.api.workload_spec import DistributedFramework, DistributedSpec, InferenceSpec, TrainingSpec
 
 FIELDS_MAX = 128
 
@@ -40,6 +40,12 @@ class SupportedTypes(Request):
     training: StrictBool = False
     distributed: StrictBool = False
     inference: StrictBool = False
+    dist_framework: DistributedFramework | None = Field(
+        default=None, description="Distributed workloads of this framework only"
+    )
+
+
+ProjectReference = Annotated[ShortText | StrictInt, Field(description="A project, by its name or its number")]
 
 
 class AssetMeta(OlderForm):
@@ -51,7 +57,7 @@ class AssetMeta(OlderForm):
     scope: AssetScope
     cluster_id: ShortText | None = Field(default=None, description="For the scope cluster: its id or name")
     department_id: ShortText | None = Field(default=None, description="For the scope department")
-    project_id: ShortText | None = Field(default=None, description="For the scope project")
+    project_id: ProjectReference | None = Field(default=None, description="For the scope project")
     description: LongText = ""
     workload_supported_types: SupportedTypes | None = Field(
         default=None, description="Default: every kind of workload that has all its fields"
@@ -185,7 +191,8 @@ class AssetAnswer(Answer):
     scope: AssetScope
     cluster_id: str | None = None
     department_id: str | None = None
-    project_id: str | None = None
+    project_id: int | None = Field(default=None, description="The number of the project")
+    project_name: str | None = None
     description: str | None = None
     workload_supported_types: SupportedTypes
     created_by: str = ""
@@ -195,7 +202,7 @@ class AssetAnswer(Answer):
 
     @property
     def scope_id(self) -> str:
-        return self.project_id or self.department_id or self.cluster_id or ""
+        return self.project_name or self.department_id or self.cluster_id or ""
 
 
 class AssetLabel(Answer):
@@ -212,6 +219,7 @@ class WorkloadUse(Answer):
     name: str
     project_name: str
     phase: str
+    status: str = Field(default="", description="The same as `phase`")
 
 
 class AssetUse(Answer):
@@ -224,7 +232,37 @@ class AssetUse(Answer):
     templates: list[AssetLabel] = Field(default_factory=list)
 
 
-class Asset(Answer):
+class ComplianceReason(Answer):
+    """Why a submit with an asset would be refused."""
+
+    field: str | None = None
+    details: str
+    rule: str | None = None
+
+
+class Compliance(Answer):
+    """Whether a workload of a project may use an asset."""
+
+    compliance: bool
+    reason: list[ComplianceReason] = Field(default_factory=list)
+
+
+class AssetStatus(Answer):
+    """Whether what an asset refers to is there."""
+
+    status: str = Field(description="`No issues found`, `Issues found`, or `No status` where each submit checks it")
+    message: str | None = None
+
+
+class Findings(Answer):
+    """What is answered about an asset when it is asked for."""
+
+    used_by: AssetUse | None = Field(default=None, description="With `usageInfo=true`")
+    status: AssetStatus | None = Field(default=None, description="With `statusInfo=true`")
+    compliance: Compliance | None = Field(default=None, description="With `complyToProject` and `complyToWorkloadType`")
+
+
+class Asset(Findings):
     """An asset, as stored."""
 
     id: str
@@ -235,7 +273,6 @@ class Asset(Answer):
     created_at: Moment
     updated_at: Moment
     revision: int
-    used_by: AssetUse | None = Field(default=None, description="With `usageInfo=true`")
 
 
 class AssetPage(Page):

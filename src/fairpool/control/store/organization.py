@@ -27,6 +27,11 @@ def project(connection: Connection, name: str) -> Any:
     return _PROJECT.one(connection, {"name": name})
 
 
+def project_of_number(connection: Connection, number: int) -> str | None:
+    """The name of the project that has this number; None: there is none."""
+    return connection.execute(select(projects.c.name).where(projects.c.number == number)).scalar_one_or_none()
+
+
 def all_projects(
     connection: Connection,
     *,
