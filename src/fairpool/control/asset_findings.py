@@ -18,8 +18,8 @@ from fairpool.control.admission import KIND_OF_SUBMIT
 from fairpool.control.asset_kinds import BY_KIND
 from fairpool.control.asset_query import AssetDetails
 from fairpool.control.asset_rows import body_of, kind_of
-from fairpool.control.asset_scopes import project_named
 from fairpool.control.credentials import usable
+from fairpool.control.numbers import project_name
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
@@ -61,7 +61,7 @@ def _complied(connection: Connection, caller: Caller, asked: AssetDetails) -> tu
         lacking = "complyToWorkloadType" if name else "complyToProject"
         what = "compliance is for a project and a kind of workload"
         raise refused(422, "asset.compliance", what, f"set {lacking} too", lacking)
-    row = organization_store.project(connection, project_named(connection, name))
+    row = organization_store.project(connection, project_name(connection, name))
     if row is None or not caller.may(Action.ASSET_READ, row.name, row.department):
         raise unknown("project", name, is_hidden=row is not None)
     return row, Kind(kind.capitalize())

@@ -10,7 +10,8 @@ from fairpool.api.limits import PAGE_MAX
 from fairpool.api.workload_spec import DistributedFramework
 from fairpool.control.asset_kinds import AssetKind
 from fairpool.control.asset_rows import FIELDS, body_of, kind_of
-from fairpool.control.asset_scopes import AssetSight, project_named
+from fairpool.control.asset_scopes import AssetSight
+from fairpool.control.numbers import project_name
 from fairpool.control.paging import Limit, ListQuery
 from fairpool.control.plane import Caller
 from fairpool.control.refusal import unknown
@@ -86,7 +87,7 @@ class AssetQuery(ListQuery, AssetDetails):
         if self.scope is not None:
             yield "scope", self.scope.value
         if self.project_id:
-            yield "projectId", project_named(connection, self.project_id)
+            yield "projectId", project_name(connection, self.project_id)
         if self.department_id:
             yield "departmentId", self.department_id
         if self.cluster_id:

@@ -8,6 +8,7 @@ from typing import Any
 from fairpool.api import assets as wire
 from fairpool.api.assets import AssetScope
 from fairpool.api.credentials import CredentialMeta
+from fairpool.control.numbers import project_name, project_number
 from fairpool.control.organization import cluster_of
 from fairpool.control.plane import Caller
 from fairpool.control.rbac import Action
@@ -42,16 +43,8 @@ def scope_shown(connection: Connection, row: Any) -> dict[str, Any]:
     """The scope of a stored asset as it is answered: a project by its number and its name."""
     if row.scope != AssetScope.PROJECT.value:
         return {"scope": AssetScope(row.scope), **({f"{row.scope}_id": row.scope_id} if row.scope_id else {})}
-    project = organization_store.project(connection, row.scope_id)
-    number = project.number if project is not None else None
+    number = project_number(connection, row.scope_id)
     return {"scope": AssetScope.PROJECT, "project_id": number, "project_name": row.scope_id}
-
-
-def project_named(connection: Connection, asked: str | int) -> str:
-    """The name of a project that is given by its name or its number, whether there is one or not."""
-    if isinstance(asked, str) and not (asked.isascii() and asked.isdigit()):
-        return asked
-    return organization_store.project_of_number(connection, int(asked)) or str(asked)
 
 
 def named_scope(meta: wire.AssetMeta | CredentialMeta) -> str | int:
@@ -81,7 +74,7 @@ def asked_scope(
         caller.require(Action.ASSET_WRITE)
         scope_id = cluster_of(connection, scope_id)
     elif meta.scope is AssetScope.PROJECT:
-        scope_id = project_named(connection, named)
+        scope_id = project_name(connection, named)
     found = StoredScope(meta.scope, scope_id)
     require_write(connection, caller, found, action)
     return found

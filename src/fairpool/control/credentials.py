@@ -15,10 +15,11 @@ from fairpool.api.limits import CREDENTIALS, PAGE_MAX
 from fairpool.api.wire import Count, compact, parse_json
 from fairpool.control import credential_use
 from fairpool.control.asset_query import UsageInfo
-from fairpool.control.asset_scopes import StoredScope, asked_scope, project_named, scope_of, seen_scopes
+from fairpool.control.asset_scopes import StoredScope, asked_scope, scope_of, seen_scopes
 from fairpool.control.credential_answers import listed, shown
 from fairpool.control.credential_checks import KnownCredential
 from fairpool.control.credential_values import key_sizes, secret_values, shown_values
+from fairpool.control.numbers import project_name
 from fairpool.control.paging import Limit, Offset, Search, SortOrder
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
@@ -60,7 +61,7 @@ class CredentialQuery(Query):
 
     def wanted(self, connection: Connection, kind: str) -> store.Wanted:
         ids = {
-            AssetScope.PROJECT.value: self.project_id and project_named(connection, self.project_id),
+            AssetScope.PROJECT.value: self.project_id and project_name(connection, self.project_id),
             AssetScope.DEPARTMENT.value: self.department_id,
             AssetScope.CLUSTER.value: self.cluster_id,
         }

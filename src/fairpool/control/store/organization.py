@@ -27,9 +27,9 @@ def project(connection: Connection, name: str) -> Any:
     return _PROJECT.one(connection, {"name": name})
 
 
-def project_of_number(connection: Connection, number: int) -> str | None:
-    """The name of the project that has this number; None: there is none."""
-    return connection.execute(select(projects.c.name).where(projects.c.number == number)).scalar_one_or_none()
+def name_of_number(connection: Connection, table: Table, number: int) -> str | None:
+    """The department, project or pool that has this number; None: there is none."""
+    return connection.execute(select(table.c.name).where(table.c.number == number)).scalar_one_or_none()
 
 
 def all_projects(

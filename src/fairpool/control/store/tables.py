@@ -109,6 +109,7 @@ departments = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("revision", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False, server_default="0", index=True),
 )
 
 projects = Table(
@@ -123,6 +124,7 @@ projects = Table(
     Column("created_by", String(256), nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("revision", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False, server_default="0", index=True),
 )
 
 node_pools = Table(
@@ -133,7 +135,11 @@ node_pools = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("revision", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False, server_default="0", index=True),
+    Column("created_by", String(256), nullable=False, server_default=""),
+    Column("updated_by", String(256), nullable=False, server_default=""),
 )
+"""`number` of a department, project or pool: its id on older paths and in assets, the revision that created it."""
 
 topologies = Table(
     "topologies",
