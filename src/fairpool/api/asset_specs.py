@@ -13,7 +13,7 @@ from pydantic import Field, StrictBool
 
 from fairpool.api.older_form import OlderForm
 from fairpool.api.pod_spec import PodSpecWire, Port, SecretVolume, Security
-from fairpool.api.wire import Request, ShortText
+from fairpool.api.wire import ShortText
 
 CONNECTIONS_MAX = 64
 
@@ -42,7 +42,7 @@ class ConnectionType(StrEnum):
     CLUSTER_IP = "ClusterIP"
 
 
-class InternalTool(Request):
+class InternalTool(OlderForm):
     """A tool in the pod."""
 
     tool_type: ToolType = ToolType.CUSTOM

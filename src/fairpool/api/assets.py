@@ -33,7 +33,7 @@ class AssetScope(StrEnum):
     PROJECT = "project"
 
 
-class SupportedTypes(Request):
+class SupportedTypes(OlderForm):
     """Kinds of workloads."""
 
     workspace: StrictBool = False

@@ -112,7 +112,7 @@ class ExtendedResource(OlderForm):
         return {**given, "quantity": int(quantity)}
 
 
-class Compute(Request):
+class Compute(OlderForm):
     """Resources of each pod. `gpu` is the short form; the other GPU fields are the long form."""
 
     gpu: GpuAmount | None = None
@@ -256,7 +256,8 @@ class NamedSource(OlderForm):
         if cls.SOURCE not in given:
             return given
         rest = {key: value for key, value in given.items() if key not in (cls.SOURCE, "name")}
-        label = {"label": given["name"]} if given.get("name") else {}
+        is_label = given.get("name") not in (None, given[cls.SOURCE])  # answers have both names, and may be sent back
+        label = {"label": given["name"]} if is_label else {}
         return {**rest, **label, "name": given[cls.SOURCE]}
 
 
@@ -289,7 +290,7 @@ class EmptyDir(OlderForm):
     size_limit: Quantity | None = None
 
 
-class Storage(Request):
+class Storage(OlderForm):
     """Volumes to mount."""
 
     pvc: Annotated[list[Pvc], Field(max_length=64)] = Field(default_factory=list)
@@ -363,7 +364,7 @@ class NodeAffinityPreference(Request):
     preference: NodeSelectorTerm
 
 
-class Security(Request):
+class Security(OlderForm):
     """The user and privileges that the pods run with."""
 
     run_as_uid: Annotated[StrictInt, Field(ge=0, le=2**32 - 2)] | None = None

@@ -22,6 +22,8 @@ ORIGINAL_KINDS: Mapping[CredentialKind, str] = {
     CredentialKind.NGC: "ngcApiKey",
 }
 """The types in the words of the original, where a login for Git is a password like any other."""
+KEY_DIGITS = 12
+"""Of the id of a key: clients may take no larger numbers."""
 LOST = "its value was encrypted with a key that is not here; set it again"
 
 
@@ -63,7 +65,7 @@ def _spec(kind: CredentialKind, document: Mapping[str, Any], key_id: str) -> wir
         for name, size in document["keys"].items()
     ]
     names = [wire.CredentialKeyName(key=each.name) for each in keys] if kind is CredentialKind.GENERIC else None
-    said = {"secret_keys": keys, "key_value_pairs": names, "key_id": int(key_id, 16), **document["shown"]}
+    said = {"secret_keys": keys, "key_value_pairs": names, "key_id": int(key_id[:KEY_DIGITS], 16), **document["shown"]}
     return wire.CredentialSpecAnswer.model_validate(said)
 
 
