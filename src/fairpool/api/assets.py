@@ -275,6 +275,39 @@ class Asset(Findings):
     revision: int
 
 
+class HistoryMeta(Answer):
+    """When something happened."""
+
+    creation_timestamp: Moment
+    type: str = "PhaseUpdate"
+
+
+class PhaseUpdate(Answer):
+    """A phase that a claim came to."""
+
+    phase: str
+    phase_message: str
+
+
+class HistorySpec(Answer):
+    """What happened."""
+
+    phase_update: PhaseUpdate
+
+
+class HistoryRecord(Answer):
+    """One line of the history of a claim."""
+
+    meta: HistoryMeta
+    spec: HistorySpec
+
+
+class ClaimHistory(Page):
+    """The history of the claims of a data source, oldest first."""
+
+    records: list[HistoryRecord]
+
+
 class AssetPage(Page):
     """Assets, by name."""
 

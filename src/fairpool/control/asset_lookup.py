@@ -10,9 +10,19 @@ from fairpool.api.assets import AssetScope
 from fairpool.api.problems import ProblemItem
 from fairpool.control.asset_kinds import BY_KIND, AssetKind
 from fairpool.control.asset_rows import body_of, kind_of, spec_of
-from fairpool.control.asset_values import COMPUTE, DATASOURCE, ENVIRONMENT, NOUNS, workload_values
+from fairpool.control.asset_values import (
+    COMPUTE,
+    DATASOURCE,
+    ENVIRONMENT,
+    NOUNS,
+    claim_name,
+    is_claim_made,
+    with_claim,
+    workload_values,
+)
 from fairpool.control.refusal import Refused
 from fairpool.control.store import assets as store
+from fairpool.control.store import claims
 from fairpool.control.store.database import Connection
 from fairpool.control.template_values import SPECS, WIDEST_FIRST, AssetValues, Values, supports
 from fairpool.model.spelling import did_you_mean
@@ -90,8 +100,16 @@ class AssetLookup:
             id=row.id,
             path=path,
             origin=f"{NOUNS[row.kind]} {row.name} ({row.scope})",
-            values=workload_values(kind_of(row), spec_of(self._body(row)), mount_path),
+            values=workload_values(kind_of(row), self._spec(row), mount_path),
         )
+
+    def _spec(self, row: Any) -> Values:
+        """What an asset says in this place: a claim that it made before is mounted, and not made again."""
+        spec, project = spec_of(self._body(row)), self._place["project"]
+        if not is_claim_made(kind_of(row), spec):
+            return spec
+        claim = claim_name(row.name, row.id, spec)
+        return with_claim(spec, claim, exists=claims.one(self._connection, project, claim) is not None)
 
     def _asset_kind(self, row: Any) -> AssetKind:
         return BY_KIND[kind_of(row)]

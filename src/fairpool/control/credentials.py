@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any
 
 from starlette.requests import Request
@@ -41,6 +41,8 @@ Kind = Annotated[
 ]
 Name = Annotated[str, Parameter(max_length=64, description="Only those of exactly this name")]
 SortBy = Annotated[str, Parameter(alias="sortBy", pattern="^(name|kind|scope|createdBy|createdAt|updatedAt)$")]
+Answered = Callable[[wire.StoredCredential], Any]
+"""What is answered in place of a credential."""
 COLUMNS = {"createdBy": "created_by", "createdAt": "created_at", "updatedAt": "updated_at"}
 
 
@@ -123,7 +125,7 @@ async def credential(
     kind: str, credential_id: str, plane: Plane, caller: Caller, usage_info: UsageInfo = False
 ) -> Response:
     def unit(connection: Connection) -> wire.StoredCredential:
-        row = _known(connection, caller, _kind(kind), credential_id)
+        row = known(connection, caller, _kind(kind), credential_id)
         uses = credential_use.of_all(connection, caller, usable) if usage_info else None
         return shown(connection, row, key_id(plane), uses)
 
@@ -145,8 +147,17 @@ async def create_credential(
     return await create(request, plane, caller, _kind(kind), body)
 
 
+def _as_stored(found: wire.StoredCredential) -> Any:
+    return found
+
+
 async def create(
-    request: Request, plane: Plane, caller: Caller, of: CredentialKind, body: wire.CredentialRequest
+    request: Request,
+    plane: Plane,
+    caller: Caller,
+    of: CredentialKind,
+    body: wire.CredentialRequest,
+    as_answered: Answered = _as_stored,
 ) -> Response:
     """Store a credential; refuses one that is incomplete or whose name is taken."""
     key = _key(plane)
@@ -175,7 +186,7 @@ async def create(
             updated_at=now,
             revision=_changed(plane, connection, credential_id, place, "created"),
         )
-        return _result(connection, credential_id, "create", key.id, status=201)
+        return _result(connection, credential_id, "create", key.id, as_answered, status=201)
 
     return await plane.perform(request, caller, unit, pepper=key.content)
 
@@ -190,11 +201,24 @@ async def replace_credential(
     kind: str, credential_id: str, request: Request, plane: Plane, caller: Caller, body: wire.CredentialChange
 ) -> Response:
     """Pods that start from now on get the new values; those that run keep what they have."""
-    of, key = _kind(kind), _key(plane)
+    return await replace(request, plane, caller, _kind(kind), credential_id, body)
+
+
+async def replace(
+    request: Request,
+    plane: Plane,
+    caller: Caller,
+    of: CredentialKind,
+    credential_id: str,
+    body: wire.CredentialChange,
+    as_answered: Answered = _as_stored,
+) -> Response:
+    """Store other values, or another description."""
+    key = _key(plane)
     data = _data(of, body.spec) if body.spec is not None else None
 
     def unit(connection: Connection) -> ActionResult:
-        row = _known(connection, caller, of, credential_id)
+        row = known(connection, caller, of, credential_id)
         check_match(request, row.revision)
         _require_change(connection, caller, row)
         place = scope_of(row) if body.meta.scope is None else _place(connection, caller, body)
@@ -212,7 +236,7 @@ async def replace_credential(
         wide = row.cluster_wide if body.cluster_wide is None else body.cluster_wide
         revision = _changed(plane, connection, row.id, place, "updated")
         store.change(connection, row.id, cluster_wide=wide, updated_at=plane.now(), revision=revision, **values)
-        return _result(connection, row.id, "update", key.id)
+        return _result(connection, row.id, "update", key.id, as_answered)
 
     return await plane.perform(request, caller, unit, pepper=key.content)
 
@@ -227,7 +251,7 @@ async def delete_credential(kind: str, credential_id: str, request: Request, pla
     """Pods that run keep what they have; those that refer to it and are to start wait, and say so."""
 
     def unit(connection: Connection) -> ActionResult:
-        row = _known(connection, caller, _kind(kind), credential_id)
+        row = known(connection, caller, _kind(kind), credential_id)
         check_match(request, row.revision)
         _require_change(connection, caller, row)
         store.remove(connection, row.id)
@@ -280,10 +304,12 @@ def key_id(plane: Plane) -> str:
     return found.id if found is not None else ""
 
 
-def _result(connection: Connection, credential_id: str, action: str, key: str, status: int = 200) -> ActionResult:
+def _result(
+    connection: Connection, credential_id: str, action: str, key: str, as_answered: Answered, status: int = 200
+) -> ActionResult:
     made = shown(connection, store.one(connection, credential_id), key)
     return ActionResult(
-        body=made,
+        body=as_answered(made),
         status=status,
         action=action,
         entity_type="credential",
@@ -327,7 +353,8 @@ def _require_change(connection: Connection, caller: Caller, row: Any) -> None:
         raise denied(f"credential {row.name} was made by {row.created_by}", "ask them, or an administrator")
 
 
-def _known(connection: Connection, caller: Caller, kind: CredentialKind, credential_id: str) -> Any:
+def known(connection: Connection, caller: Caller, kind: CredentialKind, credential_id: str) -> Any:
+    """The row of a credential; 404 also for one that the caller may not know of."""
     row = store.one(connection, credential_id)
     sight = seen_scopes(connection, caller)
     is_seen = row is not None and (
