@@ -178,7 +178,8 @@ def test_a_redirect_to_a_name_inside_is_not_followed() -> None:
 
 def test_redirects_are_followed_a_few_times_and_keep_no_authorization_for_another_host() -> None:
     def answer(handler: http.server.BaseHTTPRequestHandler) -> None:
-        port = handler.server.server_address[1]
+        assert isinstance(handler.server, Receiver)
+        port = handler.server.port
         if handler.path == "/first":
             text(302, Location=f"http://other.example:{port}/second")(handler)
         else:
