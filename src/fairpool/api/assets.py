@@ -254,7 +254,7 @@ class AssetStatus(Answer):
     message: str | None = None
 
 
-class Findings(Answer):
+class AssetFindings(Answer):
     """What is answered about an asset when it is asked for."""
 
     used_by: AssetUse | None = Field(default=None, description="With `usageInfo=true`")
@@ -262,7 +262,7 @@ class Findings(Answer):
     compliance: Compliance | None = Field(default=None, description="With `complyToProject` and `complyToWorkloadType`")
 
 
-class Asset(Findings):
+class Asset(AssetFindings):
     """An asset, as stored."""
 
     id: str

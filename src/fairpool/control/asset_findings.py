@@ -38,7 +38,7 @@ def findings(plane: Plane, connection: Connection, caller: Caller, asked: AssetD
     used = asset_routes.usage(plane, connection, caller, asked)
     project, kind = _complied(connection, caller, asked)
 
-    def found(row: Any) -> wire.Findings:
+    def found(row: Any) -> wire.AssetFindings:
         more: dict[str, Any] = {}
         if asked.status_info:
             more["status"] = _status(connection, row)

@@ -21,7 +21,7 @@ from fairpool.control.resource_request import gpu_request
 from fairpool.control.store.database import Connection
 from fairpool.control.template_values import supported
 
-NO_FINDINGS = wire.Findings()
+NO_FINDINGS = wire.AssetFindings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class AssetKind:
         """Fields of the answer that only this kind has, or has otherwise."""
         return {}
 
-    def shown(self, connection: Connection, row: Any, found: wire.Findings = NO_FINDINGS) -> Any:
+    def shown(self, connection: Connection, row: Any, found: wire.AssetFindings = NO_FINDINGS) -> Any:
         """`found`: what was asked for beside the asset itself."""
         body = body_of(self.request, row.document)
         written: dict[str, Any] = {

@@ -33,7 +33,7 @@ from fairpool.control.store.database import Connection
 ASSETS_MAX = 10_000
 """Of each noun."""
 
-Finder = Callable[[Any], wire.Findings]
+Finder = Callable[[Any], wire.AssetFindings]
 """What was asked for about the asset of a row."""
 FinderOf = Callable[[Plane, Connection, Caller, AssetDetails], Finder]
 
@@ -43,7 +43,7 @@ def usage(plane: Plane, connection: Connection, caller: Caller, asked: AssetDeta
     if not asked.usage_info:
         return lambda row: NO_FINDINGS
     uses = asset_use.of_all(connection, caller)
-    return lambda row: wire.Findings(used_by=uses.get(row.id, wire.AssetUse()))
+    return lambda row: wire.AssetFindings(used_by=uses.get(row.id, wire.AssetUse()))
 
 
 def add_asset_routes(routes: Routes, kind: AssetKind, finder_of: FinderOf = usage) -> None:

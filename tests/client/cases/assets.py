@@ -14,7 +14,7 @@ TENANT = {"scope": "tenant"}
 
 def case_compute(original: Original) -> None:
     half = {"gpuDevicesRequest": 1, "gpuRequestType": "portion", "gpuPortionRequest": 0.5}
-    _lives(original, "ComputeApi", "compute", half, {"gpuDevicesRequest": 2})
+    _is_kept(original, "ComputeApi", "compute", half, {"gpuDevicesRequest": 2})
 
 
 def case_environment(original: Original) -> None:
@@ -23,28 +23,28 @@ def case_environment(original: Original) -> None:
         "internalToolInfo": {"toolType": "tensorboard", "connectionType": "ExternalUrl", "containerPort": 6006},
     }
     first = {"image": "python", "environmentVariables": [{"name": "EPOCHS", "value": "3"}], "connections": [tool]}
-    _lives(original, "EnvironmentApi", "environment", first, {"image": "python:3"})
+    _is_kept(original, "EnvironmentApi", "environment", first, {"image": "python:3"})
 
 
 def case_claim(original: Original) -> None:
     size = {"size": "1Gi", "storageClass": "local", "accessModes": {"readWriteMany": True}, "volumeMode": "Filesystem"}
     first = {"path": "/data", "existingPvc": False, "claimName": "lives", "claimInfo": size}
-    _lives(original, "PVCApi", "pvc", first, {"path": "/elsewhere"})
+    _is_kept(original, "PVCApi", "pvc", first, {"path": "/elsewhere"})
 
 
 def case_git(original: Original) -> None:
     first = {"repository": "https://git.example.com/a.git", "branch": "main", "path": "/code"}
-    _lives(original, "GitApi", "git", first, {**first, "revision": "v2"})
+    _is_kept(original, "GitApi", "git", first, {**first, "revision": "v2"})
 
 
 def case_config_map(original: Original) -> None:
     first = {"configMap": "settings", "mountPath": "/settings"}
-    _lives(original, "ConfigMapApi", "config_map", first)
+    _is_kept(original, "ConfigMapApi", "config_map", first)
 
 
 def case_nfs(original: Original) -> None:
     first = {"server": "files.example.com", "path": "/export", "mountPath": "/data", "readOnly": True}
-    _lives(original, "NFSApi", "nfs", first, {**first, "readOnly": False})
+    _is_kept(original, "NFSApi", "nfs", first, {**first, "readOnly": False})
 
 
 def case_s3(original: Original) -> None:
@@ -52,7 +52,7 @@ def case_s3(original: Original) -> None:
     body = {"meta": {"name": "lives-s3-key", **TENANT}, "spec": key}
     access = original.call("CredentialsApi.create_access_key", access_key_creation_request=body)["meta"]["id"]
     first = {"bucket": "images", "path": "/data", "url": "https://s3.example.com", "accessKeyAssetId": access}
-    _lives(original, "S3Api", "s3", first, {**first, "path": "/images"})
+    _is_kept(original, "S3Api", "s3", first, {**first, "path": "/images"})
 
 
 def case_secret(original: Original) -> None:
@@ -60,7 +60,7 @@ def case_secret(original: Original) -> None:
     body = {"meta": {"name": "lives-secret", **TENANT}, "spec": pairs}
     made = original.call("CredentialsApi.create_generic_secret", generic_secret_creation_request=body)
     first = {"credentialAssetId": made["meta"]["id"], "mountPath": "/secrets"}
-    _lives(original, "SecretApi", "secret", first, body="secret_asset")
+    _is_kept(original, "SecretApi", "secret", first, body="secret_asset")
 
 
 def case_host_path(original: Original) -> None:
@@ -130,7 +130,7 @@ def _number(original: Original, project: str) -> int:
     return int(made.meta.project_id)
 
 
-def _lives(original: Original, api: str, noun: str, spec: Any, other: Any = None, *, body: str = "") -> None:
+def _is_kept(original: Original, api: str, noun: str, spec: Any, other: Any = None, *, body: str = "") -> None:
     """It is created, read, listed, replaced and deleted. Of some kinds the client changes only name and description."""
     meta = {"name": f"lives-{noun}".replace("_", "-"), "description": "first", **TENANT}
     named = body or noun
