@@ -11,7 +11,7 @@ from sqlalchemy.engine import Row
 from fairpool.api.access import RoleName, ScopeType, SubjectType, normal_email
 from fairpool.control.rbac import Grant
 from fairpool.control.store.compiled import Compiled
-from fairpool.control.store.tables import access_rules, applications, tokens, users
+from fairpool.control.store.tables import access_keys, access_rules, applications, sessions, tokens, users
 from fairpool.model.ids import Instant
 
 
@@ -98,12 +98,22 @@ def spend_token(connection: Connection, digest: str, now: Instant) -> None:
 
 
 def revoke_family(connection: Connection, family: str) -> None:
-    """Everything that came of one sign-in."""
+    """End a session: everything that came of one sign-in."""
     connection.execute(delete(tokens).where(tokens.c.family == family))
+    connection.execute(delete(sessions).where(sessions.c.id == family))
 
 
 def revoke_subject(connection: Connection, subject_id: str) -> None:
+    """End all sessions of a user or program."""
     connection.execute(delete(tokens).where(tokens.c.subject_id == subject_id))
+    connection.execute(delete(sessions).where(sessions.c.subject_id == subject_id))
+
+
+def revoke_others(connection: Connection, kept: TokenRow) -> None:
+    """The same, but for one token with its session."""
+    subject = kept.subject_id
+    connection.execute(delete(tokens).where(tokens.c.subject_id == subject, tokens.c.hash != kept.hash))
+    connection.execute(delete(sessions).where(sessions.c.subject_id == subject, sessions.c.id != kept.family))
 
 
 def drop_expired(connection: Connection, now: Instant) -> None:
@@ -127,11 +137,17 @@ def grants_by_token(connection: Connection, digest: str) -> frozenset[Grant] | N
 
 def subject_name(connection: Connection, row: TokenRow) -> str:
     """Of the subject with this token, as it is shown."""
-    if row.subject_type is SubjectType.APP:
-        app = application(connection, row.subject_id)
-        return app.name if app is not None else ""
-    known = user(connection, row.subject_id)
-    return known.email if known is not None else ""
+    assert row.subject_type is not None
+    return name_of(connection, row.subject_id, row.subject_type)
+
+
+def name_of(connection: Connection, subject_id: str, subject_type: SubjectType) -> str:
+    """Of a user or program, as it is shown; empty: it was deleted."""
+    if subject_type is SubjectType.USER:
+        known = user(connection, subject_id)
+        return known.email if known is not None else ""
+    app = application(connection, subject_id)
+    return app.name if app is not None else ""
 
 
 def user_by_email(connection: Connection, email: str) -> UserRow | None:
@@ -174,6 +190,7 @@ def set_password(
 def delete_user(connection: Connection, user_id: str) -> None:
     connection.execute(delete(users).where(users.c.id == user_id))
     connection.execute(delete(access_rules).where(access_rules.c.subject_id == user_id))
+    connection.execute(delete(access_keys).where(access_keys.c.owner == user_id))
     revoke_subject(connection, user_id)
 
 
