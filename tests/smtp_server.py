@@ -33,7 +33,7 @@ class Mailbox:
 
     async def handle_DATA(self, server: Any, session: Session, envelope: Envelope) -> str:  # aiosmtpd's name
         assert isinstance(envelope.content, bytes)
-        self.messages.append(message_from_bytes(envelope.content, policy=policy.default))  # type: ignore[arg-type]
+        self.messages.append(message_from_bytes(envelope.content, policy=policy.default))
         self.recipients.append(list(envelope.rcpt_tos))
         return "250 OK"
 

@@ -29,6 +29,7 @@ PROXY = "The gateway's HTTP library is used in one module"
 ENCRYPTION = "Encryption has one home"
 SIGNING = "Signed tokens have one home"
 MAIL = "Mail leaves through one module"
+CALLING_OUT = "The control plane connects to addresses that users gave in one module"
 OUTSIDE = "The gateway knows the API and the model"
 
 VIOLATIONS = [
@@ -68,6 +69,8 @@ VIOLATIONS = [
     ("control/app.py", "import cryptography", ENCRYPTION),
     ("control/guard.py", "import joserfc", SIGNING),
     ("control/app.py", "import smtplib", MAIL),
+    ("control/app.py", "import httpx2", CALLING_OUT),
+    ("control/app.py", "import socket", CALLING_OUT),
     ("cluster/loop.py", "import starlette", WEB),
     ("gateway/proxy.py", "import aiohttp", PROXY),
     ("gateway/proxy.py", "import fairpool.agent.supervisor", OUTSIDE),

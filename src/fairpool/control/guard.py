@@ -153,11 +153,11 @@ def _caller(connection: Connection, plane: Plane, digest: str) -> Caller | None:
         idle_ms=idle_limit_ms(connection, plane, session),
         used_at=session.used_at if session is not None else 0,
     )
-    if row.subject_type is SubjectType.APP:
+    if row.subject_type is not SubjectType.USER:
         app = store.application(connection, row.subject_id)
         return app and replace(caller, name=app.name)
     user = store.user(connection, row.subject_id)
-    if user is None:
+    if user is None or user.disabled:
         return None
     return replace(caller, name=user.email, must_change_password=user.must_change or user.first_password)
 

@@ -120,6 +120,8 @@ def _session_limit(
             "expires_at": limit,
         },
     )
+    if caller.kind == SubjectType.USER:
+        store.change_user(connection, caller.id, last_login_at=now)
     return limit
 
 

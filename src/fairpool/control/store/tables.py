@@ -18,6 +18,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.ext.compiler import compiles
@@ -64,7 +65,21 @@ users = Table(
     Column("must_change", Boolean, nullable=False),
     Column("first_password", Boolean, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(256), nullable=False, server_default=""),
+    Column("updated_at", BigInteger),
+    Column("last_login_at", BigInteger),
+    Column("identity_provider", String(64)),
+    Column("disabled", Boolean, nullable=False, server_default=false()),
 )
+"""`identity_provider` is empty for accounts whose password is kept here. A disabled user cannot sign in."""
+
+user_groups = Table(
+    "user_groups",
+    metadata,
+    Column("user_id", String(64), primary_key=True),
+    Column("group_name", String(256), primary_key=True),
+)
+"""Groups of users, as their identity provider told them at the last sign-in."""
 
 applications = Table(
     "applications",
@@ -111,7 +126,35 @@ access_rules = Table(
     Column("scope_id", String(64), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("created_by", String(256), nullable=False),
+    Column("number", BigInteger),
+    Index("ix_access_rules_number", "number", unique=True),
 )
+"""`role` is the key of a role: the name of a built-in one, the number of a custom one. `number` is the id that clients
+of the original know; it is never used again."""
+
+roles = Table(
+    "roles",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("key", String(32), nullable=False, unique=True),
+    Column("name", String(64), nullable=False),
+    Column("name_key", String(64), nullable=False, unique=True),
+    Column("description", Text, nullable=False),
+    Column("enabled", Boolean, nullable=False),
+    Column("permissions", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(256), nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+"""Custom roles; the built-in ones are in `control/builtin_roles.py`."""
+
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+"""The last number that was given out for each purpose."""
 
 tokens = Table(
     "tokens",
@@ -150,6 +193,7 @@ departments = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("revision", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False, server_default="0", index=True),
 )
 
 projects = Table(
@@ -164,6 +208,7 @@ projects = Table(
     Column("created_by", String(256), nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("revision", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False, server_default="0", index=True),
 )
 
 node_pools = Table(
@@ -174,7 +219,11 @@ node_pools = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("revision", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False, server_default="0", index=True),
+    Column("created_by", String(256), nullable=False, server_default=""),
+    Column("updated_by", String(256), nullable=False, server_default=""),
 )
+"""`number` of a department, project or pool: its id on older paths and in assets, the revision that created it."""
 
 topologies = Table(
     "topologies",
@@ -462,7 +511,35 @@ audit = Table(
     Column("entity_name", String(256), nullable=False),
     Column("entity_id", String(256), nullable=False),
     Column("result", String(16), nullable=False),
+    Column("http_status", Integer, nullable=False, server_default="0"),
+    Column("request_id", String(64), nullable=False, server_default=""),
+    Column("problem", String(64), nullable=False, server_default=""),
+    Column("changes", Text, nullable=False, server_default=""),
+    Column("hash", String(64), nullable=False, server_default=""),
 )
+"""Numbered without gaps, under the lock of the transaction that writes. `changes` is JSON: rows before and after;
+`problem` the code of a refusal; `hash` covers the entry and the one before (`control/audit_chain.py`)."""
+
+audit_chain = Table(
+    "audit_chain",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("last_id", BigInteger, nullable=False),
+    Column("last_hash", String(64), nullable=False),
+    Column("anchor_id", BigInteger, nullable=False),
+    Column("anchor_hash", String(64), nullable=False),
+)
+"""One row: the last entry that was written, and the last one that is not there any more."""
+
+audit_forwarding = Table(
+    "audit_forwarding",
+    metadata,
+    Column("target", String(512), primary_key=True),
+    Column("through", BigInteger, nullable=False),
+    Column("holder", String(64), nullable=False),
+    Column("held_until", BigInteger, nullable=False),
+)
+"""Where entries are forwarded to: the last one that arrived, and which server sends them at the moment."""
 
 
 @compiles(CreateIndex, "postgresql")
