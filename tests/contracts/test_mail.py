@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairpool.control.mail import MailServer, Message, compose, deliver
+from fairpool.control.mail import MailServer, Mail, compose, deliver
 from fairpool.model.problem import Problem
 from tests.control.control_plane import ControlPlane, codes, control_plane, expect
 from tests.smtp_server import PASSWORD, USER, Mailbox, smtp_server
@@ -98,15 +98,15 @@ INJECTED = (
 
 @pytest.mark.parametrize("to", INJECTED)
 def test_no_address_becomes_a_header_or_another_recipient(to: str) -> None:
-    problem = compose("fairpool@example.com", Message(to, "Hello", "text"))
+    problem = compose("fairpool@example.com", Mail(to, "Hello", "text"))
     assert isinstance(problem, Problem)
     assert problem.code == "mail.address"
-    assert isinstance(compose(to, Message("ann@example.com", "Hello", "text")), Problem)
+    assert isinstance(compose(to, Mail("ann@example.com", "Hello", "text")), Problem)
 
 
 @pytest.mark.parametrize("subject", ["Hello\r\nBcc: eve@example.com", "Hello\nEve", "Hello\x00", "a\u2028b", "x" * 201])
 def test_no_subject_becomes_a_header(subject: str) -> None:
-    problem = compose("fairpool@example.com", Message("ann@example.com", subject, "text"))
+    problem = compose("fairpool@example.com", Mail("ann@example.com", subject, "text"))
     assert isinstance(problem, Problem)
     assert problem.code == "mail.subject"
 
@@ -116,7 +116,7 @@ def test_a_text_arrives_as_it_is(tmp_path: Path) -> None:
     text = "Hello\n.\n..\nBcc: eve@example.com\n\nÜnïcode €\n"
     with smtp_server(tmp_path) as box:
         server = MailServer(host=box.host, port=box.port, security="none", sender="fairpool@example.com")
-        assert deliver(server, Message("ann@example.com", "Grüße 🙂", text)) is None
+        assert deliver(server, Mail("ann@example.com", "Grüße 🙂", text)) is None
     assert box.recipients == [["ann@example.com"]]
     (mail,) = box.messages
     assert mail["Bcc"] is None

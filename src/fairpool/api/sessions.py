@@ -10,7 +10,7 @@ from fairpool.api.access import SubjectType
 from fairpool.api.wire import Answer, Moment, Page, Request
 
 
-class Session(Answer):
+class SessionItem(Answer):
     """What came of one sign-in."""
 
     id: str
@@ -30,7 +30,7 @@ class Session(Answer):
 class SessionPage(Page):
     """Sessions, the latest first."""
 
-    sessions: list[Session]
+    sessions: list[SessionItem]
 
 
 class EndedSessions(Answer):

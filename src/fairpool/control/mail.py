@@ -36,7 +36,7 @@ NO_SERVER = Problem(
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Mail:
     """A mail to one recipient, in plain text."""
 
     to: str
@@ -59,7 +59,7 @@ class MailServer:
     """PEM, of a private authority; empty: those of this machine."""
 
 
-async def send(plane: Plane, message: Message) -> Problem | None:
+async def send(plane: Plane, message: Mail) -> Problem | None:
     """Deliver a message now; None: the mail server has taken it."""
     server = await plane.read(lambda connection: configured(connection, plane))
     if isinstance(server, Problem):
@@ -97,7 +97,7 @@ def configured(connection: Connection, plane: Plane) -> MailServer | Problem:
     )
 
 
-def deliver(server: MailServer, message: Message) -> Problem | None:
+def deliver(server: MailServer, message: Mail) -> Problem | None:
     """The same in the calling thread."""
     composed = compose(server.sender, message)
     if isinstance(composed, Problem):
@@ -141,7 +141,7 @@ def _connection(server: MailServer) -> smtplib.SMTP:
     return smtp
 
 
-def compose(sender: str, message: Message) -> EmailMessage | Problem:
+def compose(sender: str, message: Mail) -> EmailMessage | Problem:
     """The mail as it is sent. What could become another header or another recipient is refused."""
     for address in (sender, message.to):
         if ADDRESS.fullmatch(address) is None:

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import mail as wire
-from fairpool.control.mail import ADDRESS, KEY, NO_SERVER, Message, send
+from fairpool.control.mail import ADDRESS, KEY, NO_SERVER, Mail, send
 from fairpool.control.moments import iso
 from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.rbac import Action
@@ -80,7 +80,7 @@ async def delete_mail_settings(request: Request, plane: Plane, caller: Caller) -
 async def test_mail(request: Request, plane: Plane, caller: Caller, body: wire.TestMailRequest) -> wire.TestMailAnswer:
     caller.require(Action.SETTING_WRITE)
     text = f"This message was sent by {caller.name} to test the mail settings of Fairpool at {plane.settings.issuer}.\n"
-    problem = await send(plane, Message(body.to, "Test message from Fairpool", text))
+    problem = await send(plane, Mail(body.to, "Test message from Fairpool", text))
     result = "Succeeded" if problem is None else "Failed"
     done = ActionResult(action="test", entity_type="setting", entity_id=KEY, entity_name=body.to, result=result)
     await plane.note(request, caller, done)

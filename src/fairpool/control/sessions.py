@@ -132,8 +132,8 @@ def _page(
     return wire.SessionPage(sessions=shown, next=following)
 
 
-def _session(plane: Plane, caller: Caller, row: Any, name: str) -> wire.Session:
-    return wire.Session(
+def _session(plane: Plane, caller: Caller, row: Any, name: str) -> wire.SessionItem:
+    return wire.SessionItem(
         id=row.id,
         subject_id=row.subject_id,
         subject_type=SubjectType(row.subject_type),
