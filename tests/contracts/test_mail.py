@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairpool.control.mail import MailServer, Mail, compose, deliver
+from fairpool.control.mail import Mail, MailServer, compose, deliver
 from fairpool.model.problem import Problem
 from tests.control.control_plane import ControlPlane, codes, control_plane, expect
 from tests.smtp_server import PASSWORD, USER, Mailbox, smtp_server
