@@ -116,6 +116,7 @@ class ControlServer:
             data=self._data_directory.root,
             database=options.database,
             host=options.address.host,
+            url=options.gateway.control_url if options.gateway is not None else options.address.url,
             host_names=tuple(options.host_names),
             retention=options.retention,
             first_password=options.first_password,
