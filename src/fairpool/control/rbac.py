@@ -45,6 +45,9 @@ class Action(StrEnum):
     """Workload templates, and credentials that others made."""
     CREDENTIAL_WRITE = "credential.write"
     """Credentials of a project or department, one's own."""
+    POLICY_READ = "policy.read"
+    POLICY_WRITE = "policy.write"
+    """Policies for the workloads of a scope."""
     AUDIT_READ = "audit.read"
     SETTING_READ = "setting.read"
     SETTING_WRITE = "setting.write"
@@ -66,6 +69,7 @@ ROLES: Mapping[RoleName, frozenset[Action]] = MappingProxyType(
                 Action.CLUSTER_READ,
                 Action.ASSET_READ,
                 Action.CREDENTIAL_WRITE,
+                Action.POLICY_READ,
             }
         ),
     }

@@ -169,7 +169,7 @@ def _prepared(
     project: Any,
     upload: Upload | None,
 ) -> Admitted:
-    filled = submit_values.filled(connection, body, project)
+    filled = submit_values.filled(connection, body, project, project_of(project.document))
     with submit_values.naming_origins(filled):
         return _admitted_values(plane, connection, caller, filled, project, upload)
 
