@@ -84,7 +84,7 @@ golden: env ## Update golden files and generated reference pages; review the dif
 	$(BIN)/python -m tools.module_map --write
 	$(BIN)/python -m tools.api_reference
 	$(BIN)/python -m tools.flag_table
-	FAIRPOOL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/end_to_end/test_golden_screens.py
+	FAIRPOOL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/end_to_end/test_golden_screens.py tests/client/test_client.py
 
 format: env ## Format the code and apply lint fixes
 	$(BIN)/ruff format .
@@ -97,5 +97,5 @@ constraints: env ## Update the pinned versions; review the diff
 	  --no-annotate --no-header --upgrade --output-file constraints.txt pyproject.toml
 
 clean: ## Remove the virtual environment, caches and builds
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
+	rm -rf $(VENV) .venv-client .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
 	find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -27,6 +27,7 @@ TABLES = "SQL stays in the store"
 WEB = "The web framework stays in the control plane"
 PROXY = "The gateway's HTTP library is used in one module"
 ENCRYPTION = "Encryption has one home"
+CALLING_OUT = "The control plane connects to addresses that users gave in one module"
 OUTSIDE = "The gateway knows the API and the model"
 
 VIOLATIONS = [
@@ -64,6 +65,8 @@ VIOLATIONS = [
     ("control/admission.py", "import time", ADMITTING),
     ("control/app.py", "import sqlalchemy", TABLES),
     ("control/app.py", "import cryptography", ENCRYPTION),
+    ("control/app.py", "import httpx2", CALLING_OUT),
+    ("control/app.py", "import socket", CALLING_OUT),
     ("cluster/loop.py", "import starlette", WEB),
     ("gateway/proxy.py", "import aiohttp", PROXY),
     ("gateway/proxy.py", "import fairpool.agent.supervisor", OUTSIDE),

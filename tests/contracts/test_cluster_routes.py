@@ -91,7 +91,7 @@ def test_marks_on_a_node_reach_the_cluster(control: ControlPlane) -> None:
 
 def test_a_cluster_that_falls_silent_shows_as_disconnected(control: ControlPlane) -> None:
     def state() -> str:
-        clusters = expect(control.call("GET", "/api/v1/clusters"), 200)["clusters"]
+        clusters = expect(control.call("GET", "/api/v1/clusters"), 200)
         return str(clusters[0]["status"]["state"])
 
     assert state() == "WaitingToConnect"

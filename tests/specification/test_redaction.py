@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairpool.cli.adm.redaction import REMOVED, redacted, redacted_document, redacted_log
+from fairpool.model.redaction import REMOVED, redacted, redacted_document, redacted_log
 
 SECRETS = {
     "fpa_k3J9sd0-fjKD93kd": "token fpa_k3J9sd0-fjKD93kd was refused",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from fairpool.api.limits import PAGE_MAX
 from fairpool.api.loopback import LoopbackHttp, Reply, is_here
-from fairpool.api.record import Record, parse_object
+from fairpool.api.record import Record, parse_answer, parse_object
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
@@ -83,18 +83,22 @@ class Calls:
         return self._read(self._call(method, path, body, headers=headers))
 
     def _all(self, path: str, name: str, params: Mapping[str, Any] | None = None) -> list[Any]:
-        """Every page of a list."""
+        """Every page of a list: an object that has it under this name, or the bare list."""
         found: list[Any] = []
         offset: int | None = 0
         while offset is not None:
             page = self._get(path, {**(params or {}), "offset": offset, "limit": PAGE_MAX})
-            found += page.get(name, [])
-            offset = page.get("next")
+            if isinstance(page, list):
+                found += page
+                offset = len(found) if len(page) == PAGE_MAX else None
+            else:
+                found += page.get(name, [])
+                offset = page.get("next")
         return found
 
     def _read(self, answer: Reply) -> Any:
         try:
-            return parse_object(answer.content)
+            return parse_answer(answer.content)
         except ValueError as error:
             fix = "run the same release of Fairpool on both sides"
             problem = Problem("wire.unreadable", f"the server's answer cannot be read: {error}", fix)

@@ -11,6 +11,7 @@ from pydantic import (
     StringConstraints,
 )
 
+from fairpool.api.limits import TENANT_ID
 from fairpool.api.wire import Answer, Moment, Page, PoolNameText, ProjectName, Request, ShortText
 
 
@@ -192,13 +193,13 @@ class ClusterState(Answer):
     """Connection state of a cluster."""
 
     state: Annotated[str, Field(examples=["Connected"])]
-    platform: str = ""
 
 
 class ClusterAnswer(Answer):
     """A cluster."""
 
     uuid: str
+    tenant_id: int = TENANT_ID
     name: str
     domain: str = ""
     version: str = ""
@@ -224,9 +225,3 @@ class NewCluster(ClusterAnswer):
     """A cluster and its token, which is shown only once."""
 
     token: str
-
-
-class ClusterPage(Page):
-    """Clusters."""
-
-    clusters: list[ClusterAnswer]

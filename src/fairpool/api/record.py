@@ -29,6 +29,14 @@ def camel(name: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
+def parse_answer(content: bytes) -> Record | list[Any]:
+    """The object or list in a JSON text. It raises a ValueError for anything else."""
+    found = json.loads(content, object_hook=Record)
+    if not isinstance(found, Record | list):
+        raise ValueError(f"expected a JSON object or list, not {type(found).__name__}")
+    return found
+
+
 def parse_object(content: bytes) -> Record:
     """The object in a JSON text. It raises a ValueError for anything else."""
     found = json.loads(content, object_hook=Record)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_serializer
 from pydantic import ValidationError as ValidationError  # imported from here, so that pydantic stays in few modules
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json, to_json
@@ -51,6 +51,20 @@ class Answer(BaseModel):
         frozen=True,
         hide_input_in_errors=True,
     )
+
+
+class AnswerWithNulls(Answer):
+    """An answer that sends some fields as null where it has no value: the models of the original's client require them.
+
+    All other fields without a value are left out, as everywhere.
+    """
+
+    nulls: ClassVar[tuple[str, ...]] = ()
+    """As they travel: `lastLogin`."""
+
+    @model_serializer(mode="wrap")
+    def _with_nulls(self, serialize: Any):  # type: ignore[no-untyped-def]  # with a type, the schema would be that type
+        return dict.fromkeys(self.nulls) | serialize(self)
 
 
 class Page(Answer):

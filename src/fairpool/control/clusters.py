@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import nodes as wire
-from fairpool.api.limits import PAGE_DEFAULT
+from fairpool.api.limits import PAGE_MAX
 from fairpool.control.guard import digest_of
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.organization import declared_only_for
@@ -33,11 +33,12 @@ from fairpool.model.ids import SECOND_MS
 routes = Routes("clusters")
 
 
-@routes.get("/api/v1/clusters", action=Action.CLUSTER_READ, answer=wire.ClusterPage, summary="List clusters")
-async def clusters(plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT) -> wire.ClusterPage:
-    rows = await plane.read(lambda connection: store.all_clusters(connection, offset, limit + 1))
-    following = offset + limit if len(rows) > limit else None
-    return wire.ClusterPage(clusters=[_cluster(plane, row) for row in rows[:limit]], next=following)
+@routes.get("/api/v1/clusters", action=Action.CLUSTER_READ, answer=list[wire.ClusterAnswer], summary="List clusters")
+async def clusters(
+    plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_MAX
+) -> list[wire.ClusterAnswer]:
+    rows = await plane.read(lambda connection: store.all_clusters(connection, offset, limit))
+    return [_cluster(plane, row) for row in rows]
 
 
 @routes.post(

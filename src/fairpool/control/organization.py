@@ -311,7 +311,7 @@ def _add(
     revision = record_change(plane, connection, noun, body.name, "created", now)
     document = body.model_dump_json(by_alias=True)
     values = {"name": body.name, "document": document, "created_at": now, "updated_at": now, "revision": revision}
-    store.add(connection, table, **values, **columns)
+    store.add(connection, table, **values, number=revision, **columns)
     return revision
 
 

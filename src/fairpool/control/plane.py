@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import re
 import time
+import uuid
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,7 +21,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from fairpool.api.wire import Answer
-from fairpool.control import rbac
+from fairpool.control import audit_changes, rbac
 from fairpool.control.change_feed import ChangeFeedCache
 from fairpool.control.cluster_pods import ClusterPods
 from fairpool.control.external_ports import PortServer
@@ -33,6 +35,7 @@ from fairpool.control.store import access as access_store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store import changes
 from fairpool.control.store.database import Connection, Database
+from fairpool.control.store.recording import Recording, recorded
 from fairpool.model.ids import SECOND_MS, Instant
 
 log = logging.getLogger("fairpool.control")
@@ -116,6 +119,8 @@ class ActionResult:
     kept: Answer | None = None
     """The answer to a repeated call, if the first one contains a secret."""
     result: str = "Succeeded"
+    problem: str = ""
+    """The code of a refusal."""
     also: tuple[ActionResult, ...] = ()
     """Actions done with it, each with its own entry in the audit log."""
     goes_on: bool = False
@@ -244,10 +249,10 @@ class Plane:
                 before = audit_store.kept(connection, caller.id, key, repeatable_from)
                 if before is not None:
                     return _repeated(before, fingerprint)
-            done = unit(connection)
-            for each in (done, *done.also):
-                if each.action:
-                    audit_store.add(connection, entry(request, caller, each, now))
+            with recorded() as recording:
+                done = unit(connection)
+            for line in _entries(connection, request, caller, done, recording, now):
+                audit_store.add(connection, line)
             if key is not None and not done.goes_on:
                 kept = audit_store.Kept(fingerprint, done.status, _text(done.kept or done.body))
                 audit_store.keep(connection, caller.id, key, kept, now)
@@ -260,7 +265,9 @@ class Plane:
                     fields = {"name": each.entity_name, "id": each.entity_id, "by": caller.name}
                     log.info(f"{each.entity_type} {each.action}", extra={"fields": fields})
             if not done.goes_on:
-                return answered(done)
+                response = answered(done)
+                response.headers["X-Request-Id"] = request_id(request)
+                return response
 
     async def note(self, connection: HTTPConnection, caller: Caller, action: ActionResult) -> None:
         """Add an audit entry for something that is not a transaction."""
@@ -285,14 +292,27 @@ class Denials:
 
 
 async def on_denied(connection: HTTPConnection, refusal: Exception) -> Response:
-    """Answer a refusal; a denied request gets an entry in the audit log."""
+    """Answer a refusal. A denied request and a refused write get an entry in the audit log."""
     assert isinstance(refusal, Refused)
     plane, caller = plane_of(connection), getattr(connection.state, "caller", None)
-    if isinstance(caller, Caller) and refusal.is_denial and plane.denials.is_worth_a_line(caller.id, plane.now()):
-        method = connection.scope.get("method", "")
-        denial = ActionResult(action=_VERBS.get(method, "read"), entity_type=_entity_type(connection), result="Failed")
+    method = connection.scope.get("method", "")
+    is_write = method in _VERBS and isinstance(caller, Caller) and caller.kind != "cluster"
+    if (
+        isinstance(caller, Caller)
+        and (refusal.is_denial or is_write)
+        and plane.denials.is_worth_a_line(caller.id, plane.now())
+    ):
+        denial = ActionResult(
+            action=_VERBS.get(method, "read"),
+            entity_type=_entity_type(connection),
+            result="Failed",
+            status=refusal.status,
+            problem=refusal.problems[0].code if refusal.problems else "",
+        )
         await plane.note(connection, caller, denial)
-    return refusal.response()
+    response = refusal.response()
+    response.headers["X-Request-Id"] = request_id(connection)
+    return response
 
 
 def answered(done: ActionResult) -> Response:
@@ -314,7 +334,9 @@ def check_match(request: Request, revision: int) -> None:
         raise refused(412, "request.changed_meanwhile", "this was changed after you read it", fix)
 
 
-def entry(connection: HTTPConnection, caller: Caller, done: ActionResult, now: Instant) -> dict[str, object]:
+def entry(
+    connection: HTTPConnection, caller: Caller, done: ActionResult, now: Instant, changes: str = ""
+) -> dict[str, object]:
     """An entry of the audit log."""
     return {
         "at": now,
@@ -328,7 +350,40 @@ def entry(connection: HTTPConnection, caller: Caller, done: ActionResult, now: I
         "entity_name": (done.entity_name or done.entity_id)[:256],
         "entity_id": done.entity_id[:256],
         "result": done.result,
+        "http_status": done.status,
+        "request_id": request_id(connection),
+        "problem": done.problem[:64],
+        "changes": changes,
     }
+
+
+def _entries(
+    connection: Connection, request: Request, caller: Caller, done: ActionResult, recording: Recording, now: Instant
+) -> list[dict[str, object]]:
+    """An entry for each action, with the changes that belong to it."""
+    actions = [each for each in (done, *done.also) if each.action]
+    if not actions:
+        return []
+    changed = audit_changes.of_each(
+        recording.changes(connection), [(each.entity_id, each.entity_name) for each in actions]
+    )
+    return [
+        entry(request, caller, each, now, audit_changes.as_text(its))
+        for each, its in zip(actions, changed, strict=True)
+    ]
+
+
+REQUEST_ID = "fairpool.request_id"
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+
+
+def request_id(connection: HTTPConnection) -> str:
+    """Names a request in its answer and in the audit log: as the client called it (X-Request-Id), or a random one."""
+    known: str | None = connection.scope.get(REQUEST_ID)
+    if known is None:
+        said = connection.headers.get("x-request-id", "")
+        known = connection.scope[REQUEST_ID] = said if _REQUEST_ID.fullmatch(said) else str(uuid.uuid4())
+    return known
 
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "update", "DELETE": "delete"}

@@ -19,11 +19,11 @@ import click
 from fairpool import __version__
 from fairpool.api.client import Client, Refused
 from fairpool.api.record import document
-from fairpool.cli.adm.redaction import redacted, redacted_document, redacted_log
 from fairpool.cli.failure import Failure, failure
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import printable
+from fairpool.model.redaction import redacted, redacted_document, redacted_log
 
 AUDIT_MAX = 500
 LOG_BYTES_MAX = 64 << 20

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import Connection, Integer, and_, bindparam, delete, insert, literal_column, select
+from sqlalchemy import Connection, Integer, and_, bindparam, delete, insert, literal_column, select, update
 from sqlalchemy.engine import Row
 
+from fairpool.control.audit_chain import Head, hash_of
 from fairpool.control.store.compiled import Compiled
-from fairpool.control.store.tables import audit, idempotency
+from fairpool.control.store.tables import audit, audit_chain, idempotency
 from fairpool.model.ids import Instant
 
 log = logging.getLogger("fairpool.control")
 
 _ADD = Compiled(insert(audit))
+_CHAIN = Compiled(select(audit_chain))
+_LENGTHEN = Compiled(update(audit_chain).where(audit_chain.c.id == 1))
+_AFTER = Compiled(
+    select(audit).where(audit.c.id > bindparam("after")).order_by(audit.c.id).limit(bindparam("most", type_=Integer))
+)
+NOTHING_CHANGED = {"http_status": 0, "request_id": "", "problem": "", "changes": ""}
 _KEPT = Compiled(
     select(idempotency).where(and_(idempotency.c.caller == bindparam("caller"), idempotency.c.key == bindparam("key")))
 )
@@ -32,11 +40,34 @@ class Kept:
 
 
 def add(connection: Connection, entry: dict[str, Any]) -> None:
-    """Write a line. What was refused is in the server's log as well: wrong passwords, and denied requests."""
-    _ADD.run(connection, entry)
+    """Write an entry behind the last one, whose hash it covers: no other transaction writes meanwhile. What was refused
+    is in the server's log as well: wrong passwords, and denied requests."""
+    chain = _CHAIN.one(connection)
+    line = {**NOTHING_CHANGED, **{name: _storable(value) for name, value in entry.items()}, "id": chain.last_id + 1}
+    line["hash"] = hash_of(line, chain.last_hash)
+    _ADD.run(connection, line)
+    _LENGTHEN.run(connection, {"last_id": line["id"], "last_hash": line["hash"]})
     if entry["result"] == "Failed":
         fields = {"by": entry["subject"], "from": entry["source_ip"], "path": entry["url"]}
         log.warning(f"{entry['action']} refused", extra={"fields": fields})
+
+
+def _storable(value: Any) -> Any:
+    """A text that every database takes: a name that was tried at sign-in may be anything."""
+    if not isinstance(value, str) or (value.isascii() and "\0" not in value):
+        return value
+    return value.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+
+
+def chain_ends(connection: Connection) -> tuple[Head, Head]:
+    """The anchor before the first entry of the chain that is there, and the last entry."""
+    chain = _CHAIN.one(connection)
+    return Head(chain.anchor_id, chain.anchor_hash), Head(chain.last_id, chain.last_hash)
+
+
+def following(connection: Connection, after: int, most: int) -> list[Any]:
+    """Entries after one, the oldest first."""
+    return _AFTER.rows(connection, {"after": after, "most": most})
 
 
 def without_request(now: Instant, by: tuple[str, str], action: str, entity: tuple[str, str, str]) -> dict[str, Any]:
@@ -116,6 +147,12 @@ def drop_kept(connection: Connection, before: int, most: int) -> int:
 
 
 def drop_old(connection: Connection, before: int, most: int) -> int:
-    """Let go of lines that are older; says how many went."""
-    old = select(audit.c.id).where(audit.c.at < before).order_by(audit.c.at).limit(most)
-    return connection.execute(delete(audit).where(audit.c.id.in_(old))).rowcount
+    """Delete entries that are older, the oldest first, and keep the hash of the last of them; says how many went."""
+    rows = connection.execute(select(audit.c.id, audit.c.at, audit.c.hash).order_by(audit.c.id).limit(most)).all()
+    old = list(takewhile(lambda row: row.at < before, rows))
+    if not old:
+        return 0
+    connection.execute(delete(audit).where(audit.c.id <= old[-1].id))
+    if old[-1].hash:
+        _LENGTHEN.run(connection, {"anchor_id": old[-1].id, "anchor_hash": old[-1].hash})
+    return len(old)

@@ -17,6 +17,7 @@ from typing import Any, cast
 from sqlalchemy import BindParameter, Connection, Delete, Dialect, Insert, Select, Table, Update, bindparam
 
 from fairpool.api.clusters import NameRange
+from fairpool.control.store.recording import RECORDING, affected, is_recorded
 
 NOTHING: Mapping[str, Any] = {}
 
@@ -24,13 +25,15 @@ NOTHING: Mapping[str, Any] = {}
 class Compiled:
     """One statement; for each dialect and set of columns that it is given, it is compiled once."""
 
-    __slots__ = ("_by_columns", "_keys", "_makers", "_row", "_texts", "statement")
+    __slots__ = ("_affected", "_by_columns", "_keys", "_makers", "_recorded", "_row", "_texts", "statement")
 
     def __init__(self, statement: Select[Any] | Insert | Update | Delete) -> None:
         self.statement = statement
         table = None if isinstance(statement, Select) else cast(Table, statement.table)
         self._keys = frozenset() if table is None or isinstance(statement, Delete) else frozenset(table.c.keys())
         self._by_columns = bool(self._keys)
+        self._recorded = table if table is not None and is_recorded(table) else None
+        self._affected: Compiled | None = None
         self._row = namedtuple("Row", [column.key for column in statement.exported_columns])  # type: ignore[misc]
         self._makers: dict[str, Callable[[Sequence[Any]], Any]] = {}
         self._texts: dict[tuple[str, ...], _Text] = {}
@@ -56,6 +59,8 @@ class Compiled:
 
     def run(self, connection: Connection, values: Mapping[str, Any] = NOTHING) -> None:
         """Execute it; nothing comes back. Of an insert or update, `values` are its columns and parameters."""
+        if self._recorded is not None:
+            self._record(connection, values)
         text = self._text(connection.dialect, values)
         cursor = connection.connection.cursor()
         cursor.execute(text.sql, text.arguments(values))
@@ -65,10 +70,25 @@ class Compiled:
         """The same for many, which all name the same columns."""
         listed = list(rows)
         if listed:
+            if self._recorded is not None:
+                for each in listed:
+                    self._record(connection, each)
             text = self._text(connection.dialect, listed[0])
             cursor = connection.connection.cursor()
             cursor.executemany(text.sql, [text.arguments(each) for each in listed])
             cursor.close()
+
+    def _record(self, connection: Connection, values: Mapping[str, Any]) -> None:
+        """For the audit log, see `recording.py`."""
+        recording = RECORDING.get()
+        if recording is None or self._recorded is None:
+            return
+        if isinstance(self.statement, Insert):
+            recording.inserting(self._recorded, values)
+            return
+        if self._affected is None:
+            self._affected = Compiled(affected(cast(Update | Delete, self.statement)))
+        recording.changing(self._recorded, self._affected.rows(connection, values))
 
     def _fetched(self, connection: Connection, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         text = self._text(connection.dialect, values)

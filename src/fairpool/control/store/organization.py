@@ -27,6 +27,11 @@ def project(connection: Connection, name: str) -> Any:
     return _PROJECT.one(connection, {"name": name})
 
 
+def name_of_number(connection: Connection, table: Table, number: int) -> str | None:
+    """The department, project or pool that has this number; None: there is none."""
+    return connection.execute(select(table.c.name).where(table.c.number == number)).scalar_one_or_none()
+
+
 def all_projects(
     connection: Connection,
     *,

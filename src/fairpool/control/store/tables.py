@@ -109,6 +109,7 @@ departments = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("revision", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False, server_default="0", index=True),
 )
 
 projects = Table(
@@ -123,6 +124,7 @@ projects = Table(
     Column("created_by", String(256), nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("revision", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False, server_default="0", index=True),
 )
 
 node_pools = Table(
@@ -133,7 +135,11 @@ node_pools = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
     Column("revision", BigInteger, nullable=False),
+    Column("number", BigInteger, nullable=False, server_default="0", index=True),
+    Column("created_by", String(256), nullable=False, server_default=""),
+    Column("updated_by", String(256), nullable=False, server_default=""),
 )
+"""`number` of a department, project or pool: its id on older paths and in assets, the revision that created it."""
 
 topologies = Table(
     "topologies",
@@ -439,7 +445,35 @@ audit = Table(
     Column("entity_name", String(256), nullable=False),
     Column("entity_id", String(256), nullable=False),
     Column("result", String(16), nullable=False),
+    Column("http_status", Integer, nullable=False, server_default="0"),
+    Column("request_id", String(64), nullable=False, server_default=""),
+    Column("problem", String(64), nullable=False, server_default=""),
+    Column("changes", Text, nullable=False, server_default=""),
+    Column("hash", String(64), nullable=False, server_default=""),
 )
+"""Numbered without gaps, under the lock of the transaction that writes. `changes` is JSON: rows before and after;
+`problem` the code of a refusal; `hash` covers the entry and the one before (`control/audit_chain.py`)."""
+
+audit_chain = Table(
+    "audit_chain",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("last_id", BigInteger, nullable=False),
+    Column("last_hash", String(64), nullable=False),
+    Column("anchor_id", BigInteger, nullable=False),
+    Column("anchor_hash", String(64), nullable=False),
+)
+"""One row: the last entry that was written, and the last one that is not there any more."""
+
+audit_forwarding = Table(
+    "audit_forwarding",
+    metadata,
+    Column("target", String(512), primary_key=True),
+    Column("through", BigInteger, nullable=False),
+    Column("holder", String(64), nullable=False),
+    Column("held_until", BigInteger, nullable=False),
+)
+"""Where entries are forwarded to: the last one that arrived, and which server sends them at the moment."""
 
 
 @compiles(CreateIndex, "postgresql")

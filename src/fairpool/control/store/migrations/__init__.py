@@ -6,6 +6,7 @@ every start, is recognized without it.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from functools import cache
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 HEAD = "head"
+NAMES = ("revision", "down_revision")
 
 
 def upgrade(connection: Connection, version: str = HEAD) -> None:
@@ -59,10 +61,22 @@ def downgrade(connection: Connection, version: str) -> None:
     command.downgrade(config, version)
 
 
+@cache
 def known_versions() -> list[str]:
-    """The versions of the tables that this program can bring up to date, the oldest first: the names of the steps."""
-    steps = (Path(__file__).parent / "versions").glob("[0-9]*_*.py")
-    return sorted(step.name.partition("_")[0] for step in steps)
+    """The versions of the tables that this program can bring up to date, the oldest first: each step names the one
+    before it."""
+    after: dict[str | None, str] = {}
+    for step in (Path(__file__).parent / "versions").glob("[0-9]*_*.py"):
+        text = step.read_text(encoding="utf-8")
+        version, before = (re.search(rf'^{name} = (?:"(\w+)"|None)', text, re.MULTILINE) for name in NAMES)
+        assert version is not None, f"{step.name} has no version"
+        assert before is not None, f"{step.name} does not name the step before it"
+        after[before[1]] = version[1]
+    found: list[str] = []
+    while (following := after.get(found[-1] if found else None)) is not None:
+        found.append(following)
+    assert len(found) == len(after), "the steps form one line"
+    return found
 
 
 def _version_in(connection: Connection) -> str | None:

@@ -1,0 +1,51 @@
+"""Operations of the original's client that mean nothing here, and why.
+
+A key is an operation or a whole class. A reason is a fact about Fairpool, not a plan; an operation that works leaves
+this table, which the test checks.
+"""
+
+from __future__ import annotations
+
+BINARIES = "it downloads a program of the original; Fairpool's commands are installed with the package"
+DATA_VOLUMES = "there are no data volumes; a volume claim can be used by every workload of its project"
+INFERENCE = "there are no inference workloads yet"
+METRICS = "there are no metrics yet; no value is invented"
+VENDOR = "it runs a service from the vendor's catalogue"
+
+NOT_APPLICABLE = {
+    "AdministratorCommandLineInterfaceApi": BINARIES,
+    "ResearcherCommandLineInterfaceApi": BINARIES,
+    "ResearcherCommandLineInterfaceDeprecatedApi": BINARIES,
+    "DatavolumesApi": DATA_VOLUMES,
+    "DistributedInferencesApi": INFERENCE,
+    "InferencesApi": INFERENCE,
+    "RevisionsApi": INFERENCE,
+    "EventsApi.get_revision_events": INFERENCE,
+    "EventsApi.get_revision_history": INFERENCE,
+    "PodsApi.get_revision_pods": INFERENCE,
+    "NVIDIANIMApi": VENDOR,
+    "AIApplicationsApi": "it lists applications that the original finds in Kubernetes",
+    "WorkloadsV2Api": "it submits Kubernetes manifests, and no engine here runs them",
+    "ClustersApi.get_cluster_metrics": METRICS,
+    "ClustersApi.get_cluster_metrics_0": METRICS,
+    "DepartmentsApi.get_department_metrics": METRICS,
+    "DepartmentsApi.get_department_metrics_0": METRICS,
+    "DepartmentsApi.get_departments_metrics": METRICS,
+    "DepartmentsApi.get_departments_telemetry": METRICS,
+    "NodePoolsApi.get_nodepool_metrics": METRICS,
+    "NodesApi.get_node_metrics": METRICS,
+    "NodesApi.get_node_telemetry": METRICS,
+    "PodsApi.get_workload_pod_metrics": METRICS,
+    "ProjectsApi.get_project_metrics": METRICS,
+    "ProjectsApi.get_project_metrics_0": METRICS,
+    "ProjectsApi.get_projects_metrics": METRICS,
+    "ProjectsApi.get_projects_telemetry": METRICS,
+    "ReportsApi": "a report is a table of metrics; there are none yet",
+    "WorkloadsApi.get_workload_metrics": METRICS,
+    "WorkloadsApi.get_workloads_telemetry": METRICS,
+}
+
+
+def reason(operation: str) -> str | None:
+    """Why this operation means nothing here; None: it does."""
+    return NOT_APPLICABLE.get(operation) or NOT_APPLICABLE.get(operation.partition(".")[0])
