@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +13,7 @@ from fairpool.api.assets import AssetScope
 from fairpool.api.workload_spec import Kind
 from fairpool.control.effective_policy import contradictions, effective
 from fairpool.control.policy_checks import checked_policy, patched
-from fairpool.control.policy_document import Policy, read_policy
+from fairpool.control.policy_document import WorkloadPolicy, read_policy
 from fairpool.control.policy_rules import ScopedPolicy, rule_problems
 from fairpool.control.policy_values import changed, submitted
 from fairpool.control.template_values import AssetValues, Defaults, TemplateValues
@@ -29,7 +29,7 @@ def policy(
     imposed: tuple[AssetValues, ...] = (),
 ) -> ScopedPolicy:
     found = checked_policy(kind, {"defaults": defaults or {}, "rules": rules or {}})
-    assert isinstance(found, Policy), found
+    assert isinstance(found, WorkloadPolicy), found
     name = {AssetScope.TENANT: "", AssetScope.CLUSTER: "local", AssetScope.DEPARTMENT: "research"}.get(scope, "team-a")
     return ScopedPolicy(f"id-{scope.value}", f"p-{scope.value}", scope, found, name, imposed=imposed)
 
@@ -477,7 +477,7 @@ def test_the_effective_policy_has_the_tightest_rules_with_their_sources() -> Non
     image = found["rules"]["image"]
     assert image["required"]
     assert sorted(each["value"] for each in image["options"]) == ["python", "registry.example.com/team/*"]
-    assert isinstance(read_policy(Kind.TRAINING, found), Policy), "it can be applied again"
+    assert isinstance(read_policy(Kind.TRAINING, found), WorkloadPolicy), "it can be applied again"
 
 
 def test_a_change_of_a_policy_replaces_fields_and_resets_others() -> None:
@@ -527,7 +527,8 @@ def policies(draw: st.DrawFn) -> list[ScopedPolicy]:
     for scope in draw(st.lists(st.sampled_from(SCOPES), unique=True)):
         defaults: dict[str, Any] = {}
         rules: dict[str, Any] = {}
-        for path, (default, rule, can_edit) in draw(PIECES).items():
+        for path, piece in draw(PIECES).items():
+            default, rule, can_edit = cast(tuple[Any, dict[str, Any], bool], piece)
             defaults |= {} if default is None else {path: default}
             rules[path] = {**rule, **({} if can_edit else {"canEdit": False})}
         rules["compute"] = {"gpuDevicesRequest": draw(RANGES)}

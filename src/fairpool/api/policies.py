@@ -90,7 +90,7 @@ class PolicyMeta(Answer):
     scope: AssetScope
     cluster_id: str | None = None
     department_id: str | None = None
-    project_id: int | str | None = Field(default=None, description="The number of the project")
+    project_id: int | None = Field(default=None, description="The number of the project")
     project_name: str | None = None
     created_by: str
     created_at: Moment

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Annotated, Any
@@ -19,18 +18,20 @@ from fairpool.api.workload_spec import Kind
 from fairpool.control import effective_policy
 from fairpool.control.asset_scopes import StoredScope, scope_of
 from fairpool.control.moments import iso
-from fairpool.control.organization import cluster_of
+from fairpool.control.numbers import project_name, project_number
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.policy_checks import checked_policy, patched
-from fairpool.control.policy_document import READ_ONLY, Policy
+from fairpool.control.policy_document import READ_ONLY, WorkloadPolicy
 from fairpool.control.policy_lookup import place_of, policies_of, scoped_policies, scoped_policy, with_assets
 from fairpool.control.policy_rules import ScopedPolicy, widest_first
+from fairpool.control.policy_scopes import PolicySight, ScopeQuery, asked_scope, require
 from fairpool.control.projects import known_project
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import Refused, denied, refused, unknown
+from fairpool.control.refusal import Refused, refused
 from fairpool.control.routes import Parameter, Query, Routes
 from fairpool.control.store import assets as asset_store
 from fairpool.control.store import changes
+from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import policies as store
 from fairpool.control.store.database import Connection
@@ -55,15 +56,6 @@ Approve = Annotated[
 ]
 
 
-class ScopeQuery(Query):
-    """The scope of a policy."""
-
-    scope: AssetScope
-    cluster_id: Annotated[str, Parameter(alias="clusterId", max_length=256)] = ""
-    department_id: Annotated[str, Parameter(alias="departmentId", max_length=256)] = ""
-    project_id: Annotated[str, Parameter(alias="projectId", max_length=256, description="Its name or number")] = ""
-
-
 class PolicyQuery(Query):
     """Which policies of a list."""
 
@@ -78,96 +70,13 @@ class PolicyQuery(Query):
     ] = False
 
 
-# --- scopes ----------------------------------------------------------------------------------------------------------
-
-
-def asked_scope(connection: Connection, asked: wire.PolicyScope | ScopeQuery) -> StoredScope:
-    """The scope that is meant; refuses one without its id, or with that of another."""
-    ids = {
-        AssetScope.CLUSTER: asked.cluster_id,
-        AssetScope.DEPARTMENT: asked.department_id,
-        AssetScope.PROJECT: asked.project_id,
-    }
-    for scope, given in ids.items():
-        field = f"{scope.value}Id"
-        if scope is asked.scope and not given:
-            raise refused(422, "policy.no_scope", f"the scope {scope.value} needs {field}", f"set {field}", field)
-        if scope is not asked.scope and given:
-            what = f"{field} does not fit the scope {asked.scope.value}"
-            raise refused(422, "policy.two_scopes", what, f"remove it, or use the scope {scope.value}", field)
-    named = str(ids.get(asked.scope) or "")
-    if asked.scope is AssetScope.CLUSTER:
-        named = cluster_of(connection, named)
-    if asked.scope is AssetScope.PROJECT:
-        named = project_named(connection, named)
-    return StoredScope(asked.scope, named)
-
-
-def project_named(connection: Connection, asked: str) -> str:
-    """The name of a project that is given by its name or its number."""
-    if not (asked.isascii() and asked.isdigit()):
-        return asked
-    rows = organization_store.all_projects(connection)
-    return next((row.name for row in rows if str(getattr(row, "number", "")) == asked), asked)
-
-
-def _require(connection: Connection, caller: Caller, place: StoredScope, action: Action) -> None:
-    """Refuses a scope that does not exist, or in which the caller may not do this."""
-    if place.scope is AssetScope.PROJECT:
-        project = organization_store.project(connection, place.scope_id)
-        if project is None or not caller.may(Action.POLICY_READ, project.name, project.department):
-            raise unknown("project", place.scope_id, is_hidden=project is not None)
-        caller.require(action, project.name, project.department)
-    elif place.scope is AssetScope.DEPARTMENT:
-        if organization_store.department(connection, place.scope_id) is None:
-            caller.require_somewhere(action)
-            raise unknown("department", place.scope_id)
-        if action is Action.POLICY_READ and place.scope_id in _seen(connection, caller, place.scope):
-            return
-        caller.require(action, department=place.scope_id)
-    elif action is Action.POLICY_READ:
-        caller.require_somewhere(action)
-    elif not caller.may(action):
-        raise denied(fix="ask an administrator, or use the scope of a project in which you have this role")
-
-
-def _seen(connection: Connection, caller: Caller, scope: AssetScope) -> set[str]:
-    """The departments or clusters of the projects in which the caller may see policies."""
-    places = caller.places(Action.POLICY_READ)
-    if places is None:
-        rows = organization_store.all_projects(connection)
-    else:
-        rows = organization_store.all_projects(connection, names=places.projects, parents=places.departments)
-    return {str(getattr(row, scope.value)) for row in rows}
-
-
-class PolicySight:
-    """Which policies a caller may see: those of the scopes that their projects are in."""
-
-    def __init__(self, connection: Connection, caller: Caller) -> None:
-        places = caller.places(Action.POLICY_READ)
-        self._ids: Mapping[str, set[str]] | None = None
-        if places is not None:
-            rows = organization_store.all_projects(connection, names=places.projects, parents=places.departments)
-            self._ids = {
-                AssetScope.PROJECT.value: {row.name for row in rows},
-                AssetScope.DEPARTMENT.value: {*(row.department for row in rows), *places.departments},
-                AssetScope.CLUSTER.value: {row.cluster for row in rows},
-            }
-
-    def covers(self, row: Any) -> bool:
-        is_everywhere = self._ids is None or row.scope == AssetScope.TENANT.value
-        return is_everywhere or (self._ids is not None and row.scope_id in self._ids[row.scope])
-
-
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 
 def _meta(connection: Connection, row: Any) -> wire.PolicyMeta:
     ids: dict[str, Any] = {f"{row.scope}_id": row.scope_id} if row.scope_id else {}
     if row.scope == AssetScope.PROJECT.value:
-        project = organization_store.project(connection, row.scope_id)
-        ids = {"project_id": getattr(project, "number", row.scope_id), "project_name": row.scope_id}
+        ids = {"project_id": project_number(connection, row.scope_id), "project_name": row.scope_id}
     return wire.PolicyMeta(
         id=row.id,
         name=row.name,
@@ -204,8 +113,7 @@ def _numbered(connection: Connection, found: Any) -> Any:
     if not isinstance(found, dict):
         return found
     if set(found) == {"scope", "projectId"}:
-        project = organization_store.project(connection, found["projectId"])
-        return {**found, "projectId": getattr(project, "number", found["projectId"])}
+        return {**found, "projectId": project_number(connection, found["projectId"])}
     return {name: _numbered(connection, each) for name, each in found.items()}
 
 
@@ -214,21 +122,29 @@ async def list_policies(plane: Plane, caller: Caller, query: PolicyQuery) -> wir
     def unit(connection: Connection) -> wire.PolicyList:
         sight = PolicySight(connection, caller)
         kind = TYPES[query.workload_type].value if query.workload_type is not None else ""
-        rows = [row for row in store.all_of(connection, kind) if sight.covers(row) and _fits(connection, query, row)]
-        return wire.PolicyList(policies=[_entry(connection, row) for row in rows])
+        ids = _asked_ids(connection, query)
+        return wire.PolicyList(
+            policies=[
+                _entry(connection, row)
+                for row in store.all_of(connection, kind)
+                if sight.covers(row)
+                and (query.scope is None or row.scope == query.scope.value)
+                and (not ids or ids.get(row.scope) == row.scope_id)
+            ]
+        )
 
     return await plane.read(unit)
 
 
-def _fits(connection: Connection, query: PolicyQuery, row: Any) -> bool:
+def _asked_ids(connection: Connection, query: PolicyQuery) -> dict[str, str]:
+    """The scopes that a list is of, by kind of scope."""
+    cluster = query.cluster_id and cluster_store.cluster_by_name(connection, query.cluster_id)
     ids = {
-        AssetScope.CLUSTER.value: query.cluster_id,
+        AssetScope.CLUSTER.value: str(cluster.id) if cluster else query.cluster_id,
         AssetScope.DEPARTMENT.value: query.department_id,
-        AssetScope.PROJECT.value: project_named(connection, query.project_id),
+        AssetScope.PROJECT.value: project_name(connection, query.project_id),
     }
-    asked = {scope: named for scope, named in ids.items() if named}
-    is_of_scope = query.scope is None or row.scope == query.scope.value
-    return is_of_scope and (not asked or asked.get(row.scope) == row.scope_id)
+    return {scope: named for scope, named in ids.items() if named}
 
 
 def _entry(connection: Connection, row: Any) -> wire.PolicyEntry:
@@ -256,7 +172,7 @@ async def get_effective(
     workload_type: Annotated[wire.PolicyType, Parameter(alias="workloadType")] = wire.PolicyType.TRAINING,
 ) -> wire.EffectivePolicy:
     def unit(connection: Connection) -> wire.EffectivePolicy:
-        project = known_project(connection, caller, project_named(connection, project_id), Action.POLICY_READ)
+        project = known_project(connection, caller, project_name(connection, project_id), Action.POLICY_READ)
         kind = TYPES[workload_type]
         rows = {row.id: row for row in store.in_place(connection, kind.value, asset_store.place_of(project))}
         policies = policies_of(connection, project, kind)
@@ -278,7 +194,7 @@ def _add(path: str, kind: Kind) -> None:
     async def get_policy(plane: Plane, caller: Caller, query: ScopeQuery) -> Response:
         def unit(connection: Connection) -> wire.PolicyAnswer:
             place = asked_scope(connection, query)
-            _require(connection, caller, place, Action.POLICY_READ)
+            require(connection, caller, place, Action.POLICY_READ)
             return _shown(connection, kind, place, store.one(connection, kind.value, place.columns))
 
         found = await plane.read(unit)
@@ -338,7 +254,7 @@ def _deleted(
     plane: Plane, connection: Connection, request: Request, caller: Caller, kind: Kind, query: ScopeQuery
 ) -> ActionResult:
     place = asked_scope(connection, query)
-    _require(connection, caller, place, Action.POLICY_WRITE)
+    require(connection, caller, place, Action.POLICY_WRITE)
     row = store.one(connection, kind.value, place.columns)
     if row is None:
         what = f"{place.text} has no policy for {kind.value.lower()} workloads"
@@ -371,13 +287,13 @@ class PolicyWrite:
     def _checked(self, connection: Connection, document: Any) -> tuple[Any, wire.PolicyAnswer]:
         """The row as it would be, and what would be answered; refuses with everything that is wrong."""
         place = asked_scope(connection, self.meta)
-        _require(connection, self.caller, place, Action.POLICY_WRITE)
+        require(connection, self.caller, place, Action.POLICY_WRITE)
         before = store.one(connection, self.kind.value, place.columns)
         if before is not None:
             check_match(self.request, before.revision)
         said = {name: each for name, each in document(before).items() if name not in READ_ONLY and each is not None}
         policy = checked_policy(self.kind, said)
-        if not isinstance(policy, Policy):
+        if not isinstance(policy, WorkloadPolicy):
             raise Refused(422, policy)
         now = self.plane.now()
         first = {"created_at": now, "created_by": self.caller.name, "id": str(uuid.uuid4()), "revision": 0}

@@ -10,7 +10,7 @@ from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError
 from fairpool.api.workload_spec import Kind
 from fairpool.control.admission import KIND_OF_SUBMIT
-from fairpool.control.policy_document import Policy, Section, read_policy
+from fairpool.control.policy_document import Section, WorkloadPolicy, read_policy
 from fairpool.control.policy_fields import FieldType, PolicyField, policy_fields
 from fairpool.control.policy_readings import items_of
 from fairpool.control.refusal import validation_problems
@@ -23,10 +23,10 @@ PARTS = ("defaults", "rules")
 HALVES = ("worker", "master")
 
 
-def checked_policy(kind: Kind, document: Values) -> Policy | list[ProblemItem]:
+def checked_policy(kind: Kind, document: Values) -> WorkloadPolicy | list[ProblemItem]:
     """A policy, or everything that is wrong with it by itself, each with its place."""
     policy = read_policy(kind, document)
-    if not isinstance(policy, Policy):
+    if not isinstance(policy, WorkloadPolicy):
         return policy
     found: list[ProblemItem] = []
     for half, section in _sections(policy):
@@ -37,7 +37,7 @@ def checked_policy(kind: Kind, document: Values) -> Policy | list[ProblemItem]:
     return found or policy
 
 
-def _sections(policy: Policy) -> Iterator[tuple[str, Section]]:
+def _sections(policy: WorkloadPolicy) -> Iterator[tuple[str, Section]]:
     is_gang = policy.kind is Kind.DISTRIBUTED
     yield ".worker" if is_gang else "", policy.section
     if policy.master is not None:

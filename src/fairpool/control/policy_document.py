@@ -82,7 +82,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class WorkloadPolicy:
     """A policy for one kind of workload."""
 
     kind: Kind
@@ -92,7 +92,7 @@ class Policy:
     """Ids of assets that every workload gets."""
 
 
-def read_policy(kind: Kind, document: Values) -> Policy | list[ProblemItem]:
+def read_policy(kind: Kind, document: Values) -> WorkloadPolicy | list[ProblemItem]:
     """The policy, or all that is wrong with how it is written."""
     reader = _Reader(kind)
     found = reader.policy(document)
@@ -105,13 +105,13 @@ class _Reader:
         self.fields = policy_fields(kind)
         self.problems = ProblemList()
 
-    def policy(self, document: Values) -> Policy:
+    def policy(self, document: Values) -> WorkloadPolicy:
         known = ("defaults", "rules", "imposedAssets")
         self._known(document, (*known, *READ_ONLY), "policy")
         parts = {name: self._object(document.get(name), f"policy.{name}") for name in ("defaults", "rules")}
         imposed = self._imposed(document.get("imposedAssets"))
         if self.kind is not Kind.DISTRIBUTED:
-            return Policy(self.kind, self._section(parts["defaults"], parts["rules"], ""), None, imposed)
+            return WorkloadPolicy(self.kind, self._section(parts["defaults"], parts["rules"], ""), None, imposed)
         halves = {}
         for half in ("worker", "master"):
             own = {name: self._object(part.get(half), f"policy.{name}.{half}") for name, part in parts.items()}
@@ -122,7 +122,7 @@ class _Reader:
                 place = f"policy.{name}.{other}"
                 self._wrong("policy.section", f"{place} is neither worker nor master", fix, place)
         has_master = any("master" in part for part in parts.values())
-        return Policy(self.kind, halves["worker"], halves["master"] if has_master else None, imposed)
+        return WorkloadPolicy(self.kind, halves["worker"], halves["master"] if has_master else None, imposed)
 
     def _imposed(self, given: Any) -> tuple[str, ...]:
         place = "policy.imposedAssets"

@@ -11,7 +11,7 @@ from fairpool.api.wire import parse_json
 from fairpool.api.workload_spec import Kind
 from fairpool.control.asset_lookup import AssetLookup
 from fairpool.control.asset_values import COMPUTE, DATASOURCE, ENVIRONMENT
-from fairpool.control.policy_document import Policy, read_policy
+from fairpool.control.policy_document import WorkloadPolicy, read_policy
 from fairpool.control.policy_rules import ScopedPolicy
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import assets as asset_store
@@ -43,7 +43,7 @@ def scoped_policy(connection: Connection, row: Any) -> ScopedPolicy:
     return with_assets(connection, row, policy)
 
 
-def with_assets(connection: Connection, row: Any, policy: Policy) -> ScopedPolicy:
+def with_assets(connection: Connection, row: Any, policy: WorkloadPolicy) -> ScopedPolicy:
     """A policy of the scope and with the name in `row`."""
     scope = AssetScope(row.scope)
     found = ScopedPolicy(row.id, row.name, scope, policy, row.scope_id, _scope_name(connection, scope, row.scope_id))
@@ -59,10 +59,10 @@ def with_assets(connection: Connection, row: Any, policy: Policy) -> ScopedPolic
 
 
 @lru_cache(maxsize=1024)
-def _read(kind: Kind, document: str) -> Policy | None:
+def _read(kind: Kind, document: str) -> WorkloadPolicy | None:
     """Cached, since the value is immutable and is read at every submit."""
     found = read_policy(kind, parse_json(document.encode()))
-    return found if isinstance(found, Policy) else None
+    return found if isinstance(found, WorkloadPolicy) else None
 
 
 def _scope_name(connection: Connection, scope: AssetScope, scope_id: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from fairpool.api.assets import AssetScope
 from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError, compact
-from fairpool.control.policy_document import FieldRule, ItemRule, Policy, Section, amount
+from fairpool.control.policy_document import FieldRule, ItemRule, Section, WorkloadPolicy, amount
 from fairpool.control.policy_fields import FieldType, PolicyField, policy_fields
 from fairpool.control.policy_readings import (
     PodView,
@@ -49,7 +49,7 @@ class ScopedPolicy:
     id: str
     name: str
     scope: AssetScope
-    policy: Policy
+    policy: WorkloadPolicy
     scope_id: str = ""
     scope_name: str = ""
     """Of a cluster, whose id says nothing to people; else the same."""
@@ -153,11 +153,11 @@ def field_problems(
     place = path or known.path
     shown = reading.given_as or place
     prefix = "" if view.place == "spec" else f"{view.place.removeprefix('spec.')}."
-    told = f"{prefix}{shown}"
+    shown_as = f"{prefix}{shown}"
     because = f"{origin}" if shown == place else f"{origin}, by its rule for {place}"
 
     def problem(code: str, what: str, fix: str) -> ProblemItem:
-        return ProblemItem(code=code, what=f"{told} {what}: {because}", fix=fix, field=f"spec.{told}")
+        return ProblemItem(code=code, what=f"{shown_as} {what}: {because}", fix=fix, field=f"spec.{shown_as}")
 
     if rule.required and _is_absent(view, known, reading, place):
         yield problem("policy.required", "must be set", "set it in the request")
@@ -378,7 +378,7 @@ def policy_locks(policies: Iterable[ScopedPolicy]) -> Locks:
     return Locks(fields, master)
 
 
-def _add_locks(origin: str, policy: Policy, section: Section, found: dict[str, Lock]) -> None:
+def _add_locks(origin: str, policy: WorkloadPolicy, section: Section, found: dict[str, Lock]) -> None:
     known = policy_fields(policy.kind)
     for path, rule in section.rules.items():
         if rule.can_edit or known[path].type is FieldType.ITEMS:
