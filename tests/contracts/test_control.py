@@ -146,9 +146,9 @@ def test_many_roles_are_given_and_taken_away_each_for_itself(control: ControlPla
     assert [(each["id"], each["code"]) for each in made["failed"]] == [("1", 422), ("3", 409)]
     assert control.call("GET", f"{PROJECTS}/team-a", by="ben").status_code == 200
     mine = expect(control.call("GET", "/api/v1/authorization/me/access-rules", by="ben"), 200)["accessRules"]
-    assert [each["id"] for each in mine] == made["succeeded"][1:]
+    assert [str(each["id"]) for each in mine] == made["succeeded"][1:]
     rules = expect(control.call("GET", RULES), 200)["accessRules"]
-    admin = next(each["id"] for each in rules if each["roleId"] == "administrator")
+    admin = next(each["id"] for each in rules if each["role"] == "administrator")
     taken = expect(
         control.call("POST", f"{RULES}/batch", {"ids": [*made["succeeded"], admin, "no"], "action": "delete"}), 200
     )
@@ -197,7 +197,8 @@ def test_a_project_with_everything_that_can_be_said_of_it(control: ControlPlane)
         "resources": [{"gpu": {"deserved": 2.5, "overQuota": "low"}, "cpu": {"deserved": 8000}}],
     }
     made = expect(control.call("POST", PROJECTS, body), 201)
-    assert made["status"] == {"namespace": "runai-team-b", "phase": "Ready", "quotaStatus": {"allocatedGpus": 0.0}}
+    held = {"allocated": {"gpu": 0.0}, "allocatedGpus": 0.0}
+    assert made["status"] == {"namespace": "runai-team-b", "phase": "Ready", "quotaStatus": held}
     assert made["totalResources"]["gpuQuota"] == 2.5
     assert [each["name"] for each in expect(control.call("GET", PROJECTS), 200)["projects"]] == ["team-a", "team-b"]
     organization = control.pull().organization

@@ -172,7 +172,7 @@ async def get_effective(
     workload_type: Annotated[wire.PolicyType, Parameter(alias="workloadType")] = wire.PolicyType.TRAINING,
 ) -> wire.EffectivePolicy:
     def unit(connection: Connection) -> wire.EffectivePolicy:
-        project = known_project(connection, caller, project_name(connection, project_id), Action.POLICY_READ)
+        project = known_project(connection, caller, project_id, Action.POLICY_READ)
         kind = TYPES[workload_type]
         rows = {row.id: row for row in store.in_place(connection, kind.value, asset_store.place_of(project))}
         policies = policies_of(connection, project, kind)
@@ -243,18 +243,21 @@ def _add(path: str, kind: Kind) -> None:
     change_policy.__doc__ = "What is said about a field replaces what the policy had about it; `reset` removes fields."
     delete_policy.__doc__ = "Workloads that exist go on as they are."
     where, noun, answer = f"{POLICIES}/{path}", f"the policy for {kind.value.lower()} workloads", wire.PolicyAnswer
-    read, write = Action.POLICY_READ, Action.POLICY_WRITE
+    read, write, update, delete = (
+        *(Action.POLICY_READ, Action.POLICY_WRITE),
+        *(Action.POLICY_UPDATE, Action.POLICY_DELETE),
+    )
     routes.add("GET", where, get_policy, action=read, answer=answer, summary=f"Get {noun} of a scope")
     routes.add("PUT", where, replace_policy, action=write, answer=answer, summary=f"Replace {noun} of a scope")
-    routes.add("PATCH", where, change_policy, action=write, answer=answer, summary=f"Change {noun} of a scope")
-    routes.add("DELETE", where, delete_policy, action=write, status=204, summary=f"Delete {noun} of a scope")
+    routes.add("PATCH", where, change_policy, action=update, answer=answer, summary=f"Change {noun} of a scope")
+    routes.add("DELETE", where, delete_policy, action=delete, status=204, summary=f"Delete {noun} of a scope")
 
 
 def _deleted(
     plane: Plane, connection: Connection, request: Request, caller: Caller, kind: Kind, query: ScopeQuery
 ) -> ActionResult:
     place = asked_scope(connection, query)
-    require(connection, caller, place, Action.POLICY_WRITE)
+    require(connection, caller, place, Action.POLICY_DELETE)
     row = store.one(connection, kind.value, place.columns)
     if row is None:
         what = f"{place.text} has no policy for {kind.value.lower()} workloads"
@@ -287,8 +290,9 @@ class PolicyWrite:
     def _checked(self, connection: Connection, document: Any) -> tuple[Any, wire.PolicyAnswer]:
         """The row as it would be, and what would be answered; refuses with everything that is wrong."""
         place = asked_scope(connection, self.meta)
-        require(connection, self.caller, place, Action.POLICY_WRITE)
         before = store.one(connection, self.kind.value, place.columns)
+        needed = Action.POLICY_CREATE if before is None else Action.POLICY_UPDATE
+        require(connection, self.caller, place, needed)
         if before is not None:
             check_match(self.request, before.revision)
         said = {name: each for name, each in document(before).items() if name not in READ_ONLY and each is not None}

@@ -50,33 +50,33 @@ def asked_scope(connection: Connection, asked: wire.PolicyScope | ScopeQuery) ->
 
 
 def require(connection: Connection, caller: Caller, place: StoredScope, action: Action) -> None:
-    """Refuses a scope that does not exist, or in which the caller may not do this."""
-    if place.scope is AssetScope.PROJECT:
-        project = organization_store.project(connection, place.scope_id)
-        if project is None or not caller.may(Action.POLICY_READ, project.name, project.department):
-            raise unknown("project", place.scope_id, is_hidden=project is not None)
-        caller.require(action, project.name, project.department)
-    elif place.scope is AssetScope.DEPARTMENT:
-        if organization_store.department(connection, place.scope_id) is None:
-            caller.require_somewhere(action)
-            raise unknown("department", place.scope_id)
-        if action is Action.POLICY_READ and place.scope_id in _seen(connection, caller, place.scope):
-            return
-        caller.require(action, department=place.scope_id)
-    elif action is Action.POLICY_READ:
+    """Refuses a scope that does not exist, that the caller does not see, or in which they may not do this."""
+    if not PolicySight(connection, caller).covers(place):
         caller.require_somewhere(action)
-    elif not caller.may(action):
-        raise denied(fix="ask an administrator, or use the scope of a project in which you have this role")
+        raise unknown(place.scope.value, place.scope_id, is_hidden=_exists(connection, place))
+    if not _exists(connection, place):
+        raise unknown(place.scope.value, place.scope_id)
+    if action is Action.POLICY_READ:
+        return
+    scope_id = place.scope_id
+    match place.scope:
+        case AssetScope.PROJECT:
+            project = organization_store.project(connection, scope_id)
+            caller.require(action, project.name, project.department, project.cluster)
+        case AssetScope.DEPARTMENT:
+            caller.require(action, department=scope_id)
+        case AssetScope.CLUSTER:
+            caller.require(action, cluster=scope_id)
+        case AssetScope.TENANT if not caller.may(action):
+            raise denied(fix="ask an administrator, or use a scope in which you have this role")
 
 
-def _seen(connection: Connection, caller: Caller, scope: AssetScope) -> set[str]:
-    """The departments or clusters of the projects in which the caller may see policies."""
-    places = caller.places(Action.POLICY_READ)
-    if places is None:
-        rows = organization_store.all_projects(connection)
-    else:
-        rows = organization_store.all_projects(connection, names=places.projects, parents=places.departments)
-    return {str(getattr(row, scope.value)) for row in rows}
+def _exists(connection: Connection, place: StoredScope) -> bool:
+    if place.scope is AssetScope.PROJECT:
+        return organization_store.project(connection, place.scope_id) is not None
+    return place.scope is not AssetScope.DEPARTMENT or (
+        organization_store.department(connection, place.scope_id) is not None
+    )
 
 
 class PolicySight:
@@ -86,13 +86,18 @@ class PolicySight:
         places = caller.places(Action.POLICY_READ)
         self._ids: Mapping[str, set[str]] | None = None
         if places is not None:
-            rows = organization_store.all_projects(connection, names=places.projects, parents=places.departments)
+            rows = [
+                row
+                for row in organization_store.all_projects(connection)
+                if places.covers(row.name, row.department, row.cluster)
+            ]
             self._ids = {
                 AssetScope.PROJECT.value: {row.name for row in rows},
                 AssetScope.DEPARTMENT.value: {*(row.department for row in rows), *places.departments},
-                AssetScope.CLUSTER.value: {row.cluster for row in rows},
+                AssetScope.CLUSTER.value: {*(row.cluster for row in rows), *places.clusters},
             }
 
-    def covers(self, row: Any) -> bool:
-        is_everywhere = self._ids is None or row.scope == AssetScope.TENANT.value
-        return is_everywhere or (self._ids is not None and row.scope_id in self._ids[row.scope])
+    def covers(self, place: Any) -> bool:
+        """`place`: a scope, or the row of a policy."""
+        is_everywhere = self._ids is None or place.scope == AssetScope.TENANT.value
+        return is_everywhere or (self._ids is not None and place.scope_id in self._ids[str(place.scope)])
