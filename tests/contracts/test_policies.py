@@ -212,6 +212,11 @@ def test_templates_and_assets_are_bound(control: ControlPlane) -> None:
     )
     compute = expect(control.call("POST", f"{ASSETS}/compute", asset_body("eight", {"gpuDevicesRequest": 8})), 201)
     try:
+        comply = "complyToProject=team-a&complyToWorkloadType="
+        found = expect(control.call("GET", f"{ASSETS}/compute/{compute['id']}?{comply}training"), 200)["compliance"]
+        assert (found["compliance"], [each["rule"] for each in found["reason"]]) == (False, ["max"])
+        other = expect(control.call("GET", f"{ASSETS}/compute/{compute['id']}?{comply}workspace"), 200)
+        assert other["compliance"]["compliance"], "the policy is for training"
         for asked in ({"template": "big"}, {"image": "i", "assets": {"compute": "eight"}}):
             assert submit(control, spec=asked) == ["policy.max"]
         assert submit(control, spec={"template": "big", "compute": {"gpu": 1}})["images"] == ["i"]

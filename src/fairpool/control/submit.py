@@ -167,7 +167,7 @@ def _prepared(
     project: Any,
     upload: Upload | None,
 ) -> Admitted:
-    filled = submit_values.filled(connection, body, project, effective_project(connection, project))
+    filled = submit_values.filled(connection, body, project)
     with submit_values.naming_origins(filled):
         return _admitted_values(plane, connection, caller, filled, project, upload)
 

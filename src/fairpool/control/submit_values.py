@@ -13,13 +13,14 @@ from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError
 from fairpool.control.admission import KIND_OF_SUBMIT
 from fairpool.control.asset_lookup import AssetLookup, narrowest
+from fairpool.control.organization import effective_project
 from fairpool.control.policy_lookup import policies_of
 from fairpool.control.policy_rules import rule_problems
 from fairpool.control.policy_values import changed, submitted
 from fairpool.control.refusal import Refused, refused, validation_problems
 from fairpool.control.store import assets as store
 from fairpool.control.store.database import Connection
-from fairpool.control.template_values import SPECS, Defaults, TemplateValues, fields_in, supports
+from fairpool.control.template_values import SPECS, Defaults, TemplateValues, supports
 from fairpool.control.templates import types_of, values_of
 from fairpool.model.spelling import did_you_mean
 
@@ -32,7 +33,7 @@ class Filled:
     origins: Mapping[str, str]
 
 
-def filled(connection: Connection, body: workload_spec.SubmitAny, project: Any, declared: ProjectRequest) -> Filled:
+def filled(connection: Connection, body: workload_spec.SubmitAny, project: Any) -> Filled:
     """The submit with the values of the administrative templates, the defaults and the policies of its project, and of
     the template and the assets that it names. Refuses what breaks a policy."""
     kind = KIND_OF_SUBMIT[type(body)]
@@ -46,7 +47,7 @@ def filled(connection: Connection, body: workload_spec.SubmitAny, project: Any, 
         chosen_one = _named(connection, project, asked, kind, lookup)
         applied += [] if chosen_one.administrative else [chosen_one]
     policies = policies_of(connection, project, kind)
-    own_defaults = _project_defaults(declared)
+    own_defaults = _project_defaults(effective_project(connection, project))
     if not applied and not policies and own_defaults is None and body.spec.assets is None:
         return Filled(body, {})
     request = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -144,16 +145,3 @@ def refuse_against_policies(
                 for each in problems
             ],
         )
-
-
-def compliance_problems(
-    connection: Connection, project: Any, kind: workload_spec.Kind, values: Mapping[str, Any]
-) -> list[ProblemItem]:
-    """Why a submit with these values of a template or an asset would break a policy: rules about the fields that they
-    set. What they leave out, a submit can still say."""
-    given = {f"spec.{path}" for path, _ in fields_in(values)}
-    return [
-        each
-        for each in rule_problems(policies_of(connection, project, kind), values)
-        if any((each.field or "").startswith(path) for path in given)
-    ]
