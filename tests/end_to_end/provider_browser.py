@@ -55,8 +55,7 @@ class Browser:
         return next((each.value or "" for each in self.http.cookies.jar if each.name == COOKIE), "")
 
     def me(self) -> Any:
-        headers = {"Authorization": f"Bearer {self.token}"}
-        return httpx2.get(f"{self.address}/api/v1/me", headers=headers, trust_env=False, timeout=PATIENCE_S)
+        return self.open("/api/v1/me")
 
 
 def _attribute(tag: str, name: str) -> str:

@@ -11,6 +11,7 @@ from fairpool.api.wire import parse_json
 from fairpool.control.plane import Caller
 from fairpool.control.rbac import Action
 from fairpool.control.store import assets as store
+from fairpool.control.store import policies as policy_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.workload_documents import declaration_of
@@ -28,6 +29,12 @@ def templates_with(connection: Connection, asset_id: str) -> list[Any]:
     return [row for row in store.all_of(connection, store.TEMPLATE) if asset_id in _named_by(row)]
 
 
+def users_of(connection: Connection, asset_id: str) -> list[str]:
+    """The templates that name an asset, and the policies that impose it, in words."""
+    templates = [f"the template {row.name}" for row in templates_with(connection, asset_id)]
+    return templates + [f"the policy {row.name}" for row in policy_store.naming(connection, asset_id)]
+
+
 def of_all(connection: Connection, caller: Caller) -> dict[str, wire.AssetUse]:
     """Who uses each asset that is used: workloads that the caller may see, and templates."""
     found: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
@@ -36,7 +43,9 @@ def of_all(connection: Connection, caller: Caller) -> dict[str, wire.AssetUse]:
             found[asset_id]["templates"].append(wire.AssetLabel(id=row.id, name=row.name))
     for row in workload_store.with_assets(connection):
         if caller.may(Action.WORKLOAD_READ, row.project, row.department):
-            use = wire.WorkloadUse(id=row.id, name=row.name, project_name=row.project, phase=row.phase)
+            use = wire.WorkloadUse(
+                id=row.id, name=row.name, project_name=row.project, phase=row.phase, status=row.phase
+            )
             for asset_id in asset_ids(declaration_of(row).request.get("assets")):
                 found[asset_id][LISTS[row.kind]].append(use)
     return {asset_id: wire.AssetUse(**lists) for asset_id, lists in found.items()}

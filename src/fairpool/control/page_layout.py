@@ -1,4 +1,4 @@
-"""Look and headers of the HTML pages, and the cookie of a browser's session.
+"""Look and headers of the HTML pages.
 
 Pages are self-contained (no scripts, fonts or external resources), so that they also work offline. Without a session
 they show nothing about the installation.
@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from html import escape
 
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse
 
-COOKIE = "fairpool_session"
-"""Session of the HTML pages. The API does not accept it, so no foreign page can act with it."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -45,19 +42,13 @@ nav a { margin-right: 1rem; }
 """
 
 
-def layout(title: str, body: str, status: int = 200, *, forms_lead_to: str = "") -> HTMLResponse:
-    """A whole page. `forms_lead_to`: where else its forms may lead, by redirects."""
+def layout(title: str, body: str, status: int = 200, *, forms_lead_to: str = "", refresh: str = "") -> HTMLResponse:
+    """A whole page. `forms_lead_to`: where else its forms may lead, by redirects. `refresh`: where it leads at once."""
+    onward = f'<meta http-equiv="refresh" content="0; url={escape(refresh)}">' if refresh else ""
     text = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>{body}</body></html>\n"
+        f"{onward}<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>{body}</body></html>\n"
     )
     policy = f"{POLICY} {forms_lead_to}" if forms_lead_to else POLICY
     return HTMLResponse(text, status, {**HEADERS, "Content-Security-Policy": policy})
-
-
-def with_session(request: Request, token: str, following: str) -> Response:
-    """Lead on, with a new session."""
-    answer = RedirectResponse(following, 303, HEADERS)
-    answer.set_cookie(COOKIE, token, httponly=True, samesite="lax", path="/", secure=request.url.scheme == "https")
-    return answer

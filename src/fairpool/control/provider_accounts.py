@@ -42,7 +42,6 @@ def admit(
     if user.disabled:
         return Problem("idp.disabled", f"the user {user.email} is disabled here", "ask an administrator")
     remember(connection, alias, identity, user.id)
-    access_store.change_user(connection, user.id, last_login_at=plane.now())
     return user
 
 

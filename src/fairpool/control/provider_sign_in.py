@@ -17,10 +17,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from fairpool.api.gateway_address import PATH_MAX, local_path
-from fairpool.control import oidc
+from fairpool.control import oidc, preferences
 from fairpool.control.guard import digest_of
 from fairpool.control.oidc import ProviderError
-from fairpool.control.page_layout import HEADERS, layout, with_session
+from fairpool.control.page_layout import HEADERS, layout
+from fairpool.control.pages import with_session
 from fairpool.control.plane import ActionResult, Caller, Plane, entry
 from fairpool.control.provider_accounts import admit
 from fairpool.control.provider_client import ProviderClient
@@ -30,11 +31,11 @@ from fairpool.control.provider_settings import ProviderSettings, base_address, p
 from fairpool.control.rbac import Action
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.sealing import KeyUnusable, SealingKey
-from fairpool.control.sign_in import new_tokens
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store import identity_providers as store
 from fairpool.control.store import sign_in_tickets as tickets
 from fairpool.control.store.database import Connection
+from fairpool.control.tokens import new_browser_token, origin_of
 from fairpool.model.ids import SECOND_MS
 from fairpool.model.problem import Problem
 
@@ -164,16 +165,17 @@ async def signed_in_by(
         if isinstance(user, Problem):
             return user
         caller = Caller(id=user.id, name=user.email, kind="user")
-        tokens = new_tokens(connection, plane, caller, family)
+        # Not renewed, so it lasts as long as any token: then the provider is asked again.
+        token = new_browser_token(connection, plane, caller, origin_of(request), family, preferences.ACCESS_TOKEN)
         begin_session(connection, plane, key, alias, identity, user.id, family, sid=sid, refresh_token=refresh_token)
         audit_store.add(connection, _line(request, plane, caller, "Succeeded"))
-        return tokens.access_token
+        return token
 
-    token = await plane.write(unit)
-    if isinstance(token, Problem):
-        raise _Refused(token)
+    signed_in = await plane.write(unit)
+    if isinstance(signed_in, Problem):
+        raise _Refused(signed_in)
     plane.forget_callers()
-    return with_session(request, token, local_path(following))
+    return await with_session(request, signed_in, local_path(following))
 
 
 # --- back-channel logout -----------------------------------------------------------------------------------------

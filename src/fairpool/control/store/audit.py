@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import Connection, Integer, and_, bindparam, delete, insert, literal_column, select, update
+from sqlalchemy import Connection, Integer, and_, bindparam, delete, insert, select, tuple_, update
 from sqlalchemy.engine import Row
 
 from fairpool.control.audit_chain import Head, hash_of
@@ -141,9 +141,9 @@ def keep(connection: Connection, caller: str, key: str, answer: Kept, now: Insta
 
 def drop_kept(connection: Connection, before: int, most: int) -> int:
     """Forget answers that are older; says how many went."""
-    rowid = literal_column("rowid", Integer)
-    old = select(rowid).select_from(idempotency).where(idempotency.c.created_at < before).limit(most)
-    return connection.execute(delete(idempotency).where(rowid.in_(old))).rowcount
+    key = (idempotency.c.caller, idempotency.c.key)
+    old = select(*key).where(idempotency.c.created_at < before).limit(most)
+    return connection.execute(delete(idempotency).where(tuple_(*key).in_(old))).rowcount
 
 
 def drop_old(connection: Connection, before: int, most: int) -> int:
