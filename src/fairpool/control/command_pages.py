@@ -3,7 +3,7 @@
 The command makes a secret and sends only its hash along (PKCE), so that a code is of no use to those who see it. Three
 ways, all the same for local accounts and those of identity providers: the browser hands the code to the command on
 its own machine; the person copies it; or the person types a short code of the command in a browser anywhere, and
-the command waits (device code). In each the person is asked first: a link from a stranger must not sign them in there.
+the command waits (device code). In each the person is asked first: a link from an attacker must not sign them in there.
 """
 
 from __future__ import annotations

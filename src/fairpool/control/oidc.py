@@ -62,7 +62,7 @@ class Metadata:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class OidcClient:
     """This platform, as the provider knows it."""
 
     id: str
@@ -71,7 +71,7 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class OidcSignIn:
     """A sign-in on its way: what the browser takes along, and what we keep."""
 
     state: str
@@ -144,11 +144,13 @@ def read_keys(content: bytes) -> Keys:
 # --- there and back --------------------------------------------------------------------------------------------------
 
 
-def new_request() -> Request:
-    return Request(state=secrets.token_urlsafe(32), nonce=secrets.token_urlsafe(32), verifier=secrets.token_urlsafe(64))
+def new_request() -> OidcSignIn:
+    return OidcSignIn(
+        state=secrets.token_urlsafe(32), nonce=secrets.token_urlsafe(32), verifier=secrets.token_urlsafe(64)
+    )
 
 
-def authorization_url(metadata: Metadata, client: Client, request: Request, redirect_uri: str) -> str:
+def authorization_url(metadata: Metadata, client: OidcClient, request: OidcSignIn, redirect_uri: str) -> str:
     """Where the browser goes to sign in."""
     found: str = prepare_grant_uri(
         metadata.authorization_endpoint,
@@ -164,13 +166,13 @@ def authorization_url(metadata: Metadata, client: Client, request: Request, redi
     return found
 
 
-def code_form(metadata: Metadata, client: Client, code: str, verifier: str, redirect_uri: str) -> Form:
+def code_form(metadata: Metadata, client: OidcClient, code: str, verifier: str, redirect_uri: str) -> Form:
     """The request that exchanges a code for tokens."""
     fields = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect_uri, "code_verifier": verifier}
     return _form(metadata, client, fields)
 
 
-def refresh_form(metadata: Metadata, client: Client, refresh_token: str) -> Form:
+def refresh_form(metadata: Metadata, client: OidcClient, refresh_token: str) -> Form:
     return _form(metadata, client, {"grant_type": "refresh_token", "refresh_token": refresh_token})
 
 
@@ -182,7 +184,7 @@ class Form:
     body: bytes
 
 
-def _form(metadata: Metadata, client: Client, fields: Mapping[str, str]) -> Form:
+def _form(metadata: Metadata, client: OidcClient, fields: Mapping[str, str]) -> Form:
     headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
     if metadata.secret_in_body:
         fields = {**fields, "client_id": client.id, "client_secret": client.secret}
@@ -192,7 +194,7 @@ def _form(metadata: Metadata, client: Client, fields: Mapping[str, str]) -> Form
     return Form(headers, urlencode(fields).encode())
 
 
-class Ended(ProviderError):
+class SessionEnded(ProviderError):
     """The provider does not renew the session: it ended, or the account was disabled or removed."""
 
 
@@ -206,7 +208,7 @@ def read_tokens(status: int, content: bytes) -> Mapping[str, Any]:
         return said
     error = str(said.get("error", ""))[:64]
     if error == "invalid_grant":
-        raise Ended("the identity provider ended the session, or disabled the account", "sign in again")
+        raise SessionEnded("the identity provider ended the session, or disabled the account", "sign in again")
     if error in ("invalid_client", "unauthorized_client"):
         raise _unusable("it does not accept the client ID and secret of this platform")
     raise ProviderError(f"the identity provider answered {error or status}", code="idp.unavailable")
@@ -272,7 +274,7 @@ def logout_of(token: object, keys: Keys, metadata: Metadata, client_id: str, now
 def read_userinfo(status: int, content: bytes, subject: str) -> Mapping[str, Any]:
     """Claims from the provider's userinfo endpoint, about the same account. Raises `ProviderError`."""
     if status in (401, 403):
-        raise Ended("the identity provider ended the session, or disabled the account", "sign in again")
+        raise SessionEnded("the identity provider ended the session, or disabled the account", "sign in again")
     said = _object(content, "its answer about the user")
     if status != 200 or said.get("sub") != subject:
         raise ProviderError("the identity provider did not say who signed in", code="idp.unavailable")

@@ -1,7 +1,8 @@
 """Requests to identity providers: what they publish, kept for a while, and their token endpoint.
 
 What a provider publishes is fetched again when it is old, or when a token names a key that is not known: providers
-exchange their keys. Strangers can send tokens with invented key names, so that is done a few times a minute at most.
+exchange their keys. Unknown callers can send tokens with invented key names, so that is done a few times a minute at
+most.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from fairpool.control import oidc, outbound, preferences
-from fairpool.control.oidc import Client, Keys, Metadata, ProviderError, UnknownKey
+from fairpool.control.oidc import Keys, Metadata, OidcClient, ProviderError, UnknownKey
 from fairpool.control.outbound import OutboundAnswer, OutboundFailed, OutboundRequest
 from fairpool.control.outbound_rules import OutboundRules
 from fairpool.control.plane import MINUTE_MS, Plane
@@ -38,7 +39,7 @@ class OidcProvider:
 
     alias: str
     discovery_url: str
-    client: Client
+    client: OidcClient
 
 
 @dataclass(slots=True)
@@ -85,7 +86,7 @@ class ProviderClient:
         return await self._token(plane, metadata, oidc.code_form(metadata, provider.client, code, verifier, back))
 
     async def renewed(self, plane: Plane, provider: OidcProvider, refresh_token: str) -> Any:
-        """New tokens for a refresh token. Raises `ProviderError`, and `oidc.Ended` if the session is over."""
+        """New tokens for a refresh token. Raises `ProviderError`, and `oidc.SessionEnded` if the session is over."""
         metadata = await self.metadata(plane, provider.discovery_url)
         return await self._token(plane, metadata, oidc.refresh_form(metadata, provider.client, refresh_token))
 

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 from starlette.requests import Request
 
 from fairpool.control.guard import unauthenticated
-from fairpool.control.oidc import Ended, ProviderError
+from fairpool.control.oidc import ProviderError, SessionEnded
 from fairpool.control.plane import Plane
 from fairpool.control.provider_accounts import remember
 from fairpool.control.provider_client import ProviderClient
@@ -106,13 +106,13 @@ async def _renew(request: Request, plane: Plane, session_id: str) -> None:
         provider = provider_settings(plane, row)
         refresh_token = _unsealed(plane, session)
         if provider.oidc is None or not refresh_token:
-            raise Ended(f"sessions of {row.alias} are not renewed", "sign in again")
+            raise SessionEnded(f"sessions of {row.alias} are not renewed", "sign in again")
         client: ProviderClient = request.app.state.provider_client
         tokens = await client.renewed(plane, provider.oidc, refresh_token)
         wanted = (provider.mappers.email, provider.mappers.groups)
         claims = await client.claims(plane, provider.oidc, tokens, wanted, subject=session.subject)
         identity = identity_of(session.subject, claims, provider.mappers, provider.mandatory_claim)
-    except Ended as error:
+    except SessionEnded as error:
         await _end(plane, session_id)
         raise unauthenticated(f"{error.problem.what}") from error
     except ProviderError as error:

@@ -53,7 +53,7 @@ def mandatory_claim_of(row: Any) -> MandatoryClaim | None:
 
 def _oidc(plane: Plane, row: Any, document: dict[str, Any]) -> OidcProvider:
     scopes = oidc.scopes_of(document["scopes"])
-    client = oidc.Client(id=document["clientId"], secret=unsealed_secret(plane, row), scopes=scopes)
+    client = oidc.OidcClient(id=document["clientId"], secret=unsealed_secret(plane, row), scopes=scopes)
     return OidcProvider(alias=row.alias, discovery_url=document["discoverDocumentUrl"], client=client)
 
 

@@ -1,7 +1,7 @@
 """HTTP routes by which a browser signs in at an identity provider and comes back.
 
-What is kept between there and back is in an encrypted cookie of that browser, so that strangers who begin sign-ins
-fill no table, and a sign-in that was begun in one browser cannot be ended in another (login CSRF, fixation).
+What is kept between there and back is in an encrypted cookie of that browser, so that unknown callers who begin
+sign-ins fill no table, and a sign-in that was begun in one browser cannot be ended in another (login CSRF, fixation).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Text = Annotated[str, Parameter(max_length=4096)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
+class PendingSignIn:
     """A sign-in on its way, as its browser keeps it."""
 
     provider: str
@@ -81,7 +81,7 @@ async def begin(
         metadata = await client.metadata(plane, provider.oidc.discovery_url)
     except ProviderError as error:
         return failed(error.problem, following)
-    pending = Pending(
+    pending = PendingSignIn(
         provider=idp,
         state=asked.state,
         nonce=asked.nonce,
@@ -130,7 +130,7 @@ class _Refused(ProviderError):
 
 
 async def _identity(
-    request: Request, plane: Plane, pending: Pending, code: str, error: str, issuer: str
+    request: Request, plane: Plane, pending: PendingSignIn, code: str, error: str, issuer: str
 ) -> tuple[ProviderIdentity | Problem, dict[str, Any]]:
     provider = await _known(plane, pending.provider)
     assert provider.oidc is not None
@@ -231,8 +231,8 @@ _NOT_BEGUN = Problem(
 )
 
 
-def _keep(request: Request, answer: Response, key: SealingKey, pending: Pending) -> None:
-    said = {name: str(getattr(pending, name)).encode() for name in Pending.__slots__}
+def _keep(request: Request, answer: Response, key: SealingKey, pending: PendingSignIn) -> None:
+    said = {name: str(getattr(pending, name)).encode() for name in PendingSignIn.__slots__}
     answer.set_cookie(
         _cookie(pending.state),
         key.seal(said, BOUND_TO),
@@ -244,7 +244,7 @@ def _keep(request: Request, answer: Response, key: SealingKey, pending: Pending)
     )
 
 
-def _pending(request: Request, plane: Plane, alias: str, state: str) -> Pending | None:
+def _pending(request: Request, plane: Plane, alias: str, state: str) -> PendingSignIn | None:
     try:
         key = plane.key_file.existing()
     except KeyUnusable:
@@ -255,7 +255,7 @@ def _pending(request: Request, plane: Plane, alias: str, state: str) -> Pending 
         return None
     words = {name: value.decode() for name, value in said.items()}
     until = int(words.pop("expires_at"))
-    found = Pending(**words, expires_at=until)
+    found = PendingSignIn(**words, expires_at=until)
     is_ours = found.provider == alias and hmac.compare_digest(found.state.encode(), state.encode())
     return found if is_ours and found.expires_at > plane.now() else None
 
@@ -297,7 +297,7 @@ def failed(problem: Problem, following: str = "/") -> Response:
         f'<h1>Sign-in failed</h1><p class="wrong" role="alert">{escape(what)}.</p><p>{escape(fix)}.</p>'
         f'<nav><a href="{escape(again)}">Back to sign-in</a></nav>'
     )
-    return layout("Sign-in failed", body, 403)
+    return layout("Sign-in failed", body, 404 if problem.code == "idp.unknown" else 400)
 
 
 def _line(request: Request, plane: Plane, caller: Caller, result: str) -> dict[str, object]:

@@ -19,7 +19,7 @@ import click
 
 from fairpool.api.client import Client, Refused
 from fairpool.cli.failure import Failure, failure
-from fairpool.cli.runai.flags import GlobalOptions
+from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
     from fairpool.api.access import TokenAnswer
@@ -30,7 +30,7 @@ WRONG = "<!doctype html><meta charset=utf-8><title>Fairpool</title><p>This link 
 WAITING = frozenset({"access.authorization_pending", "access.slow_down"})
 
 
-class Secret:
+class CommandSecret:
     """What this process alone knows, and what it tells of it."""
 
     def __init__(self) -> None:
@@ -42,33 +42,31 @@ class Secret:
         return base64.urlsafe_b64encode(hashlib.sha256(self.verifier.encode()).digest()).rstrip(b"=").decode()
 
 
-def browser_login(options: GlobalOptions, client: Client) -> TokenAnswer:
+def browser_login(client: Client) -> TokenAnswer:
     """The browser of this machine brings the code to a port that only this machine can reach."""
-    secret = Secret()
+    secret = CommandSecret()
     with _Receiver(secret.state) as receiver:
         link = _link(client, challenge=secret.challenge, state=secret.state, port=str(receiver.server_port))
-        options.warn(f"Sign in with your browser. If it does not open, use this link:\n\n{link}\n")
+        _say("Sign in with your browser. If it does not open, use this link:", link)
         _open(link)
         code = receiver.wait(WAIT_S)
     return client.sign_in_by_code(code, secret.verifier)
 
 
-def copied_login(options: GlobalOptions, client: Client) -> TokenAnswer:
+def copied_login(client: Client) -> TokenAnswer:
     """For a machine without a browser: the person opens the link elsewhere and copies the code back."""
-    secret = Secret()
+    secret = CommandSecret()
     link = _link(client, challenge=secret.challenge)
-    options.warn(f"Open this link in a browser on any machine and sign in there:\n\n{link}\n")
+    _say("Open this link in a browser on any machine and sign in there:", link)
     code = str(click.prompt("Code", err=True)).strip()
     return client.sign_in_by_code(code, secret.verifier)
 
 
-def device_login(options: GlobalOptions, client: Client, sleep: Callable[[float], None] = time.sleep) -> TokenAnswer:
+def device_login(client: Client, sleep: Callable[[float], None] = time.sleep) -> TokenAnswer:
     """The person approves a short code in a browser on any machine, and this process waits."""
     begun = client.begin_device_sign_in()
-    options.warn(
-        f"Open {begun.verification_uri} in a browser on any machine, and enter this code:\n\n"
-        f"  {begun.user_code}\n\nThe same as one link: {begun.verification_uri_complete}\n"
-    )
+    _say(f"Open {begun.verification_uri} in a browser on any machine, and enter this code:", begun.user_code)
+    _say("The same as one link:", begun.verification_uri_complete)
     end = time.monotonic() + begun.expires_in
     while time.monotonic() < end:
         sleep(begun.interval)
@@ -78,6 +76,11 @@ def device_login(options: GlobalOptions, client: Client, sleep: Callable[[float]
             if refusal.problems[0].code not in WAITING:
                 raise Failure(list(refusal.problems)) from refusal
     raise failure("login.expired", "the code was not approved in time", "run: runai login --device")
+
+
+def _say(words: str, value: str) -> None:
+    """On a line of its own, to be copied whole."""
+    click.echo(f"{words}\n\n  {printable(value)}\n", err=True)
 
 
 def _link(client: Client, **parameters: str) -> str:

@@ -20,7 +20,7 @@ from fairpool.model.problem import Problem
 if TYPE_CHECKING:
     from fairpool.api.access import TokenAnswer
 
-BrowserWay = Callable[[GlobalOptions, Client], "TokenAnswer"]
+BrowserWay = Callable[[Client], "TokenAnswer"]
 ASKED_MAX = 3
 METHODS = ("user", "application", "sso", "remote-browser")
 SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_scope")
@@ -113,7 +113,7 @@ def _way(method: str | None, *, by_name: bool, browser: bool, no_browser: bool, 
 
 
 def _browser_sign_in(options: GlobalOptions, session: Session, client: Client, way: BrowserWay) -> None:
-    answer = way(options, client)
+    answer = way(client)
     name = client.me().username
     session.keep(name, client, answer.refresh_token, answer.expires_in)
     left = session.configuration.set_server(session.server)
