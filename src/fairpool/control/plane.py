@@ -432,8 +432,13 @@ def _path(connection: HTTPConnection) -> str:
 
 
 def _entity_type(connection: HTTPConnection) -> str:
-    parts = [part for part in _path(connection).split("/") if part]
+    """Of a refused request, as its path has it: the noun after the version."""
+    parts = [part for part in _path(connection).split("/") if part and part not in _GROUPS]
     return parts[2][:32] if len(parts) > 2 else ""
+
+
+_GROUPS = frozenset({"org-unit", "authorization", "asset"})
+"""Parts of paths that stand before the noun."""
 
 
 def _text(body: Answer | str | None) -> str:

@@ -79,6 +79,7 @@ class ControlOptions:
 
     address: Address
     retention: Retention
+    audit_forward: str = ""
     host_names: Sequence[str] = ()
     first_password: str = field(default="", repr=False)
     tls: TlsFiles | None = None
@@ -115,6 +116,7 @@ class ControlServer:
             host=options.address.host,
             host_names=tuple(options.host_names),
             retention=options.retention,
+            audit_forward=options.audit_forward,
             first_password=options.first_password,
             gateway=options.gateway.address if options.gateway is not None else None,
             pod_host=_host_of_ports(options),
