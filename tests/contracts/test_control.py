@@ -146,9 +146,9 @@ def test_many_roles_are_given_and_taken_away_each_for_itself(control: ControlPla
     assert [(each["id"], each["code"]) for each in made["failed"]] == [("1", 422), ("3", 409)]
     assert control.call("GET", f"{PROJECTS}/team-a", by="ben").status_code == 200
     mine = expect(control.call("GET", "/api/v1/authorization/me/access-rules", by="ben"), 200)["accessRules"]
-    assert [each["id"] for each in mine] == made["succeeded"][1:]
+    assert [str(each["id"]) for each in mine] == made["succeeded"][1:]
     rules = expect(control.call("GET", RULES), 200)["accessRules"]
-    admin = next(each["id"] for each in rules if each["roleId"] == "administrator")
+    admin = next(each["id"] for each in rules if each["role"] == "administrator")
     taken = expect(
         control.call("POST", f"{RULES}/batch", {"ids": [*made["succeeded"], admin, "no"], "action": "delete"}), 200
     )

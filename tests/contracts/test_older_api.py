@@ -127,13 +127,15 @@ def test_older_paths_lead_to_the_same_things(control: ControlPlane) -> None:
     assert expect(control.call("GET", "/api/v1/org-unit/departments/research"), 200)["name"] == "research"
     assert expect(control.call("GET", f"{base}/node-pools/default"), 200)["name"] == "default"
     assert codes(control.call("GET", "/v1/k8s/clusters/nowhere/projects")) == ["cluster.unknown"]
-    assert expect(control.call("GET", "/v1/k8s/users/roles"), 200)["roles"][0]["id"] == "administrator"
+    assert expect(control.call("GET", "/v1/k8s/users/roles"), 200)["roles"][0]["id"] == 1
 
 
 def test_a_user_made_the_older_way(control: ControlPlane) -> None:
     body = {"email": "ed@example.com", "password": "correct horse", "roles": ["editor", "admin"]}
     wrong = control.call("POST", "/v1/k8s/users", {**body, "permittedClusters": ["a"]})
-    assert [each["field"] for each in wrong.json()["problems"]] == ["roles.0", "permittedClusters"]
+    assert [each["field"] for each in wrong.json()["problems"]] == ["permittedClusters"]
+    wrong = control.call("POST", "/v1/k8s/users", {**body, "roles": ["emperor"]})
+    assert codes(wrong) == ["role.unknown"]
     made = control.call("POST", "/v1/k8s/users", {**body, "roles": ["admin"], "needToChangePassword": False})
     assert expect(made, 201)["roles"] == ["administrator"]
     control.sign_in("ed", "ed@example.com", "correct horse")

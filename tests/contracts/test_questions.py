@@ -15,7 +15,7 @@ import pytest
 from fairpool.api import organization as org
 from fairpool.api import questions as wire
 from fairpool.api import workload_spec as work
-from fairpool.api.access import AccessRuleRequest, RoleName, UserRequest
+from fairpool.api.access import AccessRuleRequest, UserRequest
 from fairpool.api.client import Client, Refused
 from fairpool.cluster.cycle_ring import CycleRing
 from fairpool.cluster.live_snapshots import LiveSnapshots
@@ -94,7 +94,7 @@ def asked(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 def researcher(asked: Asked, project: str) -> Client:
     email = f"{project}@example.com"
     asked.admin.create_user(UserRequest(email=email, password="correct horse", need_to_change_password=False))
-    asked.admin.create_access_rule(AccessRuleRequest(subject_id=email, role_id=RoleName.RESEARCHER, scope_id=project))
+    asked.admin.create_access_rule(AccessRuleRequest(subject_id=email, role_id="researcher", scope_id=project))
     client = Client(asked.control.address)
     client.sign_in(email, "correct horse")
     return client

@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 
 from fairpool.api import organization as org
 from fairpool.api import workload_spec as work
-from fairpool.api.access import AccessRuleRequest, RoleName, ScopeType, UserRequest
+from fairpool.api.access import AccessRuleRequest, ScopeType, UserRequest
 from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import PodReport, PushReport, WorkloadReport
@@ -188,9 +188,7 @@ def test_a_reader_hears_when_it_is_written_and_only_of_their_projects(served: Se
     user = served.admin.create_user(
         UserRequest(email="ann@example.com", password="correct horse", need_to_change_password=False)
     )
-    served.admin.create_access_rule(
-        AccessRuleRequest(subject_id=user.id, role_id=RoleName.RESEARCHER, scope_id="team-a")
-    )
+    served.admin.create_access_rule(AccessRuleRequest(subject_id=user.id, role_id="researcher", scope_id="team-a"))
     start = served.admin.project("team-b").revision
     heard: list[str] = []
     with Client(served.address) as ann:
@@ -214,7 +212,7 @@ def test_a_reader_in_a_department_hears_of_its_projects_and_of_no_others(served:
     served.admin.create_project(org.ProjectRequest(name="inside", parent_id="research"))
     served.admin.create_project(org.ProjectRequest(name="outside", parent_id="sales"))
     rule = AccessRuleRequest(
-        subject_id="ann@example.com", role_id=RoleName.RESEARCHER, scope_type=ScopeType.DEPARTMENT, scope_id="research"
+        subject_id="ann@example.com", role_id="researcher", scope_type=ScopeType.DEPARTMENT, scope_id="research"
     )
     served.admin.create_access_rule(rule)
     start = served.admin.project("outside").revision
@@ -228,7 +226,7 @@ def test_what_moved_away_is_heard_of_once_more_and_not_seen(served: Served, ann:
     served.admin.create_project(org.ProjectRequest(name="secret"))
     served.admin.create_project(org.ProjectRequest(name="left"))
     start = served.admin.project("left").revision
-    rule = AccessRuleRequest(subject_id="ann@example.com", role_id=RoleName.RESEARCHER, scope_id="left")
+    rule = AccessRuleRequest(subject_id="ann@example.com", role_id="researcher", scope_id="left")
     served.admin.create_access_rule(rule)
     moved = served.submit("moved", "left")
     stays = served.submit("stays", "team-a")
@@ -273,7 +271,7 @@ def test_who_was_given_a_department_hears_of_the_work_in_its_projects(served: Se
     served.admin.create_access_rule(
         AccessRuleRequest(
             subject_id="head@example.com",
-            role_id=RoleName.RESEARCHER,
+            role_id="researcher",
             scope_type=ScopeType.DEPARTMENT,
             scope_id="research",
         )
@@ -403,9 +401,7 @@ def ann(served: Served) -> Iterator[Client]:
     user = served.admin.create_user(
         UserRequest(email="ann@example.com", password="correct horse", need_to_change_password=False)
     )
-    served.admin.create_access_rule(
-        AccessRuleRequest(subject_id=user.id, role_id=RoleName.RESEARCHER, scope_id="team-a")
-    )
+    served.admin.create_access_rule(AccessRuleRequest(subject_id=user.id, role_id="researcher", scope_id="team-a"))
     with Client(served.address) as ann:
         ann.sign_in("ann@example.com", "correct horse")
         yield ann

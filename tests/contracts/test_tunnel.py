@@ -23,7 +23,7 @@ from websockets.typing import Subprotocol
 from fairpool.api import organization as org
 from fairpool.api import tunnel as wire
 from fairpool.api import workload_spec as work
-from fairpool.api.access import AccessRuleRequest, RoleName, UserRequest
+from fairpool.api.access import AccessRuleRequest, UserRequest
 from fairpool.api.client import Client, Refused
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import PodReport, PushReport, WorkloadReport
@@ -452,7 +452,7 @@ def test_the_streams_of_a_user_end_when_the_role_is_taken_away(control: TunnelCo
     workload = running_workload(control, admin)
     admin.create_user(UserRequest(email="ann@example.com", password="correct horse", need_to_change_password=False))
     rule = admin.create_access_rule(
-        AccessRuleRequest(subject_id="ann@example.com", role_id=RoleName.RESEARCHER, scope_id="team-a")
+        AccessRuleRequest(subject_id="ann@example.com", role_id="researcher", scope_id="team-a")
     )
     with Client(control.address) as reading, Client(control.address) as typing:
         for each in (reading, typing):

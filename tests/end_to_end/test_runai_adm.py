@@ -290,7 +290,7 @@ def test_the_life_of_an_application(server: Server, tmp_path: Path) -> None:
     secret = server.typed("runai-adm application create sweep --project app-project").strip()
     assert secret.startswith("fps_")
     row = json.loads(server.typed("runai-adm applications get sweep -o json"))
-    assert [(rule["roleName"], rule["scopeId"]) for rule in row["accessRules"]] == [("researcher", "app-project")]
+    assert [(rule["role"], rule["scopeId"]) for rule in row["accessRules"]] == [("researcher", "app-project")]
     assert "ROLE: researcher in project app-project" in server.typed("runai-adm application get sweep")
     login = f"runai login application --name {row['clientId']} --password-stdin"
     server.typed(login, stdin=secret, person="program")

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import get_args
 
 from fairpool.api import client
-from fairpool.api.access import RoleName
 from fairpool.api.workload_spec import Kind
 from fairpool.cli.runai import job_file
-from fairpool.control import admission, classic, older_paths, rbac, template_values, workloads
+from fairpool.control import admission, builtin_roles, classic, rbac, template_values, workloads
 from fairpool.model.precedence import KIND_RULES
 from fairpool.model.spec import RESTART_RULES
 from fairpool.model.workload import WorkloadKind
@@ -36,9 +35,17 @@ def test_every_kind_of_the_api_can_be_submitted_and_listed() -> None:
     assert set(client.PATHS) == set(job_file.KINDS) == set(classic.TYPES) == {kind.value for kind in kinds}
 
 
-def test_every_role_can_be_granted_and_permits_something() -> None:
-    roles = set(RoleName)
-    assert set(rbac.ROLES) == set(rbac.DESCRIPTIONS) == set(older_paths.ROLES.values()) == roles
+def test_every_action_needs_cells_of_the_grid_or_stands_for_actions_that_do() -> None:
+    assert set(rbac.GRID) | set(rbac.TOGETHER) == rbac.EVERYTHING
+    assert not set(rbac.GRID) & set(rbac.TOGETHER)
+    assert all(set(parts) <= set(rbac.GRID) for parts in rbac.TOGETHER.values())
+
+
+def test_every_built_in_role_can_be_named_and_permits_something() -> None:
+    for key, role in builtin_roles.BUILT_IN.items():
+        assert {builtin_roles.built_in(name) for name in (key, role.name, str(role.id), *role.also)} == {role}
+        assert rbac.actions_of(role.cells), key
+        assert not rbac.unused_cells(role.cells), key
 
 
 def test_every_verdict_has_a_sentence_and_is_documented() -> None:

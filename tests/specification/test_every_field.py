@@ -507,7 +507,7 @@ OTHERS: dict[str, set[str]] = {
     # control.access_rules, applications, sign_in, users
     "AccessRuleBatch": {"ids", "action"},
     "AccessRuleBatchCreate": {"payload"},
-    "AccessRuleRequest": {"subject_id", "subject_type", "role_id", "scope_id", "scope_type"},
+    "AccessRuleRequest": {"subject_id", "subject_type", "role_id", "scope_id", "scope_type", "cluster_id"},
     "ApplicationRequest": {"name", "roles"},
     "PasswordChange": {"current_password", "new_password"},
     "ScopesRequest": {"permission"},

@@ -7,10 +7,9 @@ import unicodedata
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, StrictBool, StringConstraints
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, StrictBool, StringConstraints
 
 from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
-from fairpool.api.roles import RoleName as RoleName
 from fairpool.api.wire import Answer, Moment, Page, Request, ShortText
 
 Password = Annotated[str, StringConstraints(min_length=1, max_length=PASSWORD_MAX)]
@@ -116,10 +115,15 @@ class PasswordChange(Request):
     new_password: NewPassword
 
 
+TENANT_ID = 1
+"""There is one tenant."""
+
+
 class ScopeType(StrEnum):
     """Where a role applies."""
 
     TENANT = "tenant"
+    CLUSTER = "cluster"
     DEPARTMENT = "department"
     PROJECT = "project"
 
@@ -129,6 +133,13 @@ class SubjectType(StrEnum):
 
     USER = "user"
     APP = "app"
+    SERVICE_ACCOUNT = "service-account"
+    GROUP = "group"
+    """Of an identity provider, by name."""
+
+
+RoleId = Annotated[int, Field(strict=True, ge=1, lt=2**53)] | ShortText
+"""A role by its id, or by name."""
 
 
 class UserRequest(Request):
@@ -140,7 +151,7 @@ class UserRequest(Request):
     email: Email
     password: NewPassword | None = None
     need_to_change_password: StrictBool = True
-    roles: Annotated[list[RoleName], Field(max_length=16)] = Field(default_factory=list)
+    roles: Annotated[list[RoleId], Field(max_length=16)] = Field(default_factory=list)
     """Given over everything; roles in one project are access rules."""
 
 
@@ -150,7 +161,7 @@ class User(Answer):
     id: str
     username: str
     email: str
-    roles: list[RoleName] = Field(default_factory=list)
+    roles: list[str] = Field(default_factory=list)
     need_to_change_password: bool = False
     created_at: Moment
 
@@ -173,6 +184,11 @@ class UserPage(Page):
     users: list[User]
 
 
+def _as_tenant(scope_type: object) -> object:
+    """The original has several tenants, and `system` above them; here they are one."""
+    return ScopeType.TENANT if scope_type == "system" else scope_type
+
+
 class AccessRuleRequest(Request):
     """Assigns a role to a subject in a scope. Rules cannot be changed: delete the rule and create another one."""
 
@@ -185,22 +201,31 @@ class AccessRuleRequest(Request):
     )
     subject_id: ShortText
     subject_type: SubjectType = SubjectType.USER
-    role_id: RoleName
+    role_id: Annotated[RoleId, Field(examples=["researcher"])]
     scope_id: ShortText = ""
-    scope_type: ScopeType = ScopeType.PROJECT
+    scope_type: Annotated[ScopeType, BeforeValidator(_as_tenant)] = ScopeType.PROJECT
+    cluster_id: ShortText | None = None
+    """The cluster of the scope; it must fit."""
 
 
 class AccessRule(Answer):
     """An access rule."""
 
-    id: str
+    id: int
+    uuid: str = ""
+    """Its id in earlier releases, which is still accepted."""
     subject_id: str
     subject_type: SubjectType
-    role_id: RoleName
+    role_id: int
+    role: str = ""
+    """As commands call it."""
     role_name: str
     scope_id: str
+    scope_name: str = ""
     scope_type: ScopeType
+    tenant_id: int = TENANT_ID
     created_at: Moment
+    updated_at: Moment
     created_by: str = ""
 
 
@@ -216,13 +241,16 @@ class AccessRuleBatchAction(StrEnum):
     DELETE = "delete"
 
 
+RuleId = Annotated[int, Field(strict=True, ge=1, lt=2**53)] | ShortText
+
+
 class AccessRuleBatch(Request):
     """`POST …/access-rules/batch`: delete several access rules; each succeeds or fails on its own."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"ids": ["7a0d4b9e-5c1f-4f0e-9d63-0f8d2f1a7c11"], "action": "delete"}]}
     )
-    ids: Annotated[list[ShortText], Field(min_length=1, max_length=1000)]
+    ids: Annotated[list[RuleId], Field(min_length=1, max_length=1000)]
     action: AccessRuleBatchAction
 
 
@@ -284,7 +312,9 @@ class Scopes(Answer):
 class Role(Answer):
     """A role and its permissions."""
 
-    id: RoleName
+    id: int
+    key: str
+    """As commands call it."""
     name: str
     description: str
     permissions: list[str]
@@ -301,7 +331,7 @@ class ApplicationRequest(Request):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "nightly-sweep", "roles": ["researcher"]}]})
     name: Annotated[ShortText, Field(min_length=1, examples=["nightly-sweep"])]
-    roles: Annotated[list[RoleName], Field(max_length=16)] = Field(default_factory=list)
+    roles: Annotated[list[RoleId], Field(max_length=16)] = Field(default_factory=list)
 
 
 class Application(Answer):
@@ -310,7 +340,7 @@ class Application(Answer):
     id: str
     name: str
     client_id: str
-    roles: list[RoleName] = Field(default_factory=list)
+    roles: list[str] = Field(default_factory=list)
     created_at: Moment
 
 
@@ -332,7 +362,9 @@ class Me(Answer):
     id: str
     username: str
     subject_type: SubjectType
-    roles: list[RoleName]
+    roles: list[str]
+    groups: list[str] = Field(default_factory=list)
+    """Of the identity provider, as it told at the last sign-in."""
     access_rules: list[AccessRule] = Field(default_factory=list)
     permissions: list[str] = Field(default_factory=list)
     must_change_password: bool = False

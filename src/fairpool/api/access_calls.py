@@ -65,10 +65,12 @@ class AccessCalls(Calls):
         body = {"payload": [plain_body(each) for each in requests]}
         return self._post("/api/v1/authorization/access-rules/batch-create", body)
 
-    def delete_access_rules(self, ids: Sequence[str]) -> access.AccessRuleBatchAnswer:
-        return self._post("/api/v1/authorization/access-rules/batch", {"ids": list(ids), "action": "delete"})
+    def delete_access_rules(self, ids: Sequence[str | int]) -> access.AccessRuleBatchAnswer:
+        return self._post(
+            "/api/v1/authorization/access-rules/batch", {"ids": [str(each) for each in ids], "action": "delete"}
+        )
 
-    def delete_access_rule(self, rule_id: str) -> None:
+    def delete_access_rule(self, rule_id: str | int) -> None:
         self._call("DELETE", f"/api/v1/authorization/access-rules/{rule_id}")
 
     def applications(self) -> list[access.Application]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Annotated, Any
 
@@ -20,8 +20,10 @@ from fairpool.control.paging import Limit, Offset
 from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
+from fairpool.control.role_lookup import KnownRole, all_roles, found_role, known_role, roles_by_key
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import access as store
+from fairpool.control.store import clusters as clusters_store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store.database import Connection
 
@@ -31,15 +33,16 @@ routes = Routes("access")
 @routes.get(
     "/api/v1/authorization/roles", action=Action.SELF, answer=wire.RolePage, summary="List roles and their permissions"
 )
-async def roles(caller: Caller) -> wire.RolePage:
-    return wire.RolePage(roles=[_role(name) for name in wire.RoleName])
+async def roles(plane: Plane, caller: Caller) -> wire.RolePage:
+    return wire.RolePage(roles=[_role(each) for each in await plane.read(all_roles)])
 
 
 @routes.get("/api/v1/authorization/roles/{role_id}", action=Action.SELF, answer=wire.Role, summary="Get a role")
-async def role(role_id: str, caller: Caller) -> wire.Role:
-    if role_id not in list(wire.RoleName):
+async def role(role_id: str, plane: Plane, caller: Caller) -> wire.Role:
+    found = await plane.read(lambda connection: found_role(connection, role_id))
+    if found is None:
         raise unknown("role", role_id)
-    return _role(wire.RoleName(role_id))
+    return _role(found)
 
 
 @routes.get(
@@ -78,9 +81,7 @@ async def permitted_scopes(caller: Caller, body: wire.ScopesRequest) -> wire.Sco
 async def my_access_rules(
     plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.AccessRulePage:
-    rows = await plane.read(lambda connection: store.rules(connection, offset, limit + 1, caller.id))
-    following = offset + limit if len(rows) > limit else None
-    return wire.AccessRulePage(access_rules=[rule_answer(row) for row in rows[:limit]], next=following)
+    return await plane.read(lambda connection: _page(connection, offset, limit, caller.id))
 
 
 @routes.get(
@@ -96,9 +97,13 @@ async def access_rules(
     limit: Limit = PAGE_DEFAULT,
     subject_id: Annotated[str | None, Parameter(alias="subjectId", max_length=256)] = None,
 ) -> wire.AccessRulePage:
-    rows = await plane.read(lambda connection: store.rules(connection, offset, limit + 1, subject_id))
+    return await plane.read(lambda connection: _page(connection, offset, limit, subject_id))
+
+
+def _page(connection: Connection, offset: int, limit: int, subject_id: str | None) -> wire.AccessRulePage:
+    rows = store.rules(connection, offset, limit + 1, subject_id)
     following = offset + limit if len(rows) > limit else None
-    return wire.AccessRulePage(access_rules=[rule_answer(row) for row in rows[:limit]], next=following)
+    return wire.AccessRulePage(access_rules=rule_answers(connection, rows[:limit]), next=following)
 
 
 @routes.get(
@@ -115,10 +120,13 @@ async def access_rule_count(plane: Plane, caller: Caller) -> Count:
     summary="Get an access rule",
 )
 async def access_rule(rule_id: str, plane: Plane, caller: Caller) -> wire.AccessRule:
-    row = await plane.read(lambda connection: store.rule(connection, rule_id))
-    if row is None:
-        raise unknown("access rule", rule_id)
-    return rule_answer(row)
+    def unit(connection: Connection) -> wire.AccessRule:
+        row = store.rule(connection, rule_id)
+        if row is None:
+            raise unknown("access rule", rule_id)
+        return rule_answers(connection, [row])[0]
+
+    return await plane.read(unit)
 
 
 @routes.post(
@@ -159,7 +167,8 @@ async def create_access_rules(
 )
 async def delete_access_rules(request: Request, plane: Plane, caller: Caller, body: wire.AccessRuleBatch) -> Response:
     def unit(connection: Connection) -> ActionResult:
-        return _each((rule_id, partial(_taken_away, connection, rule_id)) for rule_id in dict.fromkeys(body.ids))
+        ids = dict.fromkeys(map(str, body.ids))
+        return _each((rule_id, partial(_taken_away, connection, rule_id)) for rule_id in ids)
 
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()
@@ -192,79 +201,119 @@ def _each(actions: Iterable[tuple[str, Callable[[], ActionResult]]]) -> ActionRe
 
 
 def _given(plane: Plane, connection: Connection, caller: Caller, body: wire.AccessRuleRequest) -> ActionResult:
+    role = known_role(connection, body.role_id)
     subject_id = _subject(connection, body)
-    problems = _scope_problems(connection, body)
+    scope_id, problems = _scope(connection, body)
     if subject_id is None:
         what = f"there is no {body.subject_type} {body.subject_id!r}"
         problems.insert(0, _problem("access.no_such_subject", what, "subjectId"))
     if problems or subject_id is None:
         raise Refused(422, problems)
-    scope_id = body.scope_id if body.scope_type is not wire.ScopeType.TENANT else ""
-    grant = rbac.Grant(body.role_id, body.scope_type, scope_id)
-    name = f"{body.subject_id} has the role {body.role_id} in {scope_id or 'all projects'}"
-    if grant in store.grants(connection, subject_id, body.subject_type):
+    grant = role.grant(body.scope_type, scope_id)
+    name = f"{body.subject_id} has the role {role.label} in {scope_id or 'all projects'}"
+    if grant in store.own_grants(connection, subject_id, body.subject_type):
         # A duplicate would keep the permission when the other rule is deleted.
         raise refused(409, "access.rule_exists", f"{name} already", "nothing to do")
     rule_id = str(uuid.uuid4())
     store.add_rule(connection, rule_id, subject_id, body.subject_type, grant, plane.now(), caller.name)
+    made = rule_answers(connection, [store.rule(connection, rule_id)])[0]
     return ActionResult(
-        body=rule_answer(store.rule(connection, rule_id)),
+        body=made,
         status=201,
         action="create",
         entity_type="access-rule",
-        entity_id=rule_id,
+        entity_id=str(made.id),
         entity_name=name,
     )
 
 
 def _subject(connection: Connection, body: wire.AccessRuleRequest) -> str | None:
-    """The subject of a rule: a user by id or email address, an application by id or name."""
-    if body.subject_type is wire.SubjectType.USER:
-        user = store.user(connection, body.subject_id) or store.user_by_email(connection, body.subject_id)
-        return user.id if user is not None else None
-    app = store.application(connection, body.subject_id) or store.application_by_name(connection, body.subject_id)
-    return app.id if app is not None else None
+    """The subject of a rule: a user by id or email address, an application by id or name, a group by name."""
+    match body.subject_type:
+        case wire.SubjectType.USER:
+            user = store.user(connection, body.subject_id) or store.user_by_email(connection, body.subject_id)
+            return user.id if user is not None else None
+        case wire.SubjectType.APP:
+            app = store.application(connection, body.subject_id)
+            app = app or store.application_by_name(connection, body.subject_id)
+            return app.id if app is not None else None
+        case wire.SubjectType.GROUP | wire.SubjectType.SERVICE_ACCOUNT:
+            return body.subject_id or None
 
 
-def _scope_problems(connection: Connection, body: wire.AccessRuleRequest) -> list[ProblemItem]:
-    problems = []
-    if body.scope_type is wire.ScopeType.PROJECT and not organization_store.project(connection, body.scope_id):
-        problems.append(_problem("project.unknown", f"there is no project {body.scope_id!r}", "scopeId"))
-    if body.scope_type is wire.ScopeType.DEPARTMENT and not organization_store.department(connection, body.scope_id):
-        problems.append(_problem("department.unknown", f"there is no department {body.scope_id!r}", "scopeId"))
-    return problems
+def _scope(connection: Connection, body: wire.AccessRuleRequest) -> tuple[str, list[ProblemItem]]:
+    """The id of the scope, and what is wrong with it."""
+    if body.scope_type is wire.ScopeType.TENANT:
+        return "", []
+    found = _scope_id(connection, body.scope_type, body.scope_id)
+    if found is None:
+        noun = body.scope_type.value
+        return "", [_problem(f"{noun}.unknown", f"there is no {noun} {body.scope_id!r}", "scopeId")]
+    if body.cluster_id and not _is_in_cluster(connection, body.scope_type, found, body.cluster_id):
+        what = f"{body.scope_type} {body.scope_id!r} is not in a cluster {body.cluster_id!r}"
+        return "", [_problem("cluster.unfit", what, "clusterId")]
+    return found, []
+
+
+def _is_in_cluster(connection: Connection, scope_type: wire.ScopeType, scope_id: str, name: str) -> bool:
+    cluster = _scope_id(connection, wire.ScopeType.CLUSTER, name)
+    if scope_type is wire.ScopeType.PROJECT:
+        return bool(cluster == organization_store.project(connection, scope_id).cluster)
+    return cluster is not None and scope_id == (cluster if scope_type is wire.ScopeType.CLUSTER else scope_id)
+
+
+def _scope_id(connection: Connection, scope_type: wire.ScopeType, name: str) -> str | None:
+    if scope_type is wire.ScopeType.CLUSTER:
+        row = clusters_store.cluster(connection, name) or clusters_store.cluster_by_name(connection, name)
+        return row.id if row is not None else None
+    is_project = scope_type is wire.ScopeType.PROJECT
+    row = (organization_store.project if is_project else organization_store.department)(connection, name)
+    return row.name if row is not None else None
 
 
 def _taken_away(connection: Connection, rule_id: str) -> ActionResult:
-    if store.rule(connection, rule_id) is None:
+    row = store.rule(connection, rule_id)
+    if row is None:
         raise unknown("access rule", rule_id)
-    if not store.has_other_administrator(connection, rule_id=rule_id):
+    if not store.has_other_administrator(connection, rule_id=row.id):
         raise last_administrator()
-    store.delete_rule(connection, rule_id)
-    return ActionResult(action="delete", entity_type="access-rule", entity_id=rule_id)
+    store.delete_rule(connection, row.id)
+    return ActionResult(action="delete", entity_type="access-rule", entity_id=str(row.number))
 
 
-def rule_answer(row: Any) -> wire.AccessRule:
-    """A rule as the API shows it."""
+def rule_answers(connection: Connection, rows: Iterable[Any]) -> list[wire.AccessRule]:
+    """Rules as the API shows them."""
+    roles = roles_by_key(connection)
+    names = {row.id: row.name for row in clusters_store.all_clusters(connection)}
+    return [_rule_answer(row, roles[row.role], names) for row in rows]
+
+
+def _rule_answer(row: Any, role: KnownRole, cluster_names: Mapping[str, str]) -> wire.AccessRule:
+    is_tenant = row.scope_type == wire.ScopeType.TENANT.value
     return wire.AccessRule(
-        id=row.id,
+        id=row.number,
+        uuid=row.id,
         subject_id=row.subject_id,
         subject_type=row.subject_type,
-        role_id=row.role,
-        role_name=row.role,
+        role_id=role.id,
+        role=role.label,
+        role_name=role.name,
         scope_id=row.scope_id,
+        scope_name="tenant" if is_tenant else cluster_names.get(row.scope_id, row.scope_id),
         scope_type=row.scope_type,
         created_at=iso(row.created_at),
+        updated_at=iso(row.created_at),
         created_by=row.created_by,
     )
 
 
-def _role(name: wire.RoleName) -> wire.Role:
+def _role(role: KnownRole) -> wire.Role:
     return wire.Role(
-        id=name,
-        name=name.value.capitalize(),
-        description=rbac.DESCRIPTIONS[name],
-        permissions=sorted(action.value for action in rbac.ROLES[name]),
+        id=role.id,
+        key=role.label,
+        name=role.name,
+        description=role.description,
+        permissions=sorted(action.value for action in role.actions),
     )
 
 

@@ -11,13 +11,13 @@ from starlette.responses import Response
 
 from fairpool.api import access as wire
 from fairpool.api.limits import PAGE_DEFAULT
-from fairpool.control import rbac
 from fairpool.control.guard import digest_of
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
+from fairpool.control.role_lookup import known_role, role_labels
 from fairpool.control.routes import Routes
 from fairpool.control.store import access as store
 from fairpool.control.store.database import Connection
@@ -62,7 +62,7 @@ async def create_application(request: Request, plane: Plane, caller: Caller, bod
         now, app_id = plane.now(), str(uuid.uuid4())
         store.add_application(connection, app_id, body.name, digest_of(secret), now)
         for name in body.roles:
-            grant = rbac.Grant(name, wire.ScopeType.TENANT)
+            grant = known_role(connection, name, "roles").grant(wire.ScopeType.TENANT)
             store.add_rule(connection, str(uuid.uuid4()), app_id, wire.SubjectType.APP, grant, now, caller.name)
         made = _application(connection, store.application(connection, app_id))
         return ActionResult(
@@ -124,12 +124,12 @@ async def delete_application(app_id: str, request: Request, plane: Plane, caller
 
 
 def _application(connection: Connection, row: Any) -> wire.Application:
-    grants = store.grants(connection, row.id, wire.SubjectType.APP)
+    grants = store.own_grants(connection, row.id, wire.SubjectType.APP)
     return wire.Application(
         id=row.id,
         name=row.name,
         client_id=row.id,
-        roles=sorted({grant.role for grant in grants if grant.scope_type is wire.ScopeType.TENANT}),
+        roles=role_labels(connection, [each for each in grants if each.scope_type is wire.ScopeType.TENANT]),
         created_at=iso(row.created_at),
     )
 

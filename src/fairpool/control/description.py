@@ -11,9 +11,11 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairpool.api.access import RoleName
+from fairpool.api.access import ScopeType
+from fairpool.api.roles import RESEARCHER
 from fairpool.api.wire import compact
 from fairpool.control import rbac
+from fairpool.control.builtin_roles import BUILT_IN
 from fairpool.control.openapi import openapi_document
 from fairpool.control.pages import layout
 from fairpool.control.rbac import Action
@@ -163,5 +165,6 @@ def _who(permission: str) -> str:
         case rbac.Action.LINK:
             return "cluster token"
         case _:
-            mark = "\\*" if permission in rbac.ROLES[RoleName.RESEARCHER] else ""
+            member = BUILT_IN[RESEARCHER].grant(ScopeType.PROJECT)
+            mark = "\\*" if permission in rbac.permissions([member]) else ""
             return f"{permission}{mark}"

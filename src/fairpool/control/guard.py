@@ -100,6 +100,6 @@ def _caller(connection: Connection, digest: str, kinds: frozenset[str]) -> Calle
         app = store.application(connection, row.subject_id)
         return app and replace(caller, name=app.name)
     user = store.user(connection, row.subject_id)
-    if user is None:
+    if user is None or user.disabled:
         return None
     return replace(caller, name=user.email, must_change_password=user.must_change or user.first_password)

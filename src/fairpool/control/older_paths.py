@@ -38,7 +38,6 @@ CLUSTER = f"{K8S}/clusters/{{cluster_id}}"
 AUDIT_LIMIT = 40
 JOBS_MAX = 1_000_000
 ACTIONS = {"create": "Create", "update": "Update", "delete": "Delete", "sign-in": "Login", "sign-out": "Logout"}
-ROLES = {"admin": access.RoleName.ADMINISTRATOR} | {role.value: role for role in access.RoleName}
 
 
 async def check_cluster(request: Request) -> None:
@@ -101,16 +100,7 @@ async def cluster_jobs(request: Request, plane: Plane, caller: Caller) -> list[c
 
 @routes.post(f"{K8S}/users", action=Action.ACCESS_WRITE, answer=access.NewUser, status=201, summary="Create a user")
 async def create_user(request: Request, plane: Plane, caller: Caller, body: classic.ClassicUser) -> Response:
-    problems = [
-        ProblemItem(
-            code="role.unknown",
-            what=f"there is no role {name!r}",
-            fix=f"use one of {', '.join(sorted(ROLES))}",
-            field=f"roles.{at}",
-        )
-        for at, name in enumerate(body.roles)
-        if name not in ROLES
-    ]
+    problems = []
     if not body.permit_all_clusters or body.permitted_clusters:
         what = "users cannot be restricted to certain clusters"
         fix = "remove it, and assign roles in projects instead"
@@ -121,7 +111,7 @@ async def create_user(request: Request, plane: Plane, caller: Caller, body: clas
         email=body.email,
         password=body.password,
         need_to_change_password=body.need_to_change_password,
-        roles=sorted({ROLES[name] for name in body.roles}),
+        roles=sorted(set(body.roles)),
     )
     return await users.create_user(request, plane, caller, asked)
 

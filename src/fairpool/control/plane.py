@@ -20,6 +20,7 @@ from typing import TypeVar
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
+from fairpool.api.access import ScopeType
 from fairpool.api.wire import Answer
 from fairpool.control import audit_changes, rbac
 from fairpool.control.change_feed import ChangeFeedCache
@@ -58,7 +59,7 @@ class Caller:
     id: str
     name: str
     kind: str
-    """user, app or cluster."""
+    """user, app, service-account or cluster."""
     grants: tuple[rbac.Grant, ...] = ()
     token_hash: str = ""
     family: str = ""
@@ -68,12 +69,12 @@ class Caller:
     uid: int | None = None
     """User id of the calling process, as the kernel reports it for the Unix socket."""
 
-    def may(self, action: rbac.Action, project: str = "", department: str = "") -> bool:
-        return rbac.allowed(self.grants, action, rbac.Scope(project, department))
+    def may(self, action: rbac.Action, project: str = "", department: str = "", cluster: str = "") -> bool:
+        return rbac.allowed(self.grants, action, rbac.Scope(project, department, cluster))
 
-    def require(self, action: rbac.Action, project: str = "", department: str = "") -> None:
+    def require(self, action: rbac.Action, project: str = "", department: str = "", cluster: str = "") -> None:
         """Refuse a caller without this permission."""
-        if not self.may(action, project, department):
+        if not self.may(action, project, department, cluster):
             raise denied()
 
     def require_somewhere(self, action: rbac.Action) -> None:
@@ -86,21 +87,28 @@ class Caller:
         if self.may(action):
             return None
         fitting = [grant for grant in self.grants if rbac.permits(grant, action)]
+        by_type = {kind: {each.scope_id for each in fitting if each.scope_type is kind} for kind in ScopeType}
         return Places(
-            projects=tuple(sorted({each.scope_id for each in fitting if each.scope_type.value == "project"})),
-            departments=tuple(sorted({each.scope_id for each in fitting if each.scope_type.value == "department"})),
+            projects=tuple(sorted(by_type[ScopeType.PROJECT])),
+            departments=tuple(sorted(by_type[ScopeType.DEPARTMENT])),
+            clusters=tuple(sorted(by_type[ScopeType.CLUSTER])),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Projects and departments in which a caller has a permission."""
+    """Projects, departments and clusters in which a caller has a permission."""
 
     projects: tuple[str, ...]
     departments: tuple[str, ...]
+    clusters: tuple[str, ...] = ()
 
-    def covers(self, project: str | None, department: str = "") -> bool:
-        return project in self.projects or (bool(department) and department in self.departments)
+    def covers(self, project: str | None, department: str = "", cluster: str = "") -> bool:
+        return (
+            project in self.projects
+            or (bool(department) and department in self.departments)
+            or (bool(cluster) and cluster in self.clusters)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

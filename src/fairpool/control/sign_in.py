@@ -6,23 +6,22 @@ import asyncio
 import hmac
 import secrets
 import uuid
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from fairpool.api import access as wire
 from fairpool.api.access import normal_email
-from fairpool.api.limits import PAGE_MAX
 from fairpool.api.wire import ValidationError
 from fairpool.control import preferences, rbac
-from fairpool.control.access_rules import rule_answer
+from fairpool.control.access_rules import rule_answers
 from fairpool.control.attempts import Attempts, names_of
 from fairpool.control.guard import PEER_UID, digest_of, unauthenticated
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import ActionResult, Caller, Plane, entry
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
+from fairpool.control.role_lookup import role_labels
 from fairpool.control.routes import Routes
 from fairpool.control.settings import FIRST_PASSWORD
 from fairpool.control.store import access as store
@@ -151,7 +150,7 @@ async def _by_password(request: Request, plane: Plane, username: str | None, pas
 def _session(connection: Connection, request: Request, plane: Plane, user: store.UserRow) -> wire.TokenAnswer | None:
     """Tokens after a right password, unless it was changed or the user was deleted meanwhile."""
     now_is = store.user(connection, user.id)
-    if now_is is None or now_is.password_hash != user.password_hash:
+    if now_is is None or now_is.disabled or now_is.password_hash != user.password_hash:
         return None
     caller = Caller(id=user.id, name=user.email, kind="user")
     answer = _issued(connection, request, plane, caller, str(uuid.uuid4()))
@@ -259,6 +258,8 @@ def _issued(
 ) -> wire.TokenAnswer:
     """New tokens with their audit entry, in the transaction that checked the credentials."""
     audit_store.add(connection, _line(request, plane, caller, "Succeeded", action))
+    if action == "sign-in" and caller.kind == "user":
+        store.change_user(connection, caller.id, last_login_at=plane.now())
     return new_tokens(connection, plane, caller, family)
 
 
@@ -304,20 +305,21 @@ async def _note(request: Request, plane: Plane, caller: Caller, result: str) -> 
     summary="Get the current user and their permissions",
 )
 async def me(plane: Plane, caller: Caller) -> wire.Me:
-    def unit(connection: Connection) -> tuple[list[Any], store.UserRow | None]:
-        return store.rules(connection, 0, PAGE_MAX, caller.id), store.user(connection, caller.id)
+    def unit(connection: Connection) -> wire.Me:
+        rules, user = store.rules_of(connection, caller.id, caller.kind), store.user(connection, caller.id)
+        return wire.Me(
+            id=caller.id,
+            username=caller.name,
+            subject_type=wire.SubjectType(caller.kind),
+            roles=role_labels(connection, caller.grants),
+            groups=list(store.groups(connection, caller.id)),
+            access_rules=rule_answers(connection, rules),
+            permissions=rbac.permissions(caller.grants),
+            must_change_password=caller.must_change_password,
+            has_password=user is not None and user.password_hash != NO_PASSWORD,
+        )
 
-    rules, user = await plane.read(unit)
-    return wire.Me(
-        id=caller.id,
-        username=caller.name,
-        subject_type=wire.SubjectType(caller.kind),
-        roles=sorted({grant.role for grant in caller.grants}),
-        access_rules=[rule_answer(each) for each in rules],
-        permissions=rbac.permissions(caller.grants),
-        must_change_password=caller.must_change_password,
-        has_password=user is not None and user.password_hash != NO_PASSWORD,
-    )
+    return await plane.read(unit)
 
 
 @routes.post(

@@ -10,8 +10,9 @@ from starlette.responses import Response
 from fairpool.api import access as wire
 from fairpool.api.access import normal_email
 from fairpool.api.limits import PAGE_DEFAULT
-from fairpool.control import rbac
+from fairpool.api.roles import ADMINISTRATOR
 from fairpool.control.access_rules import last_administrator
+from fairpool.control.builtin_roles import BUILT_IN
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.passwords import Passwords, new_password
@@ -19,6 +20,7 @@ from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.preferences import check_password
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
+from fairpool.control.role_lookup import known_role, role_labels
 from fairpool.control.routes import Routes
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
@@ -59,10 +61,10 @@ async def create_user(request: Request, plane: Plane, caller: Caller, body: wire
             what = f"user {body.email} already exists"
             raise refused(409, "user.exists", what, "use another email address, or delete that user first", "email")
         now = plane.now()
-        row = store.UserRow(str(uuid.uuid4()), body.email, hashed, must_change, False, now)
+        row = store.UserRow(str(uuid.uuid4()), body.email, hashed, must_change, False, now, created_by=caller.name)
         store.add_user(connection, row)
         for name in body.roles:
-            grant = rbac.Grant(name, wire.ScopeType.TENANT)
+            grant = known_role(connection, name, "roles").grant(wire.ScopeType.TENANT)
             store.add_rule(connection, str(uuid.uuid4()), row.id, wire.SubjectType.USER, grant, now, caller.name)
         made = _user(connection, row)
         shown = wire.NewUser(**made.model_dump(), temp_password=password if body.password is None else None)
@@ -138,12 +140,12 @@ async def end_sessions(user_id: str, request: Request, plane: Plane, caller: Cal
 
 
 def _user(connection: Connection, row: store.UserRow) -> wire.User:
-    grants = store.grants(connection, row.id, wire.SubjectType.USER)
+    grants = store.own_grants(connection, row.id, wire.SubjectType.USER)
     return wire.User(
         id=row.id,
         username=row.email,
         email=row.email,
-        roles=sorted({grant.role for grant in grants if grant.scope_type is wire.ScopeType.TENANT}),
+        roles=role_labels(connection, [each for each in grants if each.scope_type is wire.ScopeType.TENANT]),
         need_to_change_password=row.must_change or row.first_password,
         created_at=iso(row.created_at),
     )
@@ -176,7 +178,7 @@ async def make_first_user(plane: Plane, passwords: Passwords) -> bool:
             now = plane.now()
             row = store.UserRow(str(uuid.uuid4()), email, NO_PASSWORD, False, False, now)
             store.add_user(connection, row)
-            grant = rbac.Grant(wire.RoleName.ADMINISTRATOR, wire.ScopeType.TENANT)
+            grant = BUILT_IN[ADMINISTRATOR].grant(wire.ScopeType.TENANT)
             store.add_rule(connection, str(uuid.uuid4()), row.id, wire.SubjectType.USER, grant, now, "")
         first = store.user_by_email(connection, email)
         if hashed and first is not None and first.password_hash == NO_PASSWORD:

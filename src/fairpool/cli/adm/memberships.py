@@ -10,7 +10,6 @@ import click
 
 from fairpool.api.client import Client
 from fairpool.api.record import document
-from fairpool.api.roles import RoleName
 from fairpool.cli.failure import Failure
 from fairpool.cli.runai.flags import flag, project_names
 from fairpool.cli.runai.listing import screen_here, show_document
@@ -51,9 +50,8 @@ def change_projects(client: Client, subject: Subject, add: Sequence[str], remove
 
 def first_role_flags(noun: str) -> Callable[[Any], Any]:
     """`--role` and `--project`, for one that is created."""
-    roles = click.Choice([role.value for role in RoleName])
     projects = _project_flag("--project", "projects", text=f"Make the {noun} a researcher in this project; repeatable.")
-    return lambda function: flag("--role", type=roles, help="Grant a system-wide role.")(projects(function))
+    return lambda function: flag("--role", metavar="NAME", help="Grant a system-wide role.")(projects(function))
 
 
 def project_flags(noun: str) -> Callable[[Any], Any]:
@@ -86,11 +84,12 @@ def show_with_roles(
 def roles_of(found: Sequence[Any], rules: Sequence[AccessRule]) -> dict[str, list[str]]:
     """For each id of users or applications, its roles: system-wide, then those of departments and projects."""
     roles: dict[str, list[str]] = {each.id: list(each.roles) for each in found}
-    for rule in sorted(rules, key=lambda each: (each.role_id, each.scope_id)):
+    for rule in sorted(rules, key=lambda each: (each.role, each.scope_name)):
         if rule.subject_id in roles and rule.scope_type != "tenant":
-            roles[rule.subject_id].append(f"{rule.role_id} in {rule.scope_type} {rule.scope_id}")
+            roles[rule.subject_id].append(f"{rule.role} in {rule.scope_type} {rule.scope_name}")
     return roles
 
 
 def _rule_text(rule: AccessRule) -> str:
-    return f"{rule.role_name} in {rule.scope_type} {rule.scope_id}".rstrip()
+    where = "" if rule.scope_type == "tenant" else rule.scope_name
+    return f"{rule.role} in {rule.scope_type} {where}".rstrip()

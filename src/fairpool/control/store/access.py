@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 from sqlalchemy.engine import Row
 
-from fairpool.api.access import RoleName, ScopeType, SubjectType, normal_email
+from fairpool.api.access import ScopeType, SubjectType, normal_email
+from fairpool.api.roles import ADMINISTRATOR
 from fairpool.control.rbac import Grant
 from fairpool.control.store.compiled import Compiled
-from fairpool.control.store.tables import access_rules, applications, tokens, users
+from fairpool.control.store.counters import ACCESS_RULES, next_number
+from fairpool.control.store.roles import permitted
+from fairpool.control.store.tables import access_rules, applications, roles, tokens, user_groups, users
 from fairpool.model.ids import Instant
 
 
@@ -40,24 +44,35 @@ class UserRow:
     must_change: bool
     first_password: bool
     created_at: int
+    created_by: str = ""
+    updated_at: int | None = None
+    last_login_at: int | None = None
+    identity_provider: str | None = None
+    """None: the password is kept here."""
+    disabled: bool = False
 
 
 SPENT = "spent"
+NUMBER_DIGITS_MAX = 18
 
 _TOKEN = select(tokens).where(tokens.c.hash == bindparam("hash"))
-_GRANTS = select(access_rules).where(
-    access_rules.c.subject_id == bindparam("subject"), access_rules.c.subject_type == bindparam("type")
+_IS_OWN = access_rules.c.subject_id == bindparam("subject"), access_rules.c.subject_type == bindparam("type")
+_GRANTED = select(
+    access_rules.c.role, access_rules.c.scope_type, access_rules.c.scope_id, roles.c.permissions, roles.c.enabled
 )
-_GRANTS_BY_TOKEN = Compiled(
-    select(access_rules.c.role, access_rules.c.scope_type, access_rules.c.scope_id)
-    .select_from(
-        tokens.outerjoin(
-            access_rules,
-            (access_rules.c.subject_id == tokens.c.subject_id) & (access_rules.c.subject_type == tokens.c.subject_type),
-        )
-    )
-    .where(tokens.c.hash == bindparam("hash"))
+_OWN_GRANTS = _GRANTED.select_from(access_rules.outerjoin(roles, roles.c.key == access_rules.c.role)).where(*_IS_OWN)
+_GROUP_GRANTS = _GRANTED.select_from(
+    user_groups.join(
+        access_rules,
+        (access_rules.c.subject_id == user_groups.c.group_name)
+        & (access_rules.c.subject_type == SubjectType.GROUP.value),
+    ).outerjoin(roles, roles.c.key == access_rules.c.role)
+).where(user_groups.c.user_id == bindparam("subject"))
+_SUBJECT_BY_TOKEN = Compiled(
+    select(tokens.c.subject_id, tokens.c.subject_type).where(tokens.c.hash == bindparam("hash"))
 )
+_OWN = Compiled(_OWN_GRANTS)
+_OF_GROUPS = Compiled(_GROUP_GRANTS)
 
 
 def token(connection: Connection, digest: str) -> TokenRow | None:
@@ -111,18 +126,52 @@ def drop_expired(connection: Connection, now: Instant) -> None:
 
 
 def grants(connection: Connection, subject: str, kind: SubjectType) -> tuple[Grant, ...]:
-    """The roles that a subject was given."""
-    rows = connection.execute(_GRANTS, {"subject": subject, "type": kind.value})
-    return tuple(Grant(RoleName(row.role), ScopeType(row.scope_type), row.scope_id) for row in rows)
+    """The roles that a subject has: its own, and of a user also those of their groups; each once."""
+    rows = _OWN.rows(connection, {"subject": subject, "type": kind.value})
+    if kind is SubjectType.USER:
+        rows += _OF_GROUPS.rows(connection, {"subject": subject})
+    return tuple(dict.fromkeys(_grant(row) for row in rows))
+
+
+def own_grants(connection: Connection, subject: str, kind: SubjectType) -> tuple[Grant, ...]:
+    """The roles that were given to the subject itself."""
+    return tuple(_grant(row) for row in _OWN.rows(connection, {"subject": subject, "type": kind.value}))
 
 
 def grants_by_token(connection: Connection, digest: str) -> frozenset[Grant] | None:
     """The roles of the subject with this token; None: the token was revoked."""
-    rows = _GRANTS_BY_TOKEN.rows(connection, {"hash": digest})
-    if not rows:
+    row = _SUBJECT_BY_TOKEN.one(connection, {"hash": digest})
+    if row is None:
         return None
-    given = [row for row in rows if row.role is not None]
-    return frozenset(Grant(RoleName(row.role), ScopeType(row.scope_type), row.scope_id) for row in given)
+    return (
+        frozenset()
+        if row.subject_type == "cluster"
+        else frozenset(grants(connection, row.subject_id, SubjectType(row.subject_type)))
+    )
+
+
+def _grant(row: Any) -> Grant:
+    return Grant(row.role, permitted(row.role, row.permissions, row.enabled), ScopeType(row.scope_type), row.scope_id)
+
+
+def groups(connection: Connection, user_id: str) -> tuple[str, ...]:
+    """The groups of a user, by name."""
+    query = select(user_groups.c.group_name).where(user_groups.c.user_id == user_id)
+    return tuple(sorted(connection.execute(query).scalars()))
+
+
+def set_groups(connection: Connection, user_id: str, names: Iterable[str]) -> bool:
+    """Replace the groups of a user with what the identity provider says; whether they changed.
+
+    Names are at most 256 characters long. Afterwards, callers must be forgotten.
+    """
+    wanted = sorted(set(names))
+    if tuple(wanted) == groups(connection, user_id):
+        return False
+    connection.execute(delete(user_groups).where(user_groups.c.user_id == user_id))
+    if wanted:
+        connection.execute(insert(user_groups), [{"user_id": user_id, "group_name": name} for name in wanted])
+    return True
 
 
 def subject_name(connection: Connection, row: TokenRow) -> str:
@@ -160,8 +209,17 @@ def add_user(connection: Connection, row: UserRow) -> None:
             must_change=row.must_change,
             first_password=row.first_password,
             created_at=row.created_at,
+            created_by=row.created_by,
+            updated_at=row.updated_at,
+            last_login_at=row.last_login_at,
+            identity_provider=row.identity_provider,
+            disabled=row.disabled,
         )
     )
+
+
+def change_user(connection: Connection, user_id: str, **values: Any) -> None:
+    connection.execute(update(users).where(users.c.id == user_id).values(**values))
 
 
 def set_password(
@@ -173,7 +231,8 @@ def set_password(
 
 def delete_user(connection: Connection, user_id: str) -> None:
     connection.execute(delete(users).where(users.c.id == user_id))
-    connection.execute(delete(access_rules).where(access_rules.c.subject_id == user_id))
+    connection.execute(delete(user_groups).where(user_groups.c.user_id == user_id))
+    delete_rules_of_subject(connection, SubjectType.USER, user_id)
     revoke_subject(connection, user_id)
 
 
@@ -204,19 +263,32 @@ def set_secret(connection: Connection, app_id: str, secret_hash: str) -> None:
 
 def delete_application(connection: Connection, app_id: str) -> None:
     connection.execute(delete(applications).where(applications.c.id == app_id))
-    connection.execute(delete(access_rules).where(access_rules.c.subject_id == app_id))
+    delete_rules_of_subject(connection, SubjectType.APP, app_id)
     revoke_subject(connection, app_id)
 
 
 def rules(connection: Connection, offset: int, limit: int, subject: str | None = None) -> list[Row[Any]]:
-    query = select(access_rules).order_by(access_rules.c.created_at, access_rules.c.id).offset(offset).limit(limit)
+    query = select(access_rules).order_by(access_rules.c.created_at, access_rules.c.number).offset(offset).limit(limit)
     if subject is not None:
         query = query.where(access_rules.c.subject_id == subject)
     return list(connection.execute(query))
 
 
+def rules_of(connection: Connection, subject: str, kind: str) -> list[Row[Any]]:
+    """The rules of a subject: its own, and of a user also those of their groups."""
+    own = (access_rules.c.subject_id == subject) & (access_rules.c.subject_type == kind)
+    if kind == SubjectType.USER.value:
+        named = access_rules.c.subject_id.in_(groups(connection, subject))
+        own = own | (named & (access_rules.c.subject_type == SubjectType.GROUP.value))
+    query = select(access_rules).where(own).order_by(access_rules.c.created_at, access_rules.c.number)
+    return list(connection.execute(query))
+
+
 def rule(connection: Connection, rule_id: str) -> Row[Any] | None:
-    return connection.execute(select(access_rules).where(access_rules.c.id == rule_id)).one_or_none()
+    """The rule of this id or number."""
+    is_number = rule_id.isascii() and rule_id.isdigit() and len(rule_id) <= NUMBER_DIGITS_MAX
+    where = access_rules.c.number == int(rule_id) if is_number else access_rules.c.id == rule_id
+    return connection.execute(select(access_rules).where(where)).one_or_none()
 
 
 def rule_count(connection: Connection) -> int:
@@ -237,13 +309,19 @@ def add_rule(
             id=rule_id,
             subject_id=subject_id,
             subject_type=subject_type.value,
-            role=grant.role.value,
+            role=grant.role,
             scope_type=grant.scope_type.value,
             scope_id=grant.scope_id,
             created_at=now,
             created_by=by,
+            number=next_number(connection, ACCESS_RULES),
         )
     )
+
+
+def delete_rules_of_subject(connection: Connection, kind: SubjectType, subject: str) -> None:
+    where = (access_rules.c.subject_type == kind.value) & (access_rules.c.subject_id == subject)
+    connection.execute(delete(access_rules).where(where))
 
 
 def delete_rule(connection: Connection, rule_id: str) -> None:
@@ -257,11 +335,20 @@ def delete_rules_of_scope(connection: Connection, scope_type: ScopeType, scope_i
 
 
 def has_other_administrator(connection: Connection, rule_id: str | None = None, subject: str | None = None) -> bool:
-    """Whether an administrator is left when this rule or this subject is gone."""
-    query = select(access_rules.c.id).where(
-        access_rules.c.role == RoleName.ADMINISTRATOR.value,
-        access_rules.c.scope_type == ScopeType.TENANT.value,
-        access_rules.c.subject_type == SubjectType.USER.value,
+    """Whether an administrator is left when this rule or this subject is gone.
+
+    One who can sign in with a password of this installation: an identity provider may be unreachable.
+    """
+    query = (
+        select(access_rules.c.id)
+        .join(users, users.c.id == access_rules.c.subject_id)
+        .where(
+            access_rules.c.role == ADMINISTRATOR,
+            access_rules.c.scope_type == ScopeType.TENANT.value,
+            access_rules.c.subject_type == SubjectType.USER.value,
+            users.c.identity_provider.is_(None),
+            users.c.disabled.is_(False),
+        )
     )
     if rule_id is not None:
         query = query.where(access_rules.c.id != rule_id)
@@ -272,21 +359,40 @@ def has_other_administrator(connection: Connection, rule_id: str | None = None, 
 
 def is_administrator(connection: Connection, user_id: str) -> bool:
     """Whether a user may administer everything."""
-    return Grant(RoleName.ADMINISTRATOR, ScopeType.TENANT) in grants(connection, user_id, SubjectType.USER)
+    held = grants(connection, user_id, SubjectType.USER)
+    return any(each.role == ADMINISTRATOR and each.scope_type is ScopeType.TENANT for each in held)
 
 
 def oldest_administrator(connection: Connection) -> UserRow | None:
     rules = (
         (access_rules.c.subject_id == users.c.id)
         & (access_rules.c.subject_type == SubjectType.USER.value)
-        & (access_rules.c.role == RoleName.ADMINISTRATOR.value)
+        & (access_rules.c.role == ADMINISTRATOR)
         & (access_rules.c.scope_type == ScopeType.TENANT.value)
     )
-    query = select(users).join(access_rules, rules).order_by(users.c.created_at, users.c.id).limit(1)
+    query = (
+        select(users)
+        .join(access_rules, rules)
+        .where(users.c.disabled.is_(False))
+        .order_by(users.c.created_at, users.c.id)
+        .limit(1)
+    )
     return _user(connection.execute(query).first())
 
 
 def _user(row: Row[Any] | None) -> UserRow | None:
     if row is None:
         return None
-    return UserRow(row.id, row.email, row.password_hash, row.must_change, row.first_password, row.created_at)
+    return UserRow(
+        row.id,
+        row.email,
+        row.password_hash,
+        row.must_change,
+        row.first_password,
+        row.created_at,
+        row.created_by,
+        row.updated_at,
+        row.last_login_at,
+        row.identity_provider,
+        row.disabled,
+    )

@@ -18,6 +18,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.ext.compiler import compiles
@@ -64,7 +65,21 @@ users = Table(
     Column("must_change", Boolean, nullable=False),
     Column("first_password", Boolean, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(256), nullable=False, server_default=""),
+    Column("updated_at", BigInteger),
+    Column("last_login_at", BigInteger),
+    Column("identity_provider", String(64)),
+    Column("disabled", Boolean, nullable=False, server_default=false()),
 )
+"""`identity_provider` is empty for accounts whose password is kept here. A disabled user cannot sign in."""
+
+user_groups = Table(
+    "user_groups",
+    metadata,
+    Column("user_id", String(64), primary_key=True),
+    Column("group_name", String(256), primary_key=True),
+)
+"""Groups of users, as their identity provider told them at the last sign-in."""
 
 applications = Table(
     "applications",
@@ -86,7 +101,35 @@ access_rules = Table(
     Column("scope_id", String(64), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("created_by", String(256), nullable=False),
+    Column("number", BigInteger),
+    Index("ix_access_rules_number", "number", unique=True),
 )
+"""`role` is the key of a role: the name of a built-in one, the number of a custom one. `number` is the id that clients
+of the original know; it is never used again."""
+
+roles = Table(
+    "roles",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("key", String(32), nullable=False, unique=True),
+    Column("name", String(64), nullable=False),
+    Column("name_key", String(64), nullable=False, unique=True),
+    Column("description", Text, nullable=False),
+    Column("enabled", Boolean, nullable=False),
+    Column("permissions", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(256), nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+"""Custom roles; the built-in ones are in `control/builtin_roles.py`."""
+
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+"""The last number that was given out for each purpose."""
 
 tokens = Table(
     "tokens",
