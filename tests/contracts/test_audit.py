@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import socketserver
 import threading
@@ -15,13 +16,17 @@ import pytest
 from sqlalchemy import delete, select, update
 
 from fairpool.control import audit_targets, housekeeping
+from fairpool.control.app import ROUTES
 from fairpool.control.audit_forwarding import LEASE_S, AuditForwarding
 from fairpool.control.audit_targets import AuditFile, AuditTarget, ForwardedEntry, Syslog, audit_target
+from fairpool.control.openapi import openapi_document
+from fairpool.control.rbac import Action
 from fairpool.control.settings import Retention
 from fairpool.control.store.database import Connection
 from fairpool.control.store.recording import UNRECORDED
 from fairpool.control.store.tables import audit, audit_chain, metadata
 from fairpool.model.problem import Problem
+from fairpool.model.redaction import is_secret_key
 from tests.control.control_plane import ControlPlane, control_plane, expect
 
 LOG = "/api/v1/audit/log"
@@ -431,3 +436,47 @@ def test_a_syslog_server_that_went_away_is_noticed_and_nothing_is_lost(control: 
 )
 def test_a_target_that_is_none_is_refused(text: str) -> None:
     assert isinstance(audit_target(text), Problem)
+
+
+# --- every route ---
+
+ASKING = re.compile(
+    r"/(permitted-scopes|would-start|what-if|snapshot|cycles|validate|uploads|check|batch)\b|jobs/(suspend|resume)$"
+)
+"""Routes that are asked with POST and change nothing, or that answer for each of many, of which none is there."""
+ENDING = re.compile(r"logout|sign-out|sessions|me/password")
+"""Routes that end the session of the test, and have tests of their own."""
+
+
+def _marked(value: Any, key: str = "") -> Any:
+    """An example whose secrets are known."""
+    if isinstance(value, dict):
+        return {name: _marked(each, name) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_marked(each, key) for each in value]
+    return SECRET if isinstance(value, str) and is_secret_key(key) else value
+
+
+@pytest.mark.slow
+def test_every_write_leaves_an_entry_and_no_secret() -> None:
+    document = openapi_document(ROUTES)
+    with control_plane(pull_wait_s=0.0, access_token_s=1000 * DAY_S) as control:
+        control.project("team-a")
+        silent = []
+        for route in ROUTES:
+            is_read = route.method in ("GET", "WEBSOCKET") or route.action in (Action.OPEN, Action.LINK)
+            if is_read or ENDING.search(route.path):
+                continue
+            operation = document["paths"].get(route.path, {}).get(route.method.lower(), {})
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
+            control.clock.turn(61)  # refusals are counted by the minute
+            path = re.sub(r"\{\w+\}", "nothing", route.path)
+            answer = control.call(route.method, path, _marked(body))
+            name = answer.headers.get("x-request-id", "")
+            found = entries(control, filterBy=f"request_id=={name}") if name else []
+            if not found and not ASKING.search(route.path):
+                silent.append((route.method, route.path, answer.status_code))
+        assert silent == []
+        assert verified(control)["isIntact"]
+        text = json.dumps(unit(control, lambda connection: [list(row) for row in connection.execute(select(audit))]))
+        assert SECRET not in text

@@ -273,9 +273,7 @@ class Plane:
                     fields = {"name": each.entity_name, "id": each.entity_id, "by": caller.name}
                     log.info(f"{each.entity_type} {each.action}", extra={"fields": fields})
             if not done.goes_on:
-                response = answered(done)
-                response.headers["X-Request-Id"] = request_id(request)
-                return response
+                return answered(done)
 
     async def note(self, connection: HTTPConnection, caller: Caller, action: ActionResult) -> None:
         """Add an audit entry for something that is not a transaction."""
