@@ -197,7 +197,8 @@ def test_a_project_with_everything_that_can_be_said_of_it(control: ControlPlane)
         "resources": [{"gpu": {"deserved": 2.5, "overQuota": "low"}, "cpu": {"deserved": 8000}}],
     }
     made = expect(control.call("POST", PROJECTS, body), 201)
-    assert made["status"] == {"namespace": "runai-team-b", "phase": "Ready", "quotaStatus": {"allocatedGpus": 0.0}}
+    held = {"allocated": {"gpu": 0.0}, "allocatedGpus": 0.0}
+    assert made["status"] == {"namespace": "runai-team-b", "phase": "Ready", "quotaStatus": held}
     assert made["totalResources"]["gpuQuota"] == 2.5
     assert [each["name"] for each in expect(control.call("GET", PROJECTS), 200)["projects"]] == ["team-a", "team-b"]
     organization = control.pull().organization

@@ -477,23 +477,37 @@ OTHERS: dict[str, set[str]] = {
     "ResourcesUpdate": {"resources"},
     "DepartmentResourcesUpdate": {"resources"},
     # control.departments; a department is of every cluster, the one that is named is only shown
-    "DepartmentRequest": {"name", "cluster_id", "description", "resources"},
-    "DepartmentUpdate": {"description", "resources"},
+    "DepartmentRequest": {"name"},
+    "DepartmentReplacement": {"name"},
+    "DepartmentValues": {"cluster_id", "resources"},
+    "DepartmentUpdate": {"description", "default_node_pools", "node_types", "scheduling_rules", "resources"},
+    # control.declared.effective
+    "OrgUnitValues": {"description", "default_node_pools", "node_types", "scheduling_rules"},
     # control.nodes; a pool is of every cluster, the one that is named is only shown
     "NodeOverridesRequest": {"cordoned", "taints", "labels"},
     "NodePoolRequest": {"name", "label_key", "label_value", "cluster_id", "placement_strategy"},
+    "NodePoolReplacement": {"name", "cluster_id"},
+    # refused by check_extras, but for the values that say what is so
+    "NodePoolExtras": {
+        *("over_provisioning_ratio", "gpu_network_acceleration_detection", "gpu_network_acceleration_label_key"),
+        *("gpu_resource_optimization", "scheduling_configuration", "network_topology_id"),
+    },
+    "GpuOptimization": {
+        *("swap_enabled", "node_level_scheduler_enabled"),
+        *("cpu_swap_memory_size", "reserved_gpu_memory_for_swap_operations"),
+    },
+    "PoolScheduling": {"placement_strategy", "min_guaranteed_runtime"},
     "NodePoolUpdate": {"label_key", "label_value", "placement_strategy"},
     "PlacementStrategy": {"gpu", "cpu"},
     "NodeTaint": {"key", "value", "effect"},
     # control.topologies
-    "NetworkTopologyRequest": {"name", "levels"},
+    "NetworkTopologyRequest": {"name", "cluster_id", "levels"},
     # control.projects, control.admission. Of the rules, limits of idle time are kept and not enforced, because nothing
     # measures it yet: `runai-adm project` warns of it.
-    "NodeTypes": {"training", "workspace"},
-    "ProjectRequest": {
-        *("name", "cluster_id", "parent_id", "requested_namespace", "enforce_runai_scheduler", "description"),
-        *("default_node_pools", "node_types", "scheduling_rules", "resources"),
-    },
+    "NodeTypes": {"training", "workspace", "names"},
+    "ProjectRequest": {"name", "parent_id"},
+    "ProjectReplacement": {"name", "parent_id"},
+    "ProjectValues": {"cluster_id", "requested_namespace", "enforce_runai_scheduler", "resources"},
     "ProjectUpdate": {
         *("parent_id", "description", "default_node_pools", "node_types", "scheduling_rules", "resources"),
     },
@@ -519,6 +533,8 @@ OTHERS: dict[str, set[str]] = {
 }
 """Fields of requests that are not about workloads, by the module that carries them out."""
 KEPT_ONLY = (
+    "GpuOptimization.cpu_swap_memory_size",  # sizes of a swap that is off: switching it on is refused
+    "GpuOptimization.reserved_gpu_memory_for_swap_operations",
     "SchedulingRules.interactive_job_max_idle_duration_seconds",  # idle time is not measured: the command warns of it
     "SchedulingRules.interactive_job_preempt_idle_duration_seconds",
     "SchedulingRules.training_job_max_idle_duration_seconds",
