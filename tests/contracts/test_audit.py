@@ -168,7 +168,7 @@ def test_the_chain_names_the_first_entry_that_was_tampered_with(control: Control
     assert verified(control, known=f"{whole['head']['id']}:{whole['head']['hash']}")["isIntact"]
 
     def rename(connection: Connection) -> None:
-        connection.execute(update(audit).where(audit.c.id == 3).values(subject="somebody@example.com"))
+        connection.execute(update(audit).where(audit.c.id == 3).values(subject="eve@example.com"))
 
     unit(control, rename)
     broken = verified(control)
@@ -194,7 +194,7 @@ def test_entries_removed_at_the_end_are_noticed(control: ControlPlane) -> None:
         connection.execute(update(audit_chain).values(last_id=last.id, last_hash=last.hash))
 
     unit(control, cut_well)
-    assert verified(control)["isIntact"], "whoever can write the database can do that"
+    assert verified(control)["isIntact"], "a person who can write to the database can do that"
     proof = verified(control, known=f"{before['id']}:{before['hash']}")
     assert (proof["isIntact"], proof["firstBroken"]) == (False, before["id"])
     bad = control.call("GET", "/api/v1/audit/verify", params={"known": "nonsense"})
