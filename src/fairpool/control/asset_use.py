@@ -36,7 +36,9 @@ def of_all(connection: Connection, caller: Caller) -> dict[str, wire.AssetUse]:
             found[asset_id]["templates"].append(wire.AssetLabel(id=row.id, name=row.name))
     for row in workload_store.with_assets(connection):
         if caller.may(Action.WORKLOAD_READ, row.project, row.department):
-            use = wire.WorkloadUse(id=row.id, name=row.name, project_name=row.project, phase=row.phase)
+            use = wire.WorkloadUse(
+                id=row.id, name=row.name, project_name=row.project, phase=row.phase, status=row.phase
+            )
             for asset_id in asset_ids(declaration_of(row).request.get("assets")):
                 found[asset_id][LISTS[row.kind]].append(use)
     return {asset_id: wire.AssetUse(**lists) for asset_id, lists in found.items()}

@@ -62,6 +62,7 @@ UPLOADS_TOTAL = "uploads.totalMebibytes"
 HOST_ROOTS = "storage.hostPathRoots"
 GIT_TIMEOUT = "storage.gitTimeoutSeconds"
 GIT_SIZE = "storage.gitMaxMebibytes"
+PRIVATE_REGISTRIES = "registries.private"
 GRACE = "workload.gracePeriodMaxSeconds"
 EVICTION_GRACE = "workload.evictionGracePeriodSeconds"
 
@@ -116,6 +117,11 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
         GIT_SIZE: Preference(
             "Storage", "Size limit of --git-sync, in MiB", "A clone that becomes larger fails", 1, 1 << 20
         ),
+        PRIVATE_REGISTRIES: Preference(
+            "Storage",
+            "Image registries in private networks",
+            "The server may list the images of registries that have private or loopback addresses, or plain http URLs",
+        ),
         GRACE: Preference(
             "Workloads",
             "Maximum grace period, in seconds",
@@ -148,6 +154,7 @@ def _defaults(settings: Settings) -> dict[str, bool | int | str]:
         HOST_ROOTS: "/",
         GIT_TIMEOUT: 600,
         GIT_SIZE: 10 << 10,
+        PRIVATE_REGISTRIES: False,
         GRACE: DEFAULT_GRACES.most_s,
         EVICTION_GRACE: DEFAULT_GRACES.eviction_s,
     }

@@ -39,7 +39,8 @@ def filled(connection: Connection, body: workload_spec.SubmitAny, project: Any) 
     """The submit with the values of the administrative templates of its project, and of the template and the assets
     that it names."""
     kind = KIND_OF_SUBMIT[type(body)]
-    lookup = AssetLookup(connection, store.place_of(project), kind)
+    framework = body.spec.distributed_framework if isinstance(body.spec, workload_spec.DistributedSpec) else None
+    lookup = AssetLookup(connection, store.place_of(project), kind, framework)
     applied = _administrative(connection, project, kind, lookup)
     asked = body.spec.template or body.template_id
     if body.template_id and body.spec.template and body.template_id != body.spec.template:

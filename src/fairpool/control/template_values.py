@@ -46,6 +46,7 @@ KEYS = {
     "storage.hostPath": "mountPath",
     "storage.configMapVolume": "mountPath",
     "storage.secretVolume": "mountPath",
+    "storage.emptyDirVolume": "path",
     "compute.extendedResources": "resource",
     "security.capabilities": "",
     "assets.datasources": "id",
@@ -259,7 +260,7 @@ def _locked_problem(path: str, lock: _Lock) -> ProblemItem:
 
 def supported(values: Values) -> SupportedTypes:
     """Kinds of workloads that have every field of a template."""
-    kinds = {kind.value.lower(): _has_all(spec, values) for kind, spec in SPECS.items()}
+    kinds: Any = {kind.value.lower(): _has_all(spec, values) for kind, spec in SPECS.items()}
     return SupportedTypes(**kinds)
 
 
