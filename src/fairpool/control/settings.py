@@ -38,6 +38,8 @@ class Settings:
 
     data: Path
     """Its directory; created if missing."""
+    database: str = field(default="", repr=False)
+    """Address of a PostgreSQL database, which may contain a password; empty: a file in the directory."""
     host: str = "127.0.0.1"
     url: str = ""
     """Where clients reach this server: the issuer of tokens."""

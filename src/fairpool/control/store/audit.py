@@ -18,9 +18,9 @@ from sqlalchemy import (
     func,
     insert,
     literal,
-    literal_column,
     or_,
     select,
+    tuple_,
     update,
 )
 from sqlalchemy.engine import Row
@@ -141,7 +141,7 @@ class Choice:
             found.append(condition_on(column, each.operator, literal(value, column.type)))
         if self.search:
             text = literal(escaped(self.search), String())
-            found.append(or_(*(column.contains(text, escape=ESCAPE) for column in SEARCHED)))
+            found.append(or_(*(column.icontains(text, escape=ESCAPE) for column in SEARCHED)))
         return found
 
 
@@ -196,9 +196,9 @@ def keep(connection: Connection, caller: str, key: str, answer: Kept, now: Insta
 
 def drop_kept(connection: Connection, before: int, most: int) -> int:
     """Forget answers that are older; says how many went."""
-    rowid = literal_column("rowid", Integer)
-    old = select(rowid).select_from(idempotency).where(idempotency.c.created_at < before).limit(most)
-    return connection.execute(delete(idempotency).where(rowid.in_(old))).rowcount
+    key = (idempotency.c.caller, idempotency.c.key)
+    old = select(*key).where(idempotency.c.created_at < before).limit(most)
+    return connection.execute(delete(idempotency).where(tuple_(*key).in_(old))).rowcount
 
 
 def drop_old(connection: Connection, before: int, most: int) -> int:

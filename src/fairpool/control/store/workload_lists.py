@@ -52,6 +52,8 @@ COLUMNS: dict[str, ColumnElement[Any]] = {
 
 _INDEXED = frozenset({"phase", "projectName", "projectId"})
 
+_MAY_BE_MISSING = frozenset({"startedAt", "completedAt"})
+
 LABEL = "labels."
 
 
@@ -144,7 +146,9 @@ def _values(listing: Listing) -> dict[str, Any]:
 @lru_cache(maxsize=512)
 def _page_of(shape: _Shape, sort_by: str, descending: bool) -> Compiled:
     column = COLUMNS[sort_by]
-    order = column.desc() if descending else column.asc()
+    order = column.desc().nulls_last() if descending else column.asc().nulls_first()
+    if sort_by not in _MAY_BE_MISSING:  # so that an index is used in every database system
+        order = column.desc() if descending else column.asc()
     query = select(*KEY).where(*_conditions(shape)).order_by(order, workloads.c.id)
     return Compiled(query.offset(bindparam("offset")).limit(bindparam("limit")))
 
@@ -178,7 +182,7 @@ def _conditions(shape: _Shape) -> list[ColumnElement[bool]]:
         conditions.append(or_(*mine) if mine else false())
     if shape.is_search:
         columns = (workloads.c.name, workloads.c.project, workloads.c.submitted_by)
-        conditions.append(or_(*(column.contains(bindparam("search"), escape=ESCAPE) for column in columns)))
+        conditions.append(or_(*(column.icontains(bindparam("search"), escape=ESCAPE) for column in columns)))
     return conditions
 
 
@@ -208,10 +212,10 @@ def condition_on(column: ColumnElement[Any], operator: Operator, value: BindPara
         case Operator.AT_LEAST:
             return column >= value
         case Operator.CONTAINS:
-            return column.contains(value, escape=ESCAPE)
+            return column.icontains(value, escape=ESCAPE)
         case Operator.LACKS:
-            return ~column.contains(value, escape=ESCAPE)
+            return ~column.icontains(value, escape=ESCAPE)
         case Operator.BEGINS:
-            return column.startswith(value, escape=ESCAPE)
+            return column.istartswith(value, escape=ESCAPE)
         case Operator.ENDS:
-            return column.endswith(value, escape=ESCAPE)
+            return column.iendswith(value, escape=ESCAPE)
