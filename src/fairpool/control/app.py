@@ -24,6 +24,7 @@ from fairpool.control import (
     applications,
     assets,
     audit,
+    audit_forwarding,
     change_stream,
     claims,
     classic,
@@ -171,6 +172,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
             asyncio.create_task(housekeeping.delete_old_rows(plane), name="housekeeping"),
             asyncio.create_task(uploads.delete_unused_uploads(plane), name="uploads"),
             asyncio.create_task(claims.delete_marked_claims(plane), name="claims"),
+            asyncio.create_task(audit_forwarding.forward_entries(plane), name="audit forwarding"),
             asyncio.create_task(sessions.save_session_use(plane), name="sessions"),
         }
         try:
