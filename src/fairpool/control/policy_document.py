@@ -32,6 +32,9 @@ RULE_KEYS = {
 }
 RANGE_KEYS = ("required", "canEdit", "options", "min", "max", "step", "defaultFrom")
 ITEM_KEYS = ("canAdd", "locked")
+SENT_BY_CLIENTS = {"slotsPerWorker": 1, "sshAuthMountPath": "/root/.ssh"}
+"""Defaults that clients of the original send with every policy for distributed workloads, whatever is asked for. They
+are what happens anyway, and no workload is given them."""
 TEXT_MAX = 4096
 OPTIONS_MAX = 1024
 
@@ -141,6 +144,8 @@ class _Reader:
         values: dict[str, Any] = {}
         attributes: dict[str, Values] = {}
         for path, place, given in self._by_field(defaults, f"policy.defaults{inside}", half):
+            if path in SENT_BY_CLIENTS and given == SENT_BY_CLIENTS[path]:
+                continue
             self._default(self.fields[path], given, place, values, attributes)
         plain: dict[str, FieldRule] = {}
         items: dict[str, ItemRule] = {}
