@@ -37,10 +37,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def server(shared: Server) -> Iterator[Server]:
     yield shared
     for each in shared.admin.policies():
-        scope = {"scope": each.meta.scope}
-        if each.meta.scope == "project":
-            scope["projectId"] = each.meta.project_name
-        shared.admin.delete_policy(each.type, scope)
+        named = {"projectId": each.meta.project_name} if each.meta.scope == "project" else {}
+        shared.admin.delete_policy(each.type, {"scope": each.meta.scope, **named})
     for workload in shared.admin.all_workloads():
         shared.admin.delete_workload(workload.id)
 

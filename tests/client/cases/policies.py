@@ -85,7 +85,8 @@ def case_a_workload_meets_its_policy(original: Original) -> None:
     client = original.platform.client
     made = client._post("/api/v1/workloads/trainings", {**submit, "spec": {}})
     found = client.workload(made.id)
-    assert (found.spec["image"], found.value_origins["image"]) == ("python", "policy policy-lab-2 (project policy-lab)")
+    origins = found.value_origins or {}
+    assert (found.spec["image"], origins["image"]) == ("python", "policy policy-lab-2 (project policy-lab)")
     assert [each["name"] for each in found.spec["environmentVariables"]] == ["FROM_POLICY"]
     client.delete_workload(found.id)
     _gone(original, "training", project)

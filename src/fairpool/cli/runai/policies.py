@@ -21,7 +21,7 @@ SECTIONS = ("compute", "security", "storage", "topology", "autoscaling", "servin
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PolicyLine:
     """A field that policies speak about."""
 
     field: str
@@ -44,7 +44,7 @@ def show_policy(options: GlobalOptions, kind: str, output: str | None) -> None:
 
 def draw_effective(options: GlobalOptions, found: Any, output: str | None) -> None:
     """The effective policy of a project."""
-    columns: list[Column[Line]] = [
+    columns: list[Column[PolicyLine]] = [
         Column("FIELD", lambda each: each.field),
         Column("DEFAULT", lambda each: each.default or "-", least=12),
         Column("RULE", lambda each: each.rule or "-", least=16),
@@ -56,7 +56,7 @@ def draw_effective(options: GlobalOptions, found: Any, output: str | None) -> No
         options.notice(f"No policy holds for {found.type} workloads of project {found.project_name}.")
 
 
-def lines(policy: Mapping[str, Any], sources: Mapping[str, str]) -> Iterator[Line]:
+def lines(policy: Mapping[str, Any], sources: Mapping[str, str]) -> Iterator[PolicyLine]:
     """A line for each field; a default and a rule of the same field share one."""
     defaults = dict(_fields(policy.get("defaults") or {}, ""))
     rules = dict(_fields(policy.get("rules") or {}, ""))
@@ -65,7 +65,7 @@ def lines(policy: Mapping[str, Any], sources: Mapping[str, str]) -> Iterator[Lin
         origins = dict.fromkeys(rule.get("sources", {}).values()) if isinstance(rule, Mapping) else {}
         own = next((origin for given, origin in sources.items() if f"{given}.".startswith(f"{path}.")), "")
         named = dict.fromkeys([*([own] if own else []), *origins])
-        yield Line(path, _text(defaults.get(path)), _rule_text(rule), ", ".join(named) or _scope(rule))
+        yield PolicyLine(path, _text(defaults.get(path)), _rule_text(rule), ", ".join(named) or _scope(rule))
 
 
 def _fields(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
