@@ -60,7 +60,6 @@ SESSION_MAX = "security.sessionMaxSeconds"
 BROWSER_IDLE = "security.browserIdleMinutes"
 PASSWORD_LENGTH = "security.passwordMinLength"
 PRIVATE_PROVIDERS = "security.privateIdentityProviders"
-LEAST_UID = "security.minimumProviderUid"
 UPLOAD_SIZE = "uploads.maxMebibytes"
 UPLOAD_FILES = "uploads.maxFiles"
 UPLOADS_TOTAL = "uploads.totalMebibytes"
@@ -121,13 +120,6 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
             "Security",
             "Identity providers in private networks",
             "Identity providers may have private or loopback addresses, and plain http URLs",
-        ),
-        LEAST_UID: Preference(
-            "Security",
-            "Minimum uid and gid from identity providers",
-            "Pods never run with a lower uid, gid or supplementary group that an identity provider gives",
-            1,
-            (1 << 32) - 2,
         ),
         UPLOAD_SIZE: Preference(
             "Uploads",
@@ -190,7 +182,6 @@ def _defaults(settings: Settings) -> dict[str, bool | int | str]:
         BROWSER_IDLE: 8 * 60,
         PASSWORD_LENGTH: 8,
         PRIVATE_PROVIDERS: False,
-        LEAST_UID: 1000,
         UPLOAD_SIZE: 256,
         UPLOAD_FILES: 20_000,
         UPLOADS_TOTAL: 20 << 10,

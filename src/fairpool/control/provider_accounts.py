@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 
 from fairpool.control.plane import Plane
-from fairpool.control.provider_identity import ProviderIdentity, UnixIdentity
+from fairpool.control.provider_identity import ProviderIdentity
 from fairpool.control.store import access as access_store
 from fairpool.control.store import identity_providers as store
 from fairpool.control.store.database import Connection
@@ -49,12 +49,6 @@ def remember(connection: Connection, alias: str, identity: ProviderIdentity, use
     """What the provider says about a user by now. Afterwards, callers must be forgotten."""
     store.set_unix_identity(connection, alias, identity.subject, identity.unix.text())
     access_store.set_groups(connection, user_id, identity.groups)
-
-
-def unix_identity(connection: Connection, user_id: str) -> UnixIdentity | None:
-    """The uid, gid and groups that a provider gives a user; None: no provider knows the user."""
-    found = store.accounts_of(connection, user_id)
-    return UnixIdentity.parse(found[0].unix_identity) if found else None
 
 
 def _taken(alias: str, identity: ProviderIdentity) -> Problem:

@@ -40,11 +40,6 @@ class UnixIdentity:
     def text(self) -> str:
         return json.dumps({"uid": self.uid, "gid": self.gid, "groups": self.groups})
 
-    @staticmethod
-    def parse(text: str) -> UnixIdentity:
-        said = json.loads(text)
-        return UnixIdentity(said["uid"], said["gid"], tuple(said["groups"]))
-
 
 @dataclass(frozen=True, slots=True)
 class ProviderIdentity:
@@ -97,19 +92,6 @@ def _email(claims: Mapping[str, Any], name: str) -> str | Problem:
         return _Address(email=found[0]).email
     except ValidationError:
         return Problem("idp.email", f"{found[0][:256]!r} is not a valid email address", _ASK)
-
-
-def unix_objection(unix: UnixIdentity | None, least: int) -> Problem | None:
-    """Why a pod cannot run with these numbers; `least` is the lowest that a provider may give."""
-    if unix is None or unix.uid is None or unix.gid is None:
-        what = "your identity provider gives you no uid and gid"
-        fix = "ask your administrator to map them (runai-adm identity-provider update), then sign in again"
-        return Problem("security.no_uid", what, fix)
-    low = [each for each in (unix.uid, unix.gid, *unix.groups) if each < least]
-    if low:
-        what = f"your identity provider gives you the ID {low[0]}, and IDs below {least} are system accounts"
-        return Problem("security.low_uid", what, "ask your administrator")
-    return None
 
 
 def defaults_filled(asked: Mapping[str, str | None], kind: str) -> MappersAnswer:

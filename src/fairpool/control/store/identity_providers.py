@@ -48,13 +48,6 @@ def account(connection: Connection, provider: str, subject: str) -> Row[Any] | N
     return connection.execute(query).one_or_none()
 
 
-def accounts_of(connection: Connection, user_id: str) -> list[Row[Any]]:
-    """The latest first."""
-    table = provider_accounts.c
-    query = select(provider_accounts).where(table.user_id == user_id)
-    return list(connection.execute(query.order_by(table.created_at.desc(), table.provider, table.subject)))
-
-
 def put_account(
     connection: Connection, provider: str, subject: str, user_id: str, unix_identity: str, now: Instant
 ) -> None:
