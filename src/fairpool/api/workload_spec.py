@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, StrictBool, StrictInt, StringConstraints
 
@@ -129,6 +130,8 @@ class TrainingSpec(CommonSpec):
 
 class DistributedSpec(CommonSpec):
     """Distributed training: several pods that start together."""
+
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {"sshAuthMountPath": "/root/.ssh"}
 
     distributed_framework: DistributedFramework = "PyTorch"
     num_workers: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] = 1
