@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ files = {name: pathlib.Path(name).read_text() for name in ("/settings/epochs", "
 print("found", json.dumps({
     "files": files, "epochs": os.environ["EPOCHS"], "token": os.environ["TOKEN"], "claim": seen,
     "gpu": os.environ["RUNAI_NUM_OF_GPUS"], "code": sorted(os.listdir("/code")),
+    "empty": os.listdir("/scratch"),
 }), flush=True)
 """
 
@@ -40,8 +42,39 @@ def case_one_workload_with_every_asset(original: Original) -> None:
     expected = {"/settings/epochs": "three", "/secrets/token": "t0ken", "/folder/a.txt": "of the node"}
     assert first["files"] == expected
     assert (first["epochs"], first["token"], first["gpu"]) == ("3", "t0ken", "0.5")
-    assert first["code"]
+    assert first["code"] == [".git", "note"]
+    assert first["empty"] == []
     assert (first["claim"], again["claim"]) == ("", "x"), "the second workload mounts the claim that the first made"
+    _check_what_is_known(original, template)
+
+
+def _check_what_is_known(original: Original, template: str) -> None:
+    """Who uses an asset, whether what it needs is there, who may use it, and the history of the claim."""
+    number = original.platform.client.project(PROJECT).number
+    asked = {"usage_info": True, "status_info": True, "name": "use-config-map"}
+    (settings,) = original.call("ConfigMapApi.list_config_map_assets", **asked)["entries"]
+    assert settings["status"] == {"status": "No issues found"}
+    assert [each["name"] for each in settings["usedBy"]["templates"]] == ["use-use"]
+    half = original.call("ComputeApi.list_compute_assets", name="use-compute")["entries"][0]["meta"]["id"]
+    allowed = {"asset_id": half, "comply_to_project": number, "comply_to_workload_type": "training"}
+    assert original.call("ComputeApi.get_compute_asset_by_id", **allowed)["compliance"]["compliance"] is True
+    (secret,) = original.call("CredentialsApi.list_generic_secret", name="use-generic-secret", usage_info=True)[
+        "entries"
+    ]
+    assert [each["name"] for each in secret["usedBy"]["trainings"]] == ["uses-1", "uses-2"]
+    claim = original.call("PVCApi.list_pvc_assets", name="use-pvc")["entries"][0]["meta"]["id"]
+    (record,) = original.call("PVCApi.get_pvc_history", asset_id=claim)["records"]
+    assert record["spec"]["phaseUpdate"]["phase"] == "Ready"
+    before = original.call("TemplateApi.get_template_by_id", asset_id=template)["spec"]["assets"]
+    change = {
+        "meta": {"name": "use-use", "description": "changed"},
+        "spec": {"assets": {"environment": before["environment"]["id"]}, "specificEnv": {"args": "-V"}},
+    }
+    original.call("TemplateApi.update_template", asset_id=template, workload_template_update_request=change)
+    (listed,) = original.call("TemplateApi.list_templates", name="use-use")["entries"]
+    assert (listed["meta"]["description"], set(listed["spec"]["assets"])) == ("changed", {"environment"})
+    original.call("TemplateApi.delete_template_by_id", asset_id=template)
+    assert original.call("TemplateApi.list_templates", name="use-use")["entries"] == []
 
 
 def _template(original: Original, folder: Path, repository: str) -> str:
@@ -88,20 +121,22 @@ def _template(original: Original, folder: Path, repository: str) -> str:
 
 def _ran(original: Original, name: str, template: str) -> Any:
     """What the pod of a workload with the template has found."""
+    scratch = {"emptyDirVolume": [{"path": "/scratch"}]}
     body = {
         "name": name,
         "projectId": PROJECT,
         "clusterId": original.cluster,
         "templateId": template,
-        "spec": {"command": "python", "args": f"-c {json.dumps(PROGRAM)}"},
+        "spec": {"command": "python", "args": shlex.join(["-c", PROGRAM]), "backoffLimit": 0, "storage": scratch},
     }
-    made = original.call("TrainingsApi.create_training1", training_creation_request=body)
+    made = original._outcome("TrainingsApi.create_training1", {"training_creation_request": body})["data"]
     workload = made["workloadId"]
     client = original.platform.client
 
     def output() -> str:
-        is_over = client.workload(workload).phase in ("Completed", "Failed")
-        return b"".join(client.logs(workload)).decode() if is_over else ""
+        found = client.workload(workload)
+        assert found.phase != "Failed", found.phase_message
+        return b"".join(client.logs(workload)).decode() if found.phase == "Completed" else ""
 
     text = original.until(output, f"{name} has ended")
     line = next(each for each in text.splitlines() if each.startswith("found "))
