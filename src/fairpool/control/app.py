@@ -39,6 +39,9 @@ from fairpool.control import (
     logs,
     mail_settings,
     nodes,
+    notification_channels,
+    notification_delivery,
+    notifications,
     older_paths,
     organization,
     overview,
@@ -109,6 +112,7 @@ MODULES = (
         classic,
         older_paths,
     ),
+    *(notifications, notification_channels),
     *(description, pages, tool_pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
@@ -165,6 +169,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
             asyncio.create_task(uploads.delete_unused_uploads(plane), name="uploads"),
             asyncio.create_task(claims.delete_marked_claims(plane), name="claims"),
             asyncio.create_task(audit_forwarding.forward_entries(plane), name="audit forwarding"),
+            asyncio.create_task(notification_delivery.send_notifications(plane), name="notifications"),
             asyncio.create_task(sessions.save_session_use(plane), name="sessions"),
         }
         try:
