@@ -355,7 +355,7 @@ def test_many_jobs_that_finish_together_are_one_mail(
     made = control.call("POST", "/api/v1/notification-channels", {"type": "email", "config": config})
     assert made.status_code == 201, made.text
     assert expect(control.call("GET", "/api/v1/notification-channels", by="ann"), 200) == [
-        {"name": "email", "type": "email"}
+        {"name": "email", "type": "email", "config": {}}
     ]
     body = {"events": [{"category": "workload", "types": ["finished"]}], "channels": ["email"]}
     expect(control.call("POST", SUBSCRIPTIONS, body, by="ann"), 201)

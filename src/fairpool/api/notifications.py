@@ -117,10 +117,10 @@ class ChannelSwitch(Request):
 
 
 class NotificationStateRequest(Request):
-    """Switches notifications on or off for everybody."""
+    """Switches notifications of all users on or off, or those by mail."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": True}]})
-    enabled: StrictBool
+    model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": True, "email": {"enabled": True}}]})
+    enabled: StrictBool | None = None
     email: ChannelSwitch | None = None
     slack: ChannelSwitch | None = None
 
@@ -172,13 +172,6 @@ class ChannelConfigRequest(Request):
 
 
 ChannelRequest.model_rebuild()
-
-
-class ChannelMeta(Answer):
-    """A channel that is configured."""
-
-    name: str
-    type: str
 
 
 class Channel(Answer):

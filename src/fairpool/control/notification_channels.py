@@ -39,10 +39,18 @@ UNSET: Final[dict[str, tuple[Any, ...]]] = {
 """Fields without an effect here, and the values that ask for none."""
 
 
-@routes.get(PATH, action=Action.SELF, answer=list[wire.ChannelMeta], summary="List the channels that are configured")
-async def channels(plane: Plane, caller: Caller) -> list[wire.ChannelMeta]:
-    row = await plane.read(lambda connection: store.one(connection, mail.KEY))
-    return [] if row is None else [wire.ChannelMeta(name=EMAIL, type=EMAIL)]
+@routes.get(PATH, action=Action.SELF, answer=list[wire.Channel], summary="List the channels that are configured")
+async def channels(plane: Plane, caller: Caller) -> list[wire.Channel]:
+    """With their settings for callers who may read settings."""
+
+    def unit(connection: Connection) -> list[wire.Channel]:
+        if store.one(connection, mail.KEY) is None:
+            return []
+        found = _channel(connection, EMAIL)
+        is_hidden = not caller.may(Action.SETTING_READ)
+        return [found.model_copy(update={"config": {}}) if is_hidden else found]
+
+    return await plane.read(unit)
 
 
 @routes.get(f"{PATH}/{{name}}", action=Action.SETTING_READ, answer=wire.Channel, summary="Get a channel")

@@ -85,7 +85,8 @@ async def send_some(plane: Plane) -> bool:
 def _claimed(connection: Connection, plane: Plane, owner: str, channel: str) -> list[Any]:
     """What is to be sent now; what the owner may not see is withheld."""
     now = plane.now()
-    if not preferences.current_value(plane.settings, connection, preferences.NOTIFICATIONS):
+    switches = [preferences.NOTIFICATIONS, *([preferences.NOTIFICATION_MAIL] if channel == EMAIL else [])]
+    if not all(preferences.current_value(plane.settings, connection, each) for each in switches):
         store.postpone(connection, owner, channel, now, now + LAST_RETRY_MS)
         return []
     if channel == EMAIL:

@@ -286,12 +286,16 @@ async def change_state(request: Request, plane: Plane, caller: Caller, body: wir
         raise refused(422, "notification.slack", SLACK, USE_WEBHOOK, "slack")
 
     def unit(connection: Connection) -> ActionResult:
-        has_mail = preference_store.one(connection, MAIL_SERVER) is not None
-        if body.email is not None and body.email.enabled not in (None, has_mail):
-            what = "mail is sent as soon as a mail server is configured, and only then"
-            fix = "set or remove it: /api/v1/notification-channels"
-            raise refused(422, "notification.mail", what, fix, "email")
-        preferences.choose_value(plane, connection, preferences.NOTIFICATIONS, body.enabled, caller.name)
+        switched = {
+            preferences.NOTIFICATIONS: body.enabled,
+            preferences.NOTIFICATION_MAIL: body.email.enabled if body.email is not None else None,
+        }
+        if switched[preferences.NOTIFICATION_MAIL] and preference_store.one(connection, MAIL_SERVER) is None:
+            what, fix = "no mail server is configured", "set one: POST /api/v1/notification-channels"
+            raise refused(422, "notification.no_mail", what, fix, "email")
+        for key, value in switched.items():
+            if value is not None:
+                preferences.choose_value(plane, connection, key, value, caller.name)
         return ActionResult(
             body=_state(plane, connection),
             action="update",
@@ -304,5 +308,6 @@ async def change_state(request: Request, plane: Plane, caller: Caller, body: wir
 
 def _state(plane: Plane, connection: Connection) -> wire.NotificationState:
     enabled = bool(preferences.current_value(plane.settings, connection, preferences.NOTIFICATIONS))
-    has_mail = preference_store.one(connection, MAIL_SERVER) is not None
+    by_mail = preferences.current_value(plane.settings, connection, preferences.NOTIFICATION_MAIL)
+    has_mail = bool(by_mail) and preference_store.one(connection, MAIL_SERVER) is not None
     return wire.NotificationState(enabled=enabled, email=wire.ChannelState(enabled=has_mail))

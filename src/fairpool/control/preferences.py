@@ -74,6 +74,7 @@ GRACE = "workload.gracePeriodMaxSeconds"
 EVICTION_GRACE = "workload.evictionGracePeriodSeconds"
 
 NOTIFICATIONS = "notifications.enabled"
+NOTIFICATION_MAIL = "notifications.mail"
 WEBHOOK_HOSTS = "notifications.webhookHosts"
 WEBHOOK_PRIVATE = "notifications.webhookPrivateAddresses"
 
@@ -157,6 +158,9 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
         NOTIFICATIONS: Preference(
             "Notifications", "Notifications", "Users are notified of their jobs. If off, notifications wait"
         ),
+        NOTIFICATION_MAIL: Preference(
+            "Notifications", "Notifications by mail", "Notifications are sent by mail. If off, they wait"
+        ),
         WEBHOOK_HOSTS: Preference(
             "Notifications",
             "Hosts that webhooks may be on",
@@ -206,6 +210,7 @@ def _defaults(settings: Settings) -> dict[str, bool | int | str]:
         GIT_SIZE: 10 << 10,
         PRIVATE_REGISTRIES: False,
         NOTIFICATIONS: True,
+        NOTIFICATION_MAIL: True,
         WEBHOOK_HOSTS: "",
         WEBHOOK_PRIVATE: False,
         GRACE: DEFAULT_GRACES.most_s,
