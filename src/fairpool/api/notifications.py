@@ -174,7 +174,7 @@ class ChannelConfigRequest(Request):
 ChannelRequest.model_rebuild()
 
 
-class Channel(Answer):
+class NotificationChannel(Answer):
     """A channel with its settings; its password is never shown."""
 
     name: str

@@ -39,11 +39,13 @@ UNSET: Final[dict[str, tuple[Any, ...]]] = {
 """Fields without an effect here, and the values that ask for none."""
 
 
-@routes.get(PATH, action=Action.SELF, answer=list[wire.Channel], summary="List the channels that are configured")
-async def channels(plane: Plane, caller: Caller) -> list[wire.Channel]:
+@routes.get(
+    PATH, action=Action.SELF, answer=list[wire.NotificationChannel], summary="List the channels that are configured"
+)
+async def channels(plane: Plane, caller: Caller) -> list[wire.NotificationChannel]:
     """With their settings for callers who may read settings."""
 
-    def unit(connection: Connection) -> list[wire.Channel]:
+    def unit(connection: Connection) -> list[wire.NotificationChannel]:
         if store.one(connection, mail.KEY) is None:
             return []
         found = _channel(connection, EMAIL)
@@ -53,18 +55,22 @@ async def channels(plane: Plane, caller: Caller) -> list[wire.Channel]:
     return await plane.read(unit)
 
 
-@routes.get(f"{PATH}/{{name}}", action=Action.SETTING_READ, answer=wire.Channel, summary="Get a channel")
-async def channel(name: str, plane: Plane, caller: Caller) -> wire.Channel:
+@routes.get(f"{PATH}/{{name}}", action=Action.SETTING_READ, answer=wire.NotificationChannel, summary="Get a channel")
+async def channel(name: str, plane: Plane, caller: Caller) -> wire.NotificationChannel:
     caller.require(Action.SETTING_READ)
     return await plane.read(lambda connection: _channel(connection, name))
 
 
-@routes.post(PATH, action=Action.SETTING_WRITE, answer=wire.Channel, status=201, summary="Configure a channel")
+@routes.post(
+    PATH, action=Action.SETTING_WRITE, answer=wire.NotificationChannel, status=201, summary="Configure a channel"
+)
 async def create(request: Request, plane: Plane, caller: Caller, body: wire.ChannelRequest) -> Response:
     return await _set(request, plane, caller, body, {}, status=201)
 
 
-@routes.put(f"{PATH}/{{name}}", action=Action.SETTING_WRITE, answer=wire.Channel, summary="Replace a channel")
+@routes.put(
+    f"{PATH}/{{name}}", action=Action.SETTING_WRITE, answer=wire.NotificationChannel, summary="Replace a channel"
+)
 async def replace_channel(
     name: str, request: Request, plane: Plane, caller: Caller, body: wire.ChannelRequest
 ) -> Response:
@@ -73,7 +79,9 @@ async def replace_channel(
     return await _set(request, plane, caller, body, {})
 
 
-@routes.patch(f"{PATH}/{{name}}", action=Action.SETTING_WRITE, answer=wire.Channel, summary="Change a channel")
+@routes.patch(
+    f"{PATH}/{{name}}", action=Action.SETTING_WRITE, answer=wire.NotificationChannel, summary="Change a channel"
+)
 async def change(name: str, request: Request, plane: Plane, caller: Caller, body: wire.ChannelRequest) -> Response:
     caller.require(Action.SETTING_WRITE)
     known = await plane.read(lambda connection: _channel(connection, name))
@@ -139,7 +147,7 @@ def _request(body: wire.ChannelRequest, known: dict[str, Any]) -> mail_wire.Mail
         raise Refused(422, validation_problems(error.errors(include_url=False))) from error
 
 
-def _channel(connection: Connection, name: str) -> wire.Channel:
+def _channel(connection: Connection, name: str) -> wire.NotificationChannel:
     row = store.one(connection, mail.KEY) if name == EMAIL else None
     if row is None:
         raise unknown("channel", name)
@@ -152,4 +160,4 @@ def _channel(connection: Connection, name: str) -> wire.Channel:
         "authType": "auth_login" if stored.username else "auth_none",
         "smtpTlsEnabled": stored.security != "none",
     }
-    return wire.Channel(name=EMAIL, type=EMAIL, config=config)
+    return wire.NotificationChannel(name=EMAIL, type=EMAIL, config=config)

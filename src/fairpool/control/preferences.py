@@ -76,7 +76,7 @@ EVICTION_GRACE = "workload.evictionGracePeriodSeconds"
 NOTIFICATIONS = "notifications.enabled"
 NOTIFICATION_MAIL = "notifications.mail"
 WEBHOOK_HOSTS = "notifications.webhookHosts"
-WEBHOOK_PRIVATE = "notifications.webhookPrivateAddresses"
+WEBHOOK_PRIVATE = "notifications.webhookPrivate"
 
 PREFERENCES: Mapping[str, Preference] = MappingProxyType(
     {

@@ -21,20 +21,20 @@ _SUBSCRIBED = Compiled(select(subscriptions).where(subscriptions.c.owner_name ==
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedNote:
     """A channel of a user that wants to know of an event."""
 
     owner: str
     channel: str
 
 
-def wanted(connection: Connection, owner_name: str, event: str) -> list[Wanted]:
+def wanted(connection: Connection, owner_name: str, event: str) -> list[WantedNote]:
     """Where the user of this name wants to be told of an event of their work."""
     found = {}
     for row in _SUBSCRIBED.rows(connection, {"name": owner_name}):
         document = json.loads(row.document)
         if any(event in each["types"] for each in document["events"]):
-            found.update({(row.owner, channel): Wanted(row.owner, channel) for channel in document["channels"]})
+            found.update({(row.owner, channel): WantedNote(row.owner, channel) for channel in document["channels"]})
     return list(found.values())
 
 
