@@ -89,6 +89,7 @@ def planes_on(folder: Path, url: str) -> Iterator[Planes]:
             stack.callback(control.kill)
             control.up()
             made.append(control)
+        made[0].token_file("far")  # a project belongs to a cluster
         front = RoundRobin([int(each.address.rpartition(":")[2]) for each in made])
         stack.callback(front.close)
         yield Planes(made[0], made[1], front)
@@ -132,7 +133,7 @@ def test_a_token_that_one_revoked_is_refused_by_the_other(planes: Planes) -> Non
 
 
 def test_a_change_at_one_ends_a_pull_that_the_other_holds(planes: Planes) -> None:
-    token = planes.one.administrator().create_cluster({"name": "far"}).token
+    token = planes.one.administrator().create_cluster({"name": "held"}).token
     cluster = ClusterClient(planes.other.address, token)
     seen = cluster.pull(Revision(0), 0.0).revision
     answers = []
