@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     server_flags.TLS_KEY,
     server_flags.KEEP_HISTORY,
     server_flags.KEEP_AUDIT,
+    server_flags.AUDIT_FORWARD,
     server_flags.LOG_LEVEL,
     server_flags.CONFIG_FILE,
     server_flags.FIRST_PASSWORD_FILE,
@@ -55,6 +56,7 @@ def control(
     tls_key: Path | None,
     keep_history: str,
     keep_audit: str,
+    audit_forward: str,
     log_level: str,
     first_password_file: Path | None,
     detach: bool,
@@ -73,6 +75,7 @@ def control(
     options = ControlOptions(
         address=address if tls is None else replace(address, scheme="https"),
         retention=server_flags.retention_of({"--keep-history": keep_history, "--keep-audit": keep_audit}),
+        audit_forward=server_flags.audit_target_of(audit_forward),
         host_names=host_names,
         first_password=server_flags.first_password_in(first_password_file),
         tls=tls,

@@ -212,6 +212,14 @@ KEEP_HISTORY = _with_default(
     "--keep-history", "30d", "AGE", "How long to keep deleted jobs and events: 90s, 10m, 2h, 30d."
 )
 KEEP_AUDIT = _with_default("--keep-audit", "365d", "AGE", "How long to keep the audit log.")
+AUDIT_FORWARD = click.option(
+    "--audit-forward",
+    envvar="FAIRPOOL_AUDIT_FORWARD",
+    default="",
+    metavar="TARGET",
+    help="Forward audit entries to file:/path, syslog+udp://host:514, syslog+tcp://host:514 or syslog+unix:/dev/log. "
+    "Also: FAIRPOOL_AUDIT_FORWARD.",
+)
 DISK_RESERVE = _with_default(
     "--disk-reserve",
     "1GiB",
@@ -416,6 +424,16 @@ def retention_of(ages: Mapping[str, str]) -> Retention:
     if problems:
         fail(problems, UNUSABLE)
     return Retention(history_s=seconds["--keep-history"], audit_s=seconds["--keep-audit"])
+
+
+def audit_target_of(text: str) -> str:
+    """Where audit entries are forwarded to. Ends the command if it is no such place."""
+    from fairpool.control.audit_targets import audit_target
+
+    problem = audit_target(text) if text else None
+    if isinstance(problem, Problem):
+        fail([Problem(problem.code, f"--audit-forward: {problem.what}", problem.fix)], UNUSABLE)
+    return text
 
 
 def first_password_in(file: Path | None) -> str:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     server_flags.ALLOW_PRIVILEGE,
     server_flags.KEEP_HISTORY,
     server_flags.KEEP_AUDIT,
+    server_flags.AUDIT_FORWARD,
     server_flags.DISK_RESERVE,
     server_flags.LOG_LEVEL,
     server_flags.CONFIG_FILE,
@@ -57,6 +58,7 @@ def up(
     allow_privilege: tuple[str, ...],
     keep_history: str,
     keep_audit: str,
+    audit_forward: str,
     disk_reserve: str,
     log_level: str,
     first_password_file: Path | None,
@@ -77,6 +79,7 @@ def up(
         gateway=server_flags.gateway_options(gateway_listen, gateway_url, public_url),
         nodes=server_start.NodeFlags(nodes, node, runtime, allow_privilege),
         retention=server_flags.retention_of({"--keep-history": keep_history, "--keep-audit": keep_audit}),
+        audit_forward=server_flags.audit_target_of(audit_forward),
         disk_reserve_bytes=server_flags.disk_reserve_bytes(disk_reserve),
         log_level=log_level,
         database=server_flags.database_location(context, database),
@@ -96,6 +99,7 @@ class StartPlatform:
     gateway: GatewayOptions
     nodes: server_start.NodeFlags
     retention: Retention
+    audit_forward: str
     disk_reserve_bytes: int
     log_level: str
     database: str = field(repr=False)
@@ -126,6 +130,7 @@ def _here(start: StartPlatform, _: list[str]) -> None:
         options = ControlOptions(
             address=address,
             retention=start.retention,
+            audit_forward=start.audit_forward,
             host_names=start.host_names,
             first_password=start.first_password,
             database=start.database,

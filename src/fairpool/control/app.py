@@ -25,6 +25,7 @@ from fairpool.control import (
     applications,
     assets,
     audit,
+    audit_forwarding,
     change_stream,
     claims,
     classic,
@@ -200,6 +201,7 @@ async def _tidy(plane: Plane) -> None:
         tasks.create_task(housekeeping.delete_old_rows(plane), name="old rows")
         tasks.create_task(uploads.delete_unused_uploads(plane), name="uploads")
         tasks.create_task(claims.delete_marked_claims(plane), name="claims")
+        tasks.create_task(audit_forwarding.forward_entries(plane), name="audit forwarding")
 
 
 class StartupFailed(Exception):

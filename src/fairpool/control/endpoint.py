@@ -24,7 +24,7 @@ from starlette.websockets import WebSocket
 from fairpool.api import wire
 from fairpool.control.discretion import MARK, redacted_response
 from fairpool.control.guard import guard
-from fairpool.control.plane import plane_of
+from fairpool.control.plane import REQUEST_ID, plane_of
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, validation_problems
 from fairpool.control.routes import WEBSOCKET, Parameters, Route
@@ -66,6 +66,8 @@ class Endpoint:
             return
         request = Request(scope, receive, send)
         response = await self._response(request)
+        if REQUEST_ID in scope:  # it has an entry in the audit log
+            response.headers["X-Request-Id"] = scope[REQUEST_ID]
         if MARK in getattr(response, "body", b""):
             response = await redacted_response(plane_of(request), getattr(request.state, "caller", None), response)
         if len(getattr(response, "body", b"")) > PIECE_BYTES:

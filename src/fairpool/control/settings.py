@@ -71,6 +71,8 @@ class Settings:
     idempotency_s: int = 86_400
     """How long the answer to a call is kept for its Idempotency-Key."""
     retention: Retention = Retention()
+    audit_forward: str = ""
+    """Where audit entries are forwarded to, see `audit_targets.py`; empty: nowhere."""
     cluster_name: str = "local"
     """The cluster of a new installation; empty: none, an administrator adds them."""
     now: Callable[[], Instant] | None = None

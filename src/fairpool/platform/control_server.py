@@ -79,6 +79,7 @@ class ControlOptions:
 
     address: Address
     retention: Retention
+    audit_forward: str = ""
     host_names: Sequence[str] = ()
     first_password: str = field(default="", repr=False)
     database: str = field(default="", repr=False)
@@ -122,6 +123,7 @@ class ControlServer:
             url=options.gateway.control_url if options.gateway is not None else options.address.url,
             host_names=tuple(options.host_names),
             retention=options.retention,
+            audit_forward=options.audit_forward,
             first_password=options.first_password,
             gateway=options.gateway.address if options.gateway is not None else None,
             pod_host=_host_of_ports(options),
