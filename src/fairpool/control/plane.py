@@ -279,18 +279,18 @@ class Plane:
     def forget_feed_when_committed(self) -> None:
         """From within a transaction: something belongs to another project now, so that other callers may see it."""
         self.database.when_committed(self.change_feed.forget)
-        self.database.tell(MOVED)
+        self.database.announce(MOVED)
 
     def forget_callers(self) -> None:
         """Also wakes open streams: one that woke at the commit may have found its caller in the cache once more."""
         self.callers.clear()
         self.notifier.notify()
-        self.database.tell_now(CALLERS)
+        self.database.announce_now(CALLERS)
 
     def forget_callers_when_committed(self) -> None:
         """From within a transaction: emptied earlier, it could be filled again with the state before the commit."""
         self.database.when_committed(self.callers.clear)
-        self.database.tell(CALLERS)
+        self.database.announce(CALLERS)
 
     async def perform(
         self, request: Request, caller: Caller, unit: Callable[[Connection], ActionResult], *, pepper: bytes = b""
