@@ -18,13 +18,14 @@ from starlette.responses import Response
 from fairpool.api import assets as wire
 from fairpool.api.asset_paths import ASSET_PATHS
 from fairpool.api.assets import AssetScope
+from fairpool.api.roles import Verb
 from fairpool.api.wire import Count, compact, parse_json
 from fairpool.control import asset_use
 from fairpool.control.asset_scopes import AssetSight, StoredScope, asked_scope, require_write, scope_of
 from fairpool.control.moments import iso
 from fairpool.control.paging import Field, FilterBy, ListQuery, Search, counting, filtered, page, text_field, time_field
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
-from fairpool.control.rbac import Action
+from fairpool.control.rbac import ON_ASSET, Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import assets as store
@@ -130,6 +131,9 @@ class AssetKind:
     def stored_as(self) -> str:
         return self.group or self.kind
 
+    def action(self, verb: Verb) -> Action:
+        return ON_ASSET[self.stored_as][verb]
+
     @property
     def code(self) -> str:
         """The first part of the codes of its problems."""
@@ -192,14 +196,18 @@ class AssetKind:
 
 def visible(connection: Connection, caller: Caller, group: str, kind: str = "") -> list[Any]:
     """The rows of a group that the caller may see; of one kind of it, if named."""
-    sight = AssetSight(connection, caller)
+    sight = AssetSight(connection, caller, ON_ASSET[group][Verb.READ])
     return [row for row in store.all_of(connection, group) if sight.covers(row) and kind in ("", kind_of(row))]
 
 
 def known_asset(connection: Connection, caller: Caller, kind: AssetKind, asset_id: str) -> Any:
     """The row of an asset; 404 also for one that the caller may not know of."""
     row = store.one(connection, kind.stored_as, asset_id)
-    if row is None or kind_of(row) != kind.kind or not AssetSight(connection, caller).covers(row):
+    if (
+        row is None
+        or kind_of(row) != kind.kind
+        or not AssetSight(connection, caller, kind.action(Verb.READ)).covers(row)
+    ):
         raise unknown(kind.noun, asset_id, is_hidden=row is not None)
     return row
 
@@ -233,7 +241,7 @@ def _add_reads(routes: Routes, kind: AssetKind) -> None:
         found = await plane.read(unit)
         return answered(ActionResult(body=found, revision=found.revision))
 
-    read, one, all_of_them = Action.ASSET_READ, kind.summed_up, kind.summed_up_as_list
+    read, one, all_of_them = kind.action(Verb.READ), kind.summed_up, kind.summed_up_as_list
     routes.add("GET", kind.path, list_assets, action=read, answer=kind.page, summary=f"List {all_of_them}")
     routes.add("GET", f"{kind.path}/count", count_assets, action=read, answer=Count, summary=f"Count {all_of_them}")
     routes.add("GET", _one(kind), get_asset, action=read, answer=kind.answer, summary=f"Get {one}")
@@ -264,10 +272,11 @@ def _add_writes(routes: Routes, kind: AssetKind) -> None:
     delete_asset.__doc__ = stays
     create_asset.__annotations__["body"] = kind.request
     replace_asset.__annotations__["body"] = wire.change_of(kind.request)
-    write, noun = Action.ASSET_WRITE, kind.summed_up
-    routes.add("POST", kind.path, create_asset, action=write, answer=kind.answer, status=201, summary=f"Create {noun}")
-    routes.add("PUT", _one(kind), replace_asset, action=write, answer=kind.answer, summary=f"Replace {noun}")
-    routes.add("DELETE", _one(kind), delete_asset, action=write, status=204, summary=f"Delete {noun}")
+    noun, answer = kind.summed_up, kind.answer
+    create, change, drop = (kind.action(verb) for verb in (Verb.CREATE, Verb.UPDATE, Verb.DELETE))
+    routes.add("POST", kind.path, create_asset, action=create, answer=answer, status=201, summary=f"Create {noun}")
+    routes.add("PUT", _one(kind), replace_asset, action=change, answer=answer, summary=f"Replace {noun}")
+    routes.add("DELETE", _one(kind), delete_asset, action=drop, status=204, summary=f"Delete {noun}")
 
 
 def _one(kind: AssetKind) -> str:
@@ -282,7 +291,7 @@ def _article(noun: str) -> str:
 
 
 def _created(plane: Plane, connection: Connection, caller: Caller, kind: AssetKind, body: Any) -> ActionResult:
-    place = asked_scope(connection, caller, body.meta)
+    place = asked_scope(connection, caller, body.meta, kind.action(Verb.CREATE))
     if store.count(connection, kind.stored_as) >= ASSETS_MAX:
         what = f"there are {ASSETS_MAX} {kind.noun}s already"
         raise refused(409, f"{kind.code}.too_many", what, "delete some that are not used")
@@ -298,8 +307,9 @@ def _replaced(
     plane: Plane, connection: Connection, caller: Caller, kind: AssetKind, row: Any, body: Any
 ) -> ActionResult:
     place = scope_of(row)
-    require_write(connection, caller, place)
-    if body.meta.scope is not None and asked_scope(connection, caller, body.meta) != place:
+    needed = kind.action(Verb.UPDATE)
+    require_write(connection, caller, place, needed)
+    if body.meta.scope is not None and asked_scope(connection, caller, body.meta, needed) != place:
         what = f"{_article(kind.noun)} cannot move to another scope"
         raise refused(422, f"{kind.code}.moved", what, f"create another {kind.noun} there", "meta.scope")
     spec = body_of(kind.request, row.document).spec if body.spec is None else body.spec
@@ -312,9 +322,11 @@ def _replaced(
 
 def _deleted(plane: Plane, connection: Connection, caller: Caller, kind: AssetKind, row: Any) -> ActionResult:
     place = scope_of(row)
-    require_write(connection, caller, place)
+    require_write(connection, caller, place, kind.action(Verb.DELETE))
     if users := asset_use.templates_with(connection, row.id):
-        what = f"{kind.noun} {row.name} is used by the template {users[0].name}"
+        sight = AssetSight(connection, caller, Action.TEMPLATE_READ)
+        named = next((f"the template {each.name}" for each in users if sight.covers(each)), "a template of others")
+        what = f"{kind.noun} {row.name} is used by {named}"
         raise refused(412, f"{kind.code}.in_use", what, "change or delete the template first")
     store.remove(connection, row.id)
     _recorded(plane, connection, kind, row.id, place, "deleted")

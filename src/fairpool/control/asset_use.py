@@ -8,6 +8,7 @@ from typing import Any
 
 from fairpool.api import assets as wire
 from fairpool.api.wire import parse_json
+from fairpool.control.asset_scopes import AssetSight
 from fairpool.control.plane import Caller
 from fairpool.control.rbac import Action
 from fairpool.control.store import assets as store
@@ -29,13 +30,14 @@ def templates_with(connection: Connection, asset_id: str) -> list[Any]:
 
 
 def of_all(connection: Connection, caller: Caller) -> dict[str, wire.AssetUse]:
-    """Who uses each asset that is used: workloads that the caller may see, and templates."""
+    """What uses each asset that is used: workloads and templates that the caller may see."""
     found: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    sight = AssetSight(connection, caller, Action.TEMPLATE_READ)
     for row in store.all_of(connection, store.TEMPLATE):
-        for asset_id in _named_by(row):
+        for asset_id in _named_by(row) if sight.covers(row) else ():
             found[asset_id]["templates"].append(wire.AssetLabel(id=row.id, name=row.name))
     for row in workload_store.with_assets(connection):
-        if caller.may(Action.WORKLOAD_READ, row.project, row.department):
+        if caller.may(Action.WORKLOAD_READ, row.project, row.department, row.cluster):
             use = wire.WorkloadUse(id=row.id, name=row.name, project_name=row.project, phase=row.phase)
             for asset_id in asset_ids(declaration_of(row).request.get("assets")):
                 found[asset_id][LISTS[row.kind]].append(use)

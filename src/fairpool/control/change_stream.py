@@ -133,9 +133,9 @@ def _visible(places: Places | None, entry: FeedEntry) -> bytes:
     """What a caller may see of a change: that it happened, if its project was visible; the object, if it still is."""
     if places is None or entry.change.noun in NOT_A_PROJECTS:
         return entry.line
-    if not places.covers(entry.change.project, entry.department):
+    if not places.covers(entry.change.project, *entry.home):
         return b""
-    return entry.line if places.covers(entry.project_now, entry.department_now) else entry.without_object
+    return entry.line if places.covers(entry.project_now, *entry.home_now) else entry.without_object
 
 
 def _event(revision: int, name: str, data: dict[str, Any]) -> str:

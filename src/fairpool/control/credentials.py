@@ -13,7 +13,7 @@ from fairpool.api import credentials as wire
 from fairpool.api.assets import AssetScope
 from fairpool.api.limits import CREDENTIALS, PAGE_DEFAULT
 from fairpool.api.wire import Count, compact, parse_json
-from fairpool.control.asset_scopes import StoredScope, asked_scope, scope_of, seen_scopes
+from fairpool.control.asset_scopes import StoredScope, asked_scope, named_scope, scope_of, seen_scopes
 from fairpool.control.credential_checks import KnownCredential
 from fairpool.control.credential_values import key_sizes, secret_values, shown_values
 from fairpool.control.moments import iso
@@ -41,7 +41,7 @@ SortBy = Annotated[str, Parameter(alias="sortBy", pattern="^(name|kind|scope|cre
 COLUMNS = {"createdBy": "created_by", "createdAt": "created_at", "updatedAt": "updated_at"}
 
 
-@routes.get(CREDENTIALS, action=Action.ASSET_READ, answer=wire.CredentialPage, summary="List credentials")
+@routes.get(CREDENTIALS, action=Action.CREDENTIAL_READ, answer=wire.CredentialPage, summary="List credentials")
 async def credentials(
     plane: Plane,
     caller: Caller,
@@ -59,7 +59,7 @@ async def credentials(
     def unit(connection: Connection) -> wire.CredentialPage:
         found = store.some(
             connection,
-            seen_scopes(connection, caller),
+            seen_scopes(connection, caller, Action.CREDENTIAL_READ),
             kind=kind,
             search=search,
             name=name,
@@ -74,21 +74,21 @@ async def credentials(
     return await plane.read(unit)
 
 
-@routes.get(f"{CREDENTIALS}/count", action=Action.ASSET_READ, answer=Count, summary="Count credentials")
+@routes.get(f"{CREDENTIALS}/count", action=Action.CREDENTIAL_READ, answer=Count, summary="Count credentials")
 async def credential_count(
     plane: Plane, caller: Caller, kind: Kind = "", name: Name = "", search: Search = ""
 ) -> Count:
     return Count(
         count=await plane.read(
             lambda connection: store.count(
-                connection, seen_scopes(connection, caller), kind=kind, search=search, name=name
+                connection, seen_scopes(connection, caller, Action.CREDENTIAL_READ), kind=kind, search=search, name=name
             )
         )
     )
 
 
 @routes.get(
-    CREDENTIALS + "/{kind}", action=Action.ASSET_READ, answer=wire.CredentialPage, summary="List those of a type"
+    CREDENTIALS + "/{kind}", action=Action.CREDENTIAL_READ, answer=wire.CredentialPage, summary="List those of a type"
 )
 async def credentials_of_kind(
     kind: str, plane: Plane, caller: Caller, search: Search = "", offset: Offset = 0, limit: Limit = PAGE_DEFAULT
@@ -99,7 +99,7 @@ async def credentials_of_kind(
 
 @routes.get(
     CREDENTIALS + "/{kind}/{credential_id}",
-    action=Action.ASSET_READ,
+    action=Action.CREDENTIAL_READ,
     answer=wire.StoredCredential,
     summary="Get a credential without its values",
 )
@@ -153,7 +153,7 @@ async def create_credential(
 
 @routes.put(
     CREDENTIALS + "/{kind}/{credential_id}",
-    action=Action.CREDENTIAL_WRITE,
+    action=Action.CREDENTIAL_CHANGE,
     answer=wire.StoredCredential,
     summary="Replace a credential",
 )
@@ -167,8 +167,8 @@ async def replace_credential(
     def unit(connection: Connection) -> ActionResult:
         row = _known(connection, caller, of, credential_id)
         check_match(request, row.revision)
-        _require_change(connection, caller, row)
-        place = _place(connection, caller, body)
+        _require_change(connection, caller, row, Action.CREDENTIAL_UPDATE)
+        place = _place(connection, caller, body, scope_of(row))
         if (row.name, scope_of(row)) != (body.meta.name, place):
             what = "a credential cannot get another name or scope"
             raise refused(422, "credential.moved", what, "create another one there", "meta.name")
@@ -187,7 +187,7 @@ async def replace_credential(
 
 @routes.delete(
     CREDENTIALS + "/{kind}/{credential_id}",
-    action=Action.CREDENTIAL_WRITE,
+    action=Action.CREDENTIAL_CHANGE,
     status=204,
     summary="Delete a credential",
 )
@@ -197,7 +197,7 @@ async def delete_credential(kind: str, credential_id: str, request: Request, pla
     def unit(connection: Connection) -> ActionResult:
         row = _known(connection, caller, _kind(kind), credential_id)
         check_match(request, row.revision)
-        _require_change(connection, caller, row)
+        _require_change(connection, caller, row, Action.CREDENTIAL_DELETE)
         store.remove(connection, row.id)
         _changed(plane, connection, row.id, scope_of(row), "deleted")
         return ActionResult(
@@ -296,27 +296,42 @@ def _changed(plane: Plane, connection: Connection, credential_id: str, place: St
 # --- scope ---------------------------------------------------------------------------------------------------------
 
 
-def _place(connection: Connection, caller: Caller, body: wire.CredentialRequest) -> StoredScope:
-    """The scope that is meant; refuses one that does not exist, or in which the caller may not write."""
-    place = asked_scope(connection, caller, body.meta, Action.CREDENTIAL_WRITE)
+def _place(
+    connection: Connection, caller: Caller, body: wire.CredentialRequest, before: StoredScope | None = None
+) -> StoredScope:
+    """The scope that is meant; refuses one that does not exist, or in which the caller may not create credentials."""
+    asked = StoredScope(body.meta.scope, named_scope(body.meta))
+    place = before if asked == before else asked_scope(connection, caller, body.meta, Action.CREDENTIAL_WRITE)
     if body.cluster_wide is not None:
-        caller.require(Action.ASSET_WRITE)  # for all projects
+        caller.require(Action.CREDENTIAL_UPDATE)  # for all projects
+    if place.scope in (AssetScope.TENANT, AssetScope.CLUSTER):
+        caller.require(Action.CREDENTIAL_UPDATE, cluster=place.scope_id)  # the pods of others get it
     return place
 
 
-def _require_change(connection: Connection, caller: Caller, row: Any) -> None:
-    """Those who made it, and administrators of its scope."""
-    if row.owner == caller.id:
-        return
-    project = organization_store.project(connection, row.scope_id) if row.scope == "project" else None
-    department = row.scope_id if row.scope == "department" else project.department if project is not None else ""
-    if not caller.may(Action.ASSET_WRITE, row.scope_id if project is not None else "", department):
+def _require_change(connection: Connection, caller: Caller, row: Any, action: Action) -> None:
+    """Those who made it and may still make others, and administrators of its scope."""
+    place = scope_of(row)
+    is_own = row.owner == caller.id and _may_in(connection, caller, place, Action.CREDENTIAL_WRITE)
+    if not is_own and not _may_in(connection, caller, place, action):
         raise denied(f"credential {row.name} was made by {row.created_by}", "ask them, or an administrator")
+
+
+def _may_in(connection: Connection, caller: Caller, place: StoredScope, action: Action) -> bool:
+    match place.scope:
+        case AssetScope.PROJECT:
+            project = organization_store.project(connection, place.scope_id)
+            home = (project.department, project.cluster) if project is not None else ("", "")
+            return caller.may(action, place.scope_id, *home)
+        case AssetScope.DEPARTMENT:
+            return caller.may(action, department=place.scope_id)
+        case _:
+            return caller.may(action, cluster=place.scope_id)
 
 
 def _known(connection: Connection, caller: Caller, kind: CredentialKind, credential_id: str) -> Any:
     row = store.one(connection, credential_id)
-    sight = seen_scopes(connection, caller)
+    sight = seen_scopes(connection, caller, Action.CREDENTIAL_READ)
     is_seen = row is not None and (
         sight is None or row.scope == "tenant" or row.cluster_wide or row.scope_id in sight[row.scope]
     )

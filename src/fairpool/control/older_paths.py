@@ -64,7 +64,7 @@ async def cluster_projects(request: Request, plane: Plane, caller: Caller, query
 
 @routes.post(
     f"{CLUSTER}/projects",
-    action=Action.PROJECT_WRITE,
+    action=Action.PROJECT_CREATE,
     before=check_cluster,
     answer=wire.Project,
     status=201,
@@ -88,6 +88,7 @@ async def cluster_jobs(request: Request, plane: Plane, caller: Caller) -> list[c
         filters=(Filter("clusterId", Operator.EQUALS, request.state.cluster),),
         projects=None if places is None else places.projects,
         departments=() if places is None else places.departments,
+        clusters=() if places is None else places.clusters,
         limit=JOBS_MAX,
     )
     keys = await plane.read(lambda connection: workload_lists.page(connection, listing))

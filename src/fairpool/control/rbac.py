@@ -111,6 +111,8 @@ class Action(StrEnum):
     CREDENTIAL_UPDATE = "credential.update"
     CREDENTIAL_DELETE = "credential.delete"
     """Of credentials that others made."""
+    CREDENTIAL_CHANGE = "credential.change"
+    """One's own, or those of others."""
     REGISTRY_READ = "registry.read"
     REGISTRY_CREATE = "registry.create"
     REGISTRY_UPDATE = "registry.update"
@@ -265,6 +267,9 @@ TOGETHER: Mapping[Action, frozenset[Action]] = MappingProxyType(
                 *(Action.RULE_CREATE, Action.RULE_DELETE),
             }
         ),
+        Action.CREDENTIAL_CHANGE: frozenset(
+            {Action.CREDENTIAL_WRITE, Action.CREDENTIAL_UPDATE, Action.CREDENTIAL_DELETE}
+        ),
         Action.ASSET_READ: frozenset(
             {Action.TEMPLATE_READ, Action.ENVIRONMENT_READ, Action.COMPUTE_READ, Action.DATA_SOURCE_READ}
         ),
@@ -282,11 +287,67 @@ TOGETHER: Mapping[Action, frozenset[Action]] = MappingProxyType(
 """Actions that stand for several. A route that declares one lets in a caller with any of them, and its handler asks for
 the one that the request needs; a handler that asks for the whole is satisfied by all of them only."""
 
+_WORKSPACE = {
+    Action.WORKLOAD_SUBMIT: Action.WORKSPACE_CREATE,
+    Action.WORKLOAD_UPDATE: Action.WORKSPACE_UPDATE,
+    Action.WORKLOAD_DELETE: Action.WORKSPACE_DELETE,
+}
+_TRAINING = {
+    Action.WORKLOAD_SUBMIT: Action.TRAINING_CREATE,
+    Action.WORKLOAD_UPDATE: Action.TRAINING_UPDATE,
+    Action.WORKLOAD_DELETE: Action.TRAINING_DELETE,
+}
+_INFERENCE = {
+    Action.WORKLOAD_SUBMIT: Action.INFERENCE_CREATE,
+    Action.WORKLOAD_UPDATE: Action.INFERENCE_UPDATE,
+    Action.WORKLOAD_DELETE: Action.INFERENCE_DELETE,
+}
+ON_KIND: Mapping[str, Mapping[Action, Action]] = MappingProxyType(
+    {"Workspace": _WORKSPACE, "Training": _TRAINING, "Distributed": _TRAINING, "Inference": _INFERENCE}
+)
+"""What an action on workloads means for each kind of them."""
+
+ON_ASSET: Mapping[str, Mapping[Verb, Action]] = MappingProxyType(
+    {
+        "workload-template": {
+            V.READ: Action.TEMPLATE_READ,
+            V.CREATE: Action.TEMPLATE_CREATE,
+            V.UPDATE: Action.TEMPLATE_UPDATE,
+            V.DELETE: Action.TEMPLATE_DELETE,
+        },
+        "environment": {
+            V.READ: Action.ENVIRONMENT_READ,
+            V.CREATE: Action.ENVIRONMENT_CREATE,
+            V.UPDATE: Action.ENVIRONMENT_UPDATE,
+            V.DELETE: Action.ENVIRONMENT_DELETE,
+        },
+        "compute": {
+            V.READ: Action.COMPUTE_READ,
+            V.CREATE: Action.COMPUTE_CREATE,
+            V.UPDATE: Action.COMPUTE_UPDATE,
+            V.DELETE: Action.COMPUTE_DELETE,
+        },
+        "datasource": {
+            V.READ: Action.DATA_SOURCE_READ,
+            V.CREATE: Action.DATA_SOURCE_CREATE,
+            V.UPDATE: Action.DATA_SOURCE_UPDATE,
+            V.DELETE: Action.DATA_SOURCE_DELETE,
+        },
+    }
+)
+"""Actions on assets, by kind as stored."""
+
+
+def for_kind(action: Action, kind: str) -> Action:
+    """What an action on workloads needs for one of this kind."""
+    return ON_KIND[kind].get(action, action)
+
+
 EVERYTHING = frozenset(Action) - {Action.OPEN, Action.SELF, Action.LINK}
 CELLS = frozenset(cell for cells in GRID.values() for cell in cells)
 """The cells that have a meaning. The others cannot be assigned."""
 
-ANYWHERE = frozenset({Action.NODE_READ, Action.CLUSTER_READ, Action.DEPARTMENT_READ})
+ANYWHERE = frozenset({Action.NODE_READ, Action.CLUSTER_READ})
 """Actions on what is not specific to a project: a role in any scope permits them."""
 
 TENANT_WIDE = frozenset(
@@ -362,6 +423,12 @@ def allowed(grants: Iterable[Grant], action: Action, scope: Scope = NOWHERE) -> 
         return any(permits(grant, action) and _covers(grant, action, scope) for grant in grants)
     listed = tuple(grants)
     return all(allowed(listed, each, scope) for each in together)
+
+
+def allowed_in_part(grants: Iterable[Grant], action: Action, scope: Scope) -> bool:
+    """Whether these grants permit an action in a scope; one that stands for several: any of them."""
+    listed = tuple(grants)
+    return any(allowed(listed, each, scope) for each in TOGETHER.get(action, (action,)))
 
 
 def allowed_somewhere(grants: Iterable[Grant], action: Action) -> bool:
