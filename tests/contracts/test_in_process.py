@@ -98,7 +98,7 @@ def test_a_disk_that_fails_is_a_control_plane_that_cannot_answer(
 def test_the_cluster_of_this_process_is_known_by_whatever_name_and_stays(
     control: ControlPlane, inside: InProcessControl
 ) -> None:
-    (own,) = expect(control.call("GET", "/api/v1/clusters"), 200)["clusters"]
+    (own,) = expect(control.call("GET", "/api/v1/clusters"), 200)
     expect(control.call("PUT", f"/api/v1/clusters/{own['uuid']}", {"name": "the-lab"}), 200)
     control.clock.turn(1)
     expect(control.call("POST", "/api/v1/clusters", {"name": own["name"]}), 201)

@@ -41,3 +41,12 @@ def in_todays_words(answer: Any) -> Any:
     if answer.get("phase") == "Deleted":
         answer = answer | {"runningPods": 0, "pendingPods": 0, "currentNodes": []}
     return {RENAMED.get(name, name): in_todays_words(value) for name, value in answer.items()}
+
+
+def as_far_as(older: Any, today: Any) -> Any:
+    """Today's answer without the fields that came after an older one."""
+    if isinstance(older, dict) and isinstance(today, dict):
+        return {name: as_far_as(older.get(name), value) for name, value in today.items() if name in older}
+    if isinstance(older, list) and isinstance(today, list) and len(older) == len(today):
+        return [as_far_as(before, after) for before, after in zip(older, today, strict=True)]
+    return today

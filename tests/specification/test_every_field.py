@@ -17,6 +17,7 @@ import pytest
 from fairpool.api import (
     access,
     asset_reference,
+    authorization,
     classic,
     nodes,
     organization,
@@ -477,23 +478,37 @@ OTHERS: dict[str, set[str]] = {
     "ResourcesUpdate": {"resources"},
     "DepartmentResourcesUpdate": {"resources"},
     # control.departments; a department is of every cluster, the one that is named is only shown
-    "DepartmentRequest": {"name", "cluster_id", "description", "resources"},
-    "DepartmentUpdate": {"description", "resources"},
+    "DepartmentRequest": {"name"},
+    "DepartmentReplacement": {"name"},
+    "DepartmentValues": {"cluster_id", "resources"},
+    "DepartmentUpdate": {"description", "default_node_pools", "node_types", "scheduling_rules", "resources"},
+    # control.declared.effective
+    "OrgUnitValues": {"description", "default_node_pools", "node_types", "scheduling_rules"},
     # control.nodes; a pool is of every cluster, the one that is named is only shown
     "NodeOverridesRequest": {"cordoned", "taints", "labels"},
     "NodePoolRequest": {"name", "label_key", "label_value", "cluster_id", "placement_strategy"},
+    "NodePoolReplacement": {"name", "cluster_id"},
+    # refused by check_extras, but for the values that say what is so
+    "NodePoolExtras": {
+        *("over_provisioning_ratio", "gpu_network_acceleration_detection", "gpu_network_acceleration_label_key"),
+        *("gpu_resource_optimization", "scheduling_configuration", "network_topology_id"),
+    },
+    "GpuOptimization": {
+        *("swap_enabled", "node_level_scheduler_enabled"),
+        *("cpu_swap_memory_size", "reserved_gpu_memory_for_swap_operations"),
+    },
+    "PoolScheduling": {"placement_strategy", "min_guaranteed_runtime"},
     "NodePoolUpdate": {"label_key", "label_value", "placement_strategy"},
     "PlacementStrategy": {"gpu", "cpu"},
     "NodeTaint": {"key", "value", "effect"},
     # control.topologies
-    "NetworkTopologyRequest": {"name", "levels"},
+    "NetworkTopologyRequest": {"name", "cluster_id", "levels"},
     # control.projects, control.admission. Of the rules, limits of idle time are kept and not enforced, because nothing
     # measures it yet: `runai-adm project` warns of it.
-    "NodeTypes": {"training", "workspace"},
-    "ProjectRequest": {
-        *("name", "cluster_id", "parent_id", "requested_namespace", "enforce_runai_scheduler", "description"),
-        *("default_node_pools", "node_types", "scheduling_rules", "resources"),
-    },
+    "NodeTypes": {"training", "workspace", "names"},
+    "ProjectRequest": {"name", "parent_id"},
+    "ProjectReplacement": {"name", "parent_id"},
+    "ProjectValues": {"cluster_id", "requested_namespace", "enforce_runai_scheduler", "resources"},
     "ProjectUpdate": {
         *("parent_id", "description", "default_node_pools", "node_types", "scheduling_rules", "resources"),
     },
@@ -510,7 +525,15 @@ OTHERS: dict[str, set[str]] = {
     "AccessRuleRequest": {"subject_id", "subject_type", "role_id", "scope_id", "scope_type", "cluster_id"},
     "ApplicationRequest": {"name", "roles"},
     "PasswordChange": {"current_password", "new_password"},
-    "ScopesRequest": {"permission"},
+    "AccessRuleProduct": {"role_id", "cluster_id", "subjects", "scopes"},
+    "RuleSubject": {"subject_id", "subject_type"},
+    "RuleScope": {"scope_id", "scope_type"},
+    "UserUpdate": {"disabled"},
+    # control.roles
+    "RolePermission": {"resource_type", "actions"},
+    "RoleRequest": {"name", "description", "enabled", "permissions"},
+    "RoleUpdate": {"name", "description", "enabled", "permissions"},
+    "ScopesRequest": {"permission", "resource_type", "action"},
     "TokenRequest": {"grant_type", "username", "password", "client_id", "client_secret", "refresh_token"},
     "UserRequest": {"email", "password", "need_to_change_password", "roles"},
     # control.preferences
@@ -519,6 +542,8 @@ OTHERS: dict[str, set[str]] = {
 }
 """Fields of requests that are not about workloads, by the module that carries them out."""
 KEPT_ONLY = (
+    "GpuOptimization.cpu_swap_memory_size",  # sizes of a swap that is off: switching it on is refused
+    "GpuOptimization.reserved_gpu_memory_for_swap_operations",
     "SchedulingRules.interactive_job_max_idle_duration_seconds",  # idle time is not measured: the command warns of it
     "SchedulingRules.interactive_job_preempt_idle_duration_seconds",
     "SchedulingRules.training_job_max_idle_duration_seconds",
@@ -528,7 +553,7 @@ KEPT_ONLY = (
 
 def test_every_field_of_the_other_requests_is_known() -> None:
     found: dict[str, set[str]] = {}
-    for module in (organization, nodes, access, settings):
+    for module in (organization, nodes, access, authorization, settings):
         for model, name in own_fields(module):
             found.setdefault(model, set()).add(name)
     assert found == OTHERS

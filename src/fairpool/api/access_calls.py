@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fairpool.api.calls import Calls, plain_body
 
 if TYPE_CHECKING:
-    from fairpool.api import access
+    from fairpool.api import access, authorization
     from fairpool.api import audit as audit_wire
 
     Json = Mapping[str, Any]
@@ -51,7 +51,7 @@ class AccessCalls(Calls):
         """A new password that must be changed at the next sign-in."""
         return self._post(f"/api/v1/users/{user_id}/password").temp_password
 
-    def roles(self) -> list[access.Role]:
+    def roles(self) -> list[authorization.Role]:
         return self._all("/api/v1/authorization/roles", "roles")
 
     def access_rules(self) -> list[access.AccessRule]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import (
     ConfigDict,
     Field,
     StrictBool,
+    StrictInt,
     StringConstraints,
 )
 
@@ -22,7 +24,44 @@ class PlacementStrategy(Request):
     cpu: Annotated[str, StringConstraints(pattern="^(binpack|spread)$")] = "binpack"
 
 
-class NodePoolRequest(Request):
+class AccelerationDetection(StrEnum):
+    """Whether GPUs of several nodes are one network domain."""
+
+    AUTO = "Auto"
+    USE = "Use"
+    DO_NOT_USE = "DontUse"
+
+
+class GpuOptimization(Request):
+    """Swapping of GPU memory and scheduling within a node: neither is done."""
+
+    swap_enabled: StrictBool = False
+    node_level_scheduler_enabled: StrictBool = False
+    cpu_swap_memory_size: ShortText | None = None
+    reserved_gpu_memory_for_swap_operations: ShortText | None = None
+
+
+class PoolScheduling(Request):
+    """How a pool is scheduled."""
+
+    placement_strategy: PlacementStrategy | None = None
+    min_guaranteed_runtime: ShortText | None = None
+
+
+class NodePoolExtras(Request):
+    """What the original can be told of a pool beside its label; most of it has one possible value here."""
+
+    over_provisioning_ratio: Annotated[StrictInt, Field(ge=1, le=5, description="Only 1: GPUs are given once")] = 1
+    gpu_network_acceleration_detection: Annotated[
+        AccelerationDetection, Field(description="Not Use: workloads name a network topology")
+    ] = AccelerationDetection.AUTO
+    gpu_network_acceleration_label_key: ShortText | None = None
+    gpu_resource_optimization: GpuOptimization | None = None
+    scheduling_configuration: PoolScheduling | None = None
+    network_topology_id: ShortText | None = None
+
+
+class NodePoolRequest(NodePoolExtras):
     """A node pool to create, or its new values: the nodes with one label value."""
 
     model_config = ConfigDict(
@@ -35,7 +74,7 @@ class NodePoolRequest(Request):
     placement_strategy: PlacementStrategy = Field(default_factory=PlacementStrategy)
 
 
-class NodePoolUpdate(Request):
+class NodePoolUpdate(NodePoolExtras):
     """`PATCH`: changes only the fields in the request."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"placementStrategy": {"gpu": "spread"}}]})
@@ -44,15 +83,30 @@ class NodePoolUpdate(Request):
     placement_strategy: PlacementStrategy | None = None
 
 
+class NodePoolReplacement(NodePoolUpdate):
+    """`PUT`: all values of a pool. Name, cluster and label stay as they are if they are left out."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"labelKey": "run.ai/type", "labelValue": "a100"}]})
+    name: PoolNameText | None = None
+    cluster_id: ShortText | None = None
+
+
 class NodePoolAnswer(Answer):
     """A node pool."""
 
     id: str
+    number: Annotated[int, Field(description="Its id on older paths")]
+    tenant_id: int = TENANT_ID
     name: str
-    cluster_id: str
-    label_key: str
+    cluster_id: Annotated[str, Field(description="Empty: it is in all clusters")]
+    cluster_name: Annotated[str, Field(description="Of the cluster it is in, if it is in only one")]
+    is_default: bool
+    label_key: Annotated[str, Field(description="- for the default pool, which has no label")]
     label_value: str
+    over_provisioning_ratio: int = 1
     placement_strategy: PlacementStrategy
+    created_by: str = ""
+    updated_by: str = ""
     phase: Annotated[str, Field(examples=["Ready"])] = "Ready"
     nodes: list[str] = Field(default_factory=list)
     created_at: Moment
@@ -73,6 +127,7 @@ class NetworkTopologyRequest(Request):
         json_schema_extra={"examples": [{"name": "fabric", "levels": ["example.com/zone", "example.com/rack"]}]}
     )
     name: PoolNameText
+    cluster_id: ShortText | None = Field(default=None, description="It is in every cluster, whichever is named")
     levels: Annotated[list[Annotated[ShortText, Field(min_length=1)]], Field(min_length=1, max_length=16)]
 
 
@@ -80,7 +135,9 @@ class NetworkTopology(Answer):
     """A network topology. It does not change: delete it and create another."""
 
     id: str
+    tenant_id: int = TENANT_ID
     name: str
+    cluster_id: Annotated[str, Field(description="Of the only cluster; empty: there are several, and it is in all")]
     levels: list[str]
     nodes: Annotated[list[str], Field(description="Nodes that have all of its labels")] = Field(default_factory=list)
     created_at: Moment
@@ -91,6 +148,7 @@ class NetworkTopologyPage(Page):
     """Network topologies."""
 
     topologies: list[NetworkTopology]
+    network_topologies: Annotated[list[NetworkTopology], Field(description="The same")] = Field(default_factory=list)
 
 
 class NodeTaint(Request):
@@ -137,6 +195,8 @@ class NodeAnswer(Answer):
     id: str
     name: str
     cluster_uuid: str
+    created_at: Annotated[Moment, Field(description="When the control plane first heard of it")]
+    updated_at: Annotated[Moment, Field(description="When what is reported of it last changed")]
     status: Annotated[str, Field(examples=["Ready"])]
     silent_since: Moment | None = None
     node_pool: str

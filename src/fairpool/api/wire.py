@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from functools import cache
+from types import NoneType
+from typing import Annotated, Any, ClassVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_serializer
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_serializer, model_validator
 from pydantic import ValidationError as ValidationError  # imported from here, so that pydantic stays in few modules
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json, to_json
@@ -35,9 +37,30 @@ class Request(BaseModel):
         hide_input_in_errors=True,  # it may be a password, and errors are printed
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_left_out(cls, said: Any) -> Any:
+        """The original's client sends null for what was not set: it means the default, where null is no value."""
+        if not isinstance(said, dict) or None not in said.values():
+            return said
+        never = _never_null(cls)
+        return {name: value for name, value in said.items() if value is not None or name not in never}
+
     def wire(self) -> dict[str, Any]:
         """As JSON values, without fields that are not set."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+@cache
+def _never_null(kind: type[BaseModel]) -> frozenset[str]:
+    """Names, also as they travel, of fields that have a default and that cannot be null."""
+    return frozenset(
+        spelling
+        for name, info in kind.model_fields.items()
+        if not info.is_required() and not (info.annotation is Any or NoneType in get_args(info.annotation))
+        for spelling in (name, info.alias)
+        if spelling is not None
+    )
 
 
 class Answer(BaseModel):

@@ -248,6 +248,7 @@ class BatchAnswer(Answer):
 class PriorityClass(Answer):
     """A named priority."""
 
+    id: Annotated[str, Field(description="The name")]
     name: str
     value: int
 
@@ -255,4 +256,5 @@ class PriorityClass(Answer):
 class PriorityClassPage(Page):
     """Priorities, lowest first."""
 
-    workload_priorities: list[PriorityClass]
+    priorities: list[PriorityClass]
+    workload_priorities: Annotated[list[PriorityClass], Field(description="The same")]

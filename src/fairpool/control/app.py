@@ -46,6 +46,7 @@ from fairpool.control import (
     preferences,
     projects,
     questions,
+    roles,
     shells,
     sign_in,
     submit,
@@ -83,7 +84,20 @@ log = logging.getLogger("fairpool.control")
 
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
-    *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules, audit),
+    *(
+        departments,
+        nodes,
+        topologies,
+        overview,
+        claims,
+        config_maps,
+        sign_in,
+        users,
+        applications,
+        access_rules,
+        roles,
+        audit,
+    ),
     *(
         preferences,
         templates,

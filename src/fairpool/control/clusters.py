@@ -140,6 +140,7 @@ async def renew_token(cluster_id: str, request: Request, plane: Plane, caller: C
 async def replace_cluster(
     cluster_id: str, request: Request, plane: Plane, caller: Caller, body: wire.ClusterRequest
 ) -> Response:
+    """Domain and version stay as they are if they are left out."""
     caller.require(Action.CLUSTER_UPDATE)
 
     def unit(connection: Connection) -> ActionResult:
@@ -150,8 +151,8 @@ async def replace_cluster(
             what = f"cluster {body.name} already exists"
             raise refused(409, "cluster.exists", what, "choose another name", "name")
         revision = _cluster_changed(plane, connection, row.id, "updated")
-        values = {"name": body.name, "domain": body.domain, "version": body.version, "revision": revision}
-        store.change_cluster(connection, row.id, **values)
+        said = {name: getattr(body, name) for name in body.model_fields_set}
+        store.change_cluster(connection, row.id, **said, revision=revision)
         made = _cluster(plane, store.cluster(connection, row.id))
         return ActionResult(body=made, action="update", entity_type="cluster", entity_id=row.id, revision=revision)
 

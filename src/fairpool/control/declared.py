@@ -82,6 +82,20 @@ def organization(
     )
 
 
+def effective(project: wire.ProjectRequest, department: wire.DepartmentRequest) -> wire.ProjectRequest:
+    """A project with its department's values where it has none of its own."""
+    rules = {name: value for name, value in department.scheduling_rules if value is not None}
+    rules |= {name: value for name, value in project.scheduling_rules if value is not None}
+    mine, above = project.node_types, department.node_types
+    types = wire.NodeTypes(training=mine.training or above.training, workspace=mine.workspace or above.workspace)
+    update = {
+        "default_node_pools": project.default_node_pools or department.default_node_pools,
+        "node_types": types,
+        "scheduling_rules": wire.SchedulingRules(**rules),
+    }
+    return project.model_copy(update=update)
+
+
 def queues_in(
     pool: str, projects: Iterable[DeclaredProject], departments: Iterable[DeclaredDepartment]
 ) -> tuple[Queue, ...]:

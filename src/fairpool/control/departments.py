@@ -13,6 +13,7 @@ from fairpool.api.access import ScopeType
 from fairpool.api.wire import Count
 from fairpool.control import declared
 from fairpool.control.moments import iso
+from fairpool.control.numbers import department_name
 from fairpool.control.organization import (
     DEFAULT_DEPARTMENT,
     OrganizationTree,
@@ -34,6 +35,7 @@ from fairpool.control.paging import (
     time_field,
 )
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
+from fairpool.control.projects import quota_status
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.routes import Routes
@@ -113,11 +115,15 @@ async def create_department(request: Request, plane: Plane, caller: Caller, body
     summary="Replace a department",
 )
 async def replace_department(
-    department_id: str, request: Request, plane: Plane, caller: Caller, body: wire.DepartmentRequest
+    department_id: str, request: Request, plane: Plane, caller: Caller, body: wire.DepartmentReplacement
 ) -> Response:
-    if body.name != department_id:
-        raise refused(422, "department.renamed", "a department cannot be renamed", "create another department", "name")
-    return await _change_department(request, plane, caller, department_id, lambda _: body)
+    def change(before: wire.DepartmentRequest) -> wire.DepartmentRequest:
+        if body.name not in (None, before.name):
+            what = "a department cannot be renamed"
+            raise refused(422, "department.renamed", what, "create another department", "name")
+        return wire.DepartmentRequest.model_validate(dict(body) | {"name": before.name})
+
+    return await _change_department(request, plane, caller, department_id, change)
 
 
 @routes.patch(
@@ -173,10 +179,8 @@ async def _change_department(
         check_match(request, row.revision)
         body = change(wire.DepartmentRequest.model_validate_json(row.document))
         revision = change_department(plane, connection, body)
-        made = _department(plane, connection, store.department(connection, department_id), caller)
-        return ActionResult(
-            body=made, action="update", entity_type="department", entity_id=department_id, revision=revision
-        )
+        made = _department(plane, connection, store.department(connection, row.name), caller)
+        return ActionResult(body=made, action="update", entity_type="department", entity_id=row.name, revision=revision)
 
     return await plane.perform(request, caller, unit)
 
@@ -192,24 +196,25 @@ async def delete_department(department_id: str, request: Request, plane: Plane, 
 
     def unit(connection: Connection) -> ActionResult:
         row = _known_department(connection, caller, department_id)
+        name = str(row.name)
         check_match(request, row.revision)
-        if department_id == DEFAULT_DEPARTMENT:
+        if name == DEFAULT_DEPARTMENT:
             what = "the default department cannot be deleted"
             raise refused(
                 409, "department.default", what, "to ignore department quotas, turn off the setting department.use"
             )
-        inside = store.projects_of(connection, department_id)
+        inside = store.projects_of(connection, name)
         if inside:
-            what = f"department {department_id} still has projects: {', '.join(inside[:5])}"
+            what = f"department {name} still has projects: {', '.join(inside[:5])}"
             raise refused(412, "department.has_projects", what, "move or delete them first")
-        store.remove(connection, departments_table, department_id)
-        access_store.delete_rules_of_scope(connection, ScopeType.DEPARTMENT, department_id)
-        asset_store.remove_scope(connection, ScopeType.DEPARTMENT.value, department_id)
-        credential_store.remove_scope(connection, ScopeType.DEPARTMENT.value, department_id)
-        revision = record_change(plane, connection, "department", department_id, "deleted", plane.now())
+        store.remove(connection, departments_table, name)
+        access_store.delete_rules_of_scope(connection, ScopeType.DEPARTMENT, name)
+        asset_store.remove_scope(connection, ScopeType.DEPARTMENT.value, name)
+        credential_store.remove_scope(connection, ScopeType.DEPARTMENT.value, name)
+        revision = record_change(plane, connection, "department", name, "deleted", plane.now())
         plane.database.when_committed(plane.change_feed.forget)
-        workload_store.release_name(connection, workloads_table.c.department, department_id, revision)
-        return ActionResult(action="delete", entity_type="department", entity_id=department_id)
+        workload_store.release_name(connection, workloads_table.c.department, name, revision)
+        return ActionResult(action="delete", entity_type="department", entity_id=name)
 
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()
@@ -234,7 +239,7 @@ def visible_departments(connection: Connection, caller: Caller) -> frozenset[str
 
 
 def _known_department(connection: Connection, caller: Caller, name: str) -> Any:
-    row = store.department(connection, name)
+    row = store.department(connection, department_name(connection, name))
     seen = visible_departments(connection, caller)
     if row is None or (seen is not None and row.name not in seen):
         raise unknown("department", name, is_hidden=row is not None)
@@ -250,20 +255,28 @@ def _shown(row: Any, known: OrganizationTree, warnings: Mapping[str, list[str]],
     body = wire.DepartmentRequest.model_validate_json(row.document)
     places = caller.places(Action.PROJECT_READ)
     below = [each for each in known.projects if each.parent == row.name]
+    visible = [
+        each.name
+        for each in below
+        if places is None or places.covers(each.name, row.name, known.clusters.get(each.name, ""))
+    ]
+    held = sum(known.held_milli.get(each.name, 0) for each in below)
     return wire.Department(
         id=row.name,
+        number=row.number,
         name=row.name,
+        default_node_pools=body.default_node_pools,
+        node_types=body.node_types,
+        scheduling_rules=body.scheduling_rules,
+        status=wire.DepartmentStatus(quota_status=quota_status(held)),
+        children=[wire.Child(id=each, name=each) for each in visible],
         cluster_id=body.cluster_id or "",
         description=body.description,
         resources=body.resources,
         total_resources=declared.department_totals(body.resources, [each.resources for each in below]),
         quota_is_set=any(each.gpu.deserved is not None for each in body.resources),
-        allocated_gpus=sum(known.held_milli.get(each.name, 0) for each in below) / WHOLE_GPU_MILLI,
-        projects=[
-            each.name
-            for each in below
-            if places is None or places.covers(each.name, row.name, known.clusters.get(each.name, ""))
-        ],
+        allocated_gpus=held / WHOLE_GPU_MILLI,
+        projects=visible,
         warnings=warnings[row.name] if places is None else [],
         created_at=iso(row.created_at),
         updated_at=iso(row.updated_at),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,10 +12,12 @@ from starlette.responses import Response
 from fairpool.api import nodes as wire
 from fairpool.api import organization as organization_wire
 from fairpool.api.clusters import NodeReport
+from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import Count
 from fairpool.control.clusters import known_cluster
 from fairpool.control.items import pod_name
 from fairpool.control.moments import iso, iso_or_none
+from fairpool.control.numbers import pool_name
 from fairpool.control.organization import add_pool, changed_pool, declare_overrides
 from fairpool.control.paging import (
     Field,
@@ -32,7 +34,7 @@ from fairpool.control.paging import (
 )
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import refused, unknown
+from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import changes, holdings
 from fairpool.control.store import clusters as cluster_store
@@ -64,6 +66,8 @@ NODE_FIELDS: Mapping[str, Field[wire.NodeAnswer]] = {
     "gpuCount": number_field(lambda each: each.gpu_info.gpu_count),
     "allocatedGPU": gpus_field(lambda each: each.gpu_info.allocated),
     "pods": number_field(lambda each: each.pods),
+    "createdAt": time_field(lambda each: each.created_at),
+    "updatedAt": time_field(lambda each: each.updated_at),
 }
 POOL_FIELDS: Mapping[str, Field[wire.NodePoolAnswer]] = {
     "name": text_field(lambda each: each.name),
@@ -97,6 +101,45 @@ async def node_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", sea
     return await plane.answer_apart(
         lambda connection: Count(count=len(filtered(all_nodes(connection), NODE_FIELDS, query)))
     )
+
+
+@routes.get(
+    "/api/v1/clusters/{cluster_id}/nodes",
+    action=Action.NODE_READ,
+    answer=wire.NodePage,
+    summary="List the nodes of a cluster",
+)
+async def cluster_nodes(
+    cluster_id: str,
+    plane: Plane,
+    caller: Caller,
+    query: ListQuery,
+    name: Annotated[str, Parameter(alias="nodeName", max_length=256, description="Only the node of this name")] = "",
+) -> Response:
+    def unit(connection: Connection) -> wire.NodePage:
+        listed, following = page(_nodes_of(connection, cluster_id, query, name), query)
+        return wire.NodePage(nodes=listed, next=following)
+
+    return await plane.answer_apart(unit)
+
+
+@routes.get(
+    "/api/v1/clusters/{cluster_id}/nodes/count",
+    action=Action.NODE_READ,
+    answer=Count,
+    summary="Count the nodes of a cluster",
+)
+async def cluster_node_count(
+    cluster_id: str, plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = ""
+) -> Response:
+    query = counting(filter_by, search)
+    return await plane.answer_apart(lambda connection: Count(count=len(_nodes_of(connection, cluster_id, query))))
+
+
+def _nodes_of(connection: Connection, cluster_id: str, query: ListQuery, name: str = "") -> list[wire.NodeAnswer]:
+    wanted = known_cluster(connection, cluster_id).id
+    mine = [each for each in all_nodes(connection, name or None) if each.cluster_uuid == wanted]
+    return filtered(mine, NODE_FIELDS, query)
 
 
 @routes.get(
@@ -164,7 +207,7 @@ async def pool_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", sea
     "/api/v1/node-pools/{pool_id}", action=Action.NODE_READ, answer=wire.NodePoolAnswer, summary="Get a node pool"
 )
 async def pool(pool_id: str, plane: Plane, caller: Caller) -> Response:
-    found = await plane.read_apart(lambda connection: _pool(connection, _known_pool(connection, pool_id)))
+    found = await plane.read_apart(lambda connection: _pool(connection, known_pool(connection, pool_id)))
     return answered(ActionResult(body=found, revision=found.revision))
 
 
@@ -178,8 +221,10 @@ async def pool(pool_id: str, plane: Plane, caller: Caller) -> Response:
 async def create_pool(request: Request, plane: Plane, caller: Caller, body: wire.NodePoolRequest) -> Response:
     caller.require(Action.POOL_CREATE)
 
+    check_extras(body)
+
     def unit(connection: Connection) -> ActionResult:
-        revision = add_pool(plane, connection, body)
+        revision = add_pool(plane, connection, placed(body), caller.name)
         made = _pool(connection, store.node_pool(connection, body.name))
         return ActionResult(
             body=made, status=201, action="create", entity_type="node-pool", entity_id=body.name, revision=revision
@@ -192,11 +237,13 @@ async def create_pool(request: Request, plane: Plane, caller: Caller, body: wire
     "/api/v1/node-pools/{pool_id}", action=Action.POOL_UPDATE, answer=wire.NodePoolAnswer, summary="Replace a node pool"
 )
 async def replace_pool(
-    pool_id: str, request: Request, plane: Plane, caller: Caller, body: wire.NodePoolRequest
+    pool_id: str, request: Request, plane: Plane, caller: Caller, body: wire.NodePoolReplacement
 ) -> Response:
-    if body.name != pool_id:
-        raise refused(422, "pool.renamed", "a node pool cannot be renamed", "create another node pool", "name")
-    return await _change_pool(request, plane, caller, pool_id, body.model_dump())
+    check_extras(body)
+    said = placed(body).model_dump(exclude_none=True)
+    if body.placement_strategy is None:
+        said["placement_strategy"] = wire.PlacementStrategy().model_dump()
+    return await change_pool(request, plane, caller, pool_id, said)
 
 
 @routes.patch(
@@ -205,26 +252,32 @@ async def replace_pool(
 async def update_pool(
     pool_id: str, request: Request, plane: Plane, caller: Caller, body: wire.NodePoolUpdate
 ) -> Response:
-    return await _change_pool(request, plane, caller, pool_id, body.model_dump(exclude_none=True))
+    check_extras(body)
+    return await change_pool(request, plane, caller, pool_id, placed(body).model_dump(exclude_none=True))
 
 
-async def _change_pool(request: Request, plane: Plane, caller: Caller, pool_id: str, said: dict[str, Any]) -> Response:
+async def change_pool(request: Request, plane: Plane, caller: Caller, pool_id: str, said: dict[str, Any]) -> Response:
+    """Give a node pool other values; those that are not said stay."""
     caller.require(Action.POOL_UPDATE)
 
     def unit(connection: Connection) -> ActionResult:
-        row = _known_pool(connection, pool_id)
+        row = known_pool(connection, pool_id)
+        name = str(row.name)
         check_match(request, row.revision)
+        if said.get("name") not in (None, name):
+            raise refused(422, "pool.renamed", "a node pool cannot be renamed", "create another node pool", "name")
         before = wire.NodePoolRequest.model_validate_json(row.document)
         after = changed_pool(connection, before, wire.NodePoolRequest.model_validate(before.model_dump() | said))
         labels = (after.label_key, after.label_value)
-        if pool_id == DEFAULT_POOL and labels != (before.label_key, before.label_value):
+        if name == DEFAULT_POOL and labels != (before.label_key, before.label_value):
             what = "the default node pool has no label: it holds the nodes that are in no other pool"
             raise refused(409, "pool.default", what, "create another node pool for these nodes", "labelKey")
-        revision = _changed(plane, connection, pool_id, "updated")
+        revision = _changed(plane, connection, name, "updated")
         document = after.model_dump_json(by_alias=True)
-        store.change(connection, node_pools, pool_id, plane.now(), document=document, revision=revision)
-        made = _pool(connection, _known_pool(connection, pool_id))
-        return ActionResult(body=made, action="update", entity_type="node-pool", entity_id=pool_id, revision=revision)
+        values = {"document": document, "revision": revision, "updated_by": caller.name}
+        store.change(connection, node_pools, name, plane.now(), **values)
+        made = _pool(connection, known_pool(connection, name))
+        return ActionResult(body=made, action="update", entity_type="node-pool", entity_id=name, revision=revision)
 
     return await plane.perform(request, caller, unit)
 
@@ -239,22 +292,23 @@ async def delete_pool(pool_id: str, request: Request, plane: Plane, caller: Call
     caller.require(Action.POOL_DELETE)
 
     def unit(connection: Connection) -> ActionResult:
-        row = _known_pool(connection, pool_id)
+        row = known_pool(connection, pool_id)
+        name = str(row.name)
         check_match(request, row.revision)
-        if pool_id == DEFAULT_POOL:
+        if name == DEFAULT_POOL:
             raise refused(
                 409,
                 "pool.default",
                 "the default node pool cannot be deleted",
                 "to empty it, create other node pools for its nodes",
             )
-        users = _users_of_pool(connection, pool_id)
+        users = _users_of_pool(connection, name)
         if users:
-            what = f"node pool {pool_id} is used by {', '.join(users[:5])}"
+            what = f"node pool {name} is used by {', '.join(users[:5])}"
             raise refused(412, "pool.in_use", what, "remove it from their quotas and default node pools first")
-        store.remove(connection, node_pools, pool_id)
-        _changed(plane, connection, pool_id, "deleted")
-        return ActionResult(action="delete", entity_type="node-pool", entity_id=pool_id)
+        store.remove(connection, node_pools, name)
+        _changed(plane, connection, name, "deleted")
+        return ActionResult(action="delete", entity_type="node-pool", entity_id=name)
 
     return await plane.perform(request, caller, unit)
 
@@ -267,8 +321,9 @@ def _users_of_pool(connection: Connection, pool_id: str) -> list[str]:
         if pool_id in named or pool_id in body.default_node_pools:
             users.append(f"project {row.name}")
     for row in store.all_departments(connection):
-        owed = organization_wire.DepartmentRequest.model_validate_json(row.document).resources
-        if pool_id in {each.node_pool.name or each.node_pool.id for each in owed}:
+        above = organization_wire.DepartmentRequest.model_validate_json(row.document)
+        named = {each.node_pool.name or each.node_pool.id for each in above.resources}
+        if pool_id in named or pool_id in above.default_node_pools:
             users.append(f"department {row.name}")
     return users
 
@@ -278,34 +333,86 @@ def _changed(plane: Plane, connection: Connection, name: str, verb: str) -> int:
     return changes.record(connection, "node-pool", name, verb, plane.now(), kept=kept)
 
 
-def _known_pool(connection: Connection, name: str) -> Any:
-    row = store.node_pool(connection, name)
+def check_extras(body: wire.NodePoolExtras) -> None:
+    """Refuse what the original can be told of a pool and what is not done here, all of it at once."""
+    optimization, scheduling = body.gpu_resource_optimization, body.scheduling_configuration
+    objections = {
+        "overProvisioningRatio": body.over_provisioning_ratio != 1 and "a GPU is never given out more than once",
+        "gpuNetworkAccelerationDetection": body.gpu_network_acceleration_detection is wire.AccelerationDetection.USE
+        and "network domains of GPUs are not detected",
+        "gpuNetworkAccelerationLabelKey": body.gpu_network_acceleration_label_key is not None
+        and "network domains of GPUs are not detected",
+        "gpuResourceOptimization.swapEnabled": optimization is not None
+        and optimization.swap_enabled
+        and "GPU memory is not swapped",
+        "gpuResourceOptimization.nodeLevelSchedulerEnabled": optimization is not None
+        and optimization.node_level_scheduler_enabled
+        and "there is one scheduler for all nodes",
+        "schedulingConfiguration.minGuaranteedRuntime": scheduling is not None
+        and scheduling.min_guaranteed_runtime is not None
+        and "the least runtime is set for each project: reclaimMinRuntimeSeconds in its resources",
+        "networkTopologyId": body.network_topology_id is not None
+        and "a topology belongs to no pool: workloads name it",
+    }
+    problems = [
+        ProblemItem(code="pool.unsupported", what=why, fix="leave it out", field=field)
+        for field, why in objections.items()
+        if why
+    ]
+    if problems:
+        raise Refused(422, problems)
+
+
+ExtrasT = TypeVar("ExtrasT", wire.NodePoolRequest, wire.NodePoolUpdate)
+
+
+def placed(body: ExtrasT) -> ExtrasT:
+    """The same with the placement strategy in its one place, and without what is not stored."""
+    scheduling = body.scheduling_configuration
+    update: dict[str, Any] = {"scheduling_configuration": None, "gpu_resource_optimization": None}
+    if scheduling is not None and scheduling.placement_strategy is not None:
+        update["placement_strategy"] = scheduling.placement_strategy
+    return body.model_copy(update=update)
+
+
+def known_pool(connection: Connection, name: str) -> Any:
+    """The node pool's row, by name or number."""
+    row = store.node_pool(connection, pool_name(connection, name))
     if row is None:
         raise unknown("node pool", name)
     return row
 
 
 def _pools(connection: Connection) -> list[wire.NodePoolAnswer]:
-    members = all_nodes(connection)
-    return [_pool_of(row, members) for row in store.all_node_pools(connection)]
+    members, clusters = all_nodes(connection), _cluster_names(connection)
+    return [_pool_of(row, members, clusters) for row in store.all_node_pools(connection)]
+
+
+def _cluster_names(connection: Connection) -> dict[str, str]:
+    return {row.id: row.name for row in cluster_store.all_clusters(connection)}
 
 
 def _pool(connection: Connection, row: Any) -> wire.NodePoolAnswer:
-    return _pool_of(row, all_nodes(connection))
+    return _pool_of(row, all_nodes(connection), _cluster_names(connection))
 
 
-def _pool_of(row: Any, there: list[wire.NodeAnswer]) -> wire.NodePoolAnswer:
+def _pool_of(row: Any, there: list[wire.NodeAnswer], clusters: Mapping[str, str]) -> wire.NodePoolAnswer:
     body = wire.NodePoolRequest.model_validate_json(row.document)
     mine = [each for each in there if body.cluster_id in (None, each.cluster_uuid)]
     members = [each.name for each in mine if each.node_pool == row.name]
-    is_default = row.name == DEFAULT_POOL
+    only = list(clusters.values())
     return wire.NodePoolAnswer(
         id=row.name,
+        number=row.number,
         name=row.name,
         cluster_id=body.cluster_id or "",
-        label_key="" if is_default else body.label_key,
-        label_value="" if is_default else body.label_value,
+        cluster_name=clusters.get(body.cluster_id or "", "") or (only[0] if len(only) == 1 else ""),
+        is_default=row.name == DEFAULT_POOL,
+        label_key=body.label_key,
+        label_value=body.label_value,
         placement_strategy=body.placement_strategy,
+        created_by=row.created_by,
+        updated_by=row.updated_by or row.created_by,
         phase="Ready" if members else "Empty",
         nodes=members,
         created_at=iso(row.created_at),
@@ -373,6 +480,8 @@ def _node(row: Any, overrides_row: Any, use: holdings.Use) -> wire.NodeAnswer:
         id=report.name,
         name=report.name,
         cluster_uuid=row.cluster,
+        created_at=iso(row.created_at),
+        updated_at=iso(row.updated_at),
         status=status,
         silent_since=iso_or_none(report.silent_since),
         node_pool=report.pool or DEFAULT_POOL,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -87,8 +87,9 @@ def _departments_in(connection: Connection, cluster: str) -> list[declared.Decla
 def organization_of(plane: Plane, connection: Connection, cluster: str) -> Organization:
     """Everything that is declared for a cluster except its workloads."""
     overrides = {row.node: row.document for row in store.node_overrides(connection) if row.cluster == cluster}
+    rows = [row for row in store.all_projects(connection) if row.cluster == cluster]
     return declared.organization(
-        [project_unit(row) for row in store.all_projects(connection) if row.cluster == cluster],
+        [replace(project_unit(row), rules=effective_project(connection, row).scheduling_rules) for row in rows],
         _departments_in(connection, cluster),
         pools_in(connection, cluster),
         {node: nodes_wire.NodeOverridesRequest.model_validate_json(document) for node, document in overrides.items()},
@@ -253,12 +254,13 @@ def change_project(plane: Plane, connection: Connection, row: Any, body: wire.Pr
     return revision
 
 
-def add_pool(plane: Plane, connection: Connection, body: nodes_wire.NodePoolRequest) -> int:
+def add_pool(plane: Plane, connection: Connection, body: nodes_wire.NodePoolRequest, by: str) -> int:
     """Declare a node pool; its revision."""
     if store.node_pool(connection, body.name) is not None:
         what = f"node pool {body.name} already exists"
         raise refused(409, "pool.exists", what, "choose another name", "name")
-    return _add(plane, connection, "node-pool", node_pools, _in_known_cluster(connection, body), plane.now())
+    body = _in_known_cluster(connection, body)
+    return _add(plane, connection, "node-pool", node_pools, body, plane.now(), created_by=by)
 
 
 def changed_pool(
@@ -326,11 +328,7 @@ def _check_project(connection: Connection, body: wire.ProjectRequest, cluster: s
     elif _department_body(parent.document).cluster_id not in (None, cluster):
         what, fix = f"department {body.parent_id} is in another cluster", "use a department of the project's cluster"
         problems.append(ProblemItem(code="department.elsewhere", what=what, fix=fix, field="parentId"))
-    for name in body.default_node_pools:
-        if name not in pools:
-            fix = f"use one of {', '.join(sorted(pools))}"
-            what = f"there is no node pool {name}"
-            problems.append(ProblemItem(code="pool.unknown", what=what, fix=fix, field="defaultNodePools"))
+    problems += _unknown_pools(body.default_node_pools, pools)
     if body.requested_namespace not in (None, f"runai-{body.name}"):
         fix = f"remove it, or use runai-{body.name}"
         what = "a project's namespace is derived from its name"
@@ -342,9 +340,19 @@ def _check_project(connection: Connection, body: wire.ProjectRequest, cluster: s
         raise Refused(422, problems)
 
 
+def _unknown_pools(named: Iterable[str], pools: frozenset[str]) -> list[ProblemItem]:
+    fix = f"use one of {', '.join(sorted(pools))}"
+    return [
+        ProblemItem(code="pool.unknown", what=f"there is no node pool {name}", fix=fix, field="defaultNodePools")
+        for name in named
+        if name not in pools
+    ]
+
+
 def check_resources(connection: Connection, body: wire.DepartmentRequest) -> None:
-    """Refuse quotas that cannot be."""
-    problems = declared.resource_problems(body.resources, pool_names(connection, body.cluster_id))
+    """Refuse quotas and node pools that cannot be."""
+    pools = pool_names(connection, body.cluster_id)
+    problems = declared.resource_problems(body.resources, pools) + _unknown_pools(body.default_node_pools, pools)
     if problems:
         raise Refused(422, problems)
 
@@ -363,6 +371,12 @@ def project_unit(row: Any) -> declared.DeclaredProject:
     )
 
 
+def effective_project(connection: Connection, row: Any) -> wire.ProjectRequest:
+    """A project's row, as it is declared, with its department's values where it has none of its own."""
+    department = store.department(connection, row.department)
+    return _effective(row.document, department.document)
+
+
 def department_unit(row: Any) -> declared.DeclaredDepartment:
     """A department's row, as it is declared."""
     body = _department_body(row.document)
@@ -373,6 +387,11 @@ def department_unit(row: Any) -> declared.DeclaredDepartment:
 @lru_cache(maxsize=8192)
 def _project_body(document: str) -> wire.ProjectRequest:
     return wire.ProjectRequest.model_validate_json(document)
+
+
+@lru_cache(maxsize=8192)
+def _effective(project: str, department: str) -> wire.ProjectRequest:
+    return declared.effective(_project_body(project), _department_body(department))
 
 
 @lru_cache(maxsize=1024)

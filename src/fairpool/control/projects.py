@@ -14,7 +14,15 @@ from fairpool.api.problems import problem_item
 from fairpool.api.wire import Count
 from fairpool.control import declared
 from fairpool.control.moments import iso
-from fairpool.control.organization import add_project, change_project, cluster_of, kept_claims_name, organization_tree
+from fairpool.control.numbers import project_name
+from fairpool.control.organization import (
+    add_project,
+    change_project,
+    cluster_of,
+    effective_project,
+    kept_claims_name,
+    organization_tree,
+)
 from fairpool.control.paging import (
     Field,
     FilterBy,
@@ -38,6 +46,7 @@ from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import claims as claim_store
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
+from fairpool.model.organization import DEFAULT_QUEUE_PRIORITY
 from fairpool.model.spelling import did_you_mean
 
 routes = Routes("projects")
@@ -81,11 +90,25 @@ async def project_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", 
     )
 
 
+@routes.get(
+    "/api/v1/org-unit/priorities",
+    action=Action.SELF,
+    answer=wire.QueuePriorityList,
+    summary="List names for the priority of a project in a node pool",
+)
+async def queue_priorities(caller: Caller) -> wire.QueuePriorityList:
+    named = [
+        wire.NamedPriority(name=name, value=value, is_default=value == DEFAULT_QUEUE_PRIORITY)
+        for name, value in wire.QUEUE_PRIORITIES.items()
+    ]
+    return wire.QueuePriorityList(priorities=named)
+
+
 @routes.get(PROJECTS + "/{project_id}", action=Action.PROJECT_READ, answer=wire.Project, summary="Get a project")
 async def project(project_id: str, plane: Plane, caller: Caller) -> Response:
     def unit(connection: Connection) -> wire.Project:
         row = known_project(connection, caller, project_id, Action.PROJECT_READ)
-        return _project(row, store.use_by_project(connection), _Warnings(plane, connection, caller))
+        return _project(connection, row, store.use_by_project(connection), _Warnings(plane, connection, caller))
 
     found = await plane.read_apart(unit)
     return answered(ActionResult(body=found, revision=found.revision))
@@ -98,7 +121,7 @@ async def create_project(request: Request, plane: Plane, caller: Caller, body: w
 
     def unit(connection: Connection) -> ActionResult:
         revision = add_project(plane, connection, body, caller.name)
-        made = _project(store.project(connection, body.name), {}, _Warnings(plane, connection, caller))
+        made = _project(connection, store.project(connection, body.name), {}, _Warnings(plane, connection, caller))
         return ActionResult(
             body=made, status=201, action="create", entity_type="project", entity_id=body.name, revision=revision
         )
@@ -142,14 +165,17 @@ def make_first_project(plane: Plane, connection: Connection) -> None:
 
 @routes.put(PROJECTS + "/{project_id}", action=Action.PROJECT_UPDATE, answer=wire.Project, summary="Replace a project")
 async def replace_project(
-    project_id: str, request: Request, plane: Plane, caller: Caller, body: wire.ProjectRequest
+    project_id: str, request: Request, plane: Plane, caller: Caller, body: wire.ProjectReplacement
 ) -> Response:
-    if body.name != project_id:
-        what = "a project cannot be renamed: its workloads, logs and namespace use its name"
-        raise refused(
-            422, "project.renamed", what, f"keep the name {project_id[:64]!r}, or create another project", "name"
-        )
-    return await _change_project(request, plane, caller, project_id, lambda _: body)
+    def change(before: wire.ProjectRequest) -> wire.ProjectRequest:
+        if body.name not in (None, before.name):
+            what = "a project cannot be renamed: its workloads, logs and namespace use its name"
+            fix = f"keep the name {before.name!r}, or create another project"
+            raise refused(422, "project.renamed", what, fix, "name")
+        stays = {"name": before.name, "parent_id": body.parent_id or before.parent_id}
+        return wire.ProjectRequest.model_validate(dict(body) | stays)
+
+    return await _change_project(request, plane, caller, project_id, change)
 
 
 @routes.patch(PROJECTS + "/{project_id}", action=Action.PROJECT_UPDATE, answer=wire.Project, summary="Update a project")
@@ -232,8 +258,8 @@ async def _change_project(
             _require_place(connection, caller, body.parent_id, row.cluster)  # its quota comes out of that department
         revision = change_project(plane, connection, row, body)
         use = store.use_by_project(connection)
-        made = _project(store.project(connection, project_id), use, _Warnings(plane, connection, caller))
-        return ActionResult(body=made, action="update", entity_type="project", entity_id=project_id, revision=revision)
+        made = _project(connection, store.project(connection, row.name), use, _Warnings(plane, connection, caller))
+        return ActionResult(body=made, action="update", entity_type="project", entity_id=row.name, revision=revision)
 
     return await plane.perform(request, caller, unit)
 
@@ -256,8 +282,8 @@ def _require_quota(caller: Caller, row: Any) -> None:
 
 
 def known_project(connection: Connection, caller: Caller, name: str, action: Action) -> Any:
-    """The project's row; refuses if the caller may not see it or lacks the permission there."""
-    row = store.project(connection, name)
+    """The project's row, by name or number; refuses if the caller may not see it or lacks the permission there."""
+    row = store.project(connection, project_name(connection, name))
     if row is None or not caller.may(Action.PROJECT_READ, row.name, row.department, row.cluster):
         raise unknown("project", name, is_hidden=row is not None)
     caller.require(action, row.name, row.department, row.cluster)
@@ -269,7 +295,7 @@ def visible_projects(plane: Plane, connection: Connection, caller: Caller) -> li
     places = caller.places(Action.PROJECT_READ)
     rows = store.all_projects(connection, **({} if places is None else places.of_projects))
     use, warnings = store.use_by_project(connection), _Warnings(plane, connection, caller)
-    return [_project(row, use, warnings) for row in rows]
+    return [_project(connection, row, use, warnings) for row in rows]
 
 
 class _Warnings:
@@ -297,13 +323,29 @@ class _Warnings:
         ]
 
 
-def _project(row: Any, use: dict[str, tuple[int, int]], warnings: _Warnings) -> wire.Project:
+def quota_status(held_milli: int) -> wire.QuotaStatus:
+    """What is in use, in thousandths of a GPU."""
+    gpus = held_milli / 1000
+    return wire.QuotaStatus(allocated=wire.HeldResources(gpu=gpus), allocated_gpus=gpus)
+
+
+def _project(connection: Connection, row: Any, use: dict[str, tuple[int, int]], warnings: _Warnings) -> wire.Project:
     body = wire.ProjectRequest.model_validate_json(row.document)
+    holds = effective_project(connection, row)
     number, held = use.get(row.name, (0, 0))
+    namespace = f"runai-{row.name}"
     return wire.Project(
         id=row.name,
+        number=row.number,
         name=row.name,
         cluster_id=row.cluster,
+        requested_namespace=namespace,
+        enforce_runai_scheduler=body.enforce_runai_scheduler,
+        effective=wire.Effective(
+            scheduling_rules=holds.scheduling_rules,
+            default_node_pools=holds.default_node_pools,
+            node_types=holds.node_types,
+        ),
         parent_id=row.department,
         parent=wire.Parent(id=row.department, name=row.department),
         description=body.description,
@@ -312,9 +354,7 @@ def _project(row: Any, use: dict[str, tuple[int, int]], warnings: _Warnings) -> 
         scheduling_rules=body.scheduling_rules,
         resources=body.resources,
         total_resources=declared.totals(body.resources),
-        status=wire.ProjectStatus(
-            namespace=f"runai-{row.name}", phase=row.phase, quota_status={"allocatedGpus": held / 1000}
-        ),
+        status=wire.ProjectStatus(namespace=namespace, phase=row.phase, quota_status=quota_status(held)),
         allocated_gpus=held / 1000,
         workloads=number,
         warnings=warnings.of(row, body),

@@ -284,8 +284,18 @@ TOGETHER: Mapping[Action, frozenset[Action]] = MappingProxyType(
         ),
     }
 )
-"""Actions that stand for several. A route that declares one lets in a caller with any of them, and its handler asks for
-the one that the request needs; a handler that asks for the whole is satisfied by all of them only."""
+"""Actions that stand for several: all of them are needed."""
+
+ANY_OF = frozenset(
+    {
+        Action.WORKLOAD_SUBMIT,
+        Action.WORKLOAD_UPDATE,
+        Action.WORKLOAD_DELETE,
+        Action.WORKLOAD_OPERATE,
+        Action.CREDENTIAL_CHANGE,
+    }
+)
+"""Of these, a route lets in a caller with any part: its handler asks for the one that the request needs."""
 
 _WORKSPACE = {
     Action.WORKLOAD_SUBMIT: Action.WORKSPACE_CREATE,
@@ -363,8 +373,17 @@ TENANT_WIDE = frozenset(
         Action.CLUSTER_UPDATE,
         Action.CLUSTER_DELETE,
         Action.SNAPSHOT_READ,
-        *TOGETHER[Action.ACCESS_READ],
-        *TOGETHER[Action.ACCESS_WRITE],
+        Action.USER_CREATE,
+        Action.USER_UPDATE,
+        Action.USER_DELETE,
+        Action.APP_READ,
+        Action.APP_CREATE,
+        Action.APP_UPDATE,
+        Action.APP_DELETE,
+        Action.SERVICE_ACCOUNT_READ,
+        Action.SERVICE_ACCOUNT_CREATE,
+        Action.SERVICE_ACCOUNT_UPDATE,
+        Action.SERVICE_ACCOUNT_DELETE,
         Action.ROLE_CREATE,
         Action.ROLE_UPDATE,
         Action.ROLE_DELETE,
@@ -425,6 +444,15 @@ def allowed(grants: Iterable[Grant], action: Action, scope: Scope = NOWHERE) -> 
     return all(allowed(listed, each, scope) for each in together)
 
 
+def lacking(
+    grants: Iterable[Grant], actions: Iterable[Action], scope_type: ScopeType, scope: Scope = NOWHERE
+) -> frozenset[Action]:
+    """What a role with these actions would permit in a scope, and these grants do not: its owner may not assign it."""
+    listed = tuple(grants)
+    given = Grant("", frozenset(actions), scope_type)
+    return frozenset(each for each in given.actions if permits(given, each) and not allowed(listed, each, scope))
+
+
 def allowed_in_part(grants: Iterable[Grant], action: Action, scope: Scope) -> bool:
     """Whether these grants permit an action in a scope; one that stands for several: any of them."""
     listed = tuple(grants)
@@ -432,10 +460,10 @@ def allowed_in_part(grants: Iterable[Grant], action: Action, scope: Scope) -> bo
 
 
 def allowed_somewhere(grants: Iterable[Grant], action: Action) -> bool:
-    """Whether these grants permit an action in any scope; one that stands for several: any of them."""
+    """Whether these grants permit an action in any scope; of `ANY_OF`, a part of it."""
     if action in (Action.OPEN, Action.SELF):
         return True
-    wanted = TOGETHER.get(action, (action,))
+    wanted = TOGETHER[action] if action in ANY_OF else (action,)
     return any(permits(grant, each) for grant in grants for each in wanted)
 
 

@@ -186,7 +186,7 @@ class ReportIntake:
             document = node.to_json()
             if known.get(node.name) != document:
                 revision = self._node_changed(connection, node.name, "observed")
-                store.set_node(connection, cluster, node.name, document, revision)
+                store.set_node(connection, cluster, node.name, document, revision=revision, now=self._plane.now())
             yield
         for name in sorted(left - {node.name for node in report.nodes}):
             store.drop_node(connection, cluster, name)

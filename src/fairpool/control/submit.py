@@ -6,7 +6,6 @@ import os
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from types import SimpleNamespace
 from typing import Annotated, Any
 
@@ -15,7 +14,6 @@ from starlette.responses import Response
 
 from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
-from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import problem_item
 from fairpool.api.questions import StartForecast
 from fairpool.control import (
@@ -31,7 +29,7 @@ from fairpool.control import (
 from fairpool.control.credential_checks import credential_uses
 from fairpool.control.credentials import known_credentials
 from fairpool.control.feasibility import never_starts
-from fairpool.control.organization import cluster_of, pool_names, pool_view, topologies_in
+from fairpool.control.organization import cluster_of, effective_project, pool_names, pool_view, topologies_in
 from fairpool.control.placement_request import permitted_types
 from fairpool.control.plane import ActionResult, Caller, Plane, answered
 from fairpool.control.questions import forecast
@@ -266,7 +264,9 @@ def refuse_what_never_starts(
     topologies = topologies_in(connection) if spec.constraint is not None else ()
     problems = never_starts(spec, [pool_view(plane, connection, project, nodes, pool) for pool in pools], topologies)
     if problems:
-        permitted = permitted_types(project_of(project.document), is_workspace=spec.kind is WorkloadKind.BUILD)
+        permitted = permitted_types(
+            effective_project(connection, project), is_workspace=spec.kind is WorkloadKind.BUILD
+        )
         problems = [_with_types_of_project(each, project.name, permitted) for each in problems]
         raise Refused(422, [problem_item(each, "spec") for each in problems])
 
@@ -287,7 +287,7 @@ def submit_context(
     *,
     has_upload: bool = False,
 ) -> admission.AdmissionContext:
-    declared = project_of(project.document)
+    declared = effective_project(connection, project)
     are_pools_named = bool(body.spec.node_pools or declared.default_node_pools)
     named = {said.partition(":")[0] for said in body.spec.after}
     context = admission.AdmissionContext(
@@ -358,12 +358,6 @@ def _cluster(connection: Connection, body: workload_spec.SubmitAny, project: Any
             422, "cluster.not_the_projects", what, "remove clusterId, or use the project's cluster", "clusterId"
         )
     return str(project.cluster)
-
-
-@lru_cache(maxsize=4096)
-def project_of(document: str) -> ProjectRequest:
-    """A project as declared; cached, since the value is immutable."""
-    return ProjectRequest.model_validate_json(document)
 
 
 def new_id(now: Instant) -> WorkloadId:

@@ -12,12 +12,13 @@ from fairpool.api import nodes as wire
 from fairpool.api.wire import Count
 from fairpool.control.moments import iso
 from fairpool.control.nodes import all_nodes
-from fairpool.control.organization import record_change
+from fairpool.control.organization import cluster_of, record_change
 from fairpool.control.paging import Field, FilterBy, ListQuery, Search, counting, filtered, page, text_field, time_field
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
 from fairpool.control.routes import Routes
+from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
@@ -44,7 +45,7 @@ FIELDS: Mapping[str, Field[wire.NetworkTopology]] = {
 async def topologies(plane: Plane, caller: Caller, query: ListQuery) -> Response:
     def unit(connection: Connection) -> wire.NetworkTopologyPage:
         listed, following = page(filtered(_all(connection), FIELDS, query), query)
-        return wire.NetworkTopologyPage(topologies=listed, next=following)
+        return wire.NetworkTopologyPage(topologies=listed, network_topologies=listed, next=following)
 
     return await plane.answer_apart(unit)
 
@@ -82,6 +83,8 @@ async def create_topology(
     _check_levels(body.levels)
 
     def unit(connection: Connection) -> ActionResult:
+        if body.cluster_id:
+            cluster_of(connection, body.cluster_id)
         if any(row.name == body.name for row in store.all_topologies(connection)):
             what = f"network topology {body.name} already exists"
             raise refused(409, "topology.exists", what, "choose another name, or delete it first", "name")
@@ -137,7 +140,9 @@ def _all(connection: Connection) -> list[wire.NetworkTopology]:
         Node(name=NodeName(each.name), cpu_milli=0, memory_bytes=0, labels=each.labels)
         for each in all_nodes(connection)
     ]
-    return [_answer(row, nodes) for row in store.all_topologies(connection)]
+    clusters = [row.id for row in cluster_store.all_clusters(connection)]
+    only = clusters[0] if len(clusters) == 1 else ""
+    return [_answer(row, nodes, only) for row in store.all_topologies(connection)]
 
 
 def _known(connection: Connection, name: str) -> wire.NetworkTopology:
@@ -147,12 +152,13 @@ def _known(connection: Connection, name: str) -> wire.NetworkTopology:
     return found
 
 
-def _answer(row: Any, nodes: list[Node]) -> wire.NetworkTopology:
+def _answer(row: Any, nodes: list[Node], cluster: str) -> wire.NetworkTopology:
     body = wire.NetworkTopologyRequest.model_validate_json(row.document)
     tree = Topology(name=body.name, levels=tuple(body.levels))
     return wire.NetworkTopology(
         id=row.name,
         name=row.name,
+        cluster_id=cluster,
         levels=body.levels,
         nodes=sorted(node.name for node in nodes if tree.domain_of(node) is not None),
         created_at=iso(row.created_at),

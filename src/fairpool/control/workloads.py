@@ -303,8 +303,8 @@ async def batch(request: Request, plane: Plane, caller: Caller, body: wire.Batch
     "/api/v1/workload-priorities", action=Action.SELF, answer=wire.PriorityClassPage, summary="List priority classes"
 )
 async def priorities(caller: Caller) -> wire.PriorityClassPage:
-    listed = [wire.PriorityClass(name=name, value=value) for name, value in PRIORITY_CLASSES.items()]
-    return wire.PriorityClassPage(workload_priorities=listed)
+    listed = [wire.PriorityClass(id=name, name=name, value=value) for name, value in PRIORITY_CLASSES.items()]
+    return wire.PriorityClassPage(priorities=listed, workload_priorities=listed)
 
 
 for _kind_path, _kind in KINDS.items():

@@ -175,7 +175,7 @@ class ControlDriver:
         def unit(connection: Connection) -> None:
             for pool in requests.pools:
                 if organization_store.node_pool(connection, pool.name) is None:
-                    organization.add_pool(self._plane, connection, pool)
+                    organization.add_pool(self._plane, connection, pool, by="")
             for department in requests.departments:
                 self._declare_department(connection, department)
             for project in requests.projects:

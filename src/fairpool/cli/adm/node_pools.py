@@ -42,7 +42,7 @@ def pool_columns(choice: ClusterChoice = ONE_CLUSTER) -> list[Column[NodePoolAns
         Column("NAME", lambda each: each.name),
         *choice.column(lambda each: each.cluster_id),
         Column("STATUS", lambda each: each.phase),
-        Column("LABEL", lambda each: f"{each.label_key}={each.label_value}" if each.label_key else "-"),
+        Column("LABEL", lambda each: f"{each.label_key}={each.label_value}" if not each.is_default else "-"),
         Column("GPU PLACEMENT", lambda each: each.placement_strategy.gpu),
         Column("CPU PLACEMENT", lambda each: each.placement_strategy.cpu),
         Column("NODES", lambda each: ", ".join(each.nodes) or "-", least=14),

@@ -33,6 +33,9 @@ _INCARNATIONS = CompiledIn(
 _CLUSTER = Compiled(select(clusters).where(clusters.c.id == bindparam("id")))
 _CHANGE = Compiled(update(clusters).where(clusters.c.id == bindparam("of")))
 _ADD_NODE = Compiled(insert(nodes))
+_NODE_SINCE = Compiled(
+    select(nodes.c.created_at).where(nodes.c.cluster == bindparam("of"), nodes.c.name == bindparam("node"))
+)
 _DROP_NODE = Compiled(delete(nodes).where(nodes.c.cluster == bindparam("of"), nodes.c.name == bindparam("node")))
 _NODES_OF = Compiled(
     select(nodes.c.name, nodes.c.document).where(
@@ -101,9 +104,12 @@ def node_documents(connection: Connection, cluster_id: str, span: NameRange) -> 
     return {row.name: row.document for row in _NODES_OF.rows(connection, {"of": cluster_id, **bounds(span)})}
 
 
-def set_node(connection: Connection, cluster_id: str, name: str, document: str, revision: int) -> None:
+def set_node(connection: Connection, cluster_id: str, name: str, document: str, *, revision: int, now: Instant) -> None:
+    """What is now reported of a node; when it was first heard of stays."""
+    first = _NODE_SINCE.column(connection, {"of": cluster_id, "node": name})
     drop_node(connection, cluster_id, name)
-    _ADD_NODE.run(connection, {"cluster": cluster_id, "name": name, "document": document, "revision": revision})
+    values = {"cluster": cluster_id, "name": name, "document": document, "revision": revision}
+    _ADD_NODE.run(connection, {**values, "created_at": first[0] if first else now, "updated_at": now})
 
 
 def drop_node(connection: Connection, cluster_id: str, name: str) -> None:

@@ -241,6 +241,8 @@ nodes = Table(
     Column("name", String(256), primary_key=True),
     Column("document", Text, nullable=False),
     Column("revision", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False, server_default="0"),
+    Column("updated_at", BigInteger, nullable=False, server_default="0"),
 )
 
 queue_reports = Table(
