@@ -51,7 +51,7 @@ def make(control: ControlPlane, name: str, kind: str = "environment", *said: Any
 @pytest.mark.parametrize("kind", SPECS)
 def test_an_asset_is_made_read_replaced_and_deleted(control: ControlPlane, kind: str) -> None:
     made = make(control, "shared", kind, "project", "team-a", meta={"description": "For all"})
-    assert (made["meta"]["projectId"], made["meta"]["description"]) == ("team-a", "For all")
+    assert (made["meta"]["projectName"], made["meta"]["description"]) == ("team-a", "For all")
     assert made["meta"]["id"] == made["id"]
     where = f"{ASSETS}/{kind}/{made['id']}"
     assert expect(control.call("GET", where), 200) == made
@@ -276,7 +276,7 @@ def test_what_the_runtime_cannot_mount_is_refused_when_it_is_used(control: Contr
 
 def test_fields_have_the_names_of_the_original_too(control: ControlPlane) -> None:
     for kind, said, own in (
-        ("config-map", {"configMap": "c", "mountPath": "/c"}, {"name": "c", "mountPath": "/c"}),
+        ("config-map", {"configMap": "c", "mountPath": "/c"}, {"name": "c", "configMap": "c", "mountPath": "/c"}),
         ("secrets", {"credentialAssetId": "s", "mountPath": "/s"}, {"name": "s", "mountPath": "/s"}),
         (
             "s3",
@@ -284,7 +284,11 @@ def test_fields_have_the_names_of_the_original_too(control: ControlPlane) -> Non
             {"bucket": "b", "path": "/b", "credential": "k"},
         ),
     ):
-        assert make(control, kind, f"datasource/{kind}", spec=said)["spec"] == own
+        made = make(control, kind, f"datasource/{kind}", spec=said)
+        assert made["spec"] == own
+        where = f"{ASSETS}/datasource/{kind}/{made['id']}"
+        sent_back = expect(control.call("PUT", where, {"meta": {"name": kind}, "spec": own}), 200)
+        assert sent_back["spec"] == own
 
 
 def test_what_clients_of_the_original_always_send_is_taken(control: ControlPlane) -> None:

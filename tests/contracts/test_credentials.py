@@ -74,8 +74,9 @@ def secrets(control: ControlPlane, workload: str, *wanted: str, registry: str = 
 def test_a_credential_is_made_read_rotated_and_deleted_and_no_answer_has_its_value(control: ControlPlane) -> None:
     made = make(control)
     where = f"{CREDENTIALS}/generic-secret/{made['id']}"
-    assert made["spec"] == {"secretKeys": [{"name": "hf", "bytes": len(VALUE), "isText": True}]}
-    assert (made["status"], made["clusterWide"], made["kind"]) == ("Ready", False, "generic-secret")
+    assert made["spec"]["secretKeys"] == [{"name": "hf", "bytes": len(VALUE), "isText": True}]
+    assert set(made["spec"]) == {"secretKeys", "keyValuePairs", "keyId"}
+    assert (made["phase"], made["clusterWide"], made["kind"]) == ("Ready", False, "generic-secret")
     assert expect(control.call("GET", where), 200) == made
     stale = {"If-Match": f'"{made["revision"] - 1}"'}
     assert control.call("PUT", where, body(), headers=stale).status_code == 412
@@ -109,7 +110,9 @@ def test_every_type_has_its_fields(control: ControlPlane) -> None:
         secret = set(spec.values() if "data" not in spec else spec["data"].values()) & {VALUE}
         assert secret
         assert not any(value in str(made) for value in secret)
-        shown = {key: value for key, value in made["spec"].items() if key != "secretKeys"}
+        shown = {
+            key: value for key, value in made["spec"].items() if key not in ("secretKeys", "keyValuePairs", "keyId")
+        }
         assert shown == {
             key: value for key, value in {"user": "git" * (kind == "git"), **spec}.items() if key in shown and value
         }
@@ -295,12 +298,12 @@ def test_with_another_key_values_are_lost_and_can_be_set_again(tmp_path: Path) -
     with control_plane(tmp_path) as control:
         control.sign_in("ann", "ann@example.com", "correct horse")
         (listed,) = expect(control.call("GET", CREDENTIALS), 200)["entries"]
-        assert listed["status"] == "Unreadable"
+        assert listed["phase"] == "Unreadable"
         assert submit(control, environmentVariables=variable()) == ["credential.unreadable"]
         (missing,) = expect(secrets(control, workload, "tokens"), 200)["missing"]
         assert missing["code"] == "credential.unreadable"
         again = expect(control.call("PUT", f"{CREDENTIALS}/generic-secret/{made['id']}", body()), 200)
-        assert again["status"] == "Ready"
+        assert (again["phase"], again["status"]) == ("Ready", {"status": "No issues found"})
         assert expect(secrets(control, workload, "tokens"), 200)["missing"] == []
 
 

@@ -23,7 +23,7 @@ SCOPED = {
 }
 CALLERS = ("unknown", "no-role", "researcher", "administrator", *SCOPED, "cluster")
 CONCERNS_ALL_USERS = re.compile(
-    r"/api/v1/(apps|audit|security)|clusters/{cluster_id}/(snapshot|what-if|cycles)"
+    r"/api/v1/(apps|sessions|mail|audit|security)|clusters/{cluster_id}/(snapshot|what-if|cycles)"
     r"|/v1/k8s/(apps|audit|setting)|(POST|PUT|PATCH|DELETE) .*(users|authorization/roles)"
     r"|(POST|PUT|PATCH|DELETE) .*(clusters(?!/{cluster_id}/projects)|departments|node-pools|topologies|/overrides)"
 )

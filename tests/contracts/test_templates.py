@@ -33,7 +33,7 @@ def make(control: ControlPlane, *said: Any, **more: Any) -> Any:
 
 def test_a_template_is_made_read_replaced_and_deleted(control: ControlPlane) -> None:
     made = make(control, "batch_ops", "project", "team-a", meta={"description": "Nightly"}, required=["args"])
-    assert made["meta"]["projectId"] == "team-a"
+    assert made["meta"]["projectName"] == "team-a"
     assert made["meta"]["workloadSupportedTypes"] == dict.fromkeys(
         ("workspace", "training", "distributed", "inference"), True
     )

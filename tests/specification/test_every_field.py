@@ -99,6 +99,10 @@ def host(**said: Any) -> dict[str, Any]:
     return {"storage": {"hostPath": [{"path": "/a", "mountPath": "/b", **said}]}}
 
 
+def empty(**said: Any) -> dict[str, Any]:
+    return {"storage": {"emptyDirVolume": [{"path": "/d", **said}]}}
+
+
 def security(name: str, value: Any) -> Refused:
     return Refused({"security": {name: value}}, place=f"spec.security.{name}")
 
@@ -237,6 +241,18 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("NamedVolume", "name"): Carried(config(name="d"), before=config()),
     ("NamedVolume", "mount_path"): Carried(config(mountPath="/d"), before=config()),
     ("SecretVolume", "name"): Carried(secret(name="other"), before=secret()),
+    **{
+        (model, name): Elsewhere("a label, shown with the workload for people to read")
+        for model, name in (
+            *((each, "name") for each in ("HostPath", "Pvc", "Nfs", "GitSource", "S3Source", "EmptyDir")),
+            ("NamedSource", "label"),
+            ("EnvironmentVariable", "description"),
+        )
+    },
+    ("EmptyDir", "path"): Carried(empty(path="/e"), before=empty()),
+    ("EmptyDir", "medium"): Refused(empty(medium="Memory"), place="spec.storage.emptyDirVolume.medium"),
+    ("EmptyDir", "size_limit"): Refused(empty(sizeLimit="1Gi"), place="spec.storage.emptyDirVolume.sizeLimit"),
+    ("Storage", "empty_dir_volume"): Carried(empty()),
     ("SecretVolume", "mount_path"): Carried(secret(mountPath="/other"), before=secret()),
     ("Storage", "pvc"): Carried(pvc()),
     ("Storage", "nfs"): stored("nfs", server="s", path="/a", mountPath="/b"),

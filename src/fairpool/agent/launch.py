@@ -284,7 +284,7 @@ def _source(
     rule: Mapping[str, Any],
 ) -> str | Problem:
     """The path on the machine of what is mounted; `own` is the directory for a volume of this pod alone."""
-    if volume.files:
+    if volume.files or volume.empty:
         return own
     if volume.git is not None:
         path = file_of(volume.git)

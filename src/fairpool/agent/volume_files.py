@@ -1,4 +1,4 @@
-"""Volumes that each pod has for itself, in its directory: files of config maps, and room for cloned repositories.
+"""Volumes that each pod has for itself, in its directory: files of config maps, room for repositories, empty folders.
 
 They are created before the order is written and removed with the pod's directory, so that nothing needs to know of them
 when a server or a shim is killed.
@@ -23,10 +23,10 @@ def own_volume(paths: PodPaths, number: int) -> str:
 
 
 def make_own_volumes(volumes: Sequence[Volume], paths: PodPaths, user: PodUser | None) -> None:
-    """May be called twice; clones belong to the pod's user, files of config maps to ours."""
+    """May be called twice; clones and empty folders belong to the pod's user, files of config maps to ours."""
     for number, volume in enumerate(volumes):
         directory = own_volume(paths, number)
-        if volume.git is not None:
+        if volume.git is not None or volume.empty:
             os.makedirs(directory, exist_ok=True)
             if user is not None:
                 os.chown(directory, user.uid, user.gid)

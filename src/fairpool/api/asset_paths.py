@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 ASSETS = "/api/v1/asset"
 DATASOURCES = f"{ASSETS}/datasource"
+REGISTRIES = f"{ASSETS}/registries"
 ASSET_PATHS: Mapping[str, str] = {
     "workload-template": f"{ASSETS}/workload-template",
     "environment": f"{ASSETS}/environment",

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import Field, StrictBool
 
-from fairpool.api.pod_spec import GitSource, NamedVolume, PodSpecWire, Port, Pvc, S3Source, SecretVolume, Security
-from fairpool.api.wire import Request, ShortText
+from fairpool.api.older_form import OlderForm
+from fairpool.api.pod_spec import PodSpecWire, Port, SecretVolume, Security
+from fairpool.api.wire import ShortText
 
 CONNECTIONS_MAX = 64
 
@@ -41,28 +42,7 @@ class ConnectionType(StrEnum):
     CLUSTER_IP = "ClusterIP"
 
 
-class OlderForm(Request):
-    """Takes other names for its fields as well, and fields that clients of the original always send as false."""
-
-    OTHER_NAMES: ClassVar[Mapping[str, str]] = {}
-    SENT_AS_FALSE: ClassVar[frozenset[str]] = frozenset()
-    """Refused as unknown if they are true."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _own_form(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping):
-            return given
-        kept = {key: value for key, value in given.items() if not (key in cls.SENT_AS_FALSE and value is False)}
-        return {cls._own_name(key, kept): value for key, value in kept.items()}
-
-    @classmethod
-    def _own_name(cls, key: str, given: Mapping[str, Any]) -> str:
-        own = cls.OTHER_NAMES.get(key, key)
-        return key if own in given else own
-
-
-class InternalTool(Request):
+class InternalTool(OlderForm):
     """A tool in the pod."""
 
     tool_type: ToolType = ToolType.CUSTOM
@@ -73,7 +53,7 @@ class InternalTool(Request):
 class ToolConnection(OlderForm):
     """A tool of an environment."""
 
-    SENT_AS_FALSE: ClassVar[frozenset[str]] = frozenset({"isExternal"})
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {"isExternal": False}
 
     name: Annotated[ShortText, Field(min_length=1, examples=["Jupyter"])]
     internal_tool_info: InternalTool
@@ -83,41 +63,17 @@ class EnvironmentSpec(PodSpecWire, Security, OlderForm):
     """What pods run: image, command, variables, tools, user and privileges. `compute` is refused: it is an asset of its
     own."""
 
-    SENT_AS_FALSE: ClassVar[frozenset[str]] = frozenset({"overrideUidGidInWorkspace"})
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {"overrideUidGidInWorkspace": False}
 
     connections: Annotated[list[ToolConnection], Field(max_length=CONNECTIONS_MAX)] = Field(default_factory=list)
     stdin: StrictBool = False
     tty: StrictBool = False
 
 
-class PvcAsset(Pvc, OlderForm):
-    """A volume claim."""
-
-    SENT_AS_FALSE: ClassVar[frozenset[str]] = frozenset({"dataSharing"})
-
-
-class ConfigMapAsset(NamedVolume, OlderForm):
-    """A config map, mounted as files."""
-
-    OTHER_NAMES: ClassVar[Mapping[str, str]] = {"configMap": "name"}
-
-
-class SecretAsset(SecretVolume, OlderForm):
+class SecretAsset(SecretVolume):
     """A credential, mounted as files."""
 
-    OTHER_NAMES: ClassVar[Mapping[str, str]] = {"credentialAssetId": "name"}
-
-
-class S3Asset(S3Source, OlderForm):
-    """An S3 bucket, with the credential that opens it."""
-
-    OTHER_NAMES: ClassVar[Mapping[str, str]] = {"accessKeyAssetId": "credential"}
-
-
-class GitAsset(GitSource, OlderForm):
-    """A Git repository, with the credential that opens it."""
-
-    OTHER_NAMES: ClassVar[Mapping[str, str]] = {"passwordAssetId": "credential", "credentialId": "credential"}
+    SOURCE: ClassVar[str] = "credentialAssetId"
 
 
 SECURITY_FIELDS = frozenset(str(info.alias) for info in Security.model_fields.values())

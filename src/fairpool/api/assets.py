@@ -3,24 +3,18 @@ resources and data sources."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict, Field, StrictBool, StringConstraints, create_model
+from pydantic import ConfigDict, Field, StrictBool, StrictInt, StringConstraints, create_model
 
-from fairpool.api.asset_specs import (
-    ConfigMapAsset,
-    EnvironmentSpec,
-    GitAsset,
-    OlderForm,
-    PvcAsset,
-    S3Asset,
-    SecretAsset,
-)
+from fairpool.api.asset_specs import EnvironmentSpec, SecretAsset
 from fairpool.api.limits import TEMPLATE_NAME_PATTERN
-from fairpool.api.pod_spec import Compute, HostPath, Nfs
+from fairpool.api.older_form import OlderForm
+from fairpool.api.pod_spec import Compute, GitSource, HostPath, NamedVolume, Nfs, Pvc, S3Source
 from fairpool.api.wire import Answer, LongText, Moment, Page, Request, ShortText
-from fairpool.api.workload_spec import DistributedSpec, InferenceSpec, TrainingSpec
+from fairpool.api.workload_spec import DistributedFramework, DistributedSpec, InferenceSpec, TrainingSpec
 
 FIELDS_MAX = 128
 
@@ -39,25 +33,31 @@ class AssetScope(StrEnum):
     PROJECT = "project"
 
 
-class SupportedTypes(Request):
+class SupportedTypes(OlderForm):
     """Kinds of workloads."""
 
     workspace: StrictBool = False
     training: StrictBool = False
     distributed: StrictBool = False
     inference: StrictBool = False
+    dist_framework: DistributedFramework | None = Field(
+        default=None, description="Distributed workloads of this framework only"
+    )
+
+
+ProjectReference = Annotated[ShortText | StrictInt, Field(description="A project, by its name or its number")]
 
 
 class AssetMeta(OlderForm):
     """Name and scope of an asset."""
 
-    SENT_AS_FALSE: ClassVar[frozenset[str]] = frozenset({"autoDelete", "private"})
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {"autoDelete": False, "private": False}
 
     name: AssetName
     scope: AssetScope
     cluster_id: ShortText | None = Field(default=None, description="For the scope cluster: its id or name")
     department_id: ShortText | None = Field(default=None, description="For the scope department")
-    project_id: ShortText | None = Field(default=None, description="For the scope project")
+    project_id: ProjectReference | None = Field(default=None, description="For the scope project")
     description: LongText = ""
     workload_supported_types: SupportedTypes | None = Field(
         default=None, description="Default: every kind of workload that has all its fields"
@@ -129,7 +129,7 @@ class PvcRequest(AssetRequest):
     """A data source: a volume claim."""
 
     model_config = _example(claimName="data", path="/data")
-    spec: PvcAsset
+    spec: Pvc
 
 
 class NfsRequest(AssetRequest):
@@ -143,14 +143,14 @@ class GitRequest(AssetRequest):
     """A data source: a Git repository."""
 
     model_config = _example(repository="https://git.example.com/train.git", branch="main", path="/code")
-    spec: GitAsset
+    spec: GitSource
 
 
 class S3Request(AssetRequest):
     """A data source: an S3 bucket."""
 
     model_config = _example(bucket="images", path="/data", url="https://s3.example.com")
-    spec: S3Asset
+    spec: S3Source
 
 
 class HostPathRequest(AssetRequest):
@@ -164,7 +164,7 @@ class ConfigMapRequest(AssetRequest):
     """A data source: a config map."""
 
     model_config = _example(name="settings", mountPath="/etc/settings")
-    spec: ConfigMapAsset
+    spec: NamedVolume
 
 
 class SecretRequest(AssetRequest):
@@ -191,7 +191,8 @@ class AssetAnswer(Answer):
     scope: AssetScope
     cluster_id: str | None = None
     department_id: str | None = None
-    project_id: str | None = None
+    project_id: int | None = Field(default=None, description="The number of the project")
+    project_name: str | None = None
     description: str | None = None
     workload_supported_types: SupportedTypes
     created_by: str = ""
@@ -201,7 +202,7 @@ class AssetAnswer(Answer):
 
     @property
     def scope_id(self) -> str:
-        return self.project_id or self.department_id or self.cluster_id or ""
+        return self.project_name or self.department_id or self.cluster_id or ""
 
 
 class AssetLabel(Answer):
@@ -218,6 +219,7 @@ class WorkloadUse(Answer):
     name: str
     project_name: str
     phase: str
+    status: str = Field(default="", description="The same as `phase`")
 
 
 class AssetUse(Answer):
@@ -230,7 +232,37 @@ class AssetUse(Answer):
     templates: list[AssetLabel] = Field(default_factory=list)
 
 
-class Asset(Answer):
+class ComplianceReason(Answer):
+    """Why a submit with an asset would be refused."""
+
+    field: str | None = None
+    details: str
+    rule: str | None = None
+
+
+class Compliance(Answer):
+    """Whether a workload of a project may use an asset."""
+
+    compliance: bool
+    reason: list[ComplianceReason] = Field(default_factory=list)
+
+
+class AssetStatus(Answer):
+    """Whether what an asset refers to is there."""
+
+    status: str = Field(description="`No issues found`, `Issues found`, or `No status` where each submit checks it")
+    message: str | None = None
+
+
+class AssetFindings(Answer):
+    """What is answered about an asset when it is asked for."""
+
+    used_by: AssetUse | None = Field(default=None, description="With `usageInfo=true`")
+    status: AssetStatus | None = Field(default=None, description="With `statusInfo=true`")
+    compliance: Compliance | None = Field(default=None, description="With `complyToProject` and `complyToWorkloadType`")
+
+
+class Asset(AssetFindings):
     """An asset, as stored."""
 
     id: str
@@ -241,7 +273,39 @@ class Asset(Answer):
     created_at: Moment
     updated_at: Moment
     revision: int
-    used_by: AssetUse | None = Field(default=None, description="With `usageInfo=true`")
+
+
+class HistoryMeta(Answer):
+    """When something happened."""
+
+    creation_timestamp: Moment
+    type: str = "PhaseUpdate"
+
+
+class PhaseUpdate(Answer):
+    """A phase that a claim came to."""
+
+    phase: str
+    phase_message: str
+
+
+class HistorySpec(Answer):
+    """What happened."""
+
+    phase_update: PhaseUpdate
+
+
+class HistoryRecord(Answer):
+    """One line of the history of a claim."""
+
+    meta: HistoryMeta
+    spec: HistorySpec
+
+
+class ClaimHistory(Page):
+    """The history of the claims of a data source, oldest first."""
+
+    records: list[HistoryRecord]
 
 
 class AssetPage(Page):

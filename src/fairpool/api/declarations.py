@@ -130,6 +130,7 @@ class VolumeWire(Wire):
     files: Annotated[Pairs, Since(3)] = ()
     secret: Annotated[str, Since(3)] = ""
     credential: Annotated[str, Since(3)] = ""
+    empty: Annotated[bool, Since(3)] = False
 
 
 class SecretVariableWire(Wire):

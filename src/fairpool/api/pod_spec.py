@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StringConstraints
 
 from fairpool.api.limits import SECRET_KEY_PATTERN, TEMPLATE_NAME_PATTERN
+from fairpool.api.older_form import OlderForm
 from fairpool.api.uploads import UploadId
 from fairpool.api.wire import (
     LongText,
@@ -48,6 +51,12 @@ Pairs = Annotated[
 ]
 
 
+NOT_EXCLUDED: Mapping[str, Any] = {"exclude": False}
+"""Clients of the original say of every item of a list that it is not excluded."""
+
+ItemLabel = Annotated[ShortText, Field(description="A label, for people to read")]
+
+
 class ConfigMapKey(Request):
     """One value of a config map of the project."""
 
@@ -55,15 +64,20 @@ class ConfigMapKey(Request):
     key: Annotated[ShortText, Field(min_length=1)]
 
 
-class CredentialKey(Request):
+class CredentialKey(OlderForm):
     """One key of a credential that is in the project's scope."""
+
+    OTHER_NAMES: ClassVar[Mapping[str, str]] = {"assetId": "name"}
 
     name: CredentialName
     key: SecretKey
 
 
-class EnvironmentVariable(Request):
+class EnvironmentVariable(OlderForm):
     """An environment variable of the pod: a value, or a key of a credential."""
+
+    OTHER_NAMES: ClassVar[Mapping[str, str]] = {"secret": "credential"}
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = NOT_EXCLUDED
 
     name: VariableName
     value: Argument = ""
@@ -71,6 +85,7 @@ class EnvironmentVariable(Request):
     credential: CredentialKey | None = Field(
         default=None, description="Instead of `value`: looked up where the pod starts, and never shown"
     )
+    description: LongText | None = None
 
 
 class GpuRequestType(StrEnum):
@@ -81,14 +96,23 @@ class GpuRequestType(StrEnum):
     MIG_PROFILE = "migProfile"
 
 
-class ExtendedResource(Request):
+class ExtendedResource(OlderForm):
     """Any other countable resource."""
+
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = NOT_EXCLUDED
 
     resource: Annotated[ShortText, Field(min_length=1)]
     quantity: Annotated[StrictInt, Field(ge=0, le=2**53)]
 
+    @classmethod
+    def own_form(cls, given: dict[str, Any]) -> dict[str, Any]:
+        quantity = given.get("quantity")
+        if not isinstance(quantity, str) or not re.fullmatch("[0-9]{1,16}", quantity, re.ASCII):
+            return given
+        return {**given, "quantity": int(quantity)}
 
-class Compute(Request):
+
+class Compute(OlderForm):
     """Resources of each pod. `gpu` is the short form; the other GPU fields are the long form."""
 
     gpu: GpuAmount | None = None
@@ -107,26 +131,47 @@ class Compute(Request):
     extended_resources: Annotated[list[ExtendedResource], Field(max_length=64)] = Field(default_factory=list)
 
 
-class HostPath(Request):
+class HostPath(OlderForm):
     """A folder on the node."""
 
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = NOT_EXCLUDED
+
+    name: ItemLabel | None = None
     path: PathText
     mount_path: PathText
     read_only: StrictBool = False
     mount_propagation: Annotated[str, StringConstraints(pattern="^(None|HostToContainer)$")] = "None"
 
 
-class ClaimInfo(Request):
+ACCESS_MODES: Mapping[str, str] = {"readWriteMany": "rwm", "readOnlyMany": "rom", "readWriteOnce": "rwo"}
+"""As clients of the original say them, each as true or false. The first that is true counts."""
+
+
+class ClaimInfo(OlderForm):
     """A claim to create."""
+
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {"volumeMode": "Filesystem"}
 
     size: Quantity
     storage_class: ShortText | None = None
     access_mode: Annotated[str, StringConstraints(pattern="^(rwo|rom|rwm)$")] = "rwo"
 
+    @classmethod
+    def own_form(cls, given: dict[str, Any]) -> dict[str, Any]:
+        modes = given.get("accessModes")
+        if not isinstance(modes, Mapping) or "accessMode" in given:
+            return given
+        asked = next((short for name, short in ACCESS_MODES.items() if modes.get(name) is True), None)
+        rest = {key: value for key, value in given.items() if key != "accessModes"}
+        return {**rest, "accessMode": asked} if asked is not None and set(modes) <= set(ACCESS_MODES) else given
 
-class Pvc(Request):
+
+class Pvc(OlderForm):
     """A persistent volume claim."""
 
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {**NOT_EXCLUDED, "dataSharing": False}
+
+    name: ItemLabel | None = None
     claim_name: ShortText | None = None
     path: PathText
     existing_pvc: StrictBool = True
@@ -135,49 +180,117 @@ class Pvc(Request):
     claim_info: ClaimInfo | None = None
 
 
-class Nfs(Request):
+class Nfs(OlderForm):
     """An NFS folder."""
 
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = NOT_EXCLUDED
+
+    name: ItemLabel | None = None
     server: Annotated[ShortText, Field(min_length=1)]
     path: PathText
     mount_path: PathText
     read_only: StrictBool = False
 
 
-class GitSource(Request):
+class GitSource(OlderForm):
     """A Git repository to clone before the pod starts."""
 
+    OTHER_NAMES: ClassVar[Mapping[str, str]] = {
+        "passwordSecret": "credential",
+        "passwordAssetId": "credential",
+        "credentialId": "credential",
+    }
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {
+        **NOT_EXCLUDED,
+        "secretKeyOfUser": "user",
+        "secretKeyOfPassword": "password",
+    }
+
+    name: ItemLabel | None = None
     repository: Annotated[ShortText, Field(min_length=1)]
     branch: ShortText | None = Field(default=None, description="Default: the default branch of the repository")
     revision: ShortText | None = Field(default=None, description="A commit or tag; default: the tip of the branch")
     path: PathText = "/code"
     credential: CredentialName | None = Field(default=None, description="A credential of type password or git")
 
+    @classmethod
+    def own_form(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """`secretRef` with a user name and a password; one with an SSH key is refused as unknown."""
+        reference = given.get("secretRef")
+        if not isinstance(reference, Mapping) or "credential" in given:
+            return given
+        usual = {"authenticationMethod": "password", **cls.ASKING_NOTHING}
+        is_login = all(usual.get(key) == value for key, value in reference.items() if key != "name")
+        rest = {key: value for key, value in given.items() if key != "secretRef"}
+        return {**rest, "credential": reference.get("name")} if is_login else given
 
-class S3Source(Request):
+
+class S3Source(OlderForm):
     """An S3 bucket."""
 
+    OTHER_NAMES: ClassVar[Mapping[str, str]] = {"accessKeySecret": "credential", "accessKeyAssetId": "credential"}
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {
+        **NOT_EXCLUDED,
+        "secretKeyOfAccessKeyId": "accessKeyId",
+        "secretKeyOfSecretKey": "secretAccessKey",
+    }
+
+    name: ItemLabel | None = None
     bucket: Annotated[ShortText, Field(min_length=1)]
     path: PathText
     url: ShortText | None = None
     credential: CredentialName | None = Field(default=None, description="A credential of type access-key")
 
 
-class NamedVolume(Request):
+class NamedSource(OlderForm):
+    """Something that is mounted as files, by its name."""
+
+    SOURCE: ClassVar[str] = ""
+    """Where clients of the original say the name: there `name` is a label."""
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = NOT_EXCLUDED
+
+    label: ItemLabel | None = None
+
+    @classmethod
+    def own_form(cls, given: dict[str, Any]) -> dict[str, Any]:
+        if cls.SOURCE not in given:
+            return given
+        rest = {key: value for key, value in given.items() if key not in (cls.SOURCE, "name")}
+        is_label = given.get("name") not in (None, given[cls.SOURCE])  # answers have both names, and may be sent back
+        label = {"label": given["name"]} if is_label else {}
+        return {**rest, **label, "name": given[cls.SOURCE]}
+
+
+class NamedVolume(NamedSource):
     """A ConfigMap, mounted as files."""
+
+    SOURCE: ClassVar[str] = "configMap"
 
     name: Annotated[ShortText, Field(min_length=1)]
     mount_path: PathText
 
 
-class SecretVolume(Request):
+class SecretVolume(NamedSource):
     """A credential, each of its keys mounted as a file that only the pod's user can read, in memory."""
+
+    SOURCE: ClassVar[str] = "secret"
 
     name: CredentialName
     mount_path: PathText
 
 
-class Storage(Request):
+class EmptyDir(OlderForm):
+    """A folder of the pod's own on the disk of the node, empty at its start and removed with it."""
+
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = NOT_EXCLUDED
+
+    name: ItemLabel | None = None
+    path: PathText
+    medium: Annotated[str, StringConstraints(pattern="^(Memory)?$")] = ""
+    size_limit: Quantity | None = None
+
+
+class Storage(OlderForm):
     """Volumes to mount."""
 
     pvc: Annotated[list[Pvc], Field(max_length=64)] = Field(default_factory=list)
@@ -187,6 +300,7 @@ class Storage(Request):
     host_path: Annotated[list[HostPath], Field(max_length=64)] = Field(default_factory=list)
     config_map_volume: Annotated[list[NamedVolume], Field(max_length=64)] = Field(default_factory=list)
     secret_volume: Annotated[list[SecretVolume], Field(max_length=64)] = Field(default_factory=list)
+    empty_dir_volume: Annotated[list[EmptyDir], Field(max_length=64)] = Field(default_factory=list)
 
 
 class ServiceType(StrEnum):
@@ -250,7 +364,7 @@ class NodeAffinityPreference(Request):
     preference: NodeSelectorTerm
 
 
-class Security(Request):
+class Security(OlderForm):
     """The user and privileges that the pods run with."""
 
     run_as_uid: Annotated[StrictInt, Field(ge=0, le=2**32 - 2)] | None = None
@@ -286,7 +400,7 @@ class Workdir(Request):
     path: PathText = "/workdir"
 
 
-class PodSpecWire(Request):
+class PodSpecWire(OlderForm):
     """What a pod runs, and the resources it needs."""
 
     image: ShortText = ""
@@ -306,3 +420,15 @@ class PodSpecWire(Request):
         default_factory=list
     )
     compute: Compute = Field(default_factory=Compute)
+
+    @classmethod
+    def own_form(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """`imagePullSecrets` with one name; several are refused as unknown."""
+        secrets = given.get("imagePullSecrets")
+        if not isinstance(secrets, list) or "imagePullSecret" in given:
+            return given
+        named = [each.get("name") for each in secrets if isinstance(each, Mapping) and set(each) <= {"name", "exclude"}]
+        rest = {key: value for key, value in given.items() if key != "imagePullSecrets"}
+        if not secrets:
+            return rest
+        return {**rest, "imagePullSecret": named[0]} if len(named) == len(secrets) == 1 else given

@@ -41,6 +41,9 @@ AfterText = Annotated[
 ]
 
 
+DistributedFramework = Annotated[str, StringConstraints(pattern="^(MPI|PyTorch|TF|XGBoost|JAX)$")]
+
+
 class Kind(StrEnum):
     """The type of a workload."""
 
@@ -127,7 +130,7 @@ class TrainingSpec(CommonSpec):
 class DistributedSpec(CommonSpec):
     """Distributed training: several pods that start together."""
 
-    distributed_framework: Annotated[str, StringConstraints(pattern="^(MPI|PyTorch|TF|XGBoost|JAX)$")] = "PyTorch"
+    distributed_framework: DistributedFramework = "PyTorch"
     num_workers: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] = 1
     min_replicas: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] | None = None
     max_replicas: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] | None = None

@@ -8,11 +8,21 @@ from typing import Any
 from fairpool.api import workload_spec
 from fairpool.api.assets import AssetScope
 from fairpool.api.problems import ProblemItem
-from fairpool.control.asset_routes import AssetKind, body_of, kind_of, spec_of
-from fairpool.control.asset_values import COMPUTE, DATASOURCE, ENVIRONMENT, NOUNS, workload_values
-from fairpool.control.assets import BY_KIND
+from fairpool.control.asset_kinds import BY_KIND, AssetKind
+from fairpool.control.asset_rows import body_of, kind_of, spec_of
+from fairpool.control.asset_values import (
+    COMPUTE,
+    DATASOURCE,
+    ENVIRONMENT,
+    NOUNS,
+    claim_name,
+    is_claim_made,
+    with_claim,
+    workload_values,
+)
 from fairpool.control.refusal import Refused
 from fairpool.control.store import assets as store
+from fairpool.control.store import claims
 from fairpool.control.store.database import Connection
 from fairpool.control.template_values import SPECS, WIDEST_FIRST, AssetValues, Values, supports
 from fairpool.model.spelling import did_you_mean
@@ -23,9 +33,15 @@ LISTING = {ENVIRONMENT: "environments", COMPUTE: "compute-resources", DATASOURCE
 class AssetLookup:
     """The assets of one place: a project, or the scope of a template."""
 
-    def __init__(self, connection: Connection, place: dict[str, str], kind: workload_spec.Kind | None = None) -> None:
-        """`kind`: of the workload that they are for; None: any."""
-        self._connection, self._place, self._kind = connection, place, kind
+    def __init__(
+        self,
+        connection: Connection,
+        place: dict[str, str],
+        kind: workload_spec.Kind | None = None,
+        framework: str | None = None,
+    ) -> None:
+        """`kind`: of the workload that they are for; None: any. `framework`: of a distributed one."""
+        self._connection, self._place, self._kind, self._framework = connection, place, kind, framework
         self._problems: list[ProblemItem] = []
 
     def resolved(self, spec: Values) -> tuple[dict[str, Any], tuple[AssetValues, ...]]:
@@ -74,6 +90,9 @@ class AssetLookup:
             kinds = [each.value.lower() for each in SPECS if supports(types, each)]
             what = f"{NOUNS[group]} {row.name} is not for a {self._kind.value.lower()}"
             self._refuse(f"{group}.other_workload", what, f"use it for {', '.join(kinds)}", path)
+        elif self._framework is not None and types.dist_framework not in (None, self._framework):
+            what = f"{NOUNS[group]} {row.name} is for {types.dist_framework}, and this is {self._framework}"
+            self._refuse(f"{group}.other_framework", what, f"use it with {types.dist_framework}, or another one", path)
         return row
 
     def _values(self, row: Any, path: str, mount_path: str | None = None) -> AssetValues:
@@ -81,8 +100,16 @@ class AssetLookup:
             id=row.id,
             path=path,
             origin=f"{NOUNS[row.kind]} {row.name} ({row.scope})",
-            values=workload_values(kind_of(row), spec_of(self._body(row)), mount_path),
+            values=workload_values(kind_of(row), self._spec(row), mount_path),
         )
+
+    def _spec(self, row: Any) -> Values:
+        """What an asset says in this place: a claim that it made before is mounted, and not made again."""
+        spec, project = spec_of(self._body(row)), self._place["project"]
+        if not is_claim_made(kind_of(row), spec):
+            return spec
+        claim = claim_name(row.name, row.id, spec)
+        return with_claim(spec, claim, exists=claims.one(self._connection, project, claim) is not None)
 
     def _asset_kind(self, row: Any) -> AssetKind:
         return BY_KIND[kind_of(row)]

@@ -8,6 +8,7 @@ from typing import Any
 from fairpool.api import assets as wire
 from fairpool.api.assets import AssetScope
 from fairpool.api.credentials import CredentialMeta
+from fairpool.control.numbers import project_name, project_number
 from fairpool.control.organization import cluster_of
 from fairpool.control.plane import Caller
 from fairpool.control.rbac import Action
@@ -38,9 +39,17 @@ def scope_of(row: Any) -> StoredScope:
     return StoredScope(AssetScope(row.scope), row.scope_id)
 
 
-def named_scope(meta: wire.AssetMeta | CredentialMeta) -> str:
+def scope_shown(connection: Connection, row: Any) -> dict[str, Any]:
+    """The scope of a stored asset as it is answered: a project by its number and its name."""
+    if row.scope != AssetScope.PROJECT.value:
+        return {"scope": AssetScope(row.scope), **({f"{row.scope}_id": row.scope_id} if row.scope_id else {})}
+    number = project_number(connection, row.scope_id)
+    return {"scope": AssetScope.PROJECT, "project_id": number, "project_name": row.scope_id}
+
+
+def named_scope(meta: wire.AssetMeta | CredentialMeta) -> str | int:
     """The id that belongs to the scope of an asset or credential; refuses one that is missing, or of another scope."""
-    ids = {
+    ids: dict[AssetScope, str | int | None] = {
         AssetScope.CLUSTER: meta.cluster_id,
         AssetScope.DEPARTMENT: meta.department_id,
         AssetScope.PROJECT: meta.project_id,
@@ -59,9 +68,12 @@ def asked_scope(
     connection: Connection, caller: Caller, meta: wire.AssetMeta | CredentialMeta, action: Action
 ) -> StoredScope:
     """The scope that is meant; refuses one that does not exist, or in which the caller may not do this."""
-    scope_id = named_scope(meta)
+    named = named_scope(meta)
+    scope_id = str(named)
     if meta.scope is AssetScope.CLUSTER:
         scope_id = cluster_of(connection, scope_id)
+    elif meta.scope is AssetScope.PROJECT:
+        scope_id = project_name(connection, named)
     found = StoredScope(meta.scope, scope_id)
     require_write(connection, caller, found, action)
     return found

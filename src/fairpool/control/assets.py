@@ -5,68 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from fairpool.api import assets as wire
-from fairpool.api.asset_paths import DATASOURCES
+from fairpool.api.asset_paths import ASSET_PATHS, DATASOURCES
 from fairpool.api.asset_reference import DatasourceKind
-from fairpool.api.asset_specs import EnvironmentSpec
-from fairpool.api.pod_spec import Compute
-from fairpool.api.problems import ProblemItem
-from fairpool.control import asset_use
-from fairpool.control.asset_routes import FIELDS, AssetKind, AssetQuery, add_asset_routes, kind_of, spec_of, visible
-from fairpool.control.asset_scopes import StoredScope
-from fairpool.control.asset_values import COMPUTE, DATASOURCE, ENVIRONMENT, NOUNS, workload_values
-from fairpool.control.paging import filtered, page
+from fairpool.api.limits import PAGE_DEFAULT
+from fairpool.control.asset_findings import findings
+from fairpool.control.asset_kinds import BY_KIND, KINDS
+from fairpool.control.asset_query import AssetQuery, known_asset, visible
+from fairpool.control.asset_routes import add_asset_routes
+from fairpool.control.asset_rows import FIELDS, body_of, kind_of, spec_of
+from fairpool.control.asset_values import DATASOURCE, ORIGINAL_NAMES, claim_name
+from fairpool.control.moments import iso
+from fairpool.control.paging import Limit, Offset, filtered, page
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import Refused
-from fairpool.control.resource_request import gpu_request
 from fairpool.control.routes import Routes
+from fairpool.control.store import assets as store
+from fairpool.control.store import claims as claim_store
+from fairpool.control.store import organization as organization_store
 from fairpool.control.store.database import Connection
 
 routes = Routes("assets")
 
-
-class Equipment(AssetKind):
-    """An asset that a submit or a template names."""
-
-    __slots__ = ()
-
-    def check(self, connection: Connection, place: StoredScope, body: Any, before: Any) -> None:
-        """What no submit could have would be refused at each of them."""
-        problems: list[ProblemItem] = []
-        if isinstance(body.spec, Compute):
-            gpu_request(body.spec, problems, "spec")
-        if isinstance(body.spec, EnvironmentSpec) and "compute" in body.spec.model_fields_set:
-            what, fix = "an environment has no compute", "create a compute resource with it"
-            problems.append(ProblemItem(code="environment.compute", what=what, fix=fix, field="spec.compute"))
-        if not spec_of(body):
-            what = f"the {self.noun} has no values"
-            problems.append(ProblemItem(code=f"{self.code}.empty", what=what, fix="set at least one", field="spec"))
-        if problems:
-            raise Refused(422, problems)
-
-    def values(self, body: Any) -> dict[str, Any]:
-        return dict(workload_values(self.kind, spec_of(body)))
-
-
-def _kind(kind: str, request: type[wire.AssetRequest], group: str = "") -> Equipment:
-    return Equipment(kind=kind, noun=NOUNS[group or kind], request=request, group=group)
-
-
-KINDS = (
-    _kind(ENVIRONMENT, wire.EnvironmentRequest),
-    _kind(COMPUTE, wire.ComputeRequest),
-    _kind(DatasourceKind.PVC.value, wire.PvcRequest, DATASOURCE),
-    _kind(DatasourceKind.NFS.value, wire.NfsRequest, DATASOURCE),
-    _kind(DatasourceKind.GIT.value, wire.GitRequest, DATASOURCE),
-    _kind(DatasourceKind.S3.value, wire.S3Request, DATASOURCE),
-    _kind(DatasourceKind.HOST_PATH.value, wire.HostPathRequest, DATASOURCE),
-    _kind(DatasourceKind.CONFIG_MAP.value, wire.ConfigMapRequest, DATASOURCE),
-    _kind(DatasourceKind.SECRET.value, wire.SecretRequest, DATASOURCE),
-)
-BY_KIND = {each.kind: each for each in KINDS}
-
 for _each in KINDS:
-    add_asset_routes(routes, _each)
+    add_asset_routes(routes, _each, findings)
 
 
 @routes.get(
@@ -76,11 +37,54 @@ async def datasources(plane: Plane, caller: Caller, query: AssetQuery) -> wire.A
     """The values of each are under its kind: `spec.nfs`."""
 
     def unit(connection: Connection) -> tuple[list[wire.Asset], int | None]:
-        rows = [row for row in visible(connection, caller, DATASOURCE) if query.covers(row)]
+        rows = [row for row in visible(connection, caller, DATASOURCE) if query.covers(connection, row)]
         some, following = page(filtered(rows, FIELDS, query), query)
-        uses = asset_use.of_all(connection, caller) if query.usage_info else None
-        found = [BY_KIND[kind_of(row)].shown(connection, row, uses) for row in some]
-        return [each.model_copy(update={"spec": {each.kind: each.spec}}) for each in found], following
+        finder = findings(plane, connection, caller, query)
+        found = [BY_KIND[kind_of(row)].shown(connection, row, finder(row)) for row in some]
+        return [each.model_copy(update={"spec": _by_kind(each)}) for each in found], following
 
     entries, following = await plane.read(unit)
     return wire.AssetPage(entries=entries, next=following)
+
+
+@routes.get(
+    f"{ASSET_PATHS[DatasourceKind.PVC.value]}/{{asset_id}}/history",
+    action=Action.ASSET_READ,
+    answer=wire.ClaimHistory,
+    summary="Get the history of the claims of a data source (pvc)",
+)
+async def claim_history(
+    asset_id: str, plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
+) -> wire.ClaimHistory:
+    """Each project that uses it has a claim of its own; of projects that the caller may see."""
+
+    def unit(connection: Connection) -> list[wire.HistoryRecord]:
+        kind = BY_KIND[DatasourceKind.PVC.value]
+        row = known_asset(connection, caller, kind, asset_id)
+        spec = spec_of(body_of(kind.request, row.document))
+        found = claim_store.named(connection, claim_name(row.name, row.id, spec))
+        return [_record(each) for each in found if _is_of(connection, caller, row, each.project)]
+
+    records = await plane.read(unit)
+    following = offset + limit if len(records) > offset + limit else None
+    return wire.ClaimHistory(records=records[offset : offset + limit], next=following)
+
+
+def _is_of(connection: Connection, caller: Caller, row: Any, project: str) -> bool:
+    """Whether a data source is for a project that the caller may see."""
+    found = organization_store.project(connection, project)
+    if found is None or not caller.may(Action.WORKLOAD_READ, found.name, found.department):
+        return False
+    return bool(row.scope == "tenant" or store.place_of(found)[row.scope] == row.scope_id)
+
+
+def _record(claim: Any) -> wire.HistoryRecord:
+    message = f"claim {claim.name} of project {claim.project}, {claim.size}, created by {claim.created_by}"
+    update = wire.PhaseUpdate(phase=claim.phase, phase_message=message)
+    meta = wire.HistoryMeta(creation_timestamp=iso(claim.created_at))
+    return wire.HistoryRecord(meta=meta, spec=wire.HistorySpec(phase_update=update))
+
+
+def _by_kind(found: wire.Asset) -> dict[str, object]:
+    """Under our name of the kind, and under the original's where that is another."""
+    return {found.kind: found.spec, ORIGINAL_NAMES.get(found.kind, found.kind): found.spec}

@@ -61,7 +61,7 @@ def _answer(plane: Plane, connection: Connection, cluster: str, asked: wire.Secr
     registry = None
     if asked.registry and any(_host(registry_of(program.image)) == _host(asked.registry) for program in programs):
         registry = _registry_row(connection, project, _host(asked.registry))
-    values = _unsealed(plane, connection, [*rows.values(), *([registry] if registry is not None else [])])
+    values = unsealed(plane, connection, [*rows.values(), *([registry] if registry is not None else [])])
     missing += [_lost(name) for name, each in rows.items() if each.id not in values]
     return wire.SecretsAnswer(
         secrets=[_secret(name, each, values[each.id]) for name, each in rows.items() if each.id in values],
@@ -77,7 +77,7 @@ def _programs(row: Any) -> list[Program]:
     return [spec.template.program, *([spec.leader.program] if spec.leader is not None else [])]
 
 
-def _unsealed(plane: Plane, connection: Connection, rows: list[Any]) -> dict[str, Mapping[str, bytes]]:
+def unsealed(plane: Plane, connection: Connection, rows: list[Any]) -> dict[str, Mapping[str, bytes]]:
     """By id: the values that can be read."""
     readable = [row.id for row in rows if row.key_id == key_id(plane)]
     key = plane.key_file.existing() if readable else None

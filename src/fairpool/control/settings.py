@@ -38,7 +38,11 @@ class Settings:
 
     data: Path
     """Its directory; created if missing."""
+    database: str = field(default="", repr=False)
+    """Address of a PostgreSQL database, which may contain a password; empty: a file in the directory."""
     host: str = "127.0.0.1"
+    url: str = ""
+    """Where clients reach this server: the issuer of tokens."""
     pod_host: str = ""
     """Host name under which external ports are reached; empty: not known, no address is shown."""
     gateway: GatewayAddress | None = None
@@ -64,10 +68,17 @@ class Settings:
     idempotency_s: int = 86_400
     """How long the answer to a call is kept for its Idempotency-Key."""
     retention: Retention = Retention()
+    audit_forward: str = ""
+    """Where audit entries are forwarded to, see `audit_targets.py`; empty: nowhere."""
     cluster_name: str = "local"
     """The cluster of a new installation; empty: none, an administrator adds them."""
     now: Callable[[], Instant] | None = None
     """The clock; None: this machine's."""
+
+    @property
+    def issuer(self) -> str:
+        """Of access tokens, without a slash at the end."""
+        return self.url.rstrip("/") or f"http://{self.host}"
 
     @property
     def is_local(self) -> bool:

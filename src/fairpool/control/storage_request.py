@@ -88,7 +88,8 @@ def volumes_of(common: wire.CommonSpec, context: StorageContext) -> tuple[Volume
         for each in storage.config_map_volume
         if (files := context.config_maps.get(each.name))
     ]
-    return (*uploaded, *folders, *claims, *clones, *configs, *secrets)
+    empty = [Volume(target=each.path, empty=True) for each in storage.empty_dir_volume]
+    return (*uploaded, *folders, *claims, *clones, *configs, *secrets, *empty)
 
 
 def variables_of(
@@ -219,6 +220,7 @@ def _targets(spec: wire.CommonSpec) -> Iterator[tuple[str, str]]:
     yield from ((f"{PLACE}.git.path", each.path) for each in storage.git)
     yield from ((f"{PLACE}.configMapVolume.mountPath", each.mount_path) for each in storage.config_map_volume)
     yield from ((f"{PLACE}.secretVolume.mountPath", each.mount_path) for each in storage.secret_volume)
+    yield from ((f"{PLACE}.emptyDirVolume.path", each.path) for each in storage.empty_dir_volume)
 
 
 # --- repositories and config maps ----------------------------------------------------------------------------

@@ -6,8 +6,10 @@ from typing import Any
 
 from fairpool.api import assets as wire
 from fairpool.api.assets import AssetScope
+from fairpool.control.asset_kinds import AssetKind
 from fairpool.control.asset_lookup import AssetLookup
-from fairpool.control.asset_routes import AssetKind, add_asset_routes, body_of, spec_of
+from fairpool.control.asset_routes import add_asset_routes
+from fairpool.control.asset_rows import body_of, spec_of
 from fairpool.control.asset_scopes import StoredScope
 from fairpool.control.asset_use import asset_ids
 from fairpool.control.refusal import Refused, refused

@@ -112,6 +112,10 @@ def _of_storage(storage: pod_spec.Storage) -> Asked:
     yield from ((f"spec.storage.{name}", fix) for name, (asked, fix) in mounts.items() if asked)
     if any(each.mount_propagation != "None" for each in storage.host_path):
         yield "spec.storage.hostPath.mountPropagation", LEAVE_OUT
+    if any(each.medium for each in storage.empty_dir_volume):
+        yield "spec.storage.emptyDirVolume.medium", "remove it, or use compute.largeShmRequest for memory at /dev/shm"
+    if any(each.size_limit is not None for each in storage.empty_dir_volume):
+        yield "spec.storage.emptyDirVolume.sizeLimit", "remove it: the size of a folder cannot be limited"
     for claim in storage.pvc:
         if claim.ephemeral and claim.existing_pvc:
             yield "spec.storage.pvc.ephemeral", "remove it: only a new claim can be deleted with its job"

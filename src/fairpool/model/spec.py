@@ -123,7 +123,7 @@ class DistributedRun:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
     """A folder or file a pod sees at `target`: one of the machine, a claim that pods of its project share, the folder
-    that was uploaded with its workload, a cloned repository, or the files of a config map."""
+    that was uploaded with its workload, a cloned repository, the files of a config map, or an empty folder."""
 
     target: str
     source: str = ""
@@ -142,12 +142,14 @@ class Volume:
     @property
     def is_of_machine(self) -> bool:
         """Whether it is a path of the machine that a user has named."""
-        return not (self.claim or self.uploaded or self.git is not None or self.files or self.secret)
+        return not (self.claim or self.uploaded or self.git is not None or self.files or self.secret or self.empty)
 
     secret: str = ""
     """A credential: each of its keys is a file, in memory, readable by the pod alone."""
     credential: str = ""
     """The credential that is needed to get at what is mounted: a login, an access key."""
+    empty: bool = False
+    """A folder for this pod alone, empty at its start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -171,13 +171,13 @@ def _item(value: Any) -> str:
 def scope_text(found: Any) -> str:
     """`project team-a`, or `tenant`."""
     meta = found.meta
-    scope_id = meta.project_id or meta.department_id or meta.cluster_id
+    scope_id = meta.project_name or meta.department_id or meta.cluster_id
     return f"{meta.scope} {scope_id}" if scope_id else str(meta.scope)
 
 
 def kinds_text(found: Any) -> str:
     types: Mapping[str, bool] = document(found.meta.workload_supported_types)
-    return ", ".join(name for name, is_supported in types.items() if is_supported)
+    return ", ".join(name for name, is_supported in types.items() if is_supported is True)
 
 
 def asset_called(found: list[Any], noun: str, name: str, scope: str | None = None) -> Any:

@@ -36,7 +36,7 @@ def draw_credentials(options: GlobalOptions, found: list[StoredCredential], outp
         Column("TYPE", lambda each: str(each.kind)),
         Column("SCOPE", lambda each: f"{scope_of(each)}{', all projects' * each.cluster_wide}"),
         Column("KEYS", keys_of, spare=2),
-        Column("STATUS", lambda each: each.status),
+        Column("STATUS", lambda each: each.phase),
         Column("DESCRIPTION", lambda each: each.meta.description or "-", wide=True),
         Column("UPDATED", lambda each: ages.local(each.updated_at), wide=True),
         Column("CREATED BY", lambda each: each.created_by, wide=True),
@@ -69,9 +69,9 @@ def show_credential(found: StoredCredential, output: str | None) -> None:
 
 
 def _status(found: StoredCredential) -> str:
-    if found.status == "Ready":
-        return found.status
-    return f"{found.status}: its key is not here; set it again with `runai-adm credential update {found.meta.name}`"
+    if found.phase == "Ready":
+        return found.phase
+    return f"{found.phase}: its key is not here; set it again with `runai-adm credential update {found.meta.name}`"
 
 
 def keys_of(found: StoredCredential) -> str:
@@ -81,7 +81,7 @@ def keys_of(found: StoredCredential) -> str:
 def scope_of(found: StoredCredential) -> str:
     """`project team-a`, or `tenant`."""
     meta = found.meta
-    scope_id = meta.project_id or meta.department_id or meta.cluster_id
+    scope_id = meta.project_name or meta.department_id or meta.cluster_id
     return f"{meta.scope} {scope_id}" if scope_id else str(meta.scope)
 
 

@@ -33,6 +33,12 @@ def everything(connection: Connection) -> list[Any]:
     return list(connection.execute(select(claims).order_by(claims.c.project, claims.c.name)))
 
 
+def named(connection: Connection, name: str) -> list[Any]:
+    """The claims of this name of all projects, oldest first."""
+    query = select(claims).where(claims.c.name == name)
+    return list(connection.execute(query.order_by(claims.c.created_at, claims.c.project)))
+
+
 def one(connection: Connection, project: str, name: str) -> Any:
     """A claim; None: there is none."""
     query = select(claims).where(claims.c.project == project, claims.c.name == name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, false, func, insert, or_, select, true, update
@@ -26,22 +27,37 @@ def _seen(sight: Sight) -> ColumnElement[bool]:
     return or_(credentials.c.scope == "tenant", credentials.c.cluster_wide, *own)
 
 
-def _wanted(sight: Sight, kind: str, search: str, name: str) -> ColumnElement[bool]:
-    return and_(
-        _seen(sight),
-        credentials.c.kind == kind if kind else true(),
-        credentials.c.name == name if name else true(),
-        credentials.c.name.contains(search, autoescape=True) if search else true(),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which credentials are asked for; empty: any."""
+
+    kind: str = ""
+    search: str = ""
+    name: str = ""
+    scope: str = ""
+    scopes: tuple[tuple[str, str], ...] = ()
+    """Kinds of scopes and their ids, all of which it must be of."""
+
+    def where(self, sight: Sight) -> ColumnElement[bool]:
+        table = credentials.c
+        return and_(
+            _seen(sight),
+            table.kind == self.kind if self.kind else true(),
+            table.name == self.name if self.name else true(),
+            table.name.icontains(self.search, autoescape=True) if self.search else true(),
+            table.scope == self.scope if self.scope else true(),
+            *(and_(table.scope == scope, table.scope_id == scope_id) for scope, scope_id in self.scopes),
+        )
+
+
+ANY = Wanted()
 
 
 def some(
     connection: Connection,
     sight: Sight,
+    wanted: Wanted,
     *,
-    kind: str = "",
-    search: str = "",
-    name: str = "",
     sort_by: str = "name",
     descending: bool = False,
     offset: int = 0,
@@ -50,12 +66,12 @@ def some(
     """A page of those that a caller may see."""
     by = credentials.c[sort_by]
     order = (by.desc() if descending else by, credentials.c.name, credentials.c.id)
-    where = _wanted(sight, kind, search, name)
+    where = wanted.where(sight)
     return list(connection.execute(select(*_SHOWN).where(where).order_by(*order).offset(offset).limit(limit)))
 
 
-def count(connection: Connection, sight: Sight = None, *, kind: str = "", search: str = "", name: str = "") -> int:
-    where = _wanted(sight, kind, search, name)
+def count(connection: Connection, sight: Sight = None, wanted: Wanted = ANY) -> int:
+    where = wanted.where(sight)
     return int(connection.execute(select(func.count()).select_from(credentials).where(where)).scalar_one())
 
 
@@ -65,10 +81,11 @@ def one(connection: Connection, credential_id: str) -> Any:
 
 
 def in_scope_of(connection: Connection, project: Any, names: Collection[str], kinds: Collection[str] = ()) -> list[Any]:
-    """Those that a project can use, of these names or kinds."""
+    """Those that a project can use, of these names or ids, or of these kinds."""
     own = {"cluster": project.cluster, "department": project.department, "project": project.name}
     sight = {scope: (scope_id,) for scope, scope_id in own.items()}
-    named = credentials.c.name.in_(sorted(names)) if names else credentials.c.kind.in_(sorted(kinds))
+    asked = sorted(names)
+    named = or_(credentials.c.name.in_(asked), credentials.c.id.in_(asked)) if names else credentials.c.kind.in_(kinds)
     return list(connection.execute(select(*_SHOWN).where(_seen(sight), named)))
 
 

@@ -108,6 +108,11 @@ def with_assets(connection: Connection) -> list[Any]:
     return _WITH_ASSETS.rows(connection, {"pattern": '%"assets":{%'})
 
 
+def with_credentials(connection: Connection) -> list[Any]:
+    """Those that may refer to credentials."""
+    return _WITH_ASSETS.rows(connection, {"pattern": '%"credential":%'})
+
+
 def some(connection: Connection, ids: Sequence[str]) -> dict[str, Any]:
     """Their rows, by id; of those that there are."""
     return {row.id: row for row in _SOME.rows(connection, ids)}
