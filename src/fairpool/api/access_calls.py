@@ -55,6 +55,22 @@ class AccessCalls(Calls):
     def roles(self) -> list[authorization.Role]:
         return self._all("/api/v1/authorization/roles", "roles")
 
+    def create_role(self, request: Json) -> authorization.Role:
+        return self._post("/api/v1/authorization/roles", request)
+
+    def update_role(self, role_id: int, request: Json) -> authorization.Role:
+        return self._read(self._call("PATCH", f"/api/v1/authorization/roles/{role_id}", request))
+
+    def delete_role(self, role_id: int) -> None:
+        self._call("DELETE", f"/api/v1/authorization/roles/{role_id}")
+
+    def disable_user(self, user_id: str, disabled: bool) -> access.User:
+        """Its sessions end at once."""
+        return self._read(self._call("PATCH", f"/api/v1/users/{user_id}", {"disabled": disabled}))
+
+    def access_rule(self, rule_id: str) -> access.AccessRule:
+        return self._get(f"/api/v1/authorization/access-rules/{rule_id}")
+
     def access_rules(self) -> list[access.AccessRule]:
         return self._all("/api/v1/authorization/access-rules", "accessRules")
 
