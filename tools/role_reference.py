@@ -47,7 +47,7 @@ $ runai-adm role create "Template editor" --permission templates:read,update
 $ runai-adm user update ann@example.com --disable
 ```
 
-- Whoever assigns or takes away a role needs the permission to manage access rules in that scope, and everything that
+- To assign or take away a role, a caller needs the permission to manage access rules in that scope, and everything that
   the role permits there. So a department administrator cannot make a system administrator.
 - A custom role cannot permit more than its creator may do. Built-in roles cannot be changed, and a role that a rule
   assigns cannot be deleted. A change of a role holds at once.
