@@ -40,6 +40,9 @@ from fairpool.control import (
     logs,
     mail_settings,
     nodes,
+    notification_channels,
+    notification_delivery,
+    notifications,
     older_paths,
     organization,
     overview,
@@ -115,6 +118,7 @@ MODULES = (
         classic,
         older_paths,
     ),
+    *(notifications, notification_channels),
     *(description, pages, tool_pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
@@ -169,6 +173,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
             raise StartupFailed(problem)
         tidying = {
             asyncio.create_task(plane.database.in_one_process(partial(_tidy, plane)), name="housekeeping"),
+            asyncio.create_task(notification_delivery.send_notifications(plane), name="notifications"),
             asyncio.create_task(sessions.save_session_use(plane), name="sessions"),
         }
         try:
