@@ -54,6 +54,7 @@ from fairpool.control import (
     projects,
     questions,
     registries,
+    roles,
     sessions,
     shells,
     sign_in,
@@ -98,8 +99,8 @@ log = logging.getLogger("fairpool.control")
 
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
-    *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules, audit),
-    *(sessions, token_issuer, mail_settings),
+    *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules),
+    *(roles, audit, sessions, token_issuer, mail_settings),
     *(
         preferences,
         templates,

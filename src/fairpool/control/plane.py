@@ -81,6 +81,10 @@ class Caller:
     def may(self, action: rbac.Action, project: str = "", department: str = "", cluster: str = "") -> bool:
         return rbac.allowed(self.grants, action, rbac.Scope(project, department, cluster))
 
+    def may_in_part(self, action: rbac.Action, project: str, department: str, cluster: str) -> bool:
+        """The same; of an action that stands for several, one is enough."""
+        return rbac.allowed_in_part(self.grants, action, rbac.Scope(project, department, cluster))
+
     def require(self, action: rbac.Action, project: str = "", department: str = "", cluster: str = "") -> None:
         """Refuse a caller without this permission."""
         if not self.may(action, project, department, cluster):
@@ -111,6 +115,11 @@ class Places:
     projects: tuple[str, ...]
     departments: tuple[str, ...]
     clusters: tuple[str, ...] = ()
+
+    @property
+    def of_projects(self) -> dict[str, tuple[str, ...]]:
+        """For `store.organization.all_projects`."""
+        return {"names": self.projects, "parents": self.departments, "clusters": self.clusters}
 
     def covers(self, project: str | None, department: str = "", cluster: str = "") -> bool:
         return (
