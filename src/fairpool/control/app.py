@@ -40,6 +40,9 @@ from fairpool.control import (
     logs,
     mail_settings,
     nodes,
+    notification_channels,
+    notification_delivery,
+    notifications,
     older_paths,
     organization,
     overview,
@@ -51,6 +54,7 @@ from fairpool.control import (
     projects,
     questions,
     registries,
+    roles,
     sessions,
     shells,
     sign_in,
@@ -95,8 +99,8 @@ log = logging.getLogger("fairpool.control")
 
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
-    *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules, audit),
-    *(sessions, token_issuer, mail_settings),
+    *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules),
+    *(roles, audit, sessions, token_issuer, mail_settings),
     *(
         preferences,
         templates,
@@ -114,6 +118,7 @@ MODULES = (
         classic,
         older_paths,
     ),
+    *(notifications, notification_channels),
     *(description, pages, tool_pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
@@ -168,6 +173,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
             raise StartupFailed(problem)
         tidying = {
             asyncio.create_task(plane.database.in_one_process(partial(_tidy, plane)), name="housekeeping"),
+            asyncio.create_task(notification_delivery.send_notifications(plane), name="notifications"),
             asyncio.create_task(sessions.save_session_use(plane), name="sessions"),
         }
         try:
