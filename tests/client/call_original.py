@@ -110,8 +110,8 @@ def _outcome(client: ApiClient, operation: str, arguments: dict[str, Any], answe
     kind, _, method = operation.partition(".")
     function = getattr(getattr(api, kind)(client), method)
     takes = typing.get_type_hints(_undecorated(getattr(getattr(api, kind), method)))
-    given = {name: _given(takes[name], value, name) for name, value in arguments.items()}
     try:
+        given = {name: _given(takes[name], value, name) for name, value in arguments.items()}
         response = function(**given)
     except ApiException as error:
         return {"status": error.status, "data": error.data, "trouble": f"{error.status}: {error.body}"}

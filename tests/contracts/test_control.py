@@ -409,7 +409,7 @@ def test_a_pool_cannot_be_left_without_its_label(control: ControlPlane) -> None:
 
 def test_a_submit_is_accepted_and_shown(control: ControlPlane) -> None:
     made = control.train("hyper1", compute={"gpu": "0.5"})
-    assert (made["phase"], made["classicStatus"], made["workloadRequestedResources"]["gpu"]) == (
+    assert (made["phase"], made["classicStatus"], made["workloadRequestedResources"]["gpu"]["request"]) == (
         "Creating",
         "Pending",
         0.5,
@@ -1039,7 +1039,7 @@ def test_a_dry_run_answers_as_a_submit_would_and_does_nothing(control: ControlPl
     before = control.pull().revision
     body = {"name": "t1", "projectId": "team-a", "spec": {"image": "python", "compute": {"gpu": "0.5"}}}
     said = expect(control.call("POST", f"{TRAININGS}?dryRun=true", body), 200)
-    assert (said["name"], said["id"], said["workloadRequestedResources"]["gpu"]) == ("t1", "", 0.5)
+    assert (said["name"], said["id"], said["workloadRequestedResources"]["gpu"]["request"]) == ("t1", "", 0.5)
     assert expect(control.call("GET", "/api/v1/workloads"), 200)["workloads"] == []
     assert control.pull().revision == before
     prefix = {**body, "name": "many", "useGivenNameAsPrefix": True}

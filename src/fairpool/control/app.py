@@ -58,6 +58,7 @@ from fairpool.control import (
     updates,
     uploads,
     users,
+    workload_properties,
     workloads,
 )
 from fairpool.control.attempts import Attempts
@@ -94,10 +95,11 @@ MODULES = (
         cluster_secrets,
         registries,
         storage_classes,
+        workload_properties,
+        pods,
         workloads,
         submit,
         updates,
-        pods,
         classic,
         older_paths,
     ),
