@@ -882,8 +882,11 @@ def test_settings_are_chosen_while_it_runs_and_stay_chosen(tmp_path: Path) -> No
         assert {each["key"]: each["value"] for each in listed} == {
             "department.use": True,
             "security.accessTokenSeconds": 36000,
+            "security.browserIdleMinutes": 480,
             "security.passwordMinLength": 8,
             "security.refreshTokenSeconds": 2592000,
+            "security.sessionIdleSeconds": 0,
+            "security.sessionMaxSeconds": 7776000,
             "storage.gitMaxMebibytes": 10240,
             "storage.gitTimeoutSeconds": 600,
             "storage.hostPathRoots": "/",

@@ -10,7 +10,7 @@ import pytest
 
 from fairpool.control import items
 from fairpool.control.discretion import redacted_for
-from fairpool.control.guard import identify
+from fairpool.control.guard import caller_with
 from fairpool.control.store import workloads as workload_store
 from tests.control.cluster import Cluster
 from tests.control.control_plane import ControlPlane, control_plane, expect
@@ -132,7 +132,7 @@ def test_the_stream_of_changes_names_no_more(scene: Scene) -> None:
     line = f"id: 1\nevent: workload\ndata: {items.item_text(row)}\n\n".encode()
     heard = {}
     for name in ("ann", "both", "admin"):
-        caller = control.http.portal.call(identify, plane, f"Bearer {control.tokens[name]}")
+        caller = control.http.portal.call(caller_with, plane, control.tokens[name])
         heard[name] = control.http.portal.call(redacted_for, plane, caller, line).decode()
         json.loads(heard[name].partition("data: ")[2])
     assert not any(secret in heard["ann"] for secret in SECRETS)

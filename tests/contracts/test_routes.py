@@ -23,7 +23,8 @@ SCOPED = {
 }
 CALLERS = ("unknown", "no-role", "researcher", "administrator", *SCOPED, "cluster")
 CONCERNS_ALL_USERS = re.compile(
-    r"/api/v1/(users|apps|authorization/access-rules|audit|security)|clusters/{cluster_id}/(snapshot|what-if|cycles)"
+    r"/api/v1/(users|apps|sessions|mail|authorization/access-rules|audit|security)"
+    r"|clusters/{cluster_id}/(snapshot|what-if|cycles)"
     r"|/v1/k8s/(users(?!/roles)|apps|audit|setting)"
     r"|(POST|PUT|PATCH|DELETE) .*(clusters(?!/{cluster_id}/projects)|departments|node-pools|topologies|/overrides)"
 )

@@ -61,10 +61,10 @@ class TokenRequest(Request):
     username: ShortText | None = None
     password: Password | None = None
     client_id: ShortText | None = Field(
-        default=None, validation_alias=AliasChoices("clientId", "clientID", "client_id", "appID", "appId")
+        default=None, validation_alias=AliasChoices("clientId", "clientID", "client_id", "appID", "appId", "AppId")
     )
     client_secret: ShortText | None = Field(
-        default=None, validation_alias=AliasChoices("clientSecret", "client_secret", "appSecret")
+        default=None, validation_alias=AliasChoices("clientSecret", "client_secret", "appSecret", "AppSecret")
     )
     refresh_token: ShortText | None = None
 
@@ -72,8 +72,10 @@ class TokenRequest(Request):
 class TokenAnswer(Answer):
     """An access token for `Authorization: Bearer`, and a refresh token to renew it."""
 
-    access_token: Annotated[str, Field(examples=["fpa_…"])]
-    id_token: str = ""
+    access_token: Annotated[
+        str, Field(description="A JWT, signed with a key of /.well-known/jwks.json", examples=["eyJraWQi…"])
+    ]
+    id_token: Annotated[str, Field(description="Who signed in; opens nothing")] = ""
     refresh_token: str | None = None
     expires_in: Annotated[int, Field(description="Seconds", examples=[36000])]
     token_type: str = "bearer"

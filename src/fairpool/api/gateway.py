@@ -16,7 +16,14 @@ ENTER = "/.fairpool/enter"
 """Path of the gateway, on every origin, that exchanges a ticket for a session. Never passed on to a pod."""
 OWN_PATHS = "/.fairpool/"
 TOKEN_PREFIX = "fp"
-"""Of every token of the platform: fpa_, fpr_, fps_, fpc_, fpg_."""
+"""Of every token of the platform that is no JWT: fpa_, fpr_, fps_, fpc_, fpg_, fpb_."""
+JWT_PREFIX = "eyJraWQiOiJmYWlycG9v"
+"""Of every JWT of the platform: the header begins with the id of its key, and that with `fairpool-`."""
+
+
+def is_platform_token(token: str) -> bool:
+    """Whether a bearer token is one of the platform, by its form."""
+    return (token.startswith(TOKEN_PREFIX) and token[3:4] == "_") or token.startswith(JWT_PREFIX)
 
 
 class PodStream(Protocol):

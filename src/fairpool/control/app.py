@@ -36,22 +36,26 @@ from fairpool.control import (
     description,
     housekeeping,
     logs,
+    mail_settings,
     nodes,
     older_paths,
     organization,
     overview,
     pages,
     pods,
+    policies,
     port_forward,
     preferences,
     projects,
     questions,
     registries,
+    sessions,
     shells,
     sign_in,
     storage_classes,
     submit,
     templates,
+    token_issuer,
     tool_pages,
     topologies,
     tunnel_route,
@@ -87,10 +91,12 @@ log = logging.getLogger("fairpool.control")
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
     *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules, audit),
+    *(sessions, token_issuer, mail_settings),
     *(
         preferences,
         templates,
         assets,
+        policies,
         credentials,
         cluster_secrets,
         registries,
@@ -157,6 +163,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
             asyncio.create_task(housekeeping.delete_old_rows(plane), name="housekeeping"),
             asyncio.create_task(uploads.delete_unused_uploads(plane), name="uploads"),
             asyncio.create_task(claims.delete_marked_claims(plane), name="claims"),
+            asyncio.create_task(sessions.save_session_use(plane), name="sessions"),
         }
         try:
             yield
@@ -164,6 +171,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
             for each in tidying:
                 each.cancel()
             await asyncio.wait(tidying)
+            await sessions.save_once(plane)
     finally:
         app.state.passwords.close()
         plane.pod_access.close()

@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 
 from fairpool.control.change_feed import FeedEntry, entries_after
 from fairpool.control.discretion import redacted_for
-from fairpool.control.guard import identify
+from fairpool.control.guard import still_known
 from fairpool.control.plane import Caller, Places, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
@@ -58,8 +58,7 @@ async def stream_changes(
     ] = None,
 ) -> Response:
     read = _revision(last_event_id) if last_event_id is not None else after
-    authorization = request.headers.get("authorization")
-    events = _events(plane, authorization, read)
+    events = _events(plane, caller, read)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
@@ -72,7 +71,7 @@ def _revision(text: str) -> int:
     return int(text)
 
 
-async def _events(plane: Plane, authorization: str | None, read: int | None) -> AsyncIterator[str | bytes]:
+async def _events(plane: Plane, caller: Caller, read: int | None) -> AsyncIterator[str | bytes]:
     now = await plane.read(changes.current)
     if read is None or read > now:
         # A revision from the future is from another database: start anew from here.
@@ -85,7 +84,7 @@ async def _events(plane: Plane, authorization: str | None, read: int | None) -> 
     while True:
         listening = plane.notifier.listen()
         try:
-            caller = await identify(plane, authorization)  # the token may be revoked
+            caller = await still_known(plane, caller)  # the token may be revoked
             caller.require_somewhere(Action.WORKLOAD_READ)  # or the role
         except Refused:
             listening.cancel()

@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from typing import Any
 
+from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
 from fairpool.api.access import SubjectType
-from fairpool.control import rbac
+from fairpool.control import preferences, rbac
+from fairpool.control.browser_session import check_own_page, cookie_of
 from fairpool.control.plane import Caller, Plane, plane_of
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.routes import Route
 from fairpool.control.store import access as store
 from fairpool.control.store import clusters as cluster_store
+from fairpool.control.store import sessions as session_store
 from fairpool.control.store.database import Connection
+from fairpool.control.token_keys import KeysUnusable, TokenInvalid
+from fairpool.model.ids import SECOND_MS
 
 PEER_UID = "fairpool.peer_uid"
 """Where the server leaves the user id of a process that connects over the Unix socket in the data directory."""
 API_TOKENS = frozenset({"access", "cluster"})
-"""Kinds of tokens that the API accepts."""
+"""Kinds of tokens that the API accepts in `Authorization`."""
+BROWSER_TOKENS = frozenset({"browser"})
+"""In a cookie."""
+AUDIENCE = "runai"
+"""Of access tokens."""
+OPAQUE = "fp"
+"""Tokens that are no JWT begin with it."""
 TOKEN_HASH = "fairpool.token_hash"
 """Where the host check leaves the hash of the token. The guard looks it up again, because the token may be revoked
 while the body is on its way."""
+TOKEN_KINDS = "fairpool.token_kinds"
+"""And which kinds of tokens are accepted there."""
 
 
 async def guard(connection: HTTPConnection, route: Route) -> None:
@@ -33,7 +47,7 @@ async def guard(connection: HTTPConnection, route: Route) -> None:
     digest: str | None = connection.scope.get(TOKEN_HASH)
     if digest is None:
         raise unauthenticated("no token was sent")
-    caller = await known(plane_of(connection), digest)
+    caller = await known(plane_of(connection), digest, connection.scope.get(TOKEN_KINDS, API_TOKENS))
     uid: int | None = connection.scope.get(PEER_UID)
     connection.state.caller = caller if uid is None else replace(caller, uid=uid)
     if caller.kind == "cluster" or action is rbac.Action.LINK:
@@ -46,27 +60,64 @@ async def guard(connection: HTTPConnection, route: Route) -> None:
     caller.require_somewhere(action)
 
 
-async def identify(plane: Plane, authorization: str | None) -> Caller:
-    """The caller of an Authorization header."""
-    scheme, _, token = (authorization or "").partition(" ")
-    if scheme.lower() != "bearer" or not token:
+async def identify(plane: Plane, headers: Headers, method: str, *, is_secure: bool) -> tuple[Caller, frozenset[str]]:
+    """The caller of a request, by its Authorization header or its session cookie, and which of them it is."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and token:
+        return await caller_with(plane, token.strip()), API_TOKENS
+    cookie = cookie_of(headers, is_secure=is_secure) if "authorization" not in headers else ""
+    if not cookie:
         raise unauthenticated("no token was sent")
-    return await known(plane, digest_of(token.strip()))
+    check_own_page(headers, method)
+    return await caller_with(plane, cookie, BROWSER_TOKENS), BROWSER_TOKENS
+
+
+async def caller_with(plane: Plane, token: str, kinds: frozenset[str] = API_TOKENS) -> Caller:
+    """The caller who shows this token, which is thereby used."""
+    digest = digest_of(token)
+    is_new = digest not in plane.callers
+    caller = await known(plane, digest, kinds)
+    if is_new and not token.startswith(OPAQUE):
+        # No forged token has a row. But a row may be older than the keys: after a restore, or when a key was stolen.
+        try:
+            plane.token_keys.verified(token, AUDIENCE, plane.now())
+        except (TokenInvalid, KeysUnusable) as error:
+            plane.callers.pop(digest, None)
+            raise unauthenticated(f"this token is invalid: {error}") from error
+    if caller.family:
+        plane.session_use.note(caller.family, plane.now())
+    return caller
+
+
+async def still_known(plane: Plane, caller: Caller) -> Caller:
+    """The same caller as of now, for what goes on after the request: the token may be revoked, or a role."""
+    return await known(plane, caller.token_hash, frozenset({caller.token_kind}))
 
 
 async def known(plane: Plane, digest: str, kinds: frozenset[str] = API_TOKENS) -> Caller:
     """The caller whose token has this hash, and is of one of these kinds."""
-    key = digest if kinds is API_TOKENS else f"{min(kinds)} {digest}"
-    caller = plane.callers.get(key)
-    if caller is None:
-        caller = await plane.read(lambda connection: _caller(connection, digest, kinds))
-        if caller is None:
+    caller = plane.callers.get(digest)
+    if caller is None or is_idle(plane, caller):  # another process may have seen it used
+        caller = await plane.read(lambda connection: _caller(connection, plane, digest))
+        if caller is None or caller.token_kind not in kinds:
+            plane.callers.pop(digest, None)
             raise unauthenticated("this token is invalid or was revoked")
-        plane.callers[key] = caller
+        plane.callers[digest] = caller
+    if caller.token_kind not in kinds:
+        raise unauthenticated("this token is invalid or was revoked")
     if caller.expires_at is not None and caller.expires_at <= plane.now():
-        plane.callers.pop(key, None)
+        plane.callers.pop(digest, None)
         raise unauthenticated("this token has expired")
+    if is_idle(plane, caller):
+        raise unauthenticated("this session was not used for too long")
     return caller
+
+
+def is_idle(plane: Plane, caller: Caller) -> bool:
+    """Whether the session was unused for too long, as far as this process knows."""
+    if not caller.idle_ms:
+        return False
+    return max(caller.used_at, plane.session_use.latest(caller.family)) + caller.idle_ms <= plane.now()
 
 
 def digest_of(token: str) -> str:
@@ -80,26 +131,41 @@ def unauthenticated(what: str) -> Refused:
     return refusal
 
 
-def _caller(connection: Connection, digest: str, kinds: frozenset[str]) -> Caller | None:
+def _caller(connection: Connection, plane: Plane, digest: str) -> Caller | None:
     row = store.token(connection, digest)
-    if row is None or row.kind not in kinds:
+    if row is None:
         return None
     if row.subject_type is None:
         cluster = cluster_store.cluster(connection, row.subject_id)
-        return cluster and Caller(id=cluster.id, name=cluster.name, kind="cluster", token_hash=digest)
+        return cluster and Caller(
+            id=cluster.id, name=cluster.name, kind="cluster", token_hash=digest, token_kind=row.kind
+        )
+    session = session_store.one(connection, row.family)
     caller = Caller(
         id=row.subject_id,
         name="",
         kind=row.subject_type.value,
         grants=store.grants(connection, row.subject_id, row.subject_type),
         token_hash=digest,
+        token_kind=row.kind,
         family=row.family,
         expires_at=row.expires_at,
+        idle_ms=idle_limit_ms(connection, plane, session),
+        used_at=session.used_at if session is not None else 0,
     )
-    if row.subject_type is SubjectType.APP:
+    if row.subject_type is not SubjectType.USER:
         app = store.application(connection, row.subject_id)
         return app and replace(caller, name=app.name)
     user = store.user(connection, row.subject_id)
     if user is None or user.disabled:
         return None
     return replace(caller, name=user.email, must_change_password=user.must_change or user.first_password)
+
+
+def idle_limit_ms(connection: Connection, plane: Plane, session: Any) -> int:
+    """How long a session may be unused; 0: for ever."""
+    if session is None:
+        return 0
+    if session.kind == session_store.BROWSER:
+        return preferences.current_value(plane.settings, connection, preferences.BROWSER_IDLE) * 60 * SECOND_MS
+    return preferences.current_value(plane.settings, connection, preferences.SESSION_IDLE) * SECOND_MS

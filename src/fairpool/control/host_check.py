@@ -14,7 +14,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairpool.api.gateway_address import is_ip_address
-from fairpool.control.guard import TOKEN_HASH, identify
+from fairpool.control.guard import TOKEN_HASH, TOKEN_KINDS, identify
 from fairpool.control.plane import Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refusal_of, refused
@@ -46,7 +46,9 @@ class HostCheck:
                     check_origin(headers.get("origin"), headers.get("host", ""))
                 match = self._router.match(scope)
                 if match is None or match.route.action is not Action.OPEN:
-                    caller = await identify(self._plane, headers.get("authorization"))
+                    is_secure = scope.get("scheme") in ("https", "wss")
+                    method = scope.get("method", "GET")
+                    caller, scope[TOKEN_KINDS] = await identify(self._plane, headers, method, is_secure=is_secure)
                     scope[TOKEN_HASH] = caller.token_hash
             except Refused as refusal:
                 await refusal.response()(scope, receive, send)

@@ -12,7 +12,7 @@ import logging
 
 from fairpool.control.plane import Plane
 from fairpool.control.settings import Settings
-from fairpool.control.store import audit, changes, clusters, workloads
+from fairpool.control.store import audit, changes, clusters, sessions, workloads
 from fairpool.control.store.database import Connection
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.model.ids import SECOND_MS, Instant
@@ -48,6 +48,7 @@ def clear(connection: Connection, settings: Settings, now: Instant) -> bool:
         workloads.drop_deleted(connection, old, AT_A_TIME),
         clusters.drop_events(connection, old, AT_A_TIME),
         changes.drop_old(connection, old, AT_A_TIME),
+        sessions.drop_ended(connection, now, AT_A_TIME),
         audit.drop_kept(connection, repeatable, AT_A_TIME),
         audit.drop_old(connection, now - kept.audit_s * SECOND_MS, AT_A_TIME),
     )

@@ -61,8 +61,7 @@ async def logs(
         first = await anext(chunks, None)
     except PodAccessError as error:
         raise refused(503, error.problem.code, error.problem.what, error.problem.fix) from error
-    authorization = request.headers.get("authorization")
-    rest = _rest(first, chunks, while_allowed(plane, authorization, workload_id, Action.WORKLOAD_READ))
+    rest = _rest(first, chunks, while_allowed(plane, caller, workload_id, Action.WORKLOAD_READ))
     if pieces:
         return StreamingResponse(_framed(rest), media_type="application/octet-stream")
     return StreamingResponse(_data(rest), media_type="text/plain; charset=utf-8")

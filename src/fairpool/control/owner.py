@@ -15,10 +15,10 @@ from fairpool.api.access import TokenAnswer
 from fairpool.control import users
 from fairpool.control.guard import digest_of
 from fairpool.control.plane import Caller, Plane
-from fairpool.control.sign_in import new_tokens
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection
+from fairpool.control.tokens import new_tokens
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.problem import Problem
 

@@ -6,7 +6,6 @@ they show nothing about the installation.
 
 from __future__ import annotations
 
-import uuid
 from html import escape
 from typing import Annotated
 
@@ -17,22 +16,22 @@ import fairpool
 from fairpool.api.access import TokenRequest
 from fairpool.api.gateway_address import PATH_MAX, local_path
 from fairpool.api.wire import ValidationError
-from fairpool.control.guard import digest_of, known
+from fairpool.control.browser_session import OWN_SITES, clear_session, cookie_of, set_session
+from fairpool.control.guard import BROWSER_TOKENS, caller_with
 from fairpool.control.host_check import check_origin
 from fairpool.control.owner import SignInLinks, signed_in_here
 from fairpool.control.plane import Caller, Plane, plane_of
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.routes import Parameter, Routes
-from fairpool.control.sign_in import granted, new_tokens
+from fairpool.control.sign_in import signed_in_by_password
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection
+from fairpool.control.tokens import new_browser_token, origin_of
 
 routes = Routes(in_document=False)
 
-COOKIE = "fairpool_session"
-"""Session of the HTML pages. The API does not accept it, so no foreign page can act with it."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -64,12 +63,13 @@ nav a { margin-right: 1rem; }
 """
 
 
-def layout(title: str, body: str, status: int = 200, *, forms_lead_to: str = "") -> HTMLResponse:
-    """A whole page. `forms_lead_to`: where else its forms may lead, by redirects."""
+def layout(title: str, body: str, status: int = 200, *, forms_lead_to: str = "", refresh: str = "") -> HTMLResponse:
+    """A whole page. `forms_lead_to`: where else its forms may lead, by redirects. `refresh`: where it leads at once."""
+    onward = f'<meta http-equiv="refresh" content="0; url={escape(refresh)}">' if refresh else ""
     text = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>{body}</body></html>\n"
+        f"{onward}<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>{body}</body></html>\n"
     )
     policy = f"{POLICY} {forms_lead_to}" if forms_lead_to else POLICY
     return HTMLResponse(text, status, {**HEADERS, "Content-Security-Policy": policy})
@@ -137,9 +137,9 @@ async def front(request: Request) -> Response:
 
 async def signed_in(request: Request) -> Caller | None:
     """The caller of the browser's session."""
-    token = request.cookies.get(COOKIE, "")
+    token = cookie_of(request.headers, is_secure=request.url.scheme == "https")
     try:
-        return await known(plane_of(request), digest_of(token)) if token else None
+        return await caller_with(plane_of(request), token, BROWSER_TOKENS) if token else None
     except Refused:
         return None
 
@@ -162,14 +162,14 @@ async def sign_in_by_link(
     plane = plane_of(request)
     links: SignInLinks = request.app.state.links
     user_id = links.take(code, plane.now())
-    token = await _browser_token(plane, user_id) if user_id is not None else None
+    token = await _browser_token(request, plane, user_id) if user_id is not None else None
     if token is None:
         body = (
             "<h1>This sign-in link is not valid</h1><p>A link works once, for ten minutes. Get a new one on the "
             "server's machine with <code>fairpool up --detach</code>.</p><nav><a href='/'>Back</a></nav>"
         )
         return layout("Sign-in link not valid", body, 403)
-    return _with_session(request, token, "/")
+    return await with_session(request, token, "/")
 
 
 @routes.post(
@@ -179,18 +179,23 @@ async def sign_in_by_link(
 async def sign_in_by_password(request: Request) -> Response:
     """The form. A foreign page cannot send it: it would sign the reader in as another user."""
     check_origin(request.headers.get("origin"), request.headers.get("host", ""))
-    form = await request.form()
+    plane, form = plane_of(request), await request.form()
     following, user = str(form.get("next", "/")), str(form.get("username", ""))
     said = {"grantType": "password", "username": user, "password": str(form.get("password", ""))}
+
+    def issue(connection: Connection, _: store.UserRow, caller: Caller) -> str:
+        return new_browser_token(connection, plane, caller, origin_of(request))
+
     try:
-        answer = await granted(request, plane_of(request), TokenRequest.model_validate(said))
+        TokenRequest.model_validate(said)
+        token = await signed_in_by_password(request, plane, user, said["password"], issue)
     except ValidationError:
         return _form(request, following, user, "a field is missing or too long", 422)
     except Refused as refusal:
         shown = _form(request, following, user, refusal.message, refusal.status)
         shown.headers.update({name: value for name, value in refusal.headers.items() if name == "Retry-After"})
         return shown
-    return _with_session(request, answer.access_token, local_path(following))
+    return await with_session(request, token, local_path(following))
 
 
 def _form(request: Request, following: str, user: str = "", wrong: str = "", status: int = 200) -> HTMLResponse:
@@ -211,21 +216,40 @@ def _form(request: Request, following: str, user: str = "", wrong: str = "", sta
     return page
 
 
-def _with_session(request: Request, token: str, following: str) -> Response:
-    answer = RedirectResponse(following, 303, HEADERS)
-    answer.set_cookie(COOKIE, token, httponly=True, samesite="lax", path="/", secure=request.url.scheme == "https")
+async def with_session(request: Request, token: str, following: str) -> Response:
+    """Sign the browser in with a new token, and lead it on. What it was signed in as before ends."""
+    await _end_session(request)
+    answer = led_on(following) if is_from_elsewhere(request) else RedirectResponse(following, 303, HEADERS)
+    set_session(request, answer, token)
     return answer
 
 
-async def _browser_token(plane: Plane, user_id: str) -> str | None:
+def is_from_elsewhere(request: Request) -> bool:
+    """Whether a page of another origin led here: then the browser has not sent our strict cookie."""
+    return request.headers.get("sec-fetch-site", "none").lower() not in OWN_SITES
+
+
+def led_on(following: str) -> HTMLResponse:
+    """A page that leads on by itself. Unlike a redirect it begins a new request, with which our cookie is sent."""
+    body = f'<p><a href="{escape(following)}">Continue</a></p>'
+    return layout("Fairpool", body, refresh=following)
+
+
+async def _end_session(request: Request) -> None:
+    plane, caller = plane_of(request), await signed_in(request)
+    if caller is not None:
+        await plane.write(lambda connection: store.revoke_family(connection, caller.family))
+        plane.forget_callers()
+
+
+async def _browser_token(request: Request, plane: Plane, user_id: str) -> str | None:
     def unit(connection: Connection) -> str | None:
         user = store.user(connection, user_id)
         if user is None:
             return None
         audit_store.add(connection, signed_in_here(user, plane.now()))
-        return new_tokens(
-            connection, plane, Caller(id=user.id, name=user.email, kind="user"), str(uuid.uuid4())
-        ).access_token
+        caller = Caller(id=user.id, name=user.email, kind="user")
+        return new_browser_token(connection, plane, caller, origin_of(request))
 
     return await plane.write(unit)
 
@@ -235,11 +259,9 @@ async def _browser_token(plane: Plane, user_id: str) -> str | None:
     action=Action.OPEN,
 )
 async def sign_out(request: Request) -> Response:
-    """End the browser's session. The cookie is same-site, so that foreign pages cannot call this."""
-    plane, caller = plane_of(request), await signed_in(request)
-    if caller is not None:
-        await plane.write(lambda connection: store.revoke_family(connection, caller.family))
-        plane.forget_callers()
+    """End the browser's session. The cookie is strict, and the origin is checked: foreign pages cannot call this."""
+    check_origin(request.headers.get("origin"), request.headers.get("host", ""))
+    await _end_session(request)
     answer = RedirectResponse("/", 303, HEADERS)
-    answer.delete_cookie(COOKIE, path="/")
+    clear_session(answer)
     return answer

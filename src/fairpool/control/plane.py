@@ -30,6 +30,7 @@ from fairpool.control.notifier import Notifier
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.rendered import RenderedCache
 from fairpool.control.sealing import KeyFile
+from fairpool.control.session_use import SessionUse
 from fairpool.control.settings import Settings
 from fairpool.control.state_cache import StateCache
 from fairpool.control.store import access as access_store
@@ -37,6 +38,7 @@ from fairpool.control.store import audit as audit_store
 from fairpool.control.store import changes
 from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.recording import Recording, recorded
+from fairpool.control.token_keys import TokenKeys
 from fairpool.model.ids import SECOND_MS, Instant
 
 log = logging.getLogger("fairpool.control")
@@ -62,10 +64,15 @@ class Caller:
     """user, app, service-account or cluster."""
     grants: tuple[rbac.Grant, ...] = ()
     token_hash: str = ""
+    token_kind: str = ""
     family: str = ""
     must_change_password: bool = False
     """The password was set by an administrator: the caller may do nothing but change it."""
     expires_at: int | None = None
+    idle_ms: int = 0
+    """How long the session may be unused; 0: for ever."""
+    used_at: int = 0
+    """When it was last used, as the database knows it."""
     uid: int | None = None
     """User id of the calling process, as the kernel reports it for the Unix socket."""
 
@@ -193,9 +200,13 @@ class Plane:
     """Held while volume claims are deleted."""
     key_file: KeyFile = field(init=False)
     """The key that credentials are encrypted with."""
+    token_keys: TokenKeys = field(init=False)
+    """The keys that access tokens are signed with."""
+    session_use: SessionUse = field(default_factory=SessionUse)
 
     def __post_init__(self) -> None:
         self.key_file = KeyFile(self.settings.data)
+        self.token_keys = TokenKeys(self.settings.data)
         self.rendered = RenderedCache(gateway=self.settings.gateway)
         self.change_feed = ChangeFeedCache(self.rendered)
 

@@ -17,7 +17,7 @@ from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.pod_choice import has_log, pod_called, pod_to_read, pods_there
 from fairpool.api.wire import Count
 from fairpool.control import items
-from fairpool.control.guard import identify
+from fairpool.control.guard import still_known
 from fairpool.control.paging import (
     Field,
     FilterBy,
@@ -188,8 +188,8 @@ LOOK_AGAIN_S = 5.0
 REVOKED = "you were signed out or no longer have permission"
 
 
-async def while_allowed(plane: Plane, authorization: str | None, workload_id: str, action: Action) -> None:
-    """Returns when the caller of this token may no longer do this to the workload.
+async def while_allowed(plane: Plane, caller: Caller, workload_id: str, action: Action) -> None:
+    """Returns when the caller may no longer do this to the workload.
 
     The cache of callers is emptied whenever users, rules or tokens change: if a commit brings the same caller again,
     none of them did. Only moved workloads and expired tokens go unnoticed, so they are checked from time to time.
@@ -199,7 +199,7 @@ async def while_allowed(plane: Plane, authorization: str | None, workload_id: st
     while True:
         listening = plane.notifier.listen()
         try:
-            caller = await identify(plane, authorization)
+            caller = await still_known(plane, caller)
             if caller is not known or time.monotonic() - looked_at >= LOOK_AGAIN_S:
                 await plane.read(partial(_check_allowed, caller=caller, workload_id=workload_id, action=action))
                 known, looked_at = caller, time.monotonic()

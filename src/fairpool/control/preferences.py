@@ -55,6 +55,9 @@ class Preference:
 DEPARTMENTS = "department.use"
 ACCESS_TOKEN = "security.accessTokenSeconds"
 REFRESH_TOKEN = "security.refreshTokenSeconds"
+SESSION_IDLE = "security.sessionIdleSeconds"
+SESSION_MAX = "security.sessionMaxSeconds"
+BROWSER_IDLE = "security.browserIdleMinutes"
 PASSWORD_LENGTH = "security.passwordMinLength"
 UPLOAD_SIZE = "uploads.maxMebibytes"
 UPLOAD_FILES = "uploads.maxFiles"
@@ -87,6 +90,27 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
             "How long a sign-in can be renewed. Applies to new sign-ins",
             60,
             365 * DAY_S,
+        ),
+        SESSION_IDLE: Preference(
+            "Security",
+            "Idle limit of sessions, in seconds",
+            "A session of a command or program that is unused for so long ends. 0: no limit. Browsers have their own",
+            0,
+            365 * DAY_S,
+        ),
+        SESSION_MAX: Preference(
+            "Security",
+            "Time limit of sessions, in seconds",
+            "A session ends after this time, however often it is renewed. 0: no limit. Applies to new sign-ins",
+            0,
+            10 * 365 * DAY_S,
+        ),
+        BROWSER_IDLE: Preference(
+            "Security",
+            "Idle limit of browser sessions, in minutes",
+            "A browser that is unused for so long must sign in again. 0: no limit",
+            0,
+            365 * 24 * 60,
         ),
         PASSWORD_LENGTH: Preference(
             "Security", "Minimum password length", "Applies to passwords set from now on", 8, 128
@@ -147,6 +171,9 @@ def _defaults(settings: Settings) -> dict[str, bool | int | str]:
         DEPARTMENTS: True,
         ACCESS_TOKEN: settings.access_token_s,
         REFRESH_TOKEN: settings.refresh_token_s,
+        SESSION_IDLE: 0,
+        SESSION_MAX: max(90 * DAY_S, settings.access_token_s, settings.refresh_token_s),
+        BROWSER_IDLE: 8 * 60,
         PASSWORD_LENGTH: 8,
         UPLOAD_SIZE: 256,
         UPLOAD_FILES: 20_000,
@@ -254,7 +281,10 @@ async def _choose(request: Request, plane: Plane, caller: Caller, key: str, valu
             body=made, action="update", entity_type="setting", entity_id=key, entity_name=name, revision=revision
         )
 
-    return await plane.perform(request, caller, unit)
+    answer = await plane.perform(request, caller, unit)
+    if preference.category == "Security":
+        plane.forget_callers()  # they know the time limits of their sessions
+    return answer
 
 
 def choose_value(plane: Plane, connection: Connection, key: str, value: wire.SettingValue, by: str) -> int:

@@ -39,6 +39,8 @@ class Settings:
     data: Path
     """Its directory; created if missing."""
     host: str = "127.0.0.1"
+    url: str = ""
+    """Where clients reach this server: the issuer of tokens."""
     pod_host: str = ""
     """Host name under which external ports are reached; empty: not known, no address is shown."""
     gateway: GatewayAddress | None = None
@@ -68,6 +70,11 @@ class Settings:
     """The cluster of a new installation; empty: none, an administrator adds them."""
     now: Callable[[], Instant] | None = None
     """The clock; None: this machine's."""
+
+    @property
+    def issuer(self) -> str:
+        """Of access tokens, without a slash at the end."""
+        return self.url.rstrip("/") or f"http://{self.host}"
 
     @property
     def is_local(self) -> bool:

@@ -116,10 +116,9 @@ async def _first_message(socket: WebSocket) -> tuple[str, ...]:
 
 async def talk(socket: WebSocket, plane: Plane, workload_id: str, end: ShellSession) -> None:
     """Until one side disconnects, or the caller loses the permission."""
-    authorization = socket.headers.get("authorization")
     there = asyncio.create_task(_to_pod(socket, end))
     back = asyncio.create_task(_to_user(socket, end))
-    revoked = asyncio.create_task(while_allowed(plane, authorization, workload_id, Action.WORKLOAD_OPERATE))
+    revoked = asyncio.create_task(while_allowed(plane, socket.state.caller, workload_id, Action.WORKLOAD_OPERATE))
     tasks = (there, back, revoked)
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

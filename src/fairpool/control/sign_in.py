@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import secrets
 import uuid
+from collections.abc import Callable
+from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -16,7 +17,7 @@ from fairpool.api.wire import ValidationError
 from fairpool.control import preferences, rbac
 from fairpool.control.access_rules import rule_answers
 from fairpool.control.attempts import Attempts, names_of
-from fairpool.control.guard import PEER_UID, digest_of, unauthenticated
+from fairpool.control.guard import PEER_UID, digest_of, idle_limit_ms, unauthenticated
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import ActionResult, Caller, Plane, entry
 from fairpool.control.rbac import Action
@@ -26,13 +27,16 @@ from fairpool.control.routes import Routes
 from fairpool.control.settings import FIRST_PASSWORD
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
+from fairpool.control.store import sessions as session_store
 from fairpool.control.store.database import Connection
+from fairpool.control.tokens import address_of, new_tokens, origin_of
 from fairpool.control.users import NO_PASSWORD
-from fairpool.model.ids import SECOND_MS
+from fairpool.model.ids import SECOND_MS, Instant
 
 routes = Routes("access")
 
-LIFETIMES = (preferences.ACCESS_TOKEN, preferences.REFRESH_TOKEN)
+T = TypeVar("T")
+
 TOO_MANY = 429
 UNAVAILABLE = 503
 REFRESH = ("refresh", store.SPENT)
@@ -96,7 +100,10 @@ async def make_oauth_token(request: Request, plane: Plane) -> Response | wire.OA
         error = "invalid_client" if grant_type == wire.GrantType.CLIENT_CREDENTIALS else "invalid_grant"
         return _oauth_error(refusal.status, error, refusal.message, refusal.headers)
     return wire.OAuthToken(
-        access_token=token.access_token, expires_in=token.expires_in, refresh_token=token.refresh_token
+        access_token=token.access_token,
+        id_token=token.id_token,
+        expires_in=token.expires_in,
+        refresh_token=token.refresh_token,
     )
 
 
@@ -116,20 +123,28 @@ async def granted(request: Request, plane: Plane, body: wire.TokenRequest) -> wi
             case _:
                 return await _by_secret(request, plane, body.client_id, body.client_secret)
     except Refused as refusal:
-        if refusal.status == TOO_MANY and plane.denials.is_worth_a_line(f"from {_address(request)}", plane.now()):
+        if refusal.status == TOO_MANY and plane.denials.is_worth_a_line(f"from {address_of(request)}", plane.now()):
             kind = "user" if body.grant_type is wire.GrantType.PASSWORD else "app"
             await _note(request, plane, Caller(id="", name=body.username or body.client_id or "", kind=kind), "Failed")
         raise
 
 
-def _address(request: Request) -> str:
-    uid: int | None = request.scope.get(PEER_UID)
-    if uid is not None:
-        return f"uid {uid}"
-    return request.client.host if request.client else ""
-
-
 async def _by_password(request: Request, plane: Plane, username: str | None, password: str | None) -> wire.TokenAnswer:
+    def issue(connection: Connection, user: store.UserRow, caller: Caller) -> wire.TokenAnswer:
+        answer = new_tokens(connection, plane, caller, str(uuid.uuid4()), origin_of(request))
+        return answer.model_copy(update={"must_change_password": user.must_change or user.first_password})
+
+    return await signed_in_by_password(request, plane, username, password, issue)
+
+
+async def signed_in_by_password(
+    request: Request,
+    plane: Plane,
+    username: str | None,
+    password: str | None,
+    issue: Callable[[Connection, store.UserRow, Caller], T],
+) -> T:
+    """What `issue` makes for a user with the right password. An unknown user costs as much work as a known one."""
     if not username or not password:
         raise refused(422, "access.incomplete", "a password grant needs username and password", "set both")
     unknown_caller = Caller(id="", name=username, kind="user")
@@ -138,23 +153,23 @@ async def _by_password(request: Request, plane: Plane, username: str | None, pas
     passwords: Passwords = request.app.state.passwords
     attempt.check()
     fits = await attempt.fits(passwords, user.password_hash if user else None, password)
-    answer = await plane.write(lambda connection: _session(connection, request, plane, user)) if fits and user else None
+
+    def unit(connection: Connection) -> T | None:
+        assert user is not None
+        now_is = store.user(connection, user.id)
+        if now_is is None or now_is.disabled or now_is.password_hash != user.password_hash:
+            return None  # changed or deleted meanwhile
+        caller = Caller(id=user.id, name=user.email, kind="user")
+        audit_store.add(connection, _line(request, plane, caller, "Succeeded"))
+        return issue(connection, now_is, caller)
+
+    answer = await plane.write(unit) if fits and user else None
     if answer is None:
         await _note(request, plane, unknown_caller, "Failed")
         await attempt.failed()
         raise refused(401, "access.wrong_password", "wrong user name or password", "try again")
     attempt.succeeded()
     return answer
-
-
-def _session(connection: Connection, request: Request, plane: Plane, user: store.UserRow) -> wire.TokenAnswer | None:
-    """Tokens after a right password, unless it was changed or the user was deleted meanwhile."""
-    now_is = store.user(connection, user.id)
-    if now_is is None or now_is.disabled or now_is.password_hash != user.password_hash:
-        return None
-    caller = Caller(id=user.id, name=user.email, kind="user")
-    answer = _issued(connection, request, plane, caller, str(uuid.uuid4()))
-    return answer.model_copy(update={"must_change_password": now_is.must_change or now_is.first_password})
 
 
 async def _by_secret(request: Request, plane: Plane, client_id: str | None, secret: str | None) -> wire.TokenAnswer:
@@ -198,6 +213,8 @@ async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire
                 plane.forget_callers_when_committed()
                 audit_store.add(connection, _line(request, plane, caller, "Failed", "renew"))
             return None
+        if _is_over(connection, plane, row.family, now):
+            return None
         store.spend_token(connection, digest, now)
         return _issued(connection, request, plane, caller, row.family, "renew")
 
@@ -207,13 +224,23 @@ async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire
     return answer
 
 
+def _is_over(connection: Connection, plane: Plane, family: str, now: Instant) -> bool:
+    """Whether a session has reached a time limit."""
+    session = session_store.one(connection, family)
+    if session is None:
+        return False
+    idle_ms = idle_limit_ms(connection, plane, session)
+    used_at = max(session.used_at, plane.session_use.latest(family))
+    return bool(idle_ms and used_at + idle_ms <= now) or (session.expires_at or now + 1) <= now
+
+
 class SignInAttempt:
     """One attempt to sign in. It counts as failed before the password is checked, so that concurrent attempts count."""
 
     def __init__(self, request: Request, plane: Plane, kind: str, name: str) -> None:
         self._plane = plane
         self._attempts: Attempts = request.app.state.attempts
-        self._names = names_of(kind, name, _address(request))
+        self._names = names_of(kind, name, address_of(request))
         self._has_begun = False
         if PEER_UID in request.scope:  # attempts of others never delay the machine's own user
             self._attempts.know(self._names)
@@ -258,29 +285,7 @@ def _issued(
 ) -> wire.TokenAnswer:
     """New tokens with their audit entry, in the transaction that checked the credentials."""
     audit_store.add(connection, _line(request, plane, caller, "Succeeded", action))
-    if action == "sign-in" and caller.kind == "user":
-        store.change_user(connection, caller.id, last_login_at=plane.now())
-    return new_tokens(connection, plane, caller, family)
-
-
-def new_tokens(connection: Connection, plane: Plane, caller: Caller, family: str) -> wire.TokenAnswer:
-    """An access token and a refresh token for an authenticated caller."""
-    token, refresh = "fpa_" + secrets.token_urlsafe(32), "fpr_" + secrets.token_urlsafe(32)
-    now = plane.now()
-    store.drop_expired(connection, now)
-    lifetimes_s = [preferences.current_value(plane.settings, connection, key) for key in LIFETIMES]
-    for each, kind, lifetime_s in zip((token, refresh), ("access", "refresh"), lifetimes_s, strict=True):
-        store.add_token(
-            connection,
-            digest_of(each),
-            family=family,
-            kind=kind,
-            subject_id=caller.id,
-            subject_type=caller.kind,
-            now=now,
-            expires_at=now + lifetime_s * SECOND_MS,
-        )
-    return wire.TokenAnswer(access_token=token, refresh_token=refresh, expires_in=lifetimes_s[0])
+    return new_tokens(connection, plane, caller, family, origin_of(request))
 
 
 def _line(request: Request, plane: Plane, caller: Caller, result: str, action: str = "sign-in") -> dict[str, object]:
@@ -355,17 +360,7 @@ async def change_password(request: Request, plane: Plane, caller: Caller, body: 
         if keep is None or now_is is None or now_is.password_hash != user.password_hash:
             raise unauthenticated("the session ended or the password changed during this request")
         store.set_password(connection, caller.id, hashed, must_change=False)
-        store.revoke_subject(connection, caller.id)
-        store.add_token(
-            connection,
-            keep.hash,
-            family=keep.family,
-            kind=keep.kind,
-            subject_id=keep.subject_id,
-            subject_type=caller.kind,
-            now=plane.now(),
-            expires_at=keep.expires_at,
-        )
+        store.revoke_others(connection, keep)
         return ActionResult(action="reset-password", entity_type="user", entity_id=caller.id, entity_name=caller.name)
 
     answer = await plane.perform(request, caller, unit)

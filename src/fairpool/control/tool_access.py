@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from fairpool.api.gateway import AccessUnavailable, Admission, Credential, NotAdmitted, PodStream, StreamRefused
 from fairpool.api.gateway_address import GatewayAddress
-from fairpool.control.guard import digest_of, known
+from fairpool.control.guard import caller_with, digest_of, is_idle, known
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.pod_access import PodAccessError, PodAddress, PortStream
 from fairpool.control.rbac import Action
@@ -130,7 +130,11 @@ class Tools:
 
     def known(self, origin: str, credential: Credential) -> Admission | None:
         turns = self._valid(origin, credential)
-        return turns.next() if turns is not None else None
+        if turns is None:
+            return None
+        admission = turns.next()
+        self._plane.session_use.note(admission.caller.family, self._plane.now())
+        return admission
 
     def _valid(self, origin: str, credential: Credential) -> Turns | None:
         turns = self._admissions.get((origin, credential))
@@ -144,6 +148,7 @@ class Tools:
             and self._is_fresh(seen)
             and self._plane.callers.get(admission.caller_key) is caller
             and (caller.expires_at is None or caller.expires_at > self._plane.now())
+            and not is_idle(self._plane, caller)
         )
         return turns if is_valid else None
 
@@ -249,21 +254,21 @@ class Tools:
             digest = _session_digest(origin, session)
             try:
                 with _for_gateway():
-                    caller, key = await known(self._plane, digest, SESSIONS), f"{SESSION} {digest}"
+                    caller = await known(self._plane, digest, SESSIONS)
+                    self._plane.session_use.note(caller.family, self._plane.now())
             except Refused:
                 continue
-            return MUST_CHANGE if caller.must_change_password else (caller, key)
+            return MUST_CHANGE if caller.must_change_password else (caller, digest)
         if not credential.token:
             return NOT_SIGNED_IN
-        digest = digest_of(credential.token)
         try:
             with _for_gateway():
-                caller = await known(self._plane, digest)
+                caller = await caller_with(self._plane, credential.token)
         except Refused:
             return NOT_SIGNED_IN
         if caller.kind == "cluster":
             return UNKNOWN
-        return MUST_CHANGE if caller.must_change_password else (caller, digest)
+        return MUST_CHANGE if caller.must_change_password else (caller, caller.token_hash)
 
     # --- rows ---
 

@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from fairpool.api.gateway import ENTER
 from fairpool.api.gateway_address import PATH_MAX, GatewayAddress, local_path
-from fairpool.control.pages import HEADERS, layout, signed_in
+from fairpool.control.pages import HEADERS, is_from_elsewhere, layout, led_on, signed_in
 from fairpool.control.plane import ActionResult, Caller, Plane, plane_of
 from fairpool.control.rbac import Action
 from fairpool.control.routes import Parameter, Routes
@@ -42,8 +42,10 @@ async def open_tool(
     gateway = plane.settings.gateway
     if gateway is None:
         return layout("Not found", NOT_THERE, 404)
+    here = f"/open?{request.url.query}"
+    if caller is None and is_from_elsewhere(request):
+        return led_on(here)
     if caller is None:
-        here = f"/open?{request.url.query}"
         return RedirectResponse(f"/sign-in?next={quote(here, safe='')}", 303, HEADERS)
     if caller.must_change_password:
         body = "<h1>Your password must be changed first</h1><p>Run <code>runai password</code>, then reload.</p>"

@@ -14,7 +14,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from fairpool.api.multiplexer import Multiplexer, ProtocolError
 from fairpool.api.tunnel import PATH, SUBPROTOCOLS
-from fairpool.control.guard import identify
+from fairpool.control.guard import still_known
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
@@ -60,7 +60,7 @@ async def _serve(socket: WebSocket, plane: Plane, connection: Multiplexer) -> tu
     """Until the connection ends; its close code and the reason."""
     receiving = asyncio.create_task(_receive(socket, connection))
     sending = asyncio.create_task(connection.send_all(socket.send_bytes))
-    revoked = asyncio.create_task(_while_known(plane, socket.headers.get("authorization")))
+    revoked = asyncio.create_task(_while_known(plane, socket.state.caller))
     replaced = asyncio.create_task(connection.ended())
     tasks = (receiving, sending, revoked, replaced)
     try:
@@ -89,12 +89,12 @@ async def _receive(socket: WebSocket, connection: Multiplexer) -> tuple[int, str
         return 1000, ""
 
 
-async def _while_known(plane: Plane, authorization: str | None) -> None:
+async def _while_known(plane: Plane, caller: Caller) -> None:
     """Returns when the token is no longer valid. Any change of tokens empties the cache of callers."""
     while True:
         listening = plane.notifier.listen()
         try:
-            await identify(plane, authorization)
+            await still_known(plane, caller)
         except Refused:
             listening.cancel()
             return

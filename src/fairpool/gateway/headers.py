@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fairpool.api.gateway import TOKEN_PREFIX, Credential
+from fairpool.api.gateway import Credential, is_platform_token
 
 Fields = list[tuple[str, str]]
 
@@ -53,8 +53,7 @@ def platform_token(authorization: str) -> str:
     """The token, if it is one of the platform; others are the tool's own affair."""
     scheme, _, token = authorization.partition(" ")
     token = token.strip()
-    is_ours = scheme.lower() == "bearer" and token.startswith(TOKEN_PREFIX) and token[3:4] == "_"
-    return token if is_ours else ""
+    return token if scheme.lower() == "bearer" and is_platform_token(token) else ""
 
 
 def to_pod(fields: Iterable[tuple[str, str]], cookies: Fields, set_here: Mapping[str, str]) -> Fields:

@@ -113,6 +113,7 @@ class ControlServer:
         made = Settings(
             data=self._data_directory.root,
             host=options.address.host,
+            url=options.gateway.control_url if options.gateway is not None else options.address.url,
             host_names=tuple(options.host_names),
             retention=options.retention,
             first_password=options.first_password,

@@ -14,6 +14,7 @@ from pathlib import Path
 from fairpool.agent.durable import write_durably
 from fairpool.agent.images import FILE as IMAGES_FILE
 from fairpool.control.sealing import FILE as KEY_FILE
+from fairpool.control.token_keys import FILE as TOKEN_KEYS_FILE
 from fairpool.model.problem import Problem
 
 ROOM_NEEDED_BYTES = 64 * 1024 * 1024
@@ -64,6 +65,11 @@ class DataDirectory:
     def secret_key(self) -> Path:
         """What credentials in the database are encrypted with; not in a backup, unless it is asked for."""
         return self.root / KEY_FILE
+
+    @property
+    def token_keys(self) -> Path:
+        """What access tokens are signed with; in no backup, and a restore begins with a new key."""
+        return self.root / TOKEN_KEYS_FILE
 
     @property
     def ledger(self) -> Path:
@@ -184,7 +190,7 @@ class DataDirectory:
 
     def refuse_foreign_files(self) -> None:
         """These files decide which programs we run: no other user may own them. Raises `PlatformError`."""
-        own = (self.control, self.ledger, self.secret_key)
+        own = (self.control, self.ledger, self.secret_key, self.token_keys)
         for path in (self.root, self.machine, self.machine / IMAGES_FILE, *own, self.restoring):
             with suppress(FileNotFoundError, NotADirectoryError):
                 owner = path.stat().st_uid
@@ -197,7 +203,7 @@ class DataDirectory:
         """Remove permissions of other users: hashes of passwords and tokens are stored here."""
         files = (Path(f"{path}{suffix}") for path in (self.control, self.ledger) for suffix in ("", "-wal", "-shm"))
         could = _close_to_others(self.root)
-        for path in (self.log.parent, self.machine, self.secret_key, *files):
+        for path in (self.log.parent, self.machine, self.secret_key, self.token_keys, *files):
             _close_to_others(path)
         if not could:
             return ""

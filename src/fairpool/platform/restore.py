@@ -140,7 +140,8 @@ def _replaced(data_directory: DataDirectory) -> tuple[Path, ...]:
     """What a restore may replace."""
     machine = data_directory.machine
     small = (machine / IMAGES_FILE, machine / USERS_FILE, data_directory.nodes, data_directory.membership)
-    return data_directory.control, data_directory.ledger, data_directory.secret_key, *small
+    keys = (data_directory.secret_key, data_directory.token_keys)
+    return data_directory.control, data_directory.ledger, *keys, *small
 
 
 def _moves(
@@ -160,6 +161,8 @@ def _moves(
         for database in (data_directory.ledger, data_directory.control)
         for suffix in ("-wal", "-shm", "")
     ]
+    # Tokens from before the backup end with their key: the database that comes may know some that were revoked since.
+    databases.append((data_directory.token_keys, _aside(data_directory.token_keys, stamp)))
     return [*databases, *others, (ready / CONTROL, data_directory.control)]
 
 

@@ -15,7 +15,16 @@ from fairpool.control.rbac import Grant
 from fairpool.control.store.compiled import Compiled
 from fairpool.control.store.counters import ACCESS_RULES, next_number
 from fairpool.control.store.roles import permitted
-from fairpool.control.store.tables import access_rules, applications, roles, tokens, user_groups, users
+from fairpool.control.store.tables import (
+    access_keys,
+    access_rules,
+    applications,
+    roles,
+    sessions,
+    tokens,
+    user_groups,
+    users,
+)
 from fairpool.model.ids import Instant
 
 
@@ -113,12 +122,22 @@ def spend_token(connection: Connection, digest: str, now: Instant) -> None:
 
 
 def revoke_family(connection: Connection, family: str) -> None:
-    """Everything that came of one sign-in."""
+    """End a session: everything that came of one sign-in."""
     connection.execute(delete(tokens).where(tokens.c.family == family))
+    connection.execute(delete(sessions).where(sessions.c.id == family))
 
 
 def revoke_subject(connection: Connection, subject_id: str) -> None:
+    """End all sessions of a user or program."""
     connection.execute(delete(tokens).where(tokens.c.subject_id == subject_id))
+    connection.execute(delete(sessions).where(sessions.c.subject_id == subject_id))
+
+
+def revoke_others(connection: Connection, kept: TokenRow) -> None:
+    """The same, but for one token with its session."""
+    subject = kept.subject_id
+    connection.execute(delete(tokens).where(tokens.c.subject_id == subject, tokens.c.hash != kept.hash))
+    connection.execute(delete(sessions).where(sessions.c.subject_id == subject, sessions.c.id != kept.family))
 
 
 def drop_expired(connection: Connection, now: Instant) -> None:
@@ -176,11 +195,17 @@ def set_groups(connection: Connection, user_id: str, names: Iterable[str]) -> bo
 
 def subject_name(connection: Connection, row: TokenRow) -> str:
     """Of the subject with this token, as it is shown."""
-    if row.subject_type is SubjectType.APP:
-        app = application(connection, row.subject_id)
-        return app.name if app is not None else ""
-    known = user(connection, row.subject_id)
-    return known.email if known is not None else ""
+    assert row.subject_type is not None
+    return name_of(connection, row.subject_id, row.subject_type)
+
+
+def name_of(connection: Connection, subject_id: str, subject_type: SubjectType) -> str:
+    """Of a user or program, as it is shown; empty: it was deleted."""
+    if subject_type is SubjectType.USER:
+        known = user(connection, subject_id)
+        return known.email if known is not None else ""
+    app = application(connection, subject_id)
+    return app.name if app is not None else ""
 
 
 def user_by_email(connection: Connection, email: str) -> UserRow | None:
@@ -231,6 +256,7 @@ def set_password(
 
 def delete_user(connection: Connection, user_id: str) -> None:
     connection.execute(delete(users).where(users.c.id == user_id))
+    connection.execute(delete(access_keys).where(access_keys.c.owner == user_id))
     connection.execute(delete(user_groups).where(user_groups.c.user_id == user_id))
     delete_rules_of_subject(connection, SubjectType.USER, user_id)
     revoke_subject(connection, user_id)

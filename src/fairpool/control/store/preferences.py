@@ -22,3 +22,7 @@ def put(connection: Connection, key: str, value: str, now: Instant, by: str, rev
     connection.execute(delete(preferences).where(preferences.c.key == key))
     row = {"key": key, "value": value, "updated_at": now, "updated_by": by, "revision": revision}
     connection.execute(insert(preferences).values(**row))
+
+
+def remove(connection: Connection, key: str) -> None:
+    connection.execute(delete(preferences).where(preferences.c.key == key))

@@ -88,7 +88,32 @@ applications = Table(
     Column("name", String(256), nullable=False, unique=True),
     Column("secret_hash", String(64), nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("kind", String(16), nullable=False, server_default="app"),
+    Column("enabled", Boolean, nullable=False, server_default=text("true")),
+    Column("created_by", String(256), nullable=False, server_default=""),
+    Column("updated_at", BigInteger),
+    Column("last_login_at", BigInteger),
+    Column("former_secret_hash", String(64)),
+    Column("former_until", BigInteger),
 )
+"""Accounts of programs: applications and service accounts. The former secret is valid until `former_until`."""
+
+access_keys = Table(
+    "access_keys",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("owner", String(64), nullable=False),
+    Column("name", String(64), nullable=False),
+    Column("secret_hash", String(64), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("last_login_at", BigInteger),
+    Column("former_secret_hash", String(64)),
+    Column("former_until", BigInteger),
+    Column("scope", Text),
+    UniqueConstraint("owner", "name"),
+)
+"""Keys with which a user's own programs sign in as the user. `scope` restricts what a key may be used for, as JSON."""
 
 access_rules = Table(
     "access_rules",
@@ -143,6 +168,22 @@ tokens = Table(
     Column("expires_at", BigInteger),
 )
 """Only their hashes. Revoked means deleted."""
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("subject_id", String(64), nullable=False, index=True),
+    Column("subject_type", String(16), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("client", String(128), nullable=False),
+    Column("source_ip", String(64), nullable=False),
+    Column("access_key", String(64), index=True),
+    Column("created_at", BigInteger, nullable=False),
+    Column("used_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+)
+"""Sign-ins, by the family of their tokens. `used_at` is some seconds late: it is not written at each request."""
 
 departments = Table(
     "departments",
@@ -414,6 +455,24 @@ assets = Table(
     UniqueConstraint("kind", "scope", "scope_id", "name"),
 )
 """What was prepared for submits, so far workload templates. `scope_id` is empty for the whole tenant."""
+
+policies = Table(
+    "policies",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("kind", String(32), nullable=False),
+    Column("name", String(64), nullable=False),
+    Column("scope", String(16), nullable=False),
+    Column("scope_id", String(64), nullable=False),
+    Column("document", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(256), nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("updated_by", String(256), nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    UniqueConstraint("kind", "scope", "scope_id"),
+)
+"""Policies for workloads: at most one for each kind and scope. `kind` is that of the workloads."""
 
 credentials = Table(
     "credentials",

@@ -1,0 +1,162 @@
+"""Tokens of an authenticated caller: signed access tokens, refresh tokens, and the session that they belong to.
+
+An access token is a JWT, because clients look into it and other programs can verify it with the published keys. For
+this server the row with its hash is the authority: without the row, the best signature opens nothing.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import HTTPConnection
+
+from fairpool.api.access import SubjectType, TokenAnswer
+from fairpool.control import preferences
+from fairpool.control.guard import AUDIENCE, PEER_UID, digest_of
+from fairpool.control.plane import Caller, Plane
+from fairpool.control.refusal import Refused, refused
+from fairpool.control.store import access as store
+from fairpool.control.store import sessions as session_store
+from fairpool.control.store.database import Connection
+from fairpool.control.token_keys import ID, KeysUnusable
+from fairpool.model.ids import SECOND_MS, Instant
+
+CLIENT_MAX = 128
+BROWSER_TOKEN = "browser"
+"""Kind of the token in a browser's cookie."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignInOrigin:
+    """Where a session began: shown in the list of sessions."""
+
+    address: str = ""
+    client: str = ""
+    """As the program calls itself."""
+    access_key: str | None = None
+    """The access key that was used to sign in."""
+
+
+def origin_of(connection: HTTPConnection, access_key: str | None = None) -> SignInOrigin:
+    """Where a request comes from."""
+    agent = "".join(each for each in connection.headers.get("user-agent", "") if each.isprintable())
+    return SignInOrigin(address=address_of(connection), client=agent[:CLIENT_MAX], access_key=access_key)
+
+
+def address_of(connection: HTTPConnection) -> str:
+    """The address of the client, or the user id of a process on this machine."""
+    uid: int | None = connection.scope.get(PEER_UID)
+    if uid is not None:
+        return f"uid {uid}"
+    return connection.client.host[:64] if connection.client else ""
+
+
+def new_tokens(
+    connection: Connection, plane: Plane, caller: Caller, family: str, origin: SignInOrigin | None = None
+) -> TokenAnswer:
+    """An access token and a refresh token for an authenticated caller. A family that is not known begins a session.
+
+    Raises `Refused` if the session has reached its time limit, or tokens cannot be signed now.
+    """
+    now = plane.now()
+    store.drop_expired(connection, now)
+    limit = _session_limit(connection, plane, caller, family, origin, session_store.TOKEN)
+    lifetimes_s = [
+        preferences.current_value(plane.settings, connection, key)
+        for key in (preferences.ACCESS_TOKEN, preferences.REFRESH_TOKEN)
+    ]
+    until, renewable = (_earlier(now + each * SECOND_MS, limit) for each in lifetimes_s)
+    try:
+        claims = _claims(plane, caller, family, now, until)
+        token, identity = plane.token_keys.signed(claims, now), plane.token_keys.signed(claims, now, ID)
+    except KeysUnusable as error:
+        raise refused(503, error.problem.code, error.problem.what, error.problem.fix) from error
+    refresh = "fpr_" + secrets.token_urlsafe(32)
+    for each, kind, end in ((token, "access", until), (refresh, "refresh", renewable)):
+        _add(connection, each, kind, caller, family, now, end)
+    expires_in = (until - now) // SECOND_MS
+    return TokenAnswer(access_token=token, id_token=identity, refresh_token=refresh, expires_in=expires_in)
+
+
+def new_browser_token(connection: Connection, plane: Plane, caller: Caller, origin: SignInOrigin) -> str:
+    """The value of a browser's session cookie, for a new session. It is no bearer token."""
+    now, family = plane.now(), str(uuid.uuid4())
+    store.drop_expired(connection, now)
+    limit = _session_limit(connection, plane, caller, family, origin, session_store.BROWSER)
+    lifetime_s = preferences.current_value(plane.settings, connection, preferences.REFRESH_TOKEN)
+    token = "fpb_" + secrets.token_urlsafe(32)
+    _add(connection, token, BROWSER_TOKEN, caller, family, now, _earlier(now + lifetime_s * SECOND_MS, limit))
+    return token
+
+
+def _session_limit(
+    connection: Connection, plane: Plane, caller: Caller, family: str, origin: SignInOrigin | None, kind: str
+) -> int | None:
+    """When the session ends at the latest; a new one is recorded."""
+    now, known = plane.now(), session_store.one(connection, family)
+    if known is not None:
+        if known.expires_at is not None and known.expires_at <= now:
+            raise session_over()
+        session_store.note_use(connection, {family: now})
+        return None if known.expires_at is None else int(known.expires_at)
+    most_s = preferences.current_value(plane.settings, connection, preferences.SESSION_MAX)
+    limit = now + most_s * SECOND_MS if most_s else None
+    where = origin or SignInOrigin()
+    session_store.add(
+        connection,
+        {
+            "id": family,
+            "subject_id": caller.id,
+            "subject_type": caller.kind,
+            "kind": kind,
+            "client": where.client,
+            "source_ip": where.address,
+            "access_key": where.access_key,
+            "created_at": now,
+            "used_at": now,
+            "expires_at": limit,
+        },
+    )
+    if caller.kind == SubjectType.USER:
+        store.change_user(connection, caller.id, last_login_at=now)
+    return limit
+
+
+def session_over() -> Refused:
+    what = "this session has reached its time limit"
+    return refused(401, "access.not_signed_in", what, "sign in with `runai login` (API: POST /api/v1/token)")
+
+
+def _add(connection: Connection, token: str, kind: str, caller: Caller, family: str, now: Instant, end: int) -> None:
+    store.add_token(
+        connection,
+        digest_of(token),
+        family=family,
+        kind=kind,
+        subject_id=caller.id,
+        subject_type=caller.kind,
+        now=now,
+        expires_at=end,
+    )
+
+
+def _claims(plane: Plane, caller: Caller, family: str, now: Instant, until: int) -> dict[str, Any]:
+    claims = {
+        "iss": plane.settings.issuer,
+        "aud": AUDIENCE,
+        "sub": caller.id,
+        "preferred_username": caller.name,
+        "iat": now // SECOND_MS,
+        "exp": until // SECOND_MS,
+        "jti": str(uuid.uuid4()),
+        "sid": family,
+        "client_id": caller.id if caller.kind != SubjectType.USER else AUDIENCE,
+    }
+    return claims | ({"email": caller.name} if caller.kind == SubjectType.USER else {})
+
+
+def _earlier(moment: int, limit: int | None) -> int:
+    return moment if limit is None else min(moment, limit)
