@@ -67,9 +67,6 @@ def main() -> None:
         runai_base_url=start["address"],
         retry_enabled=False,
     )
-    if "token" in start:
-        configuration.auto_refresh_token = False
-        ApiClient._make_token_request = lambda _: start["token"]
     client = ApiClient(configuration)
     _say({"operations": _operations()})
     for line in sys.stdin:

@@ -41,7 +41,6 @@ class Original:
         )
         made = cls(platform, platform.client.clusters()[0].uuid, process, {})
         start = {"client_id": app.client_id, "client_secret": app.secret, "address": platform.status["address"]}
-        start["token"] = platform.owner_token()  # TODO: remove when the token route takes the client's spelling
         made.operations = {name: (method, path) for name, method, path in made._exchange(start)["operations"]}
         return made
 

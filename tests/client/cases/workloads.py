@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from typing import Any
 
 from tests.client.original import Original
@@ -147,5 +146,3 @@ def case_properties_of_workloads(original: Original) -> None:
     original.never(
         f"{kinds}.update_workload_type", 405, workload_type_id=training["id"], workload_type_update_fields=update
     )
-
-
