@@ -242,11 +242,12 @@ def test_jobs_are_changed_by_the_flags_of_submit(server: Server, project: str) -
     server.typed("runai update train -e B=2 -l stage=test --clear time-limit")
     spec = server.admin.workload(server.id_of(project, "train")).spec
     assert spec["environmentVariables"] == [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
-    assert (spec["labels"], spec["deadlineSeconds"]) == ({"team": "vision", "stage": "test"}, None)
+    labels = [{"name": "team", "value": "vision"}, {"name": "stage", "value": "test"}]
+    assert (spec["labels"], spec["deadlineSeconds"]) == (labels, None)
     assert spec["compute"] == {"gpu": "1", "cpuCoreRequest": 2.0}, "the rest of its resources stays"
     server.typed("runai training update train --gpu-devices-request 2 --remove-label team --remove-environment A")
     spec = server.admin.workload(server.id_of(project, "train")).spec
-    assert (spec["compute"]["gpu"], spec["labels"]) == ("2", {"stage": "test"})
+    assert (spec["compute"]["gpu"], spec["labels"]) == ("2", labels[1:])
     assert spec["environmentVariables"] == [{"name": "B", "value": "2"}]
     server.typed("runai inference update model --replicas 3")
     assert server.admin.workload(server.id_of(project, "model")).requested_pods.number == 3
