@@ -275,7 +275,7 @@ class EventPage(Page):
     events: list[EventItem]
 
 
-class HistoryEvent(Answer):
+class PodHistoryEvent(Answer):
     """What happened."""
 
     created_at: Moment
@@ -285,31 +285,31 @@ class HistoryEvent(Answer):
     message: str
 
 
-class HistoryMeta(Answer):
+class PodHistoryMeta(Answer):
     """When."""
 
     creation_timestamp: Moment
     type: str = "Event"
 
 
-class HistorySpec(Answer):
+class PodHistorySpec(Answer):
     """What."""
 
-    event: HistoryEvent
+    event: PodHistoryEvent
 
 
-class HistoryRecord(Answer):
+class PodHistoryRecord(Answer):
     """A pod of the past or present, as a record."""
 
-    meta: HistoryMeta
-    spec: HistorySpec
+    meta: PodHistoryMeta
+    spec: PodHistorySpec
 
 
 class HistoryPage(Page):
     """All pods of a workload, oldest first."""
 
     history: list[PodItem]
-    records: Annotated[list[HistoryRecord], Field(description="The same, in the original's form")]
+    records: Annotated[list[PodHistoryRecord], Field(description="The same, in the original's form")]
 
 
 class Category(Answer):

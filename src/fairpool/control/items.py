@@ -336,18 +336,18 @@ def _kubernetes_phase(report: PodReport) -> str:
             return "Pending"
 
 
-def history_record(pod: wire.PodItem) -> wire.HistoryRecord:
+def history_record(pod: wire.PodItem) -> wire.PodHistoryRecord:
     """A pod of the past or present as a record of the original's history."""
     ended = f" ({pod.cause or pod.outcome or 'ended'})" if pod.phase == PodPhase.ENDED.value else ""
-    happened = wire.HistoryEvent(
+    happened = wire.PodHistoryEvent(
         created_at=pod.created_at,
         type="Warning" if pod.k8s_phase == "Failed" else "Normal",
         cluster_id=pod.cluster_id,
         reason=pod.phase,
         message=f"pod {pod.name}: {pod.phase}{ended}",
     )
-    return wire.HistoryRecord(
-        meta=wire.HistoryMeta(creation_timestamp=pod.created_at), spec=wire.HistorySpec(event=happened)
+    return wire.PodHistoryRecord(
+        meta=wire.PodHistoryMeta(creation_timestamp=pod.created_at), spec=wire.PodHistorySpec(event=happened)
     )
 
 
