@@ -47,6 +47,10 @@ AfterText = Annotated[
 DistributedFramework = Annotated[str, StringConstraints(pattern="^(MPI|PyTorch|TF|XGBoost|JAX)$")]
 
 
+SSH_FOLDER = "/".join(("", "root", ".ssh"))
+"""Where the original mounts keys: its client says so in every request. Launchers here need none."""
+
+
 class Kind(StrEnum):
     """The type of a workload."""
 
@@ -146,7 +150,7 @@ class TrainingSpec(CommonSpec):
 class DistributedSpec(CommonSpec):
     """Distributed training: several pods that start together."""
 
-    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {"sshAuthMountPath": "/root/.ssh"}
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {"sshAuthMountPath": SSH_FOLDER}
 
     distributed_framework: DistributedFramework = "PyTorch"
     num_workers: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] = 1

@@ -17,10 +17,16 @@ def body(original: Original, name: str, **spec: Any) -> dict[str, Any]:
 
 
 def phase_is(original: Original, workload: str, phase: str) -> None:
-    original.until(
-        lambda: original.call("WorkloadsApi.get_workload", workload_id=workload)["phase"] == phase,
-        f"{workload} is {phase}",
-    )
+    last: dict[str, Any] = {}
+
+    def is_so() -> bool:
+        last.update(original.call("WorkloadsApi.get_workload", workload_id=workload))
+        return bool(last["phase"] == phase)
+
+    try:
+        original.until(is_so, f"{workload} is {phase}")
+    except AssertionError as error:
+        raise AssertionError(f"{error}; it is {last['phase']}: {last['phaseMessage']}") from error
 
 
 def is_gone(original: Original, workload: str) -> None:
