@@ -30,11 +30,10 @@ def phase_is(original: Original, workload: str, phase: str) -> None:
 
 
 def is_gone(original: Original, workload: str) -> None:
-    def listed() -> list[Any]:
-        found = original.call("WorkloadsApi.get_workloads", filter_by=[f"id=={workload}"])
-        return list(found["workloads"])
+    def left() -> int:
+        return int(original.call("WorkloadsApi.count_workloads", filter_by=[f"id=={workload}"])["count"])
 
-    original.until(lambda: not listed(), f"{workload} is gone")
+    original.until(lambda: not left(), f"{workload} is gone")
 
 
 def goes_through_its_life(original: Original, api: str, noun: str, workload: str) -> None:
