@@ -61,6 +61,7 @@ from fairpool.control import (
     tool_pages,
     topologies,
     tunnel_route,
+    typed_templates,
     updates,
     uploads,
     users,
@@ -104,8 +105,12 @@ MODULES = (
         cluster_secrets,
         registries,
         storage_classes,
+<<<<<<< HEAD
         workload_properties,
         pods,
+=======
+        typed_templates,
+>>>>>>> main
         workloads,
         submit,
         updates,
