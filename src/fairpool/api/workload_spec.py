@@ -47,13 +47,8 @@ AfterText = Annotated[
 DistributedFramework = Annotated[str, StringConstraints(pattern="^(MPI|PyTorch|TF|XGBoost|JAX)$")]
 
 
-<<<<<<< HEAD
-SSH_FOLDER = "/".join(("", "root", ".ssh"))
-"""Where the original mounts keys: its client says so in every request. Launchers here need none."""
-=======
 SSH_OF_CONTAINERS = "/".join(("", "root", ".ssh"))
 """What clients of the original always send, whatever the framework."""
->>>>>>> main
 
 
 class Kind(StrEnum):
@@ -155,11 +150,7 @@ class TrainingSpec(CommonSpec):
 class DistributedSpec(CommonSpec):
     """Distributed training: several pods that start together."""
 
-<<<<<<< HEAD
-    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {"sshAuthMountPath": SSH_FOLDER}
-=======
     ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {"sshAuthMountPath": SSH_OF_CONTAINERS}
->>>>>>> main
 
     distributed_framework: DistributedFramework = "PyTorch"
     num_workers: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] = 1

@@ -105,12 +105,9 @@ MODULES = (
         cluster_secrets,
         registries,
         storage_classes,
-<<<<<<< HEAD
         workload_properties,
         pods,
-=======
         typed_templates,
->>>>>>> main
         workloads,
         submit,
         updates,
