@@ -99,7 +99,7 @@ def move(plane: Plane, connection: Connection, row: Any, project: Any) -> None:
 
 def follow_department(plane: Plane, connection: Connection, project: str, department: str) -> None:
     """The work in a project goes with it to another department. What is gone keeps the names that it had."""
-    plane.database.when_committed(plane.change_feed.forget)
+    plane.forget_feed_when_committed()
     now, kept = plane.now(), plane.settings.changes_kept
     for workload in store.existing_in(connection, project):
         revision = changes.record(

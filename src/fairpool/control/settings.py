@@ -40,6 +40,9 @@ class Settings:
     """Its directory; created if missing."""
     database: str = field(default="", repr=False)
     """Address of a PostgreSQL database, which may contain a password; empty: a file in the directory."""
+    keys: Path | None = None
+    """Directory with the keys of credentials and tokens, for processes that share a database; None: the data
+    directory."""
     host: str = "127.0.0.1"
     url: str = ""
     """Where clients reach this server: the issuer of tokens."""

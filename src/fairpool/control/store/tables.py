@@ -561,6 +561,15 @@ audit_forwarding = Table(
 )
 """Where entries are forwarded to: the last one that arrived, and which server sends them at the moment."""
 
+shared_keys = Table(
+    "shared_keys",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("fingerprint", String(64), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+"""Which keys the processes of one database use."""
+
 
 @compiles(CreateIndex, "postgresql")
 def _create_partial_index(create: CreateIndex, compiler: Any, **options: Any) -> str:
