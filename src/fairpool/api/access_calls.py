@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from fairpool.api.calls import Calls, plain_body
 
 if TYPE_CHECKING:
-    from fairpool.api import access
+    from fairpool.api import access, authorization
     from fairpool.api import audit as audit_wire
+    from fairpool.api import notifications as notes
 
     Json = Mapping[str, Any]
 
@@ -52,8 +53,24 @@ class AccessCalls(Calls):
         """A new password that must be changed at the next sign-in."""
         return self._post(f"/api/v1/users/{user_id}/password").temp_password
 
-    def roles(self) -> list[access.Role]:
+    def roles(self) -> list[authorization.Role]:
         return self._all("/api/v1/authorization/roles", "roles")
+
+    def create_role(self, request: Json) -> authorization.Role:
+        return self._post("/api/v1/authorization/roles", request)
+
+    def update_role(self, role_id: int, request: Json) -> authorization.Role:
+        return self._read(self._call("PATCH", f"/api/v1/authorization/roles/{role_id}", request))
+
+    def delete_role(self, role_id: int) -> None:
+        self._call("DELETE", f"/api/v1/authorization/roles/{role_id}")
+
+    def disable_user(self, user_id: str, disabled: bool) -> access.User:
+        """Its sessions end at once."""
+        return self._read(self._call("PATCH", f"/api/v1/users/{user_id}", {"disabled": disabled}))
+
+    def access_rule(self, rule_id: str) -> access.AccessRule:
+        return self._get(f"/api/v1/authorization/access-rules/{rule_id}")
 
     def access_rules(self) -> list[access.AccessRule]:
         return self._all("/api/v1/authorization/access-rules", "accessRules")
@@ -93,6 +110,28 @@ class AccessCalls(Calls):
     def audit_file(self, **query: str) -> AbstractContextManager[Iterator[bytes]]:
         """The whole log, piece by piece."""
         return self._stream("GET", "/api/v1/audit/log/file", params=query)
+
+    def subscriptions(self) -> list[notes.Subscription]:
+        found: list[notes.Subscription] = self._get("/api/v1/subscriptions")
+        return found
+
+    def subscribe(self, body: Json) -> notes.Subscription:
+        return self._post("/api/v1/subscriptions", body)
+
+    def unsubscribe(self, subscription: str) -> None:
+        self._call("DELETE", f"/api/v1/subscriptions/{subscription}")
+
+    def notifications(self, *, limit: int = 50) -> list[notes.Delivery]:
+        return self._get("/api/v1/notifications", {"limit": limit}).deliveries
+
+    def webhooks(self) -> list[notes.Webhook]:
+        return self._get("/api/v1/notification-webhooks").webhooks
+
+    def add_webhook(self, body: Json) -> notes.NewWebhook:
+        return self._post("/api/v1/notification-webhooks", body)
+
+    def delete_webhook(self, name: str) -> None:
+        self._call("DELETE", f"/api/v1/notification-webhooks/{name}")
 
     def verify_audit(self, known: str | None = None) -> audit_wire.AuditVerification:
         return self._get("/api/v1/audit/verify", {"known": known} if known is not None else None)

@@ -40,6 +40,9 @@ from fairpool.control import (
     logs,
     mail_settings,
     nodes,
+    notification_channels,
+    notification_delivery,
+    notifications,
     older_organization,
     older_paths,
     organization,
@@ -52,6 +55,7 @@ from fairpool.control import (
     projects,
     questions,
     registries,
+    roles,
     sessions,
     shells,
     sign_in,
@@ -97,8 +101,8 @@ log = logging.getLogger("fairpool.control")
 
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
-    *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules, audit),
-    *(sessions, token_issuer, mail_settings),
+    *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules),
+    *(roles, audit, sessions, token_issuer, mail_settings),
     *(
         preferences,
         templates,
@@ -118,6 +122,7 @@ MODULES = (
         older_organization,
         older_paths,
     ),
+    *(notifications, notification_channels),
     *(description, pages, tool_pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
@@ -172,6 +177,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
             raise StartupFailed(problem)
         tidying = {
             asyncio.create_task(plane.database.in_one_process(partial(_tidy, plane)), name="housekeeping"),
+            asyncio.create_task(notification_delivery.send_notifications(plane), name="notifications"),
             asyncio.create_task(sessions.save_session_use(plane), name="sessions"),
         }
         try:

@@ -11,6 +11,8 @@ from starlette.responses import Response
 
 from fairpool.api import access as wire
 from fairpool.api.limits import PAGE_DEFAULT
+from fairpool.control import rbac
+from fairpool.control.access_rules import check_may_give
 from fairpool.control.guard import digest_of
 from fairpool.control.moments import iso
 from fairpool.control.paging import Limit, Offset
@@ -25,7 +27,7 @@ from fairpool.control.store.database import Connection
 routes = Routes("access")
 
 
-@routes.get("/api/v1/apps", action=Action.ACCESS_READ, answer=wire.ApplicationPage, summary="List applications")
+@routes.get("/api/v1/apps", action=Action.APP_READ, answer=wire.ApplicationPage, summary="List applications")
 async def applications(
     plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.ApplicationPage:
@@ -37,7 +39,7 @@ async def applications(
     return await plane.read(unit)
 
 
-@routes.get("/api/v1/apps/{app_id}", action=Action.ACCESS_READ, answer=wire.Application, summary="Get an application")
+@routes.get("/api/v1/apps/{app_id}", action=Action.APP_READ, answer=wire.Application, summary="Get an application")
 async def application(app_id: str, plane: Plane, caller: Caller) -> wire.Application:
     def unit(connection: Connection) -> wire.Application:
         return _application(connection, _known_application(connection, app_id))
@@ -47,7 +49,7 @@ async def application(app_id: str, plane: Plane, caller: Caller) -> wire.Applica
 
 @routes.post(
     "/api/v1/apps",
-    action=Action.ACCESS_WRITE,
+    action=Action.APP_CREATE,
     answer=wire.NewApplication,
     status=201,
     summary="Create an application; returns its secret",
@@ -62,7 +64,9 @@ async def create_application(request: Request, plane: Plane, caller: Caller, bod
         now, app_id = plane.now(), str(uuid.uuid4())
         store.add_application(connection, app_id, body.name, digest_of(secret), now)
         for name in body.roles:
-            grant = known_role(connection, name, "roles").grant(wire.ScopeType.TENANT)
+            role = known_role(connection, name, "roles")
+            check_may_give(caller, role, wire.ScopeType.TENANT, rbac.NOWHERE)
+            grant = role.grant(wire.ScopeType.TENANT)
             store.add_rule(connection, str(uuid.uuid4()), app_id, wire.SubjectType.APP, grant, now, caller.name)
         made = _application(connection, store.application(connection, app_id))
         return ActionResult(
@@ -80,7 +84,7 @@ async def create_application(request: Request, plane: Plane, caller: Caller, bod
 
 @routes.post(
     "/api/v1/apps/{app_id}/secret",
-    action=Action.ACCESS_WRITE,
+    action=Action.APP_UPDATE,
     answer=wire.NewApplication,
     summary="Create a new secret; the old one stops working",
 )
@@ -108,7 +112,7 @@ async def renew_secret(app_id: str, request: Request, plane: Plane, caller: Call
 
 @routes.delete(
     "/api/v1/apps/{app_id}",
-    action=Action.ACCESS_WRITE,
+    action=Action.APP_DELETE,
     status=204,
     summary="Delete an application and revoke its tokens",
 )

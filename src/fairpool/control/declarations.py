@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from fairpool.api.clusters import Over, WorkloadReport
+from fairpool.control.notification_outbox import note_change
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.resource_request import requested_gpus_milli
 from fairpool.control.store import changes, holdings
@@ -129,6 +130,8 @@ def observe(
     )
     holdings.replace(connection, row.cluster, row.id, report.pods if report is not None else ())
     state = _state(declaration_of(row), report)
+    if report is not None:
+        note_change(connection, row, state["phase"], report.reason, report.since, now)
     store.change(connection, row.id, report=document, report_revision=number, **state)
 
 

@@ -72,7 +72,7 @@ async def cluster_project(project_id: str, plane: Plane, caller: Caller) -> Resp
 
 @routes.post(
     f"{CLUSTER}/projects",
-    action=Action.PROJECT_WRITE,
+    action=Action.PROJECT_CREATE,
     before=check_cluster,
     answer=older.OlderProject,
     status=201,
@@ -88,7 +88,7 @@ async def create_cluster_project(
 
 @routes.put(
     f"{CLUSTER}/projects/{{project_id}}",
-    action=Action.PROJECT_WRITE,
+    action=Action.PROJECT_UPDATE,
     before=check_cluster,
     answer=older.OlderProject,
     summary="Replace a project",
@@ -97,7 +97,7 @@ async def replace_cluster_project(
     project_id: str, request: Request, plane: Plane, caller: Caller, body: older.OlderProjectRequest
 ) -> Response:
     def unit(connection: Connection) -> wire.ProjectRequest:
-        row = known_project(connection, caller, project_id, Action.PROJECT_WRITE)
+        row = known_project(connection, caller, project_id, Action.PROJECT_UPDATE)
         return _newer(connection, body, wire.ProjectRequest.model_validate_json(row.document))
 
     newer = wire.ProjectReplacement.model_validate(dict(await plane.read(unit)))
@@ -106,7 +106,7 @@ async def replace_cluster_project(
 
 @routes.delete(
     f"{CLUSTER}/projects/{{project_id}}",
-    action=Action.PROJECT_WRITE,
+    action=Action.PROJECT_DELETE,
     before=check_cluster,
     answer=older.OlderProject,
     status=202,
@@ -319,7 +319,7 @@ async def cluster_departments(request: Request, plane: Plane, caller: Caller) ->
                 projects=[project for project in below if project.department_name == each.name],
                 created_at=each.created_at,
             )
-            for each in departments.visible_departments(plane, connection, caller)
+            for each in departments.listed_departments(plane, connection, caller)
             if each.cluster_id in ("", cluster)
         ]
 
@@ -341,7 +341,7 @@ async def cluster_pools(request: Request, plane: Plane, caller: Caller) -> list[
 
 @routes.post(
     f"{CLUSTER}/node-pools",
-    action=Action.POOL_WRITE,
+    action=Action.POOL_CREATE,
     before=check_cluster,
     answer=older.OlderNodePool,
     status=201,
@@ -356,7 +356,7 @@ async def create_cluster_pool(
 
 @routes.put(
     f"{CLUSTER}/node-pools/{{pool_id}}",
-    action=Action.POOL_WRITE,
+    action=Action.POOL_UPDATE,
     before=check_cluster,
     answer=older.OlderNodePool,
     summary="Replace a node pool",
@@ -369,7 +369,7 @@ async def replace_cluster_pool(
 
 @routes.put(
     f"{CLUSTER}/node-pools/{{pool_id}}/labels",
-    action=Action.POOL_WRITE,
+    action=Action.POOL_UPDATE,
     before=check_cluster,
     answer=older.OlderNodePool,
     summary="Change the label of a node pool's nodes",

@@ -33,7 +33,7 @@ from fairpool.control.paging import (
 )
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.pod_access import PodAddress
-from fairpool.control.rbac import Action
+from fairpool.control.rbac import Action, for_kind
 from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import workload_lists
@@ -97,6 +97,7 @@ def _visible_pods(connection: Connection, caller: Caller, completed: str) -> lis
     listing = workload_lists.Listing(
         projects=None if places is None else places.projects,
         departments=() if places is None else places.departments,
+        clusters=() if places is None else places.clusters,
         limit=WORKLOADS_MAX,
     )
     keys = [key.id for key in workload_lists.page(connection, listing)]
@@ -158,7 +159,7 @@ async def _with_reports(plane: Plane, workload_id: str, found: list[wire.PodItem
 def pod_items_of(connection: Connection, caller: Caller, workload_id: str, action: Action) -> list[wire.PodItem]:
     """Every reported pod of a workload, by index; the latest of each index is current."""
     row = readable(connection, caller, workload_id)
-    caller.require(action, row.project, row.department)
+    caller.require(for_kind(action, row.kind), row.project, row.department, row.cluster)
     return _pod_items(connection, row)
 
 
@@ -213,7 +214,7 @@ def _check_allowed(connection: Connection, caller: Caller, workload_id: str, act
     row = store.one(connection, workload_id)
     if row is None:
         raise unknown("workload", workload_id)
-    caller.require(action, row.project, row.department)
+    caller.require(for_kind(action, row.kind), row.project, row.department, row.cluster)
 
 
 async def pod_address(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairpool.api.gateway_address import GatewayAddress
+from fairpool.control.outbound import Network
 from fairpool.model.ids import Instant
 
 FIRST_USER = "test@run.ai"
@@ -71,6 +72,8 @@ class Settings:
     idempotency_s: int = 86_400
     """How long the answer to a call is kept for its Idempotency-Key."""
     retention: Retention = Retention()
+    network: Network | None = None
+    """How webhooks are reached; None: as the machine does."""
     audit_forward: str = ""
     """Where audit entries are forwarded to, see `audit_targets.py`; empty: nowhere."""
     cluster_name: str = "local"
