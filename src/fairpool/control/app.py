@@ -177,7 +177,6 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
             raise StartupFailed(problem)
         tidying = {
             asyncio.create_task(plane.database.in_one_process(partial(_tidy, plane)), name="housekeeping"),
-            asyncio.create_task(notification_delivery.send_notifications(plane), name="notifications"),
             asyncio.create_task(sessions.save_session_use(plane), name="sessions"),
         }
         try:
@@ -214,6 +213,7 @@ async def _tidy(plane: Plane) -> None:
         tasks.create_task(uploads.delete_unused_uploads(plane), name="uploads")
         tasks.create_task(claims.delete_marked_claims(plane), name="claims")
         tasks.create_task(audit_forwarding.forward_entries(plane), name="audit forwarding")
+        tasks.create_task(notification_delivery.send_notifications(plane), name="notifications")
 
 
 class StartupFailed(Exception):
