@@ -67,7 +67,8 @@ def main() -> None:
         runai_base_url=start["address"],
         retry_enabled=False,
     )
-    client = ApiClient(configuration)
+    client = ApiClient(configuration)  # signs in
+    client.set_default_header("authorization", f"Bearer {start['token']}")
     _say({"operations": _operations()})
     for line in sys.stdin:
         asked = json.loads(line)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass
 class Original:
-    """The original's client, signed in with an access key of the administrator, and the platform it talks to.
+    """The original's client, which signed in as an application and goes on as the administrator, and the platform it talks to.
 
     Cases use `call` for what works, `refused` for what the server refuses by name, and `until` to wait for an effect.
     """
@@ -35,12 +35,13 @@ class Original:
 
     @classmethod
     def start(cls, python: Path, platform: Running) -> Self:
-        key = platform.client._post("/api/v1/access-keys", {"name": "automation"})
+        app = platform.client._post("/api/v1/apps", {"name": "automation", "roles": ["administrator"]})
         process = subprocess.Popen(
             [str(python), str(SCRIPT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
         made = cls(platform, platform.client.clusters()[0].uuid, process, {})
-        start = {"client_id": key.client_id, "client_secret": key.client_secret, "address": platform.status["address"]}
+        start = {"client_id": app.client_id, "client_secret": app.secret, "address": platform.status["address"]}
+        start["token"] = platform.owner_token()  # some things are for users alone, such as subscriptions
         made.operations = {name: (method, path) for name, method, path in made._exchange(start)["operations"]}
         return made
 
