@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass
 class Original:
-    """The original's client, which signed in as an application and goes on as the administrator, and the platform it talks to.
+    """The original's client and the platform: it signs in as an application, and goes on as the administrator.
 
     Cases use `call` for what works, `refused` for what the server refuses by name, and `until` to wait for an effect.
     """

@@ -63,6 +63,7 @@ SESSION_IDLE = "security.sessionIdleSeconds"
 SESSION_MAX = "security.sessionMaxSeconds"
 BROWSER_IDLE = "security.browserIdleMinutes"
 PASSWORD_LENGTH = "security.passwordMinLength"
+PRIVATE_PROVIDERS = "security.privateIdentityProviders"
 UPLOAD_SIZE = "uploads.maxMebibytes"
 UPLOAD_FILES = "uploads.maxFiles"
 UPLOADS_TOTAL = "uploads.totalMebibytes"
@@ -123,6 +124,11 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
         ),
         PASSWORD_LENGTH: Preference(
             "Security", "Minimum password length", "Applies to passwords set from now on", 8, 128
+        ),
+        PRIVATE_PROVIDERS: Preference(
+            "Security",
+            "Identity providers in private networks",
+            "Identity providers may have private or loopback addresses, and plain http URLs",
         ),
         UPLOAD_SIZE: Preference(
             "Uploads",
@@ -202,6 +208,7 @@ def _defaults(settings: Settings) -> dict[str, bool | int | str]:
         SESSION_MAX: max(90 * DAY_S, settings.access_token_s, settings.refresh_token_s),
         BROWSER_IDLE: 8 * 60,
         PASSWORD_LENGTH: 8,
+        PRIVATE_PROVIDERS: False,
         UPLOAD_SIZE: 256,
         UPLOAD_FILES: 20_000,
         UPLOADS_TOTAL: 20 << 10,
