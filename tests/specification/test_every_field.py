@@ -128,6 +128,9 @@ def stored(kind: str, **said: Any) -> Refused:
     return Refused({"storage": {kind: [said]}}, place=f"spec.storage.{kind}")
 
 
+LINK = Refused(
+    {"relatedUrls": [{"url": "https://runs.example/1", "type": "wandb", "name": "run"}]}, place="spec.relatedUrls"
+)
 URL, EXPOSED = {"container": 8080}, {"container": 8080, "serviceType": "NodePort"}
 EXPRESSION = {"key": "disk", "operator": "In", "values": ["ssd"]}
 
@@ -264,6 +267,20 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("ExposedPort", "container"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
     ("ExposedPort", "external"): Elsewhere("what answers there: test_ports_on_one_machine.py"),
     ("ExposedPort", "service_type"): Elsewhere("whether an address is shown: test_runai_on_one_machine.py"),
+    ("ExposedPort", "name"): IN_DETAILS,
+    ("ExposedUrl", "name"): IN_DETAILS,
+    ("PodToleration", "name"): IN_DETAILS,
+    ("RelatedUrl", "url"): LINK,
+    ("RelatedUrl", "type"): LINK,
+    ("RelatedUrl", "name"): LINK,
+    ("CommonSpec", "related_urls"): LINK,
+    ("CommonSpec", "category"): Refused({"category": "Deploy"}, place="spec.category"),
+    ("CommonSpec", "terminate_after_preemption"): Refused(
+        {"terminateAfterPreemption": True}, place="spec.terminateAfterPreemption"
+    ),
+    ("Security", "read_only_root_filesystem"): security("readOnlyRootFilesystem", True),
+    ("Security", "run_as_non_root"): security("runAsNonRoot", True),
+    ("Security", "seccomp_profile_type"): security("seccompProfileType", "Unconfined"),
     ("ExposedPort", "tool_type"): IN_DETAILS,
     ("ExposedPort", "tool_name"): IN_DETAILS,
     ("ExposedUrl", "container"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
