@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from fairpool.control.session_use import KEPT_MS, SessionUse
 from fairpool.control.sessions import save_once
 from fairpool.model.ids import Instant
-from tests.control.control_plane import HERE, START, ControlPlane, codes, control_plane, expect
+from tests.control.control_plane import START, ControlPlane, codes, control_plane, expect
 
 MINE = "/api/v1/me/sessions"
 ALL = "/api/v1/sessions"
@@ -117,19 +117,25 @@ def test_a_session_ends_at_its_time_limit_however_often_it_is_renewed(control: C
 
 def test_last_use_is_kept_in_memory_and_written_once_in_a_while(tmp_path: Path) -> None:
     with control_plane(tmp_path) as control:
-        plane = control.app.state.plane
-        written = plane.notifier.notifications
+        plane, commits = control.app.state.plane, list[None]()
+        then = plane.database.after_commit
+
+        def counted() -> None:
+            commits.append(None)
+            then()
+
+        plane.database.after_commit = counted
         control.clock.turn(60)
         for _ in range(20):
             expect(control.call("GET", "/api/v1/me"), 200)
-        assert plane.notifier.notifications == written, "reading does not write"
+        assert not commits, "reading does not write"
         (shown,) = expect(control.call("GET", MINE), 200)["sessions"]
         assert shown["lastUsedAt"] > shown["createdAt"]
         assert control.http.portal is not None
         control.http.portal.call(save_once, plane)
-        assert plane.notifier.notifications == written + 1
+        assert len(commits) == 1
         control.http.portal.call(save_once, plane)
-        assert plane.notifier.notifications == written + 1, "there is nothing new to write"
+        assert len(commits) == 1, "there is nothing new to write"
     with control_plane(tmp_path) as again:
         assert shown["lastUsedAt"] in [each["lastUsedAt"] for each in expect(again.call("GET", MINE), 200)["sessions"]]
 
@@ -149,7 +155,7 @@ def test_what_is_remembered_of_sessions_does_not_grow() -> None:
 @pytest.fixture
 def browser(control: ControlPlane) -> TestClient:
     """Ann's browser, signed in."""
-    client = TestClient(control.app, base_url=HERE)
+    client = control.browser()
     form = {"username": "ann@example.com", "password": "correct horse", "next": "/"}
     assert "signed in as <strong>ann@example.com" in client.post("/sign-in", data=form).text
     return client
@@ -196,7 +202,7 @@ def test_the_cookie_is_no_bearer_token_and_a_bearer_token_no_cookie(control: Con
 
 
 def test_with_tls_only_the_cookie_that_no_other_host_can_set_counts(control: ControlPlane) -> None:
-    client = TestClient(control.app, base_url="https://127.0.0.1:8080")
+    client = control.browser("https://127.0.0.1:8080")
     form = {"username": "ann@example.com", "password": "correct horse", "next": "/"}
     cookie = client.post("/sign-in", data=form, follow_redirects=False).headers["set-cookie"]
     assert cookie.startswith("__Host-fairpool_session=fpb_")
@@ -215,7 +221,7 @@ def test_a_planted_session_is_not_the_one_that_a_user_signs_in_to(control: Contr
     form = {"username": "test@run.ai", "password": "password", "next": "/"}
     assert "signed in as <strong>test@run.ai" in browser.post("/sign-in", data=form).text
     assert browser.cookies["fairpool_session"] != planted
-    attacker = TestClient(control.app, base_url=HERE, cookies={"fairpool_session": planted})
+    attacker = control.browser(cookies={"fairpool_session": planted})
     assert attacker.get("/api/v1/me").status_code == 401, "what the browser was signed in as before has ended"
 
 
@@ -225,7 +231,7 @@ def test_a_planted_session_is_not_the_one_that_a_user_signs_in_to(control: Contr
 def test_sign_in_leads_to_no_foreign_page(control: ControlPlane, following: str) -> None:
     form = {"username": "ann@example.com", "password": "correct horse", "next": following}
     for site in ("same-origin", "cross-site"):
-        client = TestClient(control.app, base_url=HERE, headers={"Sec-Fetch-Site": site})
+        client = control.browser(headers={"Sec-Fetch-Site": site})
         answer = client.post("/sign-in", data=form, follow_redirects=False)
         where = answer.headers.get("location", "") or answer.text.partition('content="0; url=')[2].partition('"')[0]
         assert where.startswith("/")
@@ -234,7 +240,7 @@ def test_sign_in_leads_to_no_foreign_page(control: ControlPlane, following: str)
 
 def test_a_browser_that_another_site_led_here_is_led_on_by_a_page(control: ControlPlane) -> None:
     """With a redirect it would come without its strict cookie, and be asked to sign in once more."""
-    client = TestClient(control.app, base_url=HERE, headers={"Sec-Fetch-Site": "cross-site"})
+    client = control.browser(headers={"Sec-Fetch-Site": "cross-site"})
     form = {"username": "ann@example.com", "password": "correct horse", "next": "/docs?a=1&b=2"}
     answer = client.post("/sign-in", data=form, follow_redirects=False)
     assert answer.status_code == 200

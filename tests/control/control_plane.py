@@ -72,6 +72,12 @@ class ControlPlane:
         headers |= options.pop("headers", {})
         return self.http.request(method, path, json=body, headers=headers, **options)
 
+    def browser(self, base_url: str = HERE, **options: Any) -> TestClient:
+        """Another client of the same server, with cookies of its own."""
+        client = TestClient(self.app, base_url=base_url, **options)
+        client.portal = self.http.portal  # the server's event loop, which its database connections belong to
+        return client
+
     def sign_in(self, name: str, user: str, password: str) -> None:
         body = {"grantType": "password", "username": user, "password": password}
         answer = self.http.post("/api/v1/token", json=body)

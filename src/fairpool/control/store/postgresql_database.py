@@ -49,6 +49,7 @@ class PostgresDatabase(Database):
         self.sender = uuid.uuid4().hex
         """By which this process knows its own announcements of commits."""
         self._side: _Side | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._apart: _ApartSide | None = None
         self._writing: asyncio.Task[None] | None = None
         self._connected = 0
@@ -58,6 +59,7 @@ class PostgresDatabase(Database):
     # --- open and close ---
 
     async def open(self, prepare: Callable[[Connection], None]) -> None:
+        self._loop = asyncio.get_running_loop()
         self._side = _Side(self._location, self.where, self._busy_s)
         try:
             await self._side.open(prepare)
@@ -95,6 +97,7 @@ class PostgresDatabase(Database):
 
     async def read(self, unit: Unit[T]) -> T:
         assert self._side is not None, "the database is not open"
+        self._check_loop()
         try:
             return await self._side.links.read(unit)
         except Exception as error:
@@ -126,7 +129,12 @@ class PostgresDatabase(Database):
 
     # --- write ---
 
+    def _check_loop(self) -> None:
+        # A connection that is used from another event loop crashes the process in the driver's C code.
+        assert asyncio.get_running_loop() is self._loop, "the database was opened in another event loop"
+
     def _begin(self) -> None:
+        self._check_loop()
         self._at_rest.clear()
         self._writing = asyncio.get_running_loop().create_task(self._write_batch(), name="write")
 
