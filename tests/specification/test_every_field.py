@@ -567,7 +567,10 @@ OTHERS: dict[str, set[str]] = {
     "RoleRequest": {"name", "description", "enabled", "permissions"},
     "RoleUpdate": {"name", "description", "enabled", "permissions"},
     "ScopesRequest": {"permission", "resource_type", "action"},
-    "TokenRequest": {"grant_type", "username", "password", "client_id", "client_secret", "refresh_token"},
+    "TokenRequest": {
+        *("grant_type", "username", "password", "client_id", "client_secret", "refresh_token"),
+        *("code", "code_verifier", "device_code"),
+    },
     "UserRequest": {"email", "password", "need_to_change_password", "roles"},
     # control.preferences
     "NamedSettingRequest": {"key"},
