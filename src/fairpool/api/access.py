@@ -328,36 +328,6 @@ class RolePage(Page):
     roles: list[Role]
 
 
-class ApplicationRequest(Request):
-    """A new application: an account for a program."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "nightly-sweep", "roles": ["researcher"]}]})
-    name: Annotated[ShortText, Field(min_length=1, examples=["nightly-sweep"])]
-    roles: Annotated[list[RoleId], Field(max_length=16)] = Field(default_factory=list)
-
-
-class Application(Answer):
-    """An application."""
-
-    id: str
-    name: str
-    client_id: str
-    roles: list[str] = Field(default_factory=list)
-    created_at: Moment
-
-
-class NewApplication(Application):
-    """An application and its secret, which is shown only once."""
-
-    secret: str
-
-
-class ApplicationPage(Page):
-    """Applications."""
-
-    apps: list[Application]
-
-
 class Me(Answer):
     """The current user or application."""
 

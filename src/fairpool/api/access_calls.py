@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fairpool.api.calls import Calls, plain_body
 
 if TYPE_CHECKING:
-    from fairpool.api import access
+    from fairpool.api import access, programs
     from fairpool.api import audit as audit_wire
 
     Json = Mapping[str, Any]
@@ -72,13 +72,13 @@ class AccessCalls(Calls):
     def delete_access_rule(self, rule_id: str | int) -> None:
         self._call("DELETE", f"/api/v1/authorization/access-rules/{rule_id}")
 
-    def applications(self) -> list[access.Application]:
+    def applications(self) -> list[programs.Application]:
         return self._all("/api/v1/apps", "apps")
 
-    def create_application(self, request: access.ApplicationRequest | Json) -> access.NewApplication:
+    def create_application(self, request: programs.ApplicationRequest | Json) -> programs.NewApplication:
         return self._post("/api/v1/apps", request)
 
-    def new_application_secret(self, application_id: str) -> access.NewApplication:
+    def new_application_secret(self, application_id: str) -> programs.NewApplication:
         """Its earlier secret is revoked."""
         return self._post(f"/api/v1/apps/{application_id}/secret")
 

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairpool.api.nodes import ClusterRequest
 from fairpool.control import (
+    access_keys,
     access_rules,
     applications,
     assets,
@@ -89,7 +90,7 @@ log = logging.getLogger("fairpool.control")
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
     *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules, audit),
-    *(sessions, token_issuer, mail_settings),
+    *(sessions, token_issuer, mail_settings, access_keys),
     *(
         preferences,
         templates,

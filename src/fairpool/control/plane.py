@@ -63,6 +63,10 @@ class Caller:
     kind: str
     """user, app, service-account or cluster."""
     grants: tuple[rbac.Grant, ...] = ()
+    owner_grants: tuple[rbac.Grant, ...] | None = None
+    """Of the user, where an access key restricts what its tokens may do."""
+    access_key: str | None = None
+    """The access key that the session began with."""
     token_hash: str = ""
     token_kind: str = ""
     family: str = ""
@@ -83,6 +87,11 @@ class Caller:
         """Refuse a caller without this permission."""
         if not self.may(action, project, department, cluster):
             raise denied()
+
+    def require_person(self) -> None:
+        """Refuse a program with an access key, and other programs: for what decides over the account itself."""
+        if self.kind != "user" or self.access_key is not None:
+            raise denied("only a signed-in user may do this, not a program or an access key", "sign in as a user")
 
     def require_somewhere(self, action: rbac.Action) -> None:
         """Refuse a caller who has this permission in no project or department."""
@@ -419,7 +428,7 @@ def _check_unchanged(connection: Connection, caller: Caller) -> None:
     grants = access_store.grants_by_token(connection, caller.token_hash)
     if grants is None:
         raise refused(401, "access.not_signed_in", "this token was revoked", "sign in with `runai login`")
-    if grants != frozenset(caller.grants):
+    if grants != frozenset(caller.grants if caller.owner_grants is None else caller.owner_grants):
         raise refused(409, "access.changed_meanwhile", "your permissions changed during this request", "try again")
 
 

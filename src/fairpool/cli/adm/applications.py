@@ -26,7 +26,7 @@ from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.screen import Column, printable
 
 if TYPE_CHECKING:
-    from fairpool.api.access import Application, NewApplication
+    from fairpool.api.programs import Application, NewApplication
 
 SECRET_FILE = flag(
     "--secret-file",
