@@ -121,6 +121,27 @@ TENANT_ID = 1
 """There is one tenant."""
 
 
+class ForgottenRequest(Request):
+    """`POST /api/v1/password/forgot`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"email": "ann@example.com"}]})
+    email: Email
+
+
+class ForgottenAnswer(Answer):
+    """The same for every address."""
+
+    message: str = "if there is an account with this address, a link was sent to it"
+
+
+class ResetRequest(Request):
+    """`POST /api/v1/password/reset`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"code": "fpm_…", "newPassword": "staple of the day"}]})
+    code: ShortText
+    new_password: NewPassword
+
+
 class ScopeType(StrEnum):
     """Where a role applies."""
 

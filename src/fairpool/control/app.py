@@ -43,6 +43,8 @@ from fairpool.control import (
     organization,
     overview,
     pages,
+    password_pages,
+    password_reset,
     pods,
     port_forward,
     preferences,
@@ -90,7 +92,7 @@ log = logging.getLogger("fairpool.control")
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
     *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules, audit),
-    *(sessions, token_issuer, mail_settings, access_keys),
+    *(sessions, token_issuer, mail_settings, access_keys, password_reset, password_pages),
     *(
         preferences,
         templates,
@@ -138,12 +140,18 @@ def create_app(
     app.state.plane = plane
     app.state.passwords = Passwords(hasher)
     app.state.attempts = Attempts()
+    app.state.mail_attempts = Attempts()
+    app.state.mails = set()
     app.state.links = SignInLinks()
     app.state.tickets = Tickets()
     app.state.is_ready = lambda: True
     app.state.routes = ROUTES
     app.state.description = None
     return app
+
+
+MAILS_S = 5.0
+"""How long mails that are being sent may still take when the server stops."""
 
 
 @asynccontextmanager
@@ -169,6 +177,8 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
                 each.cancel()
             await asyncio.wait(tidying)
             await sessions.save_once(plane)
+            if app.state.mails:
+                await asyncio.wait(app.state.mails, timeout=MAILS_S)
     finally:
         app.state.passwords.close()
         plane.pod_access.close()

@@ -207,7 +207,7 @@ def _form(request: Request, following: str, user: str = "", wrong: str = "", sta
         '<label>User name <input name="username" autocomplete="username" required '
         f'value="{escape(user[:256])}"></label>'
         '<label>Password <input name="password" type="password" autocomplete="current-password" required></label>'
-        "<button>Sign in</button></form>"
+        '<button>Sign in</button></form><p><a href="/forgot-password">Forgotten password</a></p>'
         '<p class="soft">The administrator of this server can sign in without a password: <code>fairpool up '
         "--detach</code> prints a one-time link. Open it in this browser, then reload the page that led here.</p>"
     )

@@ -15,10 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import settings as wire
+from fairpool.api.problems import problem_item
 from fairpool.control.moments import iso_or_none
+from fairpool.control.password_rules import PasswordRules, password_problems
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import refused, unknown
+from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.routes import Routes
 from fairpool.control.settings import Settings
 from fairpool.control.store import changes
@@ -59,6 +61,9 @@ SESSION_IDLE = "security.sessionIdleSeconds"
 SESSION_MAX = "security.sessionMaxSeconds"
 BROWSER_IDLE = "security.browserIdleMinutes"
 PASSWORD_LENGTH = "security.passwordMinLength"
+PASSWORD_CLASSES = "security.passwordMinClasses"
+PASSWORD_COMMON = "security.passwordRefuseCommon"
+PASSWORD_LINK = "security.passwordLinkMinutes"
 UPLOAD_SIZE = "uploads.maxMebibytes"
 UPLOAD_FILES = "uploads.maxFiles"
 UPLOADS_TOTAL = "uploads.totalMebibytes"
@@ -114,6 +119,25 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
         ),
         PASSWORD_LENGTH: Preference(
             "Security", "Minimum password length", "Applies to passwords set from now on", 8, 128
+        ),
+        PASSWORD_CLASSES: Preference(
+            "Security",
+            "Kinds of characters in a password",
+            "Of a-z, A-Z, 0-9 and others. Applies to passwords set from now on",
+            1,
+            4,
+        ),
+        PASSWORD_COMMON: Preference(
+            "Security",
+            "Refuse common passwords",
+            "Those that guessing programs try first. Applies to passwords set from now on",
+        ),
+        PASSWORD_LINK: Preference(
+            "Security",
+            "Lifetime of a link for a new password, in minutes",
+            "A link that was sent by mail to a user who forgot the password works once, within this time",
+            1,
+            7 * 24 * 60,
         ),
         UPLOAD_SIZE: Preference(
             "Uploads",
@@ -175,6 +199,9 @@ def _defaults(settings: Settings) -> dict[str, bool | int | str]:
         SESSION_MAX: max(90 * DAY_S, settings.access_token_s, settings.refresh_token_s),
         BROWSER_IDLE: 8 * 60,
         PASSWORD_LENGTH: 8,
+        PASSWORD_CLASSES: 1,
+        PASSWORD_COMMON: True,
+        PASSWORD_LINK: 30,
         UPLOAD_SIZE: 256,
         UPLOAD_FILES: 20_000,
         UPLOADS_TOTAL: 20 << 10,
@@ -213,12 +240,16 @@ def graces(settings: Settings, connection: Connection) -> GraceRules:
     )
 
 
-def check_password(settings: Settings, connection: Connection, password: str, field: str) -> None:
-    """Refuse a password that is too short."""
-    least = current_value(settings, connection, PASSWORD_LENGTH)
-    if len(password) < least:
-        what = f"this password has {len(password)} characters"
-        raise refused(422, "access.short_password", what, f"use at least {least}", field)
+def check_password(settings: Settings, connection: Connection, password: str, field: str, user: str) -> None:
+    """Refuse a password that breaks a rule, with everything that is wrong."""
+    rules = PasswordRules(
+        least=current_value(settings, connection, PASSWORD_LENGTH),
+        classes=current_value(settings, connection, PASSWORD_CLASSES),
+        refuses_common=bool(current_value(settings, connection, PASSWORD_COMMON)),
+    )
+    problems = password_problems(password, user, rules)
+    if problems:
+        raise Refused(422, [problem_item(each, field) for each in problems])
 
 
 @routes.get("/v1/k8s/setting", action=Action.SETTING_READ, answer=wire.SettingPage, summary="List all settings")

@@ -364,7 +364,9 @@ async def change_password(request: Request, plane: Plane, caller: Caller, body: 
         what = "the new password is the same as the current one, or is the default of earlier releases"
         raise refused(422, "access.same_password", what, "choose another password", "newPassword")
     await plane.read(
-        lambda connection: preferences.check_password(plane.settings, connection, body.new_password, "newPassword")
+        lambda connection: preferences.check_password(
+            plane.settings, connection, body.new_password, "newPassword", caller.name
+        )
     )
     hashed = await passwords.hash(body.new_password)
 
