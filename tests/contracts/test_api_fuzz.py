@@ -20,10 +20,11 @@ from schemathesis.core.result import Ok
 from fairpool.control.app import ROUTES
 from fairpool.control.openapi import openapi_document
 from tests.control.control_plane import HERE, ControlPlane, control_plane, expect
+from tests.postgresql import is_chosen
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = 15
+EXAMPLES = 4 if is_chosen() else 15
 SECRET = "secret-of-team-b"
 LEFT_OUT = {
     "/api/v1/changes",  # does not end

@@ -11,6 +11,7 @@ from fairpool.control.change_feed import ChangeFeedCache
 from fairpool.control.rendered import RenderedCache
 from fairpool.control.store import changes
 from fairpool.control.store.database import Connection, Database
+from fairpool.control.store.local_database import LocalDatabase
 from fairpool.control.store.migrations import upgrade
 from fairpool.control.store.sqlite import Sqlite
 from fairpool.model.ids import Instant
@@ -43,7 +44,7 @@ class Listener:
 
 def with_feed(path: Path, scenario: Callable[[Listener], Any]) -> None:
     async def run() -> None:
-        database = Database(Sqlite(path / "control.sqlite"))
+        database = LocalDatabase(Sqlite(path / "control.sqlite"))
         await database.open(upgrade)
         try:
             await scenario(Listener(database))

@@ -17,19 +17,20 @@ import pytest
 
 from fairpool.agent import namespaces
 from fairpool.control.store import condition
-from fairpool.control.store.database import Database
+from fairpool.control.store.local_database import LocalDatabase
 from tests.control.control_plane import ControlPlane, codes, control_plane
+from tests.postgresql import of_sqlite
 from tests.specification.test_archive import new_database
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, of_sqlite]
 
 PROJECTS, WORKLOADS = "/api/v1/org-unit/projects", "/api/v1/workloads"
 PATIENCE_S = 120.0
 
 
-def database_of(control: ControlPlane) -> Database:
+def database_of(control: ControlPlane) -> LocalDatabase:
     database = control.app.state.plane.database
-    assert isinstance(database, Database)
+    assert isinstance(database, LocalDatabase)
     return database
 
 

@@ -13,13 +13,14 @@ import pytest
 
 from fairpool.api.clusters import PodReport, WorkloadReport
 from fairpool.api.gateway_address import GatewayAddress
-from fairpool.control.store.database import Database
+from fairpool.control.store.local_database import LocalDatabase
 from fairpool.control.store.migrations import downgrade
 from fairpool.control.store.sqlite import Sqlite
 from fairpool.model.ids import NodeName, PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.status import WorkloadPhase
 from tests.control.control_plane import ControlPlane, codes, control_plane, expect, gone, node
+from tests.postgresql import of_sqlite
 
 pytestmark = pytest.mark.slow
 
@@ -120,6 +121,7 @@ def test_who_may_not_see_work_sees_what_it_holds_and_not_what_it_is(control: Con
         assert "team-b" not in answer.text
 
 
+@of_sqlite
 def test_claims_that_work_has_mounted_before_they_were_written_down_are_known(tmp_path: Path) -> None:
     with control_plane(tmp_path) as control:
         control.project("team-a")
@@ -127,7 +129,7 @@ def test_claims_that_work_has_mounted_before_they_were_written_down_are_known(tm
         control.train("t1", storage={"pvc": [new]})
 
     async def take_back() -> None:
-        database = Database(Sqlite(tmp_path / "control.sqlite"))
+        database = LocalDatabase(Sqlite(tmp_path / "control.sqlite"))
         await database.open(lambda connection: downgrade(connection, "0004"))
         await database.close()
 

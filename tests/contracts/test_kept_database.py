@@ -13,8 +13,9 @@ import pytest
 
 from tests.control.control_plane import ControlPlane, control_plane, expect, gone
 from tests.control.kept import as_far_as, in_todays_words, keep_database, kept_answers
+from tests.postgresql import of_sqlite
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, of_sqlite]
 
 ANSWERS = kept_answers()
 

@@ -13,6 +13,7 @@ from sqlalchemy import create_engine, text
 from fairpool.control.store.migrations import downgrade
 from tests.control.cluster import Cluster, machine
 from tests.control.control_plane import ControlPlane, control_plane, expect
+from tests.postgresql import of_sqlite
 
 DEPARTMENTS = "/api/v1/org-unit/departments"
 PROJECTS = "/api/v1/org-unit/projects"
@@ -200,6 +201,7 @@ def test_a_quota_that_was_never_set_is_told_from_an_unlimited_one(control: Contr
     assert (shown["quotaIsSet"], shown["totalResources"]["gpuQuota"]) == (True, UNLIMITED)
 
 
+@of_sqlite
 def test_an_unlimited_department_of_an_earlier_version_counts_as_never_set(tmp_path: Path) -> None:
     with control_plane(tmp_path) as control:
         control.project("team-a", 4)

@@ -27,8 +27,9 @@ from fairpool.platform.data_directory import DataDirectory
 from fairpool.platform.restore import restore_backup
 from tests.control.control_plane import ControlPlane, codes, control_plane, expect, node
 from tests.control.kept import in_todays_words, keep_database, kept_answers
+from tests.postgresql import of_sqlite
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, of_sqlite]
 
 PROJECTS, WORKLOADS = "/api/v1/org-unit/projects", "/api/v1/workloads"
 

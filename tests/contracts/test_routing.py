@@ -16,6 +16,7 @@ from fairpool.control.endpoint import Endpoint
 from fairpool.control.router import Router
 from fairpool.control.routes import IN_PATH, WEBSOCKET
 from tests.control.control_plane import ControlPlane, codes, control_plane
+from tests.postgresql import of_sqlite
 
 TRAININGS, LIST = "/api/v1/workloads/trainings", "/api/v1/workloads"
 PROJECTS, RULES = "/api/v1/org-unit/projects", "/api/v1/authorization/access-rules"
@@ -331,6 +332,7 @@ def asked_slowly(control: ControlPlane, token: str, meanwhile: Any, body: bytes)
 
 
 @pytest.mark.slow
+@of_sqlite  # on whose connection the test writes while a request is under way
 def test_a_token_that_is_revoked_while_the_body_is_on_its_way_is_none(tmp_path: Path) -> None:
     with control_plane(tmp_path) as control:
         control.project("team-a")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from argon2.exceptions import VerificationError
+from sqlalchemy import update
 from starlette.testclient import TestClient
 
 from fairpool.control.app import ROUTES, create_app
@@ -21,6 +22,7 @@ from fairpool.control.passwords import WAITING_MAX, Passwords, new_password
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.settings import Settings
+from fairpool.control.store.tables import users
 from tests.control.control_plane import CHEAP, HERE, START, ControlPlane, codes, control_plane, expect
 
 
@@ -61,8 +63,9 @@ def test_a_password_that_an_administrator_chose_must_be_changed_first(control: C
     if given == "reset":
         password = expect(control.call("POST", f"/api/v1/users/{email}/password"), 200)["tempPassword"]
     if given == "of an earlier release":
-        statement = "UPDATE users SET must_change = 0, first_password = 1 WHERE email = 'ann@example.com'"
-        control.app.state.plane.database._writing.exec_driver_sql(statement)
+        earlier = update(users).where(users.c.email == email).values(must_change=False, first_password=True)
+        assert control.http.portal is not None
+        control.http.portal.call(control.app.state.plane.write, lambda connection: connection.execute(earlier) and None)
     assert password[0].isalnum()
     control.sign_in("ann", email, password)
     assert codes(control.call("GET", "/api/v1/users", by="ann")) == ["access.password_must_change"]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, inspect, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex
 
@@ -24,17 +24,20 @@ from fairpool.control.store import changes
 from fairpool.control.store import database as database_module
 from fairpool.control.store.compiled import Compiled, CompiledIn
 from fairpool.control.store.database import SLICE_S, UNITS_S, Closed, Database
+from fairpool.control.store.local_database import LocalDatabase
 from fairpool.control.store.migrations import downgrade, upgrade
-from fairpool.control.store.sqlite import Sqlite
 from fairpool.control.store.tables import clusters, metadata, pods, revision, users, workloads
 from fairpool.model.ids import Instant
 from tests.control.control_plane import control_plane, expect
+from tests.postgresql import database_of, of_sqlite
 
 
-def with_database(path: Path, scenario: Callable[[Database], Awaitable[None]]) -> None:
+def with_database(
+    path: Path, scenario: Callable[[Database], Awaitable[None]], prepare: Callable[[Connection], None] = upgrade
+) -> None:
     async def run() -> None:
-        database = Database(Sqlite(path / "control.sqlite"))
-        await database.open(upgrade)
+        database = database_of(path)
+        await database.open(prepare)
         try:
             await scenario(database)
         finally:
@@ -55,7 +58,8 @@ def test_no_update_is_lost_among_many_writers(tmp_path: Path) -> None:
     with_database(tmp_path, scenario)
 
 
-def test_writers_share_a_commit(tmp_path: Path) -> None:
+def test_writers_share_a_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_module, "UNITS_S", 3600.0)  # however slow the machine is
     commits = 0
 
     async def scenario(database: Database) -> None:
@@ -86,6 +90,7 @@ def test_a_unit_that_fails_undoes_itself_and_no_other(tmp_path: Path) -> None:
     with_database(tmp_path, scenario)
 
 
+@of_sqlite
 def test_what_was_acknowledged_is_in_the_file_before_it_is_closed(tmp_path: Path) -> None:
     async def scenario(database: Database) -> None:
         await database.write(bump)
@@ -96,9 +101,11 @@ def test_what_was_acknowledged_is_in_the_file_before_it_is_closed(tmp_path: Path
     with_database(tmp_path, scenario)
 
 
+@of_sqlite
 def test_a_disk_that_fails_leaves_no_caller_waiting(tmp_path: Path) -> None:
     async def scenario(database: Database) -> None:
         other = sqlite3.connect(tmp_path / "control.sqlite", isolation_level=None)
+        assert isinstance(database, LocalDatabase)
         assert database._writing is not None
         database._writing.exec_driver_sql("PRAGMA busy_timeout=10")
         other.execute("BEGIN IMMEDIATE")  # another process holds the file
@@ -111,6 +118,7 @@ def test_a_disk_that_fails_leaves_no_caller_waiting(tmp_path: Path) -> None:
     with_database(tmp_path, scenario)
 
 
+@of_sqlite
 def test_a_disk_that_fails_at_the_commit_leaves_no_caller_waiting_or_acknowledged(tmp_path: Path) -> None:
     async def scenario(database: Database) -> None:
         def never_true(connection: Connection) -> int:
@@ -147,10 +155,12 @@ class AtOnce(Executor):
         return Future()
 
 
+@of_sqlite
 def test_an_answer_waits_for_the_event_loop_no_more_often_than_it_must(tmp_path: Path) -> None:
     """Under load each time is the whole line of those who want something: once after the disk, once for its task."""
 
     async def scenario(database: Database) -> None:
+        assert isinstance(database, LocalDatabase)
         database._disk = AtOnce()
         turns = 0
 
@@ -191,6 +201,7 @@ def test_those_who_read_are_let_in_between_many_that_write(tmp_path: Path) -> No
     with_database(tmp_path, scenario)
 
 
+@of_sqlite
 def test_others_have_their_turn_while_the_units_of_one_commit_are_carried_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,7 +247,7 @@ def test_what_was_accepted_is_finished_before_it_closes(tmp_path: Path) -> None:
         assert [each.result() for each in writing] == list(range(2, 302))
 
     async def run() -> None:
-        database = Database(Sqlite(tmp_path / "control.sqlite"))
+        database = database_of(tmp_path)
         await database.open(upgrade)
         await scenario(database)
 
@@ -245,7 +256,7 @@ def test_what_was_accepted_is_finished_before_it_closes(tmp_path: Path) -> None:
 
 def test_who_writes_after_it_has_closed_is_told_so(tmp_path: Path) -> None:
     async def scenario() -> None:
-        database = Database(Sqlite(tmp_path / "control.sqlite"))
+        database = database_of(tmp_path)
         await database.open(upgrade)
         await database.close()
         for _ in range(2):
@@ -255,12 +266,14 @@ def test_who_writes_after_it_has_closed_is_told_so(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@of_sqlite
 def test_a_machine_without_room_for_a_thread_leaves_no_caller_waiting(tmp_path: Path) -> None:
     class NoThreads(Executor):
         def submit(self, *given: Any, **named: Any) -> Future[Any]:
             raise RuntimeError("can't start new thread")
 
     async def scenario(database: Database) -> None:
+        assert isinstance(database, LocalDatabase)
         before = await database.write(bump)
         database._disk, usual = NoThreads(), database._disk
         for _ in range(2):
@@ -284,6 +297,7 @@ def test_a_unit_that_runs_out_of_something_fails_alone(tmp_path: Path) -> None:
     with_database(tmp_path, scenario)
 
 
+@of_sqlite
 def test_the_settings_that_durability_needs_are_on(tmp_path: Path) -> None:
     async def scenario(database: Database) -> None:
         def pragmas(connection: Connection) -> list[object]:
@@ -301,14 +315,16 @@ def test_a_database_of_the_first_release_is_brought_up_to_date_with_all_it_holds
         workload = control.train("t1")
 
     async def take_back() -> None:
-        database = Database(Sqlite(tmp_path / "control.sqlite"))
+        database = database_of(tmp_path)
         await database.open(lambda connection: downgrade(connection, "0001"))
         await database.close()
 
     asyncio.run(take_back())
-    with sqlite3.connect(tmp_path / "control.sqlite") as older:
-        tables = {row[0] for row in older.execute("SELECT name FROM sqlite_master")}
-        assert "preferences" not in tables
+
+    async def older(database: Database) -> None:
+        assert not await database.read(lambda connection: inspect(connection).has_table("preferences"))
+
+    with_database(tmp_path, older, lambda connection: None)
     with control_plane(tmp_path) as control:
         assert expect(control.call("GET", f"/api/v1/workloads/{workload['id']}"), 200) == workload
         assert expect(control.call("PUT", "/v1/k8s/setting/department.use", {"value": False}), 200)["value"] is False
@@ -415,6 +431,7 @@ def test_a_compiled_statement_is_undone_with_its_unit(tmp_path: Path) -> None:
     with_database(tmp_path, scenario)
 
 
+@of_sqlite
 @pytest.mark.parametrize("order", [("created_at",), ("name",), ("phase", "created_at"), ("phase", "name")])
 def test_pages_are_chosen_in_an_index(order: tuple[str, ...], tmp_path: Path) -> None:
     """Long rows are not gone through to find out which of them are wanted, nor sorted."""
@@ -484,7 +501,7 @@ def test_what_a_read_apart_raises_reaches_its_caller_and_the_next_one_works(tmp_
 
 def test_a_closed_database_reads_nothing_apart(tmp_path: Path) -> None:
     async def scenario() -> None:
-        database = Database(Sqlite(tmp_path / "control.sqlite"))
+        database = database_of(tmp_path)
         await database.open(upgrade)
         await database.close()
         with pytest.raises(Closed):

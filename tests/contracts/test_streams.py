@@ -41,6 +41,7 @@ from fairpool.platform.data_directory import DataDirectory
 from fairpool.platform.restore import restore_backup
 from tests.control.control_plane import CHEAP, choose_password
 from tests.control.pod_access_fakes import NoUploadAccess
+from tests.postgresql import of_sqlite
 
 pytestmark = pytest.mark.slow
 
@@ -303,6 +304,7 @@ def test_a_revision_from_another_database_starts_anew(served: Served) -> None:
 
 
 @pytest.mark.parametrize("folder", ["old", "new"])
+@of_sqlite
 def test_a_reader_from_before_a_restore_is_told_to_look_at_everything_anew(tmp_path: Path, folder: str) -> None:
     """However much has happened since, so that a count that went on from the backup would have caught up."""
     with serving(tmp_path / "old") as served:

@@ -21,7 +21,7 @@ import pytest
 from fairpool.api import access
 from fairpool.api import workload_spec as work
 from fairpool.api.client import Client
-from fairpool.control.store.database import Database
+from fairpool.control.store.local_database import LocalDatabase
 from fairpool.control.store.migrations import downgrade
 from fairpool.control.store.sqlite import Sqlite
 from tests import needs
@@ -664,7 +664,7 @@ def test_an_upgrade_keeps_data_settings_and_what_runs(others: Running, version: 
     others.down()
 
     async def take_back() -> None:
-        database = Database(Sqlite(others.data_directory.control))
+        database = LocalDatabase(Sqlite(others.data_directory.control))
         await database.open(lambda connection: downgrade(connection, version))
         await database.close()
 

@@ -22,7 +22,7 @@ import pytest
 
 from fairpool.agent.images import FILE as IMAGES_FILE
 from fairpool.control.store import condition
-from fairpool.control.store.database import Database
+from fairpool.control.store.local_database import LocalDatabase
 from fairpool.control.store.migrations import upgrade
 from fairpool.control.store.sqlite import Sqlite
 from fairpool.platform import backup as backup_module
@@ -40,7 +40,7 @@ def new_database() -> bytes:
         path = Path(folder, "new.sqlite")
 
         async def make() -> None:
-            database = Database(Sqlite(path))
+            database = LocalDatabase(Sqlite(path))
             await database.open(upgrade)
             await database.close()
 

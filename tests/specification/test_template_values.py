@@ -6,7 +6,7 @@ from typing import Any
 
 from fairpool.api.assets import AssetScope, TemplateRequest
 from fairpool.control.template_checks import template_problems
-from fairpool.control.template_values import TemplateValues, is_field, locked_problems, merged, relocked
+from fairpool.control.template_values import NO_LOCKS, TemplateValues, is_field, merged, relocked
 
 
 def named(**values: Any) -> TemplateValues:
@@ -110,7 +110,7 @@ def test_a_lock_holds_against_every_way_around_it() -> None:
     whole = admin(security={"hostIpc": False}, locked=("security",))
     assert merged({"security": {"hostNetwork": True}}, [whole]).problems
     assert merged({"labels": {"a": "b"}}, [admin(locked=("labels",))]).problems, "locked without a value: not to be set"
-    assert locked_problems({"image": "x"}, [image])
+    assert NO_LOCKS.of_templates_too([image]).problems({"image": "x"})
 
 
 def test_a_lock_holds_for_fields_that_are_merged_together_or_say_the_same() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from fairpool.api.calls import Calls, plain_body
@@ -85,9 +86,16 @@ class AccessCalls(Calls):
     def delete_application(self, application_id: str) -> None:
         self._call("DELETE", f"/api/v1/apps/{application_id}")
 
-    def audit(self, *, limit: int = 50, offset: int = 0) -> list[audit_wire.AuditEntry]:
-        params = {"limit": limit, "offset": offset}
-        return self._get("/api/v1/audit/log", params).entries
+    def audit(self, *, limit: int = 50, offset: int = 0, **query: str) -> list[audit_wire.AuditEntry]:
+        """Newest first; `query`: what the API takes besides, as filterBy or start."""
+        return self._get("/api/v1/audit/log", {"limit": limit, "offset": offset, **query}).entries
+
+    def audit_file(self, **query: str) -> AbstractContextManager[Iterator[bytes]]:
+        """The whole log, piece by piece."""
+        return self._stream("GET", "/api/v1/audit/log/file", params=query)
+
+    def verify_audit(self, known: str | None = None) -> audit_wire.AuditVerification:
+        return self._get("/api/v1/audit/verify", {"known": known} if known is not None else None)
 
     def _token(self, request: Mapping[str, str]) -> access.TokenAnswer:
         self.token = None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.command(epilog="Example: fairpool control --listen 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem")
 @server_flags.flags(
     server_flags.DATA,
+    server_flags.DATABASE,
     server_flags.LISTEN,
     server_flags.HOST_NAMES,
     server_flags.GATEWAY_LISTEN,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     server_flags.TLS_KEY,
     server_flags.KEEP_HISTORY,
     server_flags.KEEP_AUDIT,
+    server_flags.AUDIT_FORWARD,
     server_flags.LOG_LEVEL,
     server_flags.CONFIG_FILE,
     server_flags.FIRST_PASSWORD_FILE,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 def control(
     context: click.Context,
     data: Path | None,
+    database: str,
     listen: str,
     host_names: tuple[str, ...],
     gateway_listen: str | None,
@@ -51,6 +54,7 @@ def control(
     tls_key: Path | None,
     keep_history: str,
     keep_audit: str,
+    audit_forward: str,
     log_level: str,
     first_password_file: Path | None,
     detach: bool,
@@ -69,9 +73,11 @@ def control(
     options = ControlOptions(
         address=address if tls is None else replace(address, scheme="https"),
         retention=server_flags.retention_of({"--keep-history": keep_history, "--keep-audit": keep_audit}),
+        audit_forward=server_flags.audit_target_of(audit_forward),
         host_names=host_names,
         first_password=server_flags.first_password_in(first_password_file),
         tls=tls,
+        database=server_flags.database_location(context, database),
     )
     start = StartControl(
         server_flags.data_directory_at(data),
@@ -121,7 +127,7 @@ def _here(start: StartControl, _: list[str]) -> None:
         other = other_loopback(listener)
         gateway = bind_gateway(data_directory, start.gateway, address, start.options.host_names)
         reachable_at(address.url)
-        server_start.check_database(data_directory, may_be_new=True)
+        server_start.check_database(data_directory, start.options.database, may_be_new=True)
         open_log(data_directory.log, level=start.log_level)
         server_start.warn_of(other, gateway.warning)
         for line in shown_addresses(address, gateway.address.url, data_directory):
@@ -143,5 +149,11 @@ def _here(start: StartControl, _: list[str]) -> None:
 def _in_background(start: StartControl, arguments: list[str]) -> None:
     password = start.options.first_password
     server_start.in_background_with_welcome(
-        start.data_directory, CONTROL, arguments, password, "The control plane", changes_nothing=True
+        start.data_directory,
+        CONTROL,
+        arguments,
+        password,
+        "The control plane",
+        changes_nothing=True,
+        database=start.options.database,
     )

@@ -277,6 +277,7 @@ def _refuse_cluster(data_directory: DataDirectory, what: str) -> None:
 def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
     from fairpool.control.settings import FIRST_USER
     from fairpool.control.store.condition import problem_with_database
+    from fairpool.platform.database_location import given_location
     from fairpool.platform.owner_access import reset_password_offline
     from fairpool.platform.restore import finish_restore
 
@@ -284,8 +285,9 @@ def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
     os.umask(PRIVATE)
     with locked(data_directory, "reset-password"):
         finish_restore(data_directory)
-        problem = problem_with_database(data_directory.control)
-        return problem or reset_password_offline(data_directory, user or FIRST_USER)
+        location = given_location(data_directory)
+        problem = None if location else problem_with_database(data_directory.control)
+        return problem or reset_password_offline(data_directory, user or FIRST_USER, location)
 
 
 PASSPHRASE = click.option(
@@ -325,6 +327,7 @@ def backup(data: Path | None, force: bool, passphrase_file: Path | None, file: P
     file. The values of credentials in it are encrypted, and their key is not in it unless you give a passphrase.
     """
     from fairpool.platform.backup import make_backup
+    from fairpool.platform.database_location import refuse_server
 
     with failing():
         if file.exists() and not (force and file.is_file()):
@@ -332,6 +335,7 @@ def backup(data: Path | None, force: bool, passphrase_file: Path | None, file: P
                 Problem("backup.exists", f"{file} already exists", "choose another file, or pass --force")
             )
         data_directory = data_directory_at(data)
+        refuse_server(data_directory, "backup")
         size = make_backup(data_directory, file, _passphrase(passphrase_file))
     what = f"{max(1, size // 1024)} KiB, of {data_directory.contents}"
     click.echo(f"Wrote {file}, {what}. To restore it: fairpool restore {file}")
@@ -354,6 +358,7 @@ def restore(data: Path | None, passphrase_file: Path | None, file: Path) -> None
     are started. The nodes are those described in FILE. The replaced files are kept. Restore only files you trust: a
     backup determines which programs run as you.
     """
+    from fairpool.platform.database_location import refuse_server
     from fairpool.platform.restore import restore_backup
 
     data_directory = data_directory_at(data)
@@ -364,6 +369,7 @@ def restore(data: Path | None, passphrase_file: Path | None, file: Path) -> None
             raise PlatformError(
                 Problem("restore.up", what, "stop it first: fairpool down (running pods are not affected)")
             )
+        refuse_server(data_directory, "restore")
         data_directory.prepare()
         with locked(data_directory, "restore"):
             made_at, kept = restore_backup(data_directory, file, _passphrase(passphrase_file))

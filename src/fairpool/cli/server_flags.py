@@ -30,6 +30,9 @@ C = TypeVar("C", bound=Callable[..., Any])
 HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
 CONFIG_FILE_VARIABLE = "FAIRPOOL_CONFIG_FILE"
 NOT_IN_FILES = frozenset({"config_file", "detach", "in_background", "help"})
+NOT_TYPED_AGAIN = frozenset({"data", "first_password_file", "database"})
+"""Handed to a server in the background in other ways: secrets must not show in a process listing."""
+DATABASE_VARIABLE = "FAIRPOOL_DATABASE"
 DEFAULT_HEALTH = "127.0.0.1:8081"
 
 
@@ -89,6 +92,15 @@ DATA = click.option(
     type=click.Path(path_type=Path),
     metavar="DIRECTORY",
     help="Data directory. Default: fairpool in the user's XDG data directory. Also: FAIRPOOL_DATA.",
+)
+DATABASE = click.option(
+    "--database",
+    envvar=DATABASE_VARIABLE,
+    default="",
+    metavar="URL",
+    help="PostgreSQL database of the control plane: postgresql://USER@HOST/NAME, also with several hosts, sslmode and "
+    "sslrootcert. Put the password into PGPASSFILE, PGPASSWORD or this variable: flags are visible to other users. "
+    f"Default: a file in the data directory. Also: {DATABASE_VARIABLE}.",
 )
 CONFIG_FILE = click.option(
     "--config-file",
@@ -192,6 +204,14 @@ KEEP_HISTORY = _with_default(
     "--keep-history", "30d", "AGE", "How long to keep deleted jobs and events: 90s, 10m, 2h, 30d."
 )
 KEEP_AUDIT = _with_default("--keep-audit", "365d", "AGE", "How long to keep the audit log.")
+AUDIT_FORWARD = click.option(
+    "--audit-forward",
+    envvar="FAIRPOOL_AUDIT_FORWARD",
+    default="",
+    metavar="TARGET",
+    help="Forward audit entries to file:/path, syslog+udp://host:514, syslog+tcp://host:514 or syslog+unix:/dev/log. "
+    "Also: FAIRPOOL_AUDIT_FORWARD.",
+)
 DISK_RESERVE = _with_default(
     "--disk-reserve",
     "1GiB",
@@ -276,7 +296,7 @@ def typed_again(context: click.Context) -> list[str]:
     """The flags that were given, by whatever way, as one would type them in another directory."""
     words: list[str] = []
     for each in context.command.params:
-        if not isinstance(each, click.Option) or each.name in {*NOT_IN_FILES, "data", "first_password_file"}:
+        if not isinstance(each, click.Option) or each.name in {*NOT_IN_FILES, *NOT_TYPED_AGAIN}:
             continue
         source = context.get_parameter_source(str(each.name))
         if source is click.core.ParameterSource.DEFAULT:
@@ -302,6 +322,30 @@ def failing() -> Iterator[None]:
         yield
     except PlatformError as error:
         fail([error.problem], exit_code_of(error.problem))
+
+
+def database_location(context: click.Context, location: str) -> str:
+    """The address in --database, which servers in the background get by the environment."""
+    import os
+
+    from fairpool.platform.database_location import problem_with_location
+
+    os.environ.pop(DATABASE_VARIABLE, None)  # no pod and no program that we start has to know it
+    if not location:
+        return ""
+    problem = problem_with_location(location)
+    if problem is not None:
+        fail([problem], UNUSABLE)
+    from fairpool.control.store.postgresql import described
+
+    is_typed = context.get_parameter_source("database") is click.core.ParameterSource.COMMANDLINE
+    if is_typed and described(location) != location:
+        click.echo(
+            "warning: other users can read the password in --database; put it into PGPASSFILE, or the whole address "
+            f"into {DATABASE_VARIABLE}",
+            err=True,
+        )
+    return location
 
 
 def address_of(text: str, default: str = DEFAULT) -> Address:
@@ -372,6 +416,16 @@ def retention_of(ages: Mapping[str, str]) -> Retention:
     if problems:
         fail(problems, UNUSABLE)
     return Retention(history_s=seconds["--keep-history"], audit_s=seconds["--keep-audit"])
+
+
+def audit_target_of(text: str) -> str:
+    """Where audit entries are forwarded to. Ends the command if it is no such place."""
+    from fairpool.control.audit_targets import audit_target
+
+    problem = audit_target(text) if text else None
+    if isinstance(problem, Problem):
+        fail([Problem(problem.code, f"--audit-forward: {problem.what}", problem.fix)], UNUSABLE)
+    return text
 
 
 def first_password_in(file: Path | None) -> str:

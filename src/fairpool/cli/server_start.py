@@ -97,8 +97,13 @@ def warn_of(*problems: object) -> None:
             logging.getLogger("fairpool.up").warning("%s", problem)
 
 
-def check_database(data_directory: DataDirectory, *, may_be_new: bool) -> None:
-    """Raises `PlatformError`."""
+def check_database(data_directory: DataDirectory, location: str, *, may_be_new: bool) -> None:
+    """`location`: of a database on a server, which is checked when it is opened. Raises `PlatformError`."""
+    from fairpool.platform.database_location import choose_location
+
+    choose_location(data_directory, location)
+    if location:
+        return
     from fairpool.control.store.condition import problem_with_database
 
     problem = problem_with_database(data_directory.control, may_be_new=may_be_new)
@@ -186,17 +191,19 @@ def already_up(data_directory: DataDirectory, program: str, *, changes_nothing: 
 
 
 def start_in_background(
-    data_directory: DataDirectory, program: str, arguments: Sequence[str], first_password: str = ""
+    data_directory: DataDirectory, program: str, arguments: Sequence[str], first_password: str = "", database: str = ""
 ) -> dict[str, Any]:
     """Start the server and wait until it is ready; returns its status."""
     from fairpool.platform import background
+    from fairpool.platform.database_location import VARIABLE
 
     words = ["--in-background", "--data", str(data_directory.root), *arguments]
     if first_password:
         words += ["--first-password-file", "-"]
     try:
         stdin = f"{first_password}\n".encode() if first_password else None
-        status = background.start(data_directory, program, words, stdin)
+        secrets = {VARIABLE: database} if database else {}
+        status = background.start(data_directory, program, words, stdin, secrets)
     except background.ServerExited as error:
         click.echo(error.output.rstrip() or f"error: the server exited with code {error.code}", err=True)
         raise click.exceptions.Exit(error.code or ERROR) from error
@@ -214,6 +221,7 @@ def in_background_with_welcome(
     what: str,
     *,
     changes_nothing: bool,
+    database: str = "",
 ) -> None:
     """Start a server that users sign in to, unless it runs already, and sign in the user who typed the command."""
     holder = already_up(data_directory, program, changes_nothing=changes_nothing)
@@ -224,7 +232,7 @@ def in_background_with_welcome(
             )
         ask_for_welcome(data_directory, holder.address, is_new=False)
         return
-    status = start_in_background(data_directory, program, arguments, first_password)
+    status = start_in_background(data_directory, program, arguments, first_password, database)
     ask_for_welcome(data_directory, status["address"])
     say_running(status, what, data_directory)
 

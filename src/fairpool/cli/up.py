@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @click.command(epilog="Example: fairpool up --nodes 4x8:A100-80GB")
 @server_flags.flags(
     server_flags.DATA,
+    server_flags.DATABASE,
     server_flags.LISTEN,
     server_flags.HOST_NAMES,
     server_flags.GATEWAY_LISTEN,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     server_flags.ALLOW_PRIVILEGE,
     server_flags.KEEP_HISTORY,
     server_flags.KEEP_AUDIT,
+    server_flags.AUDIT_FORWARD,
     server_flags.DISK_RESERVE,
     server_flags.LOG_LEVEL,
     server_flags.CONFIG_FILE,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 def up(
     context: click.Context,
     data: Path | None,
+    database: str,
     listen: str,
     host_names: tuple[str, ...],
     gateway_listen: str | None,
@@ -55,6 +58,7 @@ def up(
     allow_privilege: tuple[str, ...],
     keep_history: str,
     keep_audit: str,
+    audit_forward: str,
     disk_reserve: str,
     log_level: str,
     first_password_file: Path | None,
@@ -75,8 +79,10 @@ def up(
         gateway=server_flags.gateway_options(gateway_listen, gateway_url, public_url),
         nodes=server_start.NodeFlags(nodes, node, runtime, allow_privilege),
         retention=server_flags.retention_of({"--keep-history": keep_history, "--keep-audit": keep_audit}),
+        audit_forward=server_flags.audit_target_of(audit_forward),
         disk_reserve_bytes=server_flags.disk_reserve_bytes(disk_reserve),
         log_level=log_level,
+        database=server_flags.database_location(context, database),
         first_password=server_flags.first_password_in(first_password_file),
         with_welcome=not in_background,
     )
@@ -93,8 +99,10 @@ class StartPlatform:
     gateway: GatewayOptions
     nodes: server_start.NodeFlags
     retention: Retention
+    audit_forward: str
     disk_reserve_bytes: int
     log_level: str
+    database: str = field(repr=False)
     first_password: str = field(repr=False)
     with_welcome: bool = True
 
@@ -112,7 +120,7 @@ def _here(start: StartPlatform, _: list[str]) -> None:
         other = other_loopback(listener)
         gateway = bind_gateway(data_directory, start.gateway, address, start.host_names)
         reachable_at(address.url)
-        server_start.check_database(data_directory, may_be_new=not data_directory.ledger.exists())
+        server_start.check_database(data_directory, start.database, may_be_new=not data_directory.ledger.exists())
         node_set = server_start.node_set_of(data_directory, start.nodes)
         open_log(data_directory.log, level=start.log_level)
         server_start.warn_of(other, gateway.warning)
@@ -122,8 +130,10 @@ def _here(start: StartPlatform, _: list[str]) -> None:
         options = ControlOptions(
             address=address,
             retention=start.retention,
+            audit_forward=start.audit_forward,
             host_names=start.host_names,
             first_password=start.first_password,
+            database=start.database,
             gateway=gateway,
             other_listener=None if isinstance(other, Problem) else other,
         )
@@ -142,5 +152,11 @@ def _here(start: StartPlatform, _: list[str]) -> None:
 def _in_background(start: StartPlatform, arguments: list[str]) -> None:
     unchanged = start.nodes.change_nothing
     server_start.in_background_with_welcome(
-        start.data_directory, UP, arguments, start.first_password, "Fairpool", changes_nothing=unchanged
+        start.data_directory,
+        UP,
+        arguments,
+        start.first_password,
+        "Fairpool",
+        changes_nothing=unchanged,
+        database=start.database,
     )

@@ -25,6 +25,7 @@ from fairpool.control import (
     applications,
     assets,
     audit,
+    audit_forwarding,
     change_stream,
     claims,
     classic,
@@ -46,6 +47,7 @@ from fairpool.control import (
     password_pages,
     password_reset,
     pods,
+    policies,
     port_forward,
     preferences,
     projects,
@@ -75,15 +77,16 @@ from fairpool.control.passwords import Passwords
 from fairpool.control.plane import Plane, on_denied
 from fairpool.control.pod_access import PodAccess
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import Refused, on_bug, on_http_error, on_unavailable, refused
+from fairpool.control.refusal import Refused, on_bug, on_http_error, on_unavailable, on_unfit, refused
 from fairpool.control.router import Router
 from fairpool.control.routes import Route
 from fairpool.control.settings import Settings
 from fairpool.control.store import clusters as cluster_store
-from fairpool.control.store.database import Connection, Database
+from fairpool.control.store.database import Connection
+from fairpool.control.store.location import database_at
 from fairpool.control.store.migrations import upgrade
-from fairpool.control.store.sqlite import Sqlite
 from fairpool.control.store.unavailable import Unavailable
+from fairpool.control.store.unfit import Unfit
 from fairpool.control.tool_access import Tickets
 from fairpool.model.problem import Problem
 
@@ -97,6 +100,7 @@ MODULES = (
         preferences,
         templates,
         assets,
+        policies,
         credentials,
         cluster_secrets,
         registries,
@@ -120,7 +124,7 @@ def create_app(
 
     `pod_access` is for the cluster in this process; clusters elsewhere are reached through their tunnels.
     """
-    database = Database(Sqlite(settings.data / "control.sqlite"))
+    database = database_at(settings.database, settings.data)
     plane = Plane(settings=settings, database=database, pod_access=ClusterPods(pod_access))
     database.after_commit = plane.notifier.notify
     router = Router(ROUTES, Endpoint, _lifespan)
@@ -132,6 +136,7 @@ def create_app(
         exception_handlers={
             Refused: on_denied,
             Unavailable: on_unavailable,
+            Unfit: on_unfit,
             HTTPException: on_http_error,
             Exception: on_bug,
         },
@@ -168,6 +173,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
             asyncio.create_task(housekeeping.delete_old_rows(plane), name="housekeeping"),
             asyncio.create_task(uploads.delete_unused_uploads(plane), name="uploads"),
             asyncio.create_task(claims.delete_marked_claims(plane), name="claims"),
+            asyncio.create_task(audit_forwarding.forward_entries(plane), name="audit forwarding"),
             asyncio.create_task(sessions.save_session_use(plane), name="sessions"),
         }
         try:

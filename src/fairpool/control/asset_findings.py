@@ -29,7 +29,13 @@ from fairpool.control.store import organization as organization_store
 from fairpool.control.store.database import Connection
 from fairpool.model.spelling import did_you_mean
 
-RULES = {"template.locked": "locked"}
+RULES = {
+    "template.locked": "locked",
+    "policy.locked": "locked",
+    "policy.required": "required",
+    "policy.can_add": "canAdd",
+    **{f"policy.{rule}": rule for rule in ("min", "max", "step", "options")},
+}
 """The original's words for what an asset breaks."""
 
 

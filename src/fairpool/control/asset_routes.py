@@ -151,9 +151,9 @@ def replaced(
 def deleted(plane: Plane, connection: Connection, caller: Caller, kind: AssetKind, row: Any) -> ActionResult:
     place = scope_of(row)
     require_write(connection, caller, place)
-    if users := asset_use.templates_with(connection, row.id):
-        what = f"{kind.noun} {row.name} is used by the template {users[0].name}"
-        raise refused(412, f"{kind.code}.in_use", what, "change or delete the template first")
+    if users := asset_use.users_of(connection, row.id):
+        what = f"{kind.noun} {row.name} is used by {users[0]}"
+        raise refused(412, f"{kind.code}.in_use", what, f"change or delete {users[0]} first")
     store.remove(connection, row.id)
     _recorded(plane, connection, kind, row.id, place, "deleted")
     return ActionResult(status=204, action="delete", entity_type=kind.code, entity_id=row.id, entity_name=row.name)

@@ -11,6 +11,7 @@ from fairpool.api.wire import parse_json
 from fairpool.control.plane import Caller
 from fairpool.control.rbac import Action
 from fairpool.control.store import assets as store
+from fairpool.control.store import policies as policy_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.workload_documents import declaration_of
@@ -26,6 +27,12 @@ LISTS = {
 def templates_with(connection: Connection, asset_id: str) -> list[Any]:
     """The templates that name an asset."""
     return [row for row in store.all_of(connection, store.TEMPLATE) if asset_id in _named_by(row)]
+
+
+def users_of(connection: Connection, asset_id: str) -> list[str]:
+    """The templates that name an asset, and the policies that impose it, in words."""
+    templates = [f"the template {row.name}" for row in templates_with(connection, asset_id)]
+    return templates + [f"the policy {row.name}" for row in policy_store.naming(connection, asset_id)]
 
 
 def of_all(connection: Connection, caller: Caller) -> dict[str, wire.AssetUse]:

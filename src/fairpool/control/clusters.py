@@ -25,6 +25,7 @@ from fairpool.control.store import changes
 from fairpool.control.store import clusters as store
 from fairpool.control.store import credentials as credential_store
 from fairpool.control.store import organization as organization_store
+from fairpool.control.store import policies as policy_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import SECOND_MS
@@ -185,6 +186,7 @@ async def delete_cluster(cluster_id: str, request: Request, plane: Plane, caller
         store.delete_cluster(connection, row.id)
         asset_store.remove_scope(connection, "cluster", row.id)
         credential_store.remove_scope(connection, "cluster", row.id)
+        policy_store.remove_scope(connection, "cluster", row.id)
         access_store.revoke_subject(connection, row.id)
         plane.forget_callers_when_committed()
         _cluster_changed(plane, connection, row.id, "deleted")

@@ -146,13 +146,23 @@ def _state(declaration: WorkloadDeclaration, last: WorkloadReport | None) -> dic
     return {**state, "urls": urls(declaration, state)}
 
 
-def _resume(plane: Plane, connection: Connection, row: Any, declaration: WorkloadDeclaration) -> bool:
-    spec, report = declaration.workload, report_of(row)
+def is_to_run(row: Any) -> bool:
+    """Whether it runs, or waits for its turn: to resume it changes nothing."""
+    return declaration_of(row).workload.desired_state is DesiredState.RUN and not _ended(row)
+
+
+def _ended(row: Any) -> Over | None:
+    """How its current run ended; None: it did not."""
+    report = report_of(row)
     over = Over.of_report(report) if report is not None else None
-    ended = over is not None and over.run == spec.run
-    if spec.desired_state is DesiredState.RUN and not ended:
-        return False  # it runs, or waits for its turn: what was asked for is so
-    if ended and over is not None and over.phase is WorkloadPhase.COMPLETED:
+    return over if over is not None and over.run == declaration_of(row).workload.run else None
+
+
+def _resume(plane: Plane, connection: Connection, row: Any, declaration: WorkloadDeclaration) -> bool:
+    spec, over = declaration.workload, _ended(row)
+    if is_to_run(row):
+        return False
+    if over is not None and over.phase is WorkloadPhase.COMPLETED:
         raise refused(409, "workload.completed", f"{row.name} has completed", "to run it again, submit it again")
     _declare(plane, connection, row, _with(declaration, desired_state=DesiredState.RUN, run=spec.run + 1), "resumed")
     return True

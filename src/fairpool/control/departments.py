@@ -43,6 +43,7 @@ from fairpool.control.store import access as access_store
 from fairpool.control.store import assets as asset_store
 from fairpool.control.store import credentials as credential_store
 from fairpool.control.store import organization as store
+from fairpool.control.store import policies as policy_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import departments as departments_table
@@ -211,6 +212,7 @@ async def delete_department(department_id: str, request: Request, plane: Plane, 
         access_store.delete_rules_of_scope(connection, ScopeType.DEPARTMENT, name)
         asset_store.remove_scope(connection, ScopeType.DEPARTMENT.value, name)
         credential_store.remove_scope(connection, ScopeType.DEPARTMENT.value, name)
+        policy_store.remove_scope(connection, ScopeType.DEPARTMENT.value, name)
         revision = record_change(plane, connection, "department", name, "deleted", plane.now())
         plane.database.when_committed(plane.change_feed.forget)
         workload_store.release_name(connection, workloads_table.c.department, name, revision)

@@ -24,7 +24,7 @@ from starlette.websockets import WebSocket
 from fairpool.api import wire
 from fairpool.control.discretion import MARK, redacted_response
 from fairpool.control.guard import guard
-from fairpool.control.plane import plane_of
+from fairpool.control.plane import REQUEST_ID, plane_of
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, validation_problems
 from fairpool.control.routes import WEBSOCKET, Parameters, Route
@@ -35,6 +35,9 @@ MARKS = tuple(
     mark for number in (0xE000, 0xE001, 0xE002) for mark in (chr(number).encode(), b"\\u%x" % number, b"\\u%X" % number)
 )
 """Only clusters may mention projects with marks around their names, see `model/mentions.py`."""
+NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+"""In JSON, after an even number of backslashes: with one more, it is the text of an escape. Not every database system
+can store it."""
 MARK_BYTES_MAX = max(map(len, MARKS))
 LARGE_BYTES = 64 * 1024
 PIECE_BYTES = 256 * 1024
@@ -63,6 +66,8 @@ class Endpoint:
             return
         request = Request(scope, receive, send)
         response = await self._response(request)
+        if REQUEST_ID in scope:  # it has an entry in the audit log
+            response.headers["X-Request-Id"] = scope[REQUEST_ID]
         if MARK in getattr(response, "body", b""):
             response = await redacted_response(plane_of(request), getattr(request.state, "caller", None), response)
         if len(getattr(response, "body", b"")) > PIECE_BYTES:
@@ -80,6 +85,7 @@ class Endpoint:
             await guard(request, route)
             if route.action is not Action.LINK:
                 await _check_marks(text)
+                _check_nul(text)
             _check_is_json(request, text)
             body = await _parsed(text) if text else NOTHING
         answer = await route.handler(**self._arguments(request, body))
@@ -90,6 +96,8 @@ class Endpoint:
 
     def _arguments(self, connection: HTTPConnection, body: Any = NOTHING) -> dict[str, Any]:
         """What the handler is called with, or everything that is wrong with the request."""
+        if "\0" in connection.scope["path"] or b"%00" in connection.scope["query_string"]:
+            raise _nul()
         takes, path = self._route.takes, connection.scope["path_params"]
         arguments: dict[str, Any] = {name: path[name] for name in takes.in_path}
         if takes.connection is not None:
@@ -174,6 +182,16 @@ async def _check_marks(body: bytes) -> None:
             continue
         fix = "leave out the private-use characters U+E000 to U+E002"
         raise refused(422, "request.reserved_characters", "the request contains reserved characters", fix)
+
+
+def _check_nul(body: bytes) -> None:
+    if b"\\u0000" in body and NUL.search(body) is not None:
+        raise _nul()
+
+
+def _nul() -> Refused:
+    what = "the request contains the character NUL (U+0000), which no name or text may have"
+    return refused(422, "request.reserved_characters", what, "leave it out")
 
 
 async def _parsed(body: bytes) -> Any:

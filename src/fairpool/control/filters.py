@@ -16,7 +16,7 @@ CONDITIONS_MAX = 32
 TEXT_MAX = 4096
 
 CONDITION = re.compile(
-    r"(?P<field>[A-Za-z]+(\.[^=!<>\"'\\]{1,317})?)(?P<operator>==|!=|<=|>=|=@|!@|=\^|=\$)(?P<value>.*)", re.DOTALL
+    r"(?P<field>[A-Za-z_]+(\.[^=!<>\"'\\]{1,317})?)(?P<operator>==|!=|<=|>=|=@|!@|=\^|=\$)(?P<value>.*)", re.DOTALL
 )
 
 

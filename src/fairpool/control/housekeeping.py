@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from fairpool.control.audit_chain import Head
 from fairpool.control.plane import Plane
 from fairpool.control.settings import Settings
 from fairpool.control.store import audit, changes, clusters, sessions, workloads
@@ -28,15 +29,26 @@ async def delete_old_rows(plane: Plane) -> None:
     """Delete old rows until cancelled."""
     # A short retention needs shorter pauses.
     rest_s = min(EVERY_S, plane.settings.retention.shortest_s / 10)
+    shown: Head | None = None
     while True:
         await asyncio.sleep(rest_s)
         try:
+            shown = await show_audit_head(plane, shown)
             while await plane.write(lambda connection: clear(connection, plane.settings, plane.now())):
                 pass
         except Unavailable:  # already logged by the database
             continue
         except Exception:  # e.g. a full disk: nothing is lost, the next round tries again
             log.exception("could not delete old history; retrying in %g s", rest_s)
+
+
+async def show_audit_head(plane: Plane, shown: Head | None) -> Head:
+    """Write the number and hash of the last audit entry to the server's log, unless it was the last time: with it, the
+    removal of later entries from the database can be proved."""
+    _, head = await plane.read(audit.chain_ends)
+    if head != shown:
+        log.info("audit log", extra={"fields": {"entries": head.id, "head": head}})
+    return head
 
 
 def clear(connection: Connection, settings: Settings, now: Instant) -> bool:

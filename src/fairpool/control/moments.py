@@ -37,10 +37,13 @@ def moment_or_ago(text: str, now: Instant) -> Instant | None:
 
 
 def instant(text: str) -> Instant | None:
-    """Parse ISO 8601, in UTC unless an offset is given; None: not valid."""
-    try:
-        moment = datetime.fromisoformat(text.strip().replace(" ", "+"))
-    except ValueError:
-        return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return Instant(int(moment.timestamp() * 1000))
+    """Parse ISO 8601, in UTC unless an offset is given; None: not valid. A plus sign may have become a space on the
+    way, as in a query that was not encoded."""
+    for each in (text.strip(), text.strip().replace(" ", "+")):
+        try:
+            moment = datetime.fromisoformat(each)
+        except ValueError:
+            continue
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return Instant(int(moment.timestamp() * 1000))
+    return None

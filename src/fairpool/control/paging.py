@@ -19,7 +19,7 @@ from fairpool.control.routes import Parameter, Query
 
 T = TypeVar("T")
 
-Offset = Annotated[int, Parameter(ge=0, le=2**31, description="Number of items to skip")]
+Offset = Annotated[int, Parameter(ge=0, le=2**31 - 1, description="Number of items to skip")]
 Limit = Annotated[int, Parameter(ge=1, le=PAGE_MAX, description="Maximum number of items")]
 FilterBy = Annotated[
     str,

@@ -293,9 +293,7 @@ class Plane:
                     fields = {"name": each.entity_name, "id": each.entity_id, "by": caller.name}
                     log.info(f"{each.entity_type} {each.action}", extra={"fields": fields})
             if not done.goes_on:
-                response = answered(done)
-                response.headers["X-Request-Id"] = request_id(request)
-                return response
+                return answered(done)
 
     async def note(self, connection: HTTPConnection, caller: Caller, action: ActionResult) -> None:
         """Add an audit entry for something that is not a transaction."""
@@ -460,8 +458,13 @@ def _path(connection: HTTPConnection) -> str:
 
 
 def _entity_type(connection: HTTPConnection) -> str:
-    parts = [part for part in _path(connection).split("/") if part]
+    """Of a refused request, as its path has it: the noun after the version."""
+    parts = [part for part in _path(connection).split("/") if part and part not in _GROUPS]
     return parts[2][:32] if len(parts) > 2 else ""
+
+
+_GROUPS = frozenset({"org-unit", "authorization", "asset"})
+"""Parts of paths that stand before the noun."""
 
 
 def _text(body: Answer | str | None) -> str:

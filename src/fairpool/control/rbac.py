@@ -117,6 +117,8 @@ class Action(StrEnum):
     REGISTRY_DELETE = "registry.delete"
     STORAGE_CLASS_UPDATE = "storage-class.update"
     POLICY_READ = "policy.read"
+    POLICY_WRITE = "policy.write"
+    """Policies for the workloads of a scope: create them, and change them."""
     POLICY_CREATE = "policy.create"
     POLICY_UPDATE = "policy.update"
     POLICY_DELETE = "policy.delete"
@@ -265,6 +267,7 @@ TOGETHER: Mapping[Action, frozenset[Action]] = MappingProxyType(
                 *(Action.RULE_CREATE, Action.RULE_DELETE),
             }
         ),
+        Action.POLICY_WRITE: frozenset({Action.POLICY_CREATE, Action.POLICY_UPDATE}),
         Action.ASSET_READ: frozenset(
             {Action.TEMPLATE_READ, Action.ENVIRONMENT_READ, Action.COMPUTE_READ, Action.DATA_SOURCE_READ}
         ),

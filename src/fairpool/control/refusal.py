@@ -111,6 +111,12 @@ async def on_unavailable(_: Request, error: Exception) -> Response:
     return refusal_of(error).response()
 
 
+async def on_unfit(_: Request, error: Exception) -> Response:
+    """Answer a value that the database has no room for."""
+    what = f"a value of the request cannot be stored: {error}"
+    return refused(422, "request.wrong_value", _printable(what), "shorten or correct it").response()
+
+
 async def on_bug(request: Request, error: Exception) -> Response:
     """Answer an unexpected exception; the traceback is in the log."""
     if isinstance(error, Unavailable):  # while another refusal was written to the audit log

@@ -7,7 +7,8 @@ from typing import Any
 
 from fairpool.api.access import ScopeType
 from fairpool.api.problems import ProblemItem
-from fairpool.control import declarations
+from fairpool.api.workload_spec import Kind
+from fairpool.control import declarations, submit_values
 from fairpool.control.plane import ActionResult, Plane, Slice
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import access as access_store
@@ -15,6 +16,7 @@ from fairpool.control.store import assets as asset_store
 from fairpool.control.store import changes
 from fairpool.control.store import credentials as credential_store
 from fairpool.control.store import organization as store
+from fairpool.control.store import policies as policy_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import projects, workloads
@@ -73,6 +75,7 @@ def remove_project(plane: Plane, connection: Connection, name: str, revision: in
     access_store.delete_rules_of_scope(connection, ScopeType.PROJECT, name)
     asset_store.remove_scope(connection, ScopeType.PROJECT.value, name)
     credential_store.remove_scope(connection, ScopeType.PROJECT.value, name)
+    policy_store.remove_scope(connection, ScopeType.PROJECT.value, name)
 
 
 def _move(plane: Plane, connection: Connection, row: Any, to: str | None, work: list[Any]) -> None:
@@ -111,7 +114,10 @@ def _move(plane: Plane, connection: Connection, row: Any, to: str | None, work: 
             ],
         )
     for each in work:
-        declarations.move(plane, connection, workload_store.one(connection, each.id), target)
+        found = workload_store.one(connection, each.id)
+        kind, request = Kind(found.kind), declaration_of(found).request
+        submit_values.refuse_against_policies(connection, target, kind, each.name, request, f"moved to {target.name}")
+        declarations.move(plane, connection, found, target)
 
 
 def _with_claims(connection: Connection, work: list[Any]) -> list[tuple[str, str]]:

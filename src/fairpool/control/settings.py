@@ -38,6 +38,8 @@ class Settings:
 
     data: Path
     """Its directory; created if missing."""
+    database: str = field(default="", repr=False)
+    """Address of a PostgreSQL database, which may contain a password; empty: a file in the directory."""
     host: str = "127.0.0.1"
     url: str = ""
     """Where clients reach this server: the issuer of tokens."""
@@ -66,6 +68,8 @@ class Settings:
     idempotency_s: int = 86_400
     """How long the answer to a call is kept for its Idempotency-Key."""
     retention: Retention = Retention()
+    audit_forward: str = ""
+    """Where audit entries are forwarded to, see `audit_targets.py`; empty: nowhere."""
     cluster_name: str = "local"
     """The cluster of a new installation; empty: none, an administrator adds them."""
     now: Callable[[], Instant] | None = None

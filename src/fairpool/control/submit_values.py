@@ -1,4 +1,4 @@
-"""The values of a submit, filled up from the templates and assets of its project."""
+"""The values of a submit, with those of the templates, assets and policies of its project, and what breaks a policy."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairpool.api import workload_spec
+from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError
 from fairpool.control.admission import KIND_OF_SUBMIT
 from fairpool.control.asset_lookup import AssetLookup, narrowest
+from fairpool.control.organization import effective_project
+from fairpool.control.policy_lookup import policies_of
+from fairpool.control.policy_rules import rule_problems
+from fairpool.control.policy_values import changed, submitted
 from fairpool.control.refusal import Refused, refused, validation_problems
 from fairpool.control.store import assets as store
 from fairpool.control.store.database import Connection
-from fairpool.control.template_values import (
-    SPECS,
-    TemplateValues,
-    locked_problems,
-    merged,
-    relocked,
-    supports,
-)
+from fairpool.control.template_values import SPECS, Defaults, TemplateValues, supports
 from fairpool.control.templates import types_of, values_of
 from fairpool.model.spelling import did_you_mean
 
@@ -36,8 +34,8 @@ class Filled:
 
 
 def filled(connection: Connection, body: workload_spec.SubmitAny, project: Any) -> Filled:
-    """The submit with the values of the administrative templates of its project, and of the template and the assets
-    that it names."""
+    """The submit with the values of the administrative templates, the defaults and the policies of its project, and of
+    the template and the assets that it names. Refuses what breaks a policy."""
     kind = KIND_OF_SUBMIT[type(body)]
     framework = body.spec.distributed_framework if isinstance(body.spec, workload_spec.DistributedSpec) else None
     lookup = AssetLookup(connection, store.place_of(project), kind, framework)
@@ -48,11 +46,13 @@ def filled(connection: Connection, body: workload_spec.SubmitAny, project: Any) 
     if asked:
         chosen_one = _named(connection, project, asked, kind, lookup)
         applied += [] if chosen_one.administrative else [chosen_one]
-    if not applied and body.spec.assets is None:
+    policies = policies_of(connection, project, kind)
+    own_defaults = _project_defaults(effective_project(connection, project))
+    if not applied and not policies and own_defaults is None and body.spec.assets is None:
         return Filled(body, {})
     request = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
     own, assets = lookup.resolved(request)
-    result = merged(own, applied, assets)
+    result = submitted(kind, own, applied, assets, own_defaults, policies)
     if result.problems:
         raise Refused(422, result.problems)
     try:
@@ -60,6 +60,11 @@ def filled(connection: Connection, body: workload_spec.SubmitAny, project: Any) 
     except ValidationError as error:  # joined lists may be too long
         raise Refused(422, validation_problems(error.errors())) from error
     return Filled(body.model_copy(update={"spec": spec}), result.origins)
+
+
+def _project_defaults(declared: ProjectRequest) -> Defaults | None:
+    pools = declared.default_node_pools
+    return Defaults(f"project {declared.name}", {"nodePools": list(pools)}) if pools else None
 
 
 @contextmanager
@@ -113,15 +118,30 @@ def updated(
     project: Any,
     kind: workload_spec.Kind,
 ) -> dict[str, Any]:
-    """The specification of a workload that is changed. Refuses other values for locked fields, and another template or
-    other assets; a locked value that the change leaves out stays."""
+    """The specification of a workload that is changed. Refuses what breaks a policy, other values of locked fields, and
+    another template or other assets; a locked value that the change leaves out stays."""
     for name, noun in (("template", "template"), ("assets", "assets")):
         if name in said:
             what = f"the {noun} of a workload cannot be changed"
             raise refused(422, "template.changed", what, "set the values themselves", f"spec.{name}")
     lookup = AssetLookup(connection, store.place_of(project), kind)
     applied = _administrative(connection, project, kind, lookup)
-    result = relocked(spec, applied)
-    if problems := [*locked_problems(said, applied), *result.problems]:
-        raise Refused(422, problems)
+    result = changed(kind, said, spec, applied, policies_of(connection, project, kind))
+    if result.problems:
+        raise Refused(422, result.problems)
     return result.spec
+
+
+def refuse_against_policies(
+    connection: Connection, project: Any, kind: workload_spec.Kind, name: str, spec: Mapping[str, Any], verb: str
+) -> None:
+    """Refuses to start a workload that was admitted before, if it breaks a policy of the project by now."""
+    if problems := rule_problems(policies_of(connection, project, kind), spec):
+        fix = f"change it first: runai update {name}, or submit it again"
+        raise Refused(
+            409,
+            [
+                each.model_copy(update={"what": f"{name} cannot be {verb}: {each.what}", "fix": fix, "field": None})
+                for each in problems
+            ],
+        )

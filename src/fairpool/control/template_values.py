@@ -1,10 +1,10 @@
 """The values of a submit from the request, from templates and from assets, each with its origin. Pure.
 
-From the highest precedence to the lowest: what an administrative template locks, the request, administrative templates
-(of the project, its department, its cluster, the tenant), the named template. The assets that one of them names come
-directly after it. Single values replace each other; lists of mounts, ports and the like are joined, variables and
-labels by their name. Of the ways to ask for GPUs the highest that says anything counts alone; a command is not given
-the arguments of a lower one.
+From the highest precedence to the lowest: what a policy or an administrative template locks, the request,
+administrative templates (of the project, its department, its cluster, the tenant), the named template, the defaults of
+the project, the defaults of policies. The assets that one of them names come directly after it. Single values replace
+each other; lists of mounts, ports and the like are joined, variables and labels by their name. Of the ways to ask for
+GPUs the highest that says anything counts alone; a command is not given the arguments of a lower one.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class AssetValues:
     values: Values
 
     def is_named_by(self, spec: Values) -> bool:
-        named = _at(spec, self.path)
+        named = value_at(spec, self.path)
         return self.id in [each["id"] for each in named] if isinstance(named, list) else named == self.id
 
 
@@ -96,7 +96,7 @@ class TemplateValues:
         """Its values with those of its assets."""
         found = Merged(dict(self.values))
         for asset in self.assets:
-            _fill(found, dict(_paths(asset.values)), asset.origin)
+            _fill(found, dict(fields_in(asset.values)), asset.origin)
         return found.spec
 
     @property
@@ -114,36 +114,94 @@ class Merged:
     problems: list[ProblemItem] = field(default_factory=list)
 
 
-def merged(request: Values, templates: Iterable[TemplateValues], assets: Iterable[AssetValues] = ()) -> Merged:
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A field that cannot be set to another value."""
+
+    path: str
+    """As it was locked: it may be of another field that says the same, or of all fields around it."""
+    origin: str
+    value: Any
+    """None: it must not be set."""
+    shown: Any = None
+    """The value of `path`, for messages."""
+    code: str = "template.locked"
+
+
+@dataclass(frozen=True, slots=True)
+class Locks:
+    """Locked fields by their path: of the workload, and of its master where that has others."""
+
+    fields: Mapping[str, Lock] = field(default_factory=dict)
+    master: Mapping[str, Lock] = field(default_factory=dict)
+
+    def of_templates_too(self, templates: Iterable[TemplateValues]) -> Locks:
+        """With those of templates, which count where no policy locks the same field."""
+        return Locks({**_locks(templates), **self.fields}, self.master)
+
+    def problems(self, request: Values) -> list[ProblemItem]:
+        """Refusals of fields that a request sets to another value than the locked one."""
+        master = request.get("masterSpec")
+        found = {path: lock for path, lock in self.fields.items() if _differs(value_at(request, path), lock.value)}
+        inside = _of_pods({**self.fields, **self.master}) if isinstance(master, Mapping) else {}
+        found |= {path: lock for path, lock in inside.items() if _differs(value_at(master or {}, path), lock.value)}
+        return [_locked_problem(path, lock) for path, lock in found.items()]
+
+
+NO_LOCKS = Locks()
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """Values of a low precedence: the project's, or those of a policy."""
+
+    origin: str
+    values: Values
+    master: Values = field(default_factory=dict)
+    """For the master of a distributed workload, before `values`."""
+
+
+def merged(
+    request: Values,
+    templates: Iterable[TemplateValues],
+    assets: Iterable[AssetValues] = (),
+    defaults: Iterable[Defaults] = (),
+    locks: Locks = NO_LOCKS,
+) -> Merged:
     """The values of a submit. `templates`: the administrative ones and the named one, in any order; `assets`: those
-    that the request names."""
+    that the request names; `defaults`: in their order; `locks`: those of policies."""
     ordered = sorted(templates, key=lambda each: (each.administrative, WIDEST_FIRST.index(each.scope)), reverse=True)
-    locks = _locks(ordered)
-    found = Merged(dict(request), problems=locked_problems(request, ordered))
+    all_locks = locks.of_templates_too(ordered)
+    locked = all_locks.fields
+    found = Merged(dict(request), problems=all_locks.problems(request))
 
     def fill(values: Values, origin: str) -> None:
-        _fill(found, {path: value for path, value in _paths(values) if path not in locks}, origin)
+        _fill(found, {path: value for path, value in fields_in(values) if path not in locked}, origin)
 
     for asset in assets:
-        found.problems += _locked_by_asset(asset, ordered)
+        found.problems += _locked_by_asset(asset, all_locks)
         fill(asset.values, asset.origin)
     for template in ordered:
         before = found.spec
         found.spec = dict(before)
         fill(template.values, template.origin)
         for asset in template.assets:
-            is_locked = asset.path in locks and locks[asset.path].template is template
+            is_locked = asset.path in locked and locked[asset.path].origin == template.origin
             if is_locked or (asset.is_named_by(found.spec) and not asset.is_named_by(before)):
                 fill(asset.values, asset.origin)
-    _hold(found, locks)
+    for each in defaults:
+        if isinstance(found.spec.get("masterSpec"), Mapping):
+            _fill_master(found, dict(fields_in(each.master)), each.origin)
+        fill(each.values, each.origin)
+    _hold(found, all_locks)
     found.problems += _missing(found.spec, ordered)
     return found
 
 
-def relocked(spec: Values, templates: Sequence[TemplateValues]) -> Merged:
-    """The specification of a workload that is changed: with what templates lock, and what lacks that they require."""
+def relocked(spec: Values, templates: Sequence[TemplateValues], locks: Locks = NO_LOCKS) -> Merged:
+    """The specification of a workload that is changed: with what is locked, and what lacks that templates require."""
     found = Merged(dict(spec))
-    _hold(found, _locks(templates))
+    _hold(found, locks.of_templates_too(templates))
     found.problems = _missing(found.spec, templates)
     return found
 
@@ -158,33 +216,11 @@ def _missing(spec: Values, templates: Iterable[TemplateValues]) -> list[ProblemI
         )
         for template in templates
         for path in template.required
-        if all(_at(spec, each) is None for each in (GPU_PATHS if path in GPU_PATHS else (path,)))
+        if all(value_at(spec, each) is None for each in (GPU_PATHS if path in GPU_PATHS else (path,)))
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Lock:
-    """A field that a template locks."""
-
-    path: str
-    """As the template names it: it may be of another field that says the same, or of all fields around it."""
-    template: TemplateValues
-    value: Any
-    """None: it must not be set."""
-
-
-def locked_problems(request: Values, templates: Iterable[TemplateValues]) -> list[ProblemItem]:
-    """Refusals of fields that a request, or an update, sets to another value than the locked one."""
-    master = request.get("masterSpec")
-    pods = [request, *([master] if isinstance(master, Mapping) else [])]
-    return [
-        _locked_problem(path, lock)
-        for path, lock in _locks(templates).items()
-        if any(_differs(_at(pod, path), lock.value) for pod in pods)
-    ]
-
-
-def _locked_by_asset(asset: AssetValues, templates: Sequence[TemplateValues]) -> list[ProblemItem]:
+def _locked_by_asset(asset: AssetValues, locks: Locks) -> list[ProblemItem]:
     """Refusals of an asset of the request that sets what is locked: without its value it would be another asset."""
     return [
         ProblemItem(
@@ -193,7 +229,7 @@ def _locked_by_asset(asset: AssetValues, templates: Sequence[TemplateValues]) ->
             fix="use another one, or none",
             field=f"spec.{asset.path}",
         )
-        for each in locked_problems(asset.values, templates)
+        for each in locks.problems(asset.values)
     ]
 
 
@@ -204,31 +240,45 @@ def _differs(given: Any, value: Any) -> bool:
     return str(given) != str(value) if is_text else bool(given != value)
 
 
-def _locks(templates: Iterable[TemplateValues]) -> dict[str, _Lock]:
-    """Every field that is locked. Where several templates lock one, that of the widest scope does."""
-    found: dict[str, _Lock] = {}
+def _locks(templates: Iterable[TemplateValues]) -> dict[str, Lock]:
+    """Every field that templates lock. Where several lock one, that of the widest scope does."""
+    found: dict[str, Lock] = {}
     for template in sorted(templates, key=lambda each: WIDEST_FIRST.index(each.scope)):
         values = template.whole
         for path in template.locked if template.administrative else ():
-            for each in (inner for same in _same(path) for inner in _inside(same)):
-                found.setdefault(each, _Lock(path, template, _at(values, each)))
+            for each in said_alike(path):
+                lock = Lock(path, template.origin, value_at(values, each), value_at(values, path))
+                found.setdefault(each, lock)
     return found
 
 
-def _hold(found: Merged, locks: Mapping[str, _Lock]) -> None:
+def said_alike(path: str) -> list[str]:
+    """The fields that a lock of this one is about: also those that say the same in another way."""
+    return [inner for same in _same(path) for inner in _inside(same)]
+
+
+def _hold(found: Merged, locks: Locks) -> None:
     """Set every locked field to its value, whatever a request or a template says."""
-    for path, lock in locks.items():
-        given = _at(found.spec, path)
-        if lock.value is None and given is not None:
-            _remove(found.spec, path)
-        elif lock.value is not None and (given is None or _differs(given, lock.value)):
-            _put(found, path, lock.value, lock.template.origin)
+    _hold_fields(found, locks.fields)
     master = found.spec.get("masterSpec")
     if isinstance(master, Mapping):
         inner = Merged(dict(master))
-        _hold(inner, {path: lock for path, lock in locks.items() if path.partition(".")[0] in POD_FIELDS})
+        _hold_fields(inner, _of_pods({**locks.fields, **locks.master}))
         found.spec["masterSpec"] = inner.spec
         found.origins |= {f"masterSpec.{path}": origin for path, origin in inner.origins.items()}
+
+
+def _hold_fields(found: Merged, locks: Mapping[str, Lock]) -> None:
+    for path, lock in locks.items():
+        given = value_at(found.spec, path)
+        if lock.value is None and given is not None:
+            _remove(found.spec, path)
+        elif lock.value is not None and (given is None or _differs(given, lock.value)):
+            _put(found, path, lock.value, lock.origin)
+
+
+def _of_pods(locks: Mapping[str, Lock]) -> dict[str, Lock]:
+    return {path: lock for path, lock in locks.items() if path.partition(".")[0] in POD_FIELDS}
 
 
 def _same(path: str) -> tuple[str, ...]:
@@ -247,15 +297,14 @@ def _names_inside(top: str) -> list[str]:
     return [info.alias for each in models for info in getattr(each, "model_fields", {}).values()]
 
 
-def _locked_problem(path: str, lock: _Lock) -> ProblemItem:
+def _locked_problem(path: str, lock: Lock) -> ProblemItem:
     """By the field that was given; the lock may be of another one that says the same."""
-    value = _at(lock.template.whole, lock.path)
-    fix = "remove it"
+    value, fix = lock.shown, "remove it"
     if isinstance(value, str | int | float):
         named = "its value" if path == lock.path else f"{lock.path} is locked, and its value"
         fix += f": {named} is {value if isinstance(value, str) else compact(value)}"
-    what = f"{path} is locked by {lock.template.origin}"
-    return ProblemItem(code="template.locked", what=what, fix=fix, field=f"spec.{path}")
+    what = f"{path} is locked by {lock.origin}"
+    return ProblemItem(code=lock.code, what=what, fix=fix, field=f"spec.{path}")
 
 
 def supported(values: Values) -> SupportedTypes:
@@ -284,7 +333,7 @@ def is_field(path: str) -> bool:
 # --- merging -----------------------------------------------------------------------------------------------------
 
 
-def _paths(values: Values) -> Iterator[tuple[str, Any]]:
+def fields_in(values: Values) -> Iterator[tuple[str, Any]]:
     """The fields of a specification; of nested ones, theirs: `compute.gpu`."""
     for name, value in values.items():
         if name in NESTED and isinstance(value, Mapping):
@@ -295,19 +344,22 @@ def _paths(values: Values) -> Iterator[tuple[str, Any]]:
 
 def _fill(found: Merged, values: Values, origin: str) -> None:
     """Add what is not there yet."""
-    said = {path for group in TOGETHER.values() for path in group if _at(found.spec, path) is not None}
+    said = {path for group in TOGETHER.values() for path in group if value_at(found.spec, path) is not None}
     for path, value in values.items():
-        known = _at(found.spec, path)
+        known = value_at(found.spec, path)
         if known is None and said.isdisjoint(TOGETHER.get(path, ())):
             _put(found, path, value, origin)
         elif path in KEYS and known is not None:
             _join(found, path, known, value, origin)
         elif path in BY_NAME and isinstance(known, Mapping):
             new = {name: text for name, text in value.items() if name not in known}
-            _set(found.spec, path, {**new, **known})
+            put_at(found.spec, path, {**new, **known})
             found.origins |= {f"{path}.{name}": origin for name in new}
-    if "masterSpec" in values or not isinstance(found.spec.get("masterSpec"), Mapping):
-        return
+    if "masterSpec" not in values and isinstance(found.spec.get("masterSpec"), Mapping):
+        _fill_master(found, values, origin)
+
+
+def _fill_master(found: Merged, values: Values, origin: str) -> None:
     inner = Merged(dict(found.spec["masterSpec"]))
     _fill(inner, {path: value for path, value in values.items() if path.partition(".")[0] in POD_FIELDS}, origin)
     found.spec["masterSpec"] = inner.spec
@@ -319,7 +371,7 @@ def _join(found: Merged, path: str, known: Sequence[Any], more: Sequence[Any], o
     there = [_key(each, key) for each in known]
     new = [each for each in more if _key(each, key) not in there]
     if new:
-        _set(found.spec, path, [*new, *known])
+        put_at(found.spec, path, [*new, *known])
         found.origins |= {f"{path}.{_key(each, key)}" if key else path: origin for each in new}
 
 
@@ -328,11 +380,11 @@ def _key(item: Any, key: str) -> Any:
 
 
 def _put(found: Merged, path: str, value: Any, origin: str) -> None:
-    _set(found.spec, path, value)
+    put_at(found.spec, path, value)
     found.origins[path] = origin
 
 
-def _at(spec: Values, path: str) -> Any:
+def value_at(spec: Values, path: str) -> Any:
     """The value of a field; None: not given."""
     top, _, below = path.partition(".")
     value = spec.get(top)
@@ -349,7 +401,8 @@ def _remove(spec: dict[str, Any], path: str) -> None:
         del spec[top]
 
 
-def _set(spec: dict[str, Any], path: str, value: Any) -> None:
+def put_at(spec: dict[str, Any], path: str, value: Any) -> None:
+    """Set a field."""
     top, _, below = path.partition(".")
     if not below:
         spec[top] = value

@@ -16,13 +16,14 @@ from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
 from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.wire import Count
-from fairpool.control import declarations, filters, items
+from fairpool.control import declarations, filters, items, submit_values
 from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match, part_of
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, unknown
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import clusters as cluster_store
+from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workload_lists
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
@@ -225,7 +226,9 @@ DESIRED_STATES = {
 def operated(
     plane: Plane, connection: Connection, row: Any, action: wire.BatchAction, by: str, *, force: bool = False
 ) -> ActionResult:
-    """Change the desired state of a workload."""
+    """Change the desired state of a workload. It resumes only if it keeps to the policies of today."""
+    if action is wire.BatchAction.RESUME and not declarations.is_to_run(row):
+        _refuse_against_policies(connection, row)
     changed = declarations.set_desired_state(plane, connection, row, DESIRED_STATES[action], by, force=force)
     return ActionResult(
         action=_verb(action) if changed else "",
@@ -233,6 +236,14 @@ def operated(
         entity_id=row.id,
         entity_name=f"{row.project}/{row.name}{' (forced)' if force else ''}",
     )
+
+
+def _refuse_against_policies(connection: Connection, row: Any) -> None:
+    project = organization_store.project(connection, row.project)
+    declared = declaration_of(row)
+    if project is not None and declared.workload.desired_state is not DesiredState.DELETE:
+        kind = workload_spec.Kind(row.kind)
+        submit_values.refuse_against_policies(connection, project, kind, row.name, declared.request, "resumed")
 
 
 def _verb(action: wire.BatchAction) -> str:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -46,12 +46,16 @@ class ServerExited(Exception):
 
 
 def start(
-    data_directory: DataDirectory, program: str, arguments: Sequence[str], stdin: bytes | None = None
+    data_directory: DataDirectory,
+    program: str,
+    arguments: Sequence[str],
+    stdin: bytes | None = None,
+    secrets: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Start a server in the background, wait until it is ready, and return its status.
 
-    A cluster that cannot reach its control plane is left waiting for it. `stdin` is for secrets, which must not show in
-    a process listing. Raises `PlatformError` or `ServerExited`.
+    A cluster that cannot reach its control plane is left waiting for it. `stdin` and `secrets`, environment
+    variables, are for what must not show in a process listing. Raises `PlatformError` or `ServerExited`.
     """
     command = [sys.executable, "-m", "fairpool.cli.main", program, "--foreground", *arguments]
     with data_directory.output.open("wb") as output:
@@ -61,7 +65,7 @@ def start(
             stdout=output,
             stderr=output,
             cwd="/",
-            env={name: value for name, value in os.environ.items() if name != CONFIG_FILE},
+            env={**{name: value for name, value in os.environ.items() if name != CONFIG_FILE}, **(secrets or {})},
             start_new_session=True,
         )
     if server.stdin is not None:

@@ -79,8 +79,11 @@ class ControlOptions:
 
     address: Address
     retention: Retention
+    audit_forward: str = ""
     host_names: Sequence[str] = ()
     first_password: str = field(default="", repr=False)
+    database: str = field(default="", repr=False)
+    """Address of a PostgreSQL database; empty: a file in the data directory."""
     tls: TlsFiles | None = None
     gateway: GatewayPlace | None = None
     """None: none."""
@@ -106,16 +109,18 @@ class ControlServer:
 
         `pod_access`: of the cluster in this process, if there is one.
         """
-        kept = condition.keep_if_older(self._data_directory.control)
+        options = self._options
+        kept = None if options.database else condition.keep_if_older(self._data_directory.control)
         if kept is not None:
             log.info("database migrated; the previous version is kept in %s", kept)
-        options = self._options
         made = Settings(
             data=self._data_directory.root,
+            database=options.database,
             host=options.address.host,
             url=options.gateway.control_url if options.gateway is not None else options.address.url,
             host_names=tuple(options.host_names),
             retention=options.retention,
+            audit_forward=options.audit_forward,
             first_password=options.first_password,
             gateway=options.gateway.address if options.gateway is not None else None,
             pod_host=_host_of_ports(options),

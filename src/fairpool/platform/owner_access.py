@@ -70,11 +70,11 @@ class OwnerAccess:
         return Problem("access.not_isolated", what, fix)
 
 
-def reset_password_offline(data_directory: DataDirectory, user: str) -> Mapping[str, Any] | Problem:
+def reset_password_offline(data_directory: DataDirectory, user: str, database: str = "") -> Mapping[str, Any] | Problem:
     """Reset a password while no server runs on the directory."""
 
     async def reset() -> Mapping[str, Any] | Problem:
-        app = create_app(Settings(data=data_directory.root, cluster_name=""))
+        app = create_app(Settings(data=data_directory.root, database=database, cluster_name=""))
         async with app.router.lifespan_context(app):
             return await _new_password(app.state, user)
 

@@ -32,7 +32,8 @@ from fairpool.control.store import changes
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
-from fairpool.control.store.database import Connection, Database
+from fairpool.control.store.database import Connection
+from fairpool.control.store.local_database import LocalDatabase
 from fairpool.control.store.migrations import create_in_memory, upgrade
 from fairpool.control.store.sqlite import Sqlite, Synchronous
 from fairpool.control.store.unavailable import Unavailable as Unavailable
@@ -75,7 +76,7 @@ class ControlDriver:
         cluster: str = "local",
         changes_kept: int = CHANGES_KEPT,
     ) -> None:
-        self._database = Database(Sqlite(path, Synchronous.NORMAL))
+        self._database = LocalDatabase(Sqlite(path, Synchronous.NORMAL))
         settings = Settings(data=Path(), cluster_name=cluster, changes_kept=changes_kept, now=now)
         self._plane = Plane(settings=settings, database=self._database)
         self._database.open_now(create_in_memory if path is None else upgrade)

@@ -207,6 +207,17 @@ MEMBERS = {
     **{kind: _asset(kind, noun, values) for kind, (noun, values) in ASSETS.items()},
     "set": _verb("set", "Set the role of a node, or let all projects use a credential."),
     "remove": _verb("remove", "Remove a role from a node, or a credential from all projects."),
+    "audit": _noun(
+        "audit",
+        "List, export and verify the audit log.",
+        "runai-adm audit verify",
+        {
+            "list": lazy("List the audit log, newest first.", "fairpool.cli.adm.audit:list_audit"),
+            "get": lazy("Show one entry with what it changed.", "fairpool.cli.adm.audit:get_audit"),
+            "export": lazy("Print the whole log as CSV or JSON lines.", "fairpool.cli.adm.audit:export_audit"),
+            "verify": lazy("Check that no entry was changed or removed.", "fairpool.cli.adm.audit:verify_audit"),
+        },
+    ),
     "collect-logs": lazy("Collect logs and state in an archive.", "fairpool.cli.adm.log_archive:collect_logs"),
     "completion": lazy("Print the completion script for bash, zsh or fish.", COMPLETION, "runai-adm"),
     "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_command", "runai-adm"),

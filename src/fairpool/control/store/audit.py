@@ -7,12 +7,29 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from sqlalchemy import Connection, Integer, and_, bindparam, delete, insert, literal_column, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    String,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.engine import Row
 
 from fairpool.control.audit_chain import Head, hash_of
+from fairpool.control.filters import Filter
 from fairpool.control.store.compiled import Compiled
-from fairpool.control.store.tables import audit, audit_chain, idempotency
+from fairpool.control.store.tables import audit, audit_chain, audit_forwarding, idempotency
+from fairpool.control.store.workload_lists import ESCAPE, IN_TEXTS, condition_on, escaped
 from fairpool.model.ids import Instant
 
 log = logging.getLogger("fairpool.control")
@@ -89,29 +106,67 @@ def without_request(now: Instant, by: tuple[str, str], action: str, entity: tupl
     }
 
 
+COLUMNS: dict[str, ColumnElement[Any]] = {
+    **{
+        name: audit.c[name]
+        for name in ("id", "subject", "subject_type", "source_ip", "action", "http_method", "url", "entity_type")
+    },
+    **{name: audit.c[name] for name in ("entity_name", "entity_id", "result", "request_id")},
+    "http_status_code": audit.c.http_status,
+    "timestamp": audit.c.at,
+}
+"""What the log can be filtered and sorted by, in the words of the wire."""
+SEARCHED = (audit.c.subject, audit.c.entity_name, audit.c.entity_id, audit.c.url)
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which lines: those with these values, between these moments."""
+    """Which entries: those with these values, between these moments."""
 
     values: dict[str, str]
     start: int | None = None
     end: int | None = None
+    filters: tuple[Filter, ...] = ()
+    search: str = ""
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        found: list[ColumnElement[bool]] = [audit.c[name] == value for name, value in self.values.items()]
+        if self.start is not None:
+            found.append(audit.c.at >= self.start)
+        if self.end is not None:
+            found.append(audit.c.at <= self.end)
+        for each in self.filters:
+            column = COLUMNS[each.field]
+            value = escaped(str(each.value)) if each.operator in IN_TEXTS else each.value
+            found.append(condition_on(column, each.operator, literal(value, column.type)))
+        if self.search:
+            text = literal(escaped(self.search), String())
+            found.append(or_(*(column.icontains(text, escape=ESCAPE) for column in SEARCHED)))
+        return found
 
 
 def entries(
-    connection: Connection, chosen: Choice, offset: int, limit: int, before: int | None = None
+    connection: Connection,
+    chosen: Choice,
+    offset: int,
+    limit: int,
+    before: int | None = None,
+    *,
+    sort_by: str = "id",
+    descending: bool = True,
 ) -> list[Row[Any]]:
-    """Newest first; `before`: only those that are older than this one."""
-    query = select(audit).order_by(audit.c.id.desc()).offset(offset).limit(limit)
-    for name, value in chosen.values.items():
-        query = query.where(audit.c[name] == value)
-    if chosen.start is not None:
-        query = query.where(audit.c.at >= chosen.start)
-    if chosen.end is not None:
-        query = query.where(audit.c.at <= chosen.end)
+    """Newest first unless told otherwise; `before`: only those that are older than this one."""
+    column = COLUMNS[sort_by]
+    order = (column.desc(), audit.c.id.desc()) if descending else (column.asc(), audit.c.id.asc())
+    query = select(audit).where(*chosen.conditions()).order_by(*order).offset(offset).limit(limit)
     if before is not None:
         query = query.where(audit.c.id < before)
     return list(connection.execute(query))
+
+
+def count(connection: Connection, chosen: Choice) -> int:
+    query = select(func.count()).select_from(audit).where(*chosen.conditions())
+    return int(connection.execute(query).scalar_one())
 
 
 def kept(connection: Connection, caller: str, key: str, since: int) -> Kept | None:
@@ -141,9 +196,9 @@ def keep(connection: Connection, caller: str, key: str, answer: Kept, now: Insta
 
 def drop_kept(connection: Connection, before: int, most: int) -> int:
     """Forget answers that are older; says how many went."""
-    rowid = literal_column("rowid", Integer)
-    old = select(rowid).select_from(idempotency).where(idempotency.c.created_at < before).limit(most)
-    return connection.execute(delete(idempotency).where(rowid.in_(old))).rowcount
+    key = (idempotency.c.caller, idempotency.c.key)
+    old = select(*key).where(idempotency.c.created_at < before).limit(most)
+    return connection.execute(delete(idempotency).where(tuple_(*key).in_(old))).rowcount
 
 
 def drop_old(connection: Connection, before: int, most: int) -> int:
@@ -156,3 +211,30 @@ def drop_old(connection: Connection, before: int, most: int) -> int:
     if old[-1].hash:
         _LENGTHEN.run(connection, {"anchor_id": old[-1].id, "anchor_hash": old[-1].hash})
     return len(old)
+
+
+def is_behind(connection: Connection, target: str) -> bool:
+    """Whether there are entries that were not forwarded to a target."""
+    row = connection.execute(select(audit_forwarding).where(audit_forwarding.c.target == target)).first()
+    return row is None or bool(row.through < _CHAIN.one(connection).last_id)
+
+
+def hold_forwarding(connection: Connection, target: str, holder: str, now: int, until: int) -> int | None:
+    """Take or keep the right to forward to a target: the last entry that arrived there. None: another server has it."""
+    mine = audit_forwarding.c.target == target
+    row = connection.execute(select(audit_forwarding).where(mine)).first()
+    if row is None:
+        through = _CHAIN.one(connection).anchor_id
+        values = {"target": target, "through": through, "holder": holder, "held_until": until}
+        connection.execute(insert(audit_forwarding).values(**values))
+        return int(through)
+    if row.holder != holder and row.held_until > now:
+        return None
+    connection.execute(update(audit_forwarding).where(mine).values(holder=holder, held_until=until))
+    return int(row.through)
+
+
+def forwarded(connection: Connection, target: str, holder: str, through: int) -> None:
+    """Entries up to this one arrived; another server that took over meanwhile has its own count."""
+    mine = (audit_forwarding.c.target == target, audit_forwarding.c.holder == holder)
+    connection.execute(update(audit_forwarding).where(*mine).values(through=through))

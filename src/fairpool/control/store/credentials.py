@@ -44,7 +44,7 @@ class Wanted:
             _seen(sight),
             table.kind == self.kind if self.kind else true(),
             table.name == self.name if self.name else true(),
-            table.name.contains(self.search, autoescape=True) if self.search else true(),
+            table.name.icontains(self.search, autoescape=True) if self.search else true(),
             table.scope == self.scope if self.scope else true(),
             *(and_(table.scope == scope, table.scope_id == scope_id) for scope, scope_id in self.scopes),
         )

@@ -456,6 +456,24 @@ assets = Table(
 )
 """What was prepared for submits, so far workload templates. `scope_id` is empty for the whole tenant."""
 
+policies = Table(
+    "policies",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("kind", String(32), nullable=False),
+    Column("name", String(64), nullable=False),
+    Column("scope", String(16), nullable=False),
+    Column("scope_id", String(64), nullable=False),
+    Column("document", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(256), nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Column("updated_by", String(256), nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    UniqueConstraint("kind", "scope", "scope_id"),
+)
+"""Policies for workloads: at most one for each kind and scope. `kind` is that of the workloads."""
+
 credentials = Table(
     "credentials",
     metadata,

@@ -9,6 +9,8 @@ from fairpool.model.problem import Problem
 
 DAMAGED, MOVED, READ_ONLY = "database.damaged", "database.moved", "database.read_only"
 BUSY, FULL, FAILING = "database.busy", "disk.full", "disk.failing"
+UNREACHABLE, NO_CONNECTIONS, REFUSED = "database.unreachable", "database.connections", "database.refused"
+STANDBY, UNSURE, NEWER, FOREIGN = "database.standby", "database.unsure", "database.newer", "database.foreign"
 FOR_GOOD = frozenset({DAMAGED, MOVED})
 """After one of these nothing more is written until the server was started again, which checks the file."""
 
@@ -40,11 +42,47 @@ _WORDS = {
         "another process holds a lock on the control database",
         "stop that process or wait until it finishes, then retry",
     ),
+    UNREACHABLE: (
+        503,
+        "the control database cannot be reached",
+        f"{_ASK} and the PostgreSQL server, then retry; the control plane reconnects by itself",
+    ),
+    NO_CONNECTIONS: (
+        503,
+        "the database server accepts no more connections",
+        f"{_ASK} and raise max_connections or close other connections, then retry",
+    ),
+    REFUSED: (
+        503,
+        "the database server refused the control plane's user, password or database",
+        f"{_ASK}, and correct --database, the password file or the user's permissions",
+    ),
+    STANDBY: (
+        503,
+        "the database server is a standby and takes no changes",
+        f"{_ASK}; name all servers in --database, so that the one that takes changes is found",
+    ),
+    UNSURE: (
+        503,
+        "the connection to the database broke during the commit; whether the change was saved is not known",
+        "check whether it was made, or repeat the request with the same Idempotency-Key",
+    ),
+    NEWER: (
+        503,
+        "the control database was written by a newer Fairpool",
+        "use the newer Fairpool, or restore a backup made before the upgrade",
+    ),
+    FOREIGN: (
+        503,
+        "the database holds tables of another program",
+        "create an empty database for Fairpool, and name it in --database",
+    ),
 }
 
 
 class Unavailable(Exception):
-    """The database cannot do this now, or not any more. Nothing of what was asked for was saved."""
+    """The database cannot do this now, or not any more. Nothing of what was asked for was saved, except with `UNSURE`:
+    then it may have been."""
 
     def __init__(self, code: str, detail: str = "", holder: int | None = None) -> None:
         self.code, self.detail = code, detail

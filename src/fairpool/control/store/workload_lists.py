@@ -52,6 +52,8 @@ COLUMNS: dict[str, ColumnElement[Any]] = {
 
 _INDEXED = frozenset({"phase", "projectName", "projectId"})
 
+_MAY_BE_MISSING = frozenset({"startedAt", "completedAt"})
+
 LABEL = "labels."
 
 
@@ -124,17 +126,17 @@ def _shape(listing: Listing) -> _Shape:
 def _values(listing: Listing) -> dict[str, Any]:
     """What is looked for, by the names of the parameters."""
     values = {
-        f"filter_{number}": _escaped(str(each.value)) if each.operator in _IN_TEXTS else each.value
+        f"filter_{number}": escaped(str(each.value)) if each.operator in IN_TEXTS else each.value
         for number, each in enumerate(listing.filters)
     }
     if listing.deleted:
         values |= {
-            f"released_{number}": _escaped(f"{each.value}{RELEASED}")
+            f"released_{number}": escaped(f"{each.value}{RELEASED}")
             for number, each in enumerate(listing.filters)
             if _is_place(each.field, each.operator)
         }
     if listing.search:
-        values["search"] = _escaped(listing.search)
+        values["search"] = escaped(listing.search)
     if listing.projects is not None:
         values |= {f"project_{number}": name for number, name in enumerate(listing.projects)}
         values |= {f"department_{number}": name for number, name in enumerate(listing.departments)}
@@ -144,7 +146,9 @@ def _values(listing: Listing) -> dict[str, Any]:
 @lru_cache(maxsize=512)
 def _page_of(shape: _Shape, sort_by: str, descending: bool) -> Compiled:
     column = COLUMNS[sort_by]
-    order = column.desc() if descending else column.asc()
+    order = column.desc().nulls_last() if descending else column.asc().nulls_first()
+    if sort_by not in _MAY_BE_MISSING:  # so that an index is used in every database system
+        order = column.desc() if descending else column.asc()
     query = select(*KEY).where(*_conditions(shape)).order_by(order, workloads.c.id)
     return Compiled(query.offset(bindparam("offset")).limit(bindparam("limit")))
 
@@ -156,12 +160,12 @@ def _count_of(shape: _Shape) -> Compiled:
 
 def _conditions(shape: _Shape) -> list[ColumnElement[bool]]:
     conditions = [
-        _condition(_column(field), operator, bindparam(f"filter_{number}", type_=_column(field).type))
+        condition_on(_column(field), operator, bindparam(f"filter_{number}", type_=_column(field).type))
         for number, (field, operator) in enumerate(shape.filters)
     ]
     if shape.deleted:
         conditions = [
-            or_(each, COLUMNS[field].startswith(bindparam(f"released_{number}"), escape=_ESCAPE))
+            or_(each, COLUMNS[field].startswith(bindparam(f"released_{number}"), escape=ESCAPE))
             if _is_place(field, operator)
             else each
             for number, (each, (field, operator)) in enumerate(zip(conditions, shape.filters, strict=True))
@@ -178,7 +182,7 @@ def _conditions(shape: _Shape) -> list[ColumnElement[bool]]:
         conditions.append(or_(*mine) if mine else false())
     if shape.is_search:
         columns = (workloads.c.name, workloads.c.project, workloads.c.submitted_by)
-        conditions.append(or_(*(column.contains(bindparam("search"), escape=_ESCAPE) for column in columns)))
+        conditions.append(or_(*(column.icontains(bindparam("search"), escape=ESCAPE) for column in columns)))
     return conditions
 
 
@@ -187,16 +191,17 @@ def _is_place(field: str, operator: Operator) -> bool:
     return operator is Operator.EQUALS and _column(field) in (workloads.c.project, workloads.c.department)
 
 
-_ESCAPE = "/"
-_IN_TEXTS = frozenset({Operator.CONTAINS, Operator.LACKS, Operator.BEGINS, Operator.ENDS})
+ESCAPE = "/"
+IN_TEXTS = frozenset({Operator.CONTAINS, Operator.LACKS, Operator.BEGINS, Operator.ENDS})
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """A text in which nothing has a meaning for LIKE."""
-    return text.replace(_ESCAPE, _ESCAPE * 2).replace("%", f"{_ESCAPE}%").replace("_", f"{_ESCAPE}_")
+    return text.replace(ESCAPE, ESCAPE * 2).replace("%", f"{ESCAPE}%").replace("_", f"{ESCAPE}_")
 
 
-def _condition(column: ColumnElement[Any], operator: Operator, value: BindParameter[Any]) -> ColumnElement[bool]:
+def condition_on(column: ColumnElement[Any], operator: Operator, value: BindParameter[Any]) -> ColumnElement[bool]:
+    """The condition of a filter; a value of `IN_TEXTS` is `escaped`."""
     match operator:
         case Operator.EQUALS:
             return column == value
@@ -207,10 +212,10 @@ def _condition(column: ColumnElement[Any], operator: Operator, value: BindParame
         case Operator.AT_LEAST:
             return column >= value
         case Operator.CONTAINS:
-            return column.contains(value, escape=_ESCAPE)
+            return column.icontains(value, escape=ESCAPE)
         case Operator.LACKS:
-            return ~column.contains(value, escape=_ESCAPE)
+            return ~column.icontains(value, escape=ESCAPE)
         case Operator.BEGINS:
-            return column.startswith(value, escape=_ESCAPE)
+            return column.istartswith(value, escape=ESCAPE)
         case Operator.ENDS:
-            return column.endswith(value, escape=_ESCAPE)
+            return column.iendswith(value, escape=ESCAPE)

@@ -17,6 +17,7 @@ from sqlalchemy import Connection, create_engine, inspect, text
 from sqlalchemy.pool import StaticPool
 
 from fairpool.control.store.sqlite import driver_of
+from fairpool.control.store.unavailable import FOREIGN, NEWER, Unavailable
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -26,9 +27,17 @@ NAMES = ("revision", "down_revision")
 
 
 def upgrade(connection: Connection, version: str = HEAD) -> None:
-    """Bring the tables of a database up to date, or to an earlier version."""
-    if version == HEAD and _version_in(connection) == known_versions()[-1]:
+    """Bring the tables of a database up to date, or to an earlier version.
+
+    Raises `Unavailable` for tables of a newer release, which are never touched, and for those of another program.
+    """
+    found, known = _version_in(connection), known_versions()
+    if version == HEAD and found == known[-1]:
         return
+    if found is not None and found not in known:
+        raise Unavailable(NEWER, f"its version is {found}, and this one supports {known[-1]}")
+    if found is None and (others := _tables_in(connection)):
+        raise Unavailable(FOREIGN, f"its tables are {', '.join(others[:4])}")
     from alembic import command
 
     config = _config()
@@ -87,6 +96,13 @@ def _version_in(connection: Connection) -> str | None:
         return found
     finally:
         connection.rollback()  # Alembic commits only a transaction that it has begun itself
+
+
+def _tables_in(connection: Connection) -> list[str]:
+    try:
+        return sorted({*inspect(connection).get_table_names()} - {"alembic_version"})
+    finally:
+        connection.rollback()
 
 
 def _config() -> Config:
