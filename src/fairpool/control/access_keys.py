@@ -1,6 +1,7 @@
 """HTTP routes for access keys: with one, a user's own programs sign in as the user, within the key's scope.
 
-The original has them under two names; a user application is an access key.
+An application can have keys as well, for parts of it that may do less. The original has keys under two names: a user
+application is an access key.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ async def all_user_applications(
 
     def unit(connection: Connection) -> list[wire.AccessKeyAnswer]:
         found = [_answer(connection, row) for row in store.keys(connection, None, client_id)]
-        return [each for each in found if created_by is None or each.created_by == normal_email(created_by)]
+        return [
+            each for each in found if created_by is None or each.created_by in (created_by, normal_email(created_by))
+        ]
 
     return await plane.read(unit)
 
@@ -88,7 +91,7 @@ async def access_key(key_id: str, plane: Plane, caller: Caller) -> wire.AccessKe
     APPS, action=Action.SELF, answer=wire.NewAccessKey, status=201, summary="Create an access key (older path)"
 )
 async def create_access_key(request: Request, plane: Plane, caller: Caller, body: wire.AccessKeyRequest) -> Response:
-    caller.require_person()
+    caller.require_no_key()
     secret = new_secret()
 
     def unit(connection: Connection) -> ActionResult:
@@ -126,7 +129,7 @@ async def create_access_key(request: Request, plane: Plane, caller: Caller, body
 async def renew_access_key(
     key_id: str, request: Request, plane: Plane, caller: Caller, overlap: Overlap = 0
 ) -> Response:
-    caller.require_person()
+    caller.require_no_key()
     secret = new_secret()
 
     def unit(connection: Connection) -> ActionResult:
@@ -144,7 +147,7 @@ async def renew_access_key(
 @routes.delete(f"{KEYS}/{{key_id}}", action=Action.SELF, status=204, summary="Delete an access key; its sessions end")
 @routes.delete(f"{APPS}/{{key_id}}", action=Action.SELF, status=204, summary="Delete an access key (older path)")
 async def delete_access_key(key_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    caller.require_person()
+    caller.require_no_key()
     return await _delete(request, plane, caller, key_id, caller)
 
 
@@ -231,12 +234,13 @@ def _done(made: wire.AccessKeyAnswer, action: str, secret: str, status: int = 20
 
 
 def _answer(connection: Connection, row: Any) -> wire.AccessKeyAnswer:
-    owner = access_store.user(connection, row.owner)
+    user = access_store.user(connection, row.owner)
+    app = access_store.application(connection, row.owner) if user is None else None
     return wire.AccessKeyAnswer(
         id=row.id,
         client_id=row.id,
         name=row.name,
-        created_by=owner.email if owner is not None else "",
+        created_by=user.email if user is not None else app.name if app is not None else "",
         created_at=iso(row.created_at),
         last_login=iso_or_none(row.last_login_at),
         expires_at=iso_or_none(row.expires_at),

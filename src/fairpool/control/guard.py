@@ -158,11 +158,14 @@ def _caller(connection: Connection, plane: Plane, digest: str) -> Caller | None:
     )
     if row.subject_type is not SubjectType.USER:
         app = store.application(connection, row.subject_id)
-        return replace(caller, name=app.name) if app is not None and app.enabled else None
-    user = store.user(connection, row.subject_id)
-    if user is None or user.disabled:
-        return None
-    caller = replace(caller, name=user.email, must_change_password=user.must_change or user.first_password)
+        if app is None or not app.enabled:
+            return None
+        caller = replace(caller, name=app.name)
+    else:
+        user = store.user(connection, row.subject_id)
+        if user is None or user.disabled:
+            return None
+        caller = replace(caller, name=user.email, must_change_password=user.must_change or user.first_password)
     if session is None or session.access_key is None:
         return caller
     return _with_key(connection, plane, caller, session.access_key)

@@ -88,10 +88,10 @@ class Caller:
         if not self.may(action, project, department, cluster):
             raise denied()
 
-    def require_person(self) -> None:
-        """Refuse a program with an access key, and other programs: for what decides over the account itself."""
-        if self.kind != "user" or self.access_key is not None:
-            raise denied("only a signed-in user may do this, not a program or an access key", "sign in as a user")
+    def require_no_key(self) -> None:
+        """Refuse a session that began with an access key: a key must not decide over the account, nor make it last."""
+        if self.access_key is not None:
+            raise denied("an access key is not enough for this", "sign in with a password or an application's secret")
 
     def require_somewhere(self, action: rbac.Action) -> None:
         """Refuse a caller who has this permission in no project or department."""

@@ -31,6 +31,7 @@ from fairpool.model.organization import DEFAULT_GRACES, GraceRules
 routes = Routes("settings")
 
 DAY_S = 86_400
+TIMEOUT_PATH = "/api/v1/security/settings/browserSessionTimeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,12 +260,43 @@ async def settings(plane: Plane, caller: Caller) -> wire.SettingPage:
 
 
 @routes.get(
-    "/api/v1/security/settings", action=Action.SETTING_READ, answer=wire.SettingPage, summary="List security settings"
+    "/api/v1/security/settings",
+    action=Action.SETTING_READ,
+    answer=wire.SecuritySettings,
+    summary="List security settings",
 )
-async def security_settings(plane: Plane, caller: Caller) -> wire.SettingPage:
+async def security_settings(plane: Plane, caller: Caller) -> wire.SecuritySettings:
     caller.require(Action.SETTING_READ)
     everything = await plane.read(lambda connection: _all(plane, connection))
-    return wire.SettingPage(settings=[each for each in everything if each.category == "Security"])
+    idle = next(int(each.value) for each in everything if each.key == BROWSER_IDLE)
+    return wire.SecuritySettings(
+        settings=[each for each in everything if each.category == "Security"],
+        browser_session_timeout=wire.BrowserSessionTimeout(idle_timeout=idle),
+    )
+
+
+@routes.get(
+    TIMEOUT_PATH,
+    action=Action.SETTING_READ,
+    answer=wire.BrowserSessionTimeout,
+    summary="Get the idle limit of browser sessions",
+)
+async def browser_session_timeout(plane: Plane, caller: Caller) -> wire.BrowserSessionTimeout:
+    caller.require(Action.SETTING_READ)
+    idle = await plane.read(lambda connection: current_value(plane.settings, connection, BROWSER_IDLE))
+    return wire.BrowserSessionTimeout(idle_timeout=idle)
+
+
+@routes.put(
+    TIMEOUT_PATH,
+    action=Action.SETTING_WRITE,
+    answer=wire.Setting,
+    summary="Change the idle limit of browser sessions",
+)
+async def choose_browser_session_timeout(
+    request: Request, plane: Plane, caller: Caller, body: wire.BrowserSessionTimeoutRequest
+) -> Response:
+    return await _choose(request, plane, caller, BROWSER_IDLE, body.idle_timeout)
 
 
 @routes.get("/v1/k8s/setting/{key}", action=Action.SETTING_READ, answer=wire.Setting, summary="Get a setting")

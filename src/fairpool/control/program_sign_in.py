@@ -31,13 +31,22 @@ def program_with(
             return refused(401, "access.disabled", f"{row.name} is disabled", "ask an administrator to enable it")
         store.note_login(connection, row, now)
         return Caller(id=row.id, name=row.name, kind=row.kind), None
-    owner = access_store.user(connection, row.owner)
-    if owner is None or owner.disabled:
+    owner = _owner(connection, row.owner)
+    if owner is None:
         return refused(401, "access.disabled", "the owner of this access key is disabled", "ask an administrator")
     if row.expires_at is not None and row.expires_at <= now:
         return refused(401, "access-key.expired", f"access key {row.name} has expired", "create another one")
     store.note_login(connection, row, now)
-    return Caller(id=owner.id, name=owner.email, kind="user"), row.id
+    return owner, row.id
+
+
+def _owner(connection: Connection, owner_id: str) -> Caller | None:
+    """The user or program that an access key belongs to; None: it may not sign in."""
+    user = access_store.user(connection, owner_id)
+    if user is not None:
+        return None if user.disabled else Caller(id=user.id, name=user.email, kind="user")
+    app = access_store.application(connection, owner_id)
+    return Caller(id=app.id, name=app.name, kind=app.kind) if app is not None and app.enabled else None
 
 
 def _fits(row: Any, digest: str, now: Instant) -> bool:

@@ -347,7 +347,7 @@ async def me(plane: Plane, caller: Caller) -> wire.Me:
     summary="Change your password and end your other sessions",
 )
 async def change_password(request: Request, plane: Plane, caller: Caller, body: wire.PasswordChange) -> Response:
-    caller.require_person()
+    caller.require_no_key()
     passwords: Passwords = request.app.state.passwords
     attempt = SignInAttempt(request, plane, caller.kind, normal_email(caller.name))
     attempt.check()

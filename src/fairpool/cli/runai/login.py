@@ -10,7 +10,7 @@ from fairpool.api.client import Client
 from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
 from fairpool.cli.failure import Failure, failure, not_yet, print_problem
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
-from fairpool.cli.runai.session import Session
+from fairpool.cli.runai.session import Session, access_key_parts
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
@@ -28,7 +28,8 @@ SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_
     metavar="NAME",
     help="Sign in as this application, with its secret instead of a password.",
 )
-@flag("--password-stdin", is_flag=True, help="Read the password or secret from standard input.")
+@flag("--access-key", is_flag=True, help="Sign in with an access key, CLIENT-ID:SECRET; prompted for.")
+@flag("--password-stdin", is_flag=True, help="Read the password, secret or access key from standard input.")
 @flag("-p", "--password", "--secret", "typed", hidden=True)
 @flag("--client-id", hidden=True)
 @flag("--idp-issuer-url", hidden=True)
@@ -41,13 +42,17 @@ def login(
     method: str | None,
     user: str | None,
     application: str | None,
+    access_key: bool,
     password_stdin: bool,
     typed: str | None,
     **single_sign_on: str | None,
 ) -> None:
-    """Sign in to a server with a user name and password, or as an application with its secret."""
+    """Sign in to a server: with a user name and password, as an application, or with an access key."""
     _refuse_single_sign_on(method, single_sign_on)
     session = Session(options)
+    if access_key:
+        _log_in_with_key(session, password_stdin)
+        return
     if method == "application" and application is None:
         application = click.prompt("Application", err=True)
     name = application or user or click.prompt("User", err=True)
@@ -67,6 +72,15 @@ def login(
                 options.notice("Change it with: runai password")
             else:
                 _change(session, client, name, password, _new_password())
+
+
+def _log_in_with_key(session: Session, from_stdin: bool) -> None:
+    client_id, secret = access_key_parts(_password("Access key", from_stdin), "this")
+    with session.unsigned() as client:
+        answer = client.sign_in_application(client_id, secret)
+        session.keep(client.me().username, client, answer.refresh_token, answer.expires_in)
+        session.configuration.set_server(session.server)
+    click.echo("Logged in successfully")
 
 
 def _refuse_single_sign_on(method: str | None, said: dict[str, str | None]) -> None:

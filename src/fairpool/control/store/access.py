@@ -277,6 +277,7 @@ def application_by_name(connection: Connection, name: str) -> Row[Any] | None:
 
 def delete_application(connection: Connection, app_id: str, kind: SubjectType = SubjectType.APP) -> None:
     connection.execute(delete(applications).where(applications.c.id == app_id))
+    connection.execute(delete(access_keys).where(access_keys.c.owner == app_id))
     delete_rules_of_subject(connection, kind, app_id)
     revoke_subject(connection, app_id)
 
