@@ -9,6 +9,7 @@ from __future__ import annotations
 BINARIES = "it downloads a program of the original; Fairpool's commands are installed with the package"
 DATA_VOLUMES = "there are no data volumes; a volume claim can be used by every workload of its project"
 INFERENCE = "there are no inference workloads yet"
+INFERENCE_OF_SEVERAL = "there are no inference workloads of several pods that work together"
 METRICS = "there are no metrics yet; no value is invented"
 VENDOR = "it runs a service from the vendor's catalogue"
 
@@ -40,6 +41,14 @@ NOT_APPLICABLE = {
     "ProjectsApi.get_project_metrics_0": METRICS,
     "ProjectsApi.get_projects_metrics": METRICS,
     "ProjectsApi.get_projects_telemetry": METRICS,
+    **{
+        f"PolicyApi.{verb}_{kind}": why
+        for verb in ("get", "overwrite", "update", "delete")
+        for kind, why in (
+            (f"distributed_inference_policy{'' if verb == 'delete' else '_v2'}", INFERENCE_OF_SEVERAL),
+            ("nim_service_policy", VENDOR),
+        )
+    },
     "ReportsApi": "a report is a table of metrics; there are none yet",
     "WorkloadsApi.get_workload_metrics": METRICS,
     "WorkloadsApi.get_workloads_telemetry": METRICS,

@@ -48,7 +48,7 @@ def test_the_documented_line_takes_its_values_from_the_named_template(server: Se
     assert server.admin.workload(server.id_of("team-a", "t2")).spec["compute"] == {"gpu": "2"}
     assert "did you mean batch_ops?" in server.refused("runai submit t3 --template batch_op")
     tried = server.type("runai submit t3 --template batch_ops --dry-run")
-    assert "image is from template batch_ops (tenant)" in tried.err
+    assert "image (python) is from template batch_ops (tenant)" in tried.err
 
 
 def test_the_administrative_template_is_applied_without_being_named(server: Server) -> None:

@@ -20,8 +20,8 @@ from fairpool.control.asset_scopes import StoredScope, scope_of
 from fairpool.control.moments import iso
 from fairpool.control.numbers import project_name, project_number
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
-from fairpool.control.policy_checks import checked_policy, patched
-from fairpool.control.policy_document import READ_ONLY, WorkloadPolicy
+from fairpool.control.policy_checks import as_stored, checked_policy, patched
+from fairpool.control.policy_document import WorkloadPolicy
 from fairpool.control.policy_lookup import place_of, policies_of, scoped_policies, scoped_policy, with_assets
 from fairpool.control.policy_rules import ScopedPolicy, widest_first
 from fairpool.control.policy_scopes import PolicySight, ScopeQuery, asked_scope, require
@@ -295,7 +295,7 @@ class PolicyWrite:
         require(connection, self.caller, place, needed)
         if before is not None:
             check_match(self.request, before.revision)
-        said = {name: each for name, each in document(before).items() if name not in READ_ONLY and each is not None}
+        said = as_stored(document(before))
         policy = checked_policy(self.kind, said)
         if not isinstance(policy, WorkloadPolicy):
             raise Refused(422, policy)

@@ -10,7 +10,7 @@ from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError
 from fairpool.api.workload_spec import Kind
 from fairpool.control.admission import KIND_OF_SUBMIT
-from fairpool.control.policy_document import Section, WorkloadPolicy, read_policy
+from fairpool.control.policy_document import READ_ONLY, Section, WorkloadPolicy, read_policy
 from fairpool.control.policy_fields import FieldType, PolicyField, policy_fields
 from fairpool.control.policy_readings import items_of
 from fairpool.control.refusal import validation_problems
@@ -108,6 +108,15 @@ def _secrets(section: Section, place: str) -> Iterator[ProblemItem]:
             what = f"the value of {name[:64]} would be shown to everyone in the scope of the policy"
             fix = "store it as a credential, and refer to it with credential: {name, key}"
             yield ProblemItem(code="policy.secret_value", what=what, fix=fix, field=f"{place}.environmentVariables")
+
+
+def as_stored(written: Any) -> Any:
+    """A policy without what means nothing: null, and what answers have beside it."""
+    if isinstance(written, list):
+        return [as_stored(each) for each in written]
+    if not isinstance(written, Mapping):
+        return written
+    return {name: as_stored(each) for name, each in written.items() if name not in READ_ONLY and each is not None}
 
 
 # --- changes ---------------------------------------------------------------------------------------------------------

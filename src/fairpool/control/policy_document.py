@@ -141,6 +141,8 @@ class _Reader:
         values: dict[str, Any] = {}
         attributes: dict[str, Values] = {}
         for path, place, given in self._by_field(defaults, f"policy.defaults{inside}", half):
+            if _is_sent_anyway(path, given):
+                continue
             self._default(self.fields[path], given, place, values, attributes)
         plain: dict[str, FieldRule] = {}
         items: dict[str, ItemRule] = {}
@@ -374,6 +376,13 @@ class _Reader:
 
     def _wrong(self, code: str, what: str, fix: str, place: str) -> None:
         self.problems.add(code, what, fix, place)
+
+
+def _is_sent_anyway(path: str, given: Any) -> bool:
+    """Defaults that clients of the original send with every policy for distributed workloads, whatever is asked for.
+    They are what happens anyway, and no workload is given them."""
+    home = path == "sshAuthMountPath" and str(given).endswith("/.ssh")
+    return home or (path == "slotsPerWorker" and given == 1)
 
 
 def amount(kind: FieldType, given: Any) -> Decimal | None:

@@ -235,6 +235,15 @@ MEMBERS = {
             "list_templates get_template create_template update_template delete_template",
         ),
     ),
+    "policy": _noun(
+        "policy",
+        "Manage policies: defaults and limits for jobs.",
+        "runai-adm policy apply -f gpus.yaml --kind training",
+        {
+            **_verbs("policy", "fairpool.cli.adm.policies", "list_policies get_policy delete_policy"),
+            "apply": lazy("Create or replace policies from a file.", "fairpool.cli.adm.policies:apply_policy"),
+        },
+    ),
     "credential": _noun(
         "credential",
         "Manage credentials: secrets that pods refer to.",
@@ -294,6 +303,7 @@ main = RunaiProgram(
         "sessions": "session",
         "token-keys": "token-key",
         "topologies": "topology",
+        "policies": "policy",
         "app": "application",
         "apps": "application",
         "data-source": "datasource",

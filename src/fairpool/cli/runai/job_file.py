@@ -77,6 +77,25 @@ def read(text: str, source: str) -> list[Job] | list[Problem]:
     return problems or jobs
 
 
+def mappings(text: str, source: str, noun: str, fix: str) -> list[tuple[dict[str, Any], Mapping[Place, int]] | Problem]:
+    """The documents of a file of another kind, each with the line of every value; or all syntax errors."""
+    if len(text) > TEXT_MAX:
+        return [Problem("file.too_large", f"{source} is larger than {TEXT_MAX >> 20} MiB", "split it")]
+    problems: list[Problem] = []
+    found: list[tuple[dict[str, Any], Mapping[Place, int]] | Problem] = []
+    try:
+        for node in yaml.compose_all(text, Loader=_loader()):
+            lines: dict[Place, int] = {}
+            body = _value(node, (), source, lines, problems) if node is not None else None
+            if isinstance(body, dict):
+                found.append((body, lines))
+            elif body is not None:
+                problems.append(Problem("file.not_a_mapping", f"{source}: {noun} must be a mapping of keys", fix))
+    except yaml.YAMLError as error:
+        return [_not_yaml(error, source)]
+    return [*problems] or found or [Problem("file.empty", f"{source} contains nothing", fix)]
+
+
 def checked(job: Job) -> dict[str, Any] | list[Problem]:
     """What is sent for a job, or all that is wrong with it, each with its line."""
     model = _model(job.kind)

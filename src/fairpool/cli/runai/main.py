@@ -156,6 +156,16 @@ def _template() -> click.Command:
     )
 
 
+def _policy() -> click.Command:
+    return Group(
+        "policy",
+        help="Show what policies say about jobs.",
+        example="runai policy show -p team-a",
+        members={"show": lazy("Show defaults and rules for jobs.", "fairpool.cli.runai.policies:show_policy")},
+        default="show",
+    )
+
+
 def _pvc() -> click.Command:
     place = "fairpool.cli.runai.claims"
     return Group(
@@ -288,6 +298,7 @@ MEMBERS = {
     **{name: _kind(name, "Short for `runai training`.", hidden=True) for name in FRAMEWORKS},
     "node": _only_list("node", "List nodes with their GPUs.", "fairpool.cli.runai.nodes:list_nodes"),
     "nodepool": _only_list("nodepool", "List node pools.", "fairpool.cli.adm.node_pools:list_pools"),
+    "policy": LazyCommand("Show the defaults and limits that hold for jobs.", _policy),
     "pvc": LazyCommand("List and delete volume claims.", _pvc),
     "configmap": LazyCommand("Manage config maps: small files for jobs.", _config_map),
     **{name: _refused(name) for name in REFUSED},

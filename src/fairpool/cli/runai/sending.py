@@ -39,6 +39,7 @@ EXTERNAL_PORTS = (
     "Fairpool listens on 127.0.0.1 only. While the job runs, `runai list -o wide` shows its address under "
     "SERVICE URL(S)."
 )
+VALUE_SHOWN_MAX = 64
 PREEMPTIBLE = "Warning: Using the preemptible flag may lead to your resources being preempted without notice"
 
 
@@ -133,7 +134,8 @@ def planned(asked: Mapping[str, Any], session: Session, line: str) -> Iterator[P
         raise Failure(problems)
 
 
-def jobs_in(file: str) -> list[Job]:
+def file_text(file: str) -> tuple[str, str]:
+    """The text of a file, and what to call it."""
     from fairpool.cli.runai import job_file  # loads YAML and the models of the API
 
     source = "standard input" if file == "-" else file
@@ -144,7 +146,13 @@ def jobs_in(file: str) -> list[Job]:
         raise failure("file.unreadable", f"{source} cannot be read ({error.strerror})", "check the path") from error
     except UnicodeDecodeError as error:
         raise failure("file.not_text", f"{source} is not UTF-8 text", "save it as UTF-8") from error
-    jobs = job_file.read(text, source)
+    return text, source
+
+
+def jobs_in(file: str) -> list[Job]:
+    from fairpool.cli.runai import job_file  # loads YAML and the models of the API
+
+    jobs = job_file.read(*file_text(file))
     problems = [each for each in jobs if isinstance(each, Problem)]
     if problems:
         raise Failure(problems)
@@ -196,9 +204,17 @@ def _try(session: Session, asked: Mapping[str, Any], jobs: Sequence[Planned]) ->
     for job in checked:
         click.echo(f"{printable(job.name)} would be accepted; nothing was submitted.", err=True)
         for path, origin in sorted((job.value_origins or {}).items()):
-            click.echo(printable(f"  {path} is from {origin}"), err=True)
+            click.echo(printable(f"  {path}{_value_text(job.spec or {}, path)} is from {origin}"), err=True)
         for line in forecast_lines(job.forecast):
             click.echo(printable(line), err=True)
+
+
+def _value_text(spec: Mapping[str, Any], path: str) -> str:
+    """` (0.5)`: the value of a field that is one word; of others nothing."""
+    top, _, below = path.partition(".")
+    inside = spec.get(top)
+    value = inside.get(below) if below and isinstance(inside, Mapping) else inside
+    return f" ({value})" if isinstance(value, str | int | float) and len(str(value)) <= VALUE_SHOWN_MAX else ""
 
 
 def forecast_lines(forecast: StartForecast | None) -> list[str]:
