@@ -39,7 +39,7 @@ routes = Routes("access")
 
 LINK = "reset"
 """Kind of the token in a link."""
-NOBODY = "unknown"
+NO_USER = "unknown"
 """In place of a user's id: the row is written for its cost alone."""
 TEXT = """Hello,
 
@@ -132,7 +132,7 @@ def _new_link(
     has_password = user is not None and not user.disabled and user.password_hash != NO_PASSWORD
     minutes = preferences.current_value(plane.settings, connection, preferences.PASSWORD_LINK)
     store.drop_expired(connection, plane.now())
-    code = new_link_code(connection, plane, user.id if user is not None and has_password else NOBODY, minutes * 60)
+    code = new_link_code(connection, plane, user.id if user is not None and has_password else NO_USER, minutes * 60)
     audit_store.add(connection, _line(request, plane, user.id if user is not None else "", email, "forgot-password"))
     return code, minutes, user if has_password else None
 

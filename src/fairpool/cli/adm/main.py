@@ -169,7 +169,7 @@ MEMBERS = {
         "runai-adm service-account create nightly-sweep --project team-a",
         _verbs(
             "service account",
-            "fairpool.cli.adm.service_accounts",
+            "fairpool.cli.adm.program_accounts",
             "list_accounts get_account create_account update_account secret_account delete_account",
         ),
     ),
