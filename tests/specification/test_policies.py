@@ -491,6 +491,27 @@ def test_a_change_of_a_policy_replaces_fields_and_resets_others() -> None:
     assert gang == {"defaults": {}, "rules": {}}
 
 
+WORDS = st.sampled_from(["", "x", "4Gi", "1", "../..", "reg/*"])
+LEAVES = st.one_of(st.none(), st.booleans(), st.integers(-1, 9), st.floats(allow_nan=False), WORDS)
+NAMES = st.sampled_from(
+    ["instances", "attributes", "options", "min", "max", "step", "canAdd", "locked", "name", "value", "required"]
+)
+JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=3))
+FIELDS = st.sampled_from(["image", "labels", "ports", "environmentVariables", "backoffLimit", "nodePools", "command"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(FIELDS, JSON, max_size=2), st.dictionaries(FIELDS, JSON, max_size=2))
+def test_whatever_is_written_is_a_policy_or_refused(defaults: dict[str, Any], rules: dict[str, Any]) -> None:
+    found = checked_policy(Kind.TRAINING, {"defaults": defaults, "rules": rules})
+    if isinstance(found, WorkloadPolicy):
+        one = ScopedPolicy("id", "p", AssetScope.TENANT, found)
+        contradictions([one])
+        assert isinstance(read_policy(Kind.TRAINING, effective([one])), WorkloadPolicy)
+    else:
+        assert all(each.field for each in found)
+
+
 # --- whatever the combination ----------------------------------------------------------------------------------------
 
 NUMBERS = st.integers(min_value=0, max_value=12)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from fairpool.api.older_form import OlderForm
 from fairpool.api.pod_spec import PathText
 from fairpool.api.wire import Request, ShortText
 
@@ -59,8 +60,10 @@ class DatasourceReference(Request):
         return {key: value for key, value in given.items() if key != "name"} if isinstance(given, Mapping) else given
 
 
-class AssetReferences(Request):
+class AssetReferences(OlderForm):
     """Assets whose values a submit takes for what it does not say itself."""
+
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {"workloadVolumes": []}
 
     environment: AssetReference | None = None
     compute: AssetReference | None = None

@@ -80,6 +80,17 @@ class AssetRequest(Request):
 class TemplateSpec(TrainingSpec, DistributedSpec, InferenceSpec):
     """Values for submits: any field of any kind of workload, and no more than are given."""
 
+    @classmethod
+    def own_form(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """`specificEnv` is what the original has beside the assets of a template; it is the rest of ours."""
+        beside = given.get("specificEnv")
+        if not isinstance(beside, Mapping):
+            return super().own_form(given)
+        said = {key: value for key, value in beside.items() if value is not None}
+        user = {key: said.pop(key) for key in ("runAsUid", "runAsGid", "supplementalGroups") if key in said}
+        rest = {key: value for key, value in given.items() if key != "specificEnv"}
+        return super().own_form({**said, **({"security": user} if user else {}), **rest})
+
 
 _EXAMPLE: dict[str, Any] = {
     "meta": {"name": "batch_ops", "scope": "project", "projectId": "team-a", "description": "Nightly batches"},

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, StrictBool, StrictInt, StringConstraints
 
@@ -42,6 +43,10 @@ AfterText = Annotated[
 
 
 DistributedFramework = Annotated[str, StringConstraints(pattern="^(MPI|PyTorch|TF|XGBoost|JAX)$")]
+
+
+SSH_OF_CONTAINERS = "/".join(("", "root", ".ssh"))
+"""What clients of the original always send, whatever the framework."""
 
 
 class Kind(StrEnum):
@@ -129,6 +134,8 @@ class TrainingSpec(CommonSpec):
 
 class DistributedSpec(CommonSpec):
     """Distributed training: several pods that start together."""
+
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = {"sshAuthMountPath": SSH_OF_CONTAINERS}
 
     distributed_framework: DistributedFramework = "PyTorch"
     num_workers: Annotated[StrictInt, Field(ge=1, le=PODS_MAX)] = 1

@@ -11,10 +11,8 @@ from typing import Any
 
 from fairpool.api import assets as wire
 from fairpool.api.asset_reference import DatasourceKind
-from fairpool.api.problems import ProblemItem
 from fairpool.api.workload_spec import Kind
 from fairpool.control import asset_routes, submit_values
-from fairpool.control.admission import KIND_OF_SUBMIT
 from fairpool.control.asset_kinds import BY_KIND
 from fairpool.control.asset_query import AssetDetails
 from fairpool.control.asset_rows import body_of, kind_of
@@ -22,21 +20,12 @@ from fairpool.control.credentials import usable
 from fairpool.control.numbers import project_name
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import Refused, refused, unknown
+from fairpool.control.refusal import refused, unknown
 from fairpool.control.store import claims as claim_store
 from fairpool.control.store import config_maps as config_map_store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store.database import Connection
 from fairpool.model.spelling import did_you_mean
-
-RULES = {
-    "template.locked": "locked",
-    "policy.locked": "locked",
-    "policy.required": "required",
-    "policy.can_add": "canAdd",
-    **{f"policy.{rule}": rule for rule in ("min", "max", "step", "options")},
-}
-"""The original's words for what an asset breaks."""
 
 
 def findings(plane: Plane, connection: Connection, caller: Caller, asked: AssetDetails) -> asset_routes.Finder:
@@ -75,30 +64,8 @@ def _complied(connection: Connection, caller: Caller, asked: AssetDetails) -> tu
 
 def _compliance(connection: Connection, row: Any, project: Any, kind: Kind) -> wire.Compliance:
     named = {"datasources": [row.id]} if kind_of(row) not in ("environment", "compute") else {row.kind: row.id}
-    submit = next(model for model, of in KIND_OF_SUBMIT.items() if of is kind)
-    body: Any = submit.model_validate({"projectId": project.name, "spec": {"assets": named}})
-    try:
-        submit_values.filled(connection, body, project)
-    except Refused as refusal:
-        own = {f"spec.{path}" for path in _own_places(row)}
-        reasons = [_reason(each) for each in refusal.problems if _is_about(each, own)]
-        return wire.Compliance(compliance=not reasons, reason=reasons)
-    return wire.Compliance(compliance=True)
-
-
-def _own_places(row: Any) -> Iterator[str]:
-    """The fields of a submit that an asset sets, and those that name it."""
-    yield "assets"
-    kind = BY_KIND[kind_of(row)]
-    yield from kind.values(body_of(kind.request, row.document))
-
-
-def _is_about(problem: ProblemItem, places: set[str]) -> bool:
-    return any(f"{problem.field}.".startswith(f"{place}.") for place in places)
-
-
-def _reason(problem: ProblemItem) -> wire.ComplianceReason:
-    return wire.ComplianceReason(field=problem.field, details=problem.what, rule=RULES.get(problem.code))
+    reasons = submit_values.compliance_issues(connection, project, kind, {"assets": named})
+    return wire.Compliance(compliance=not reasons, reason=reasons)
 
 
 # --- status --------------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class AssetKind:
         """Refuses what must not be stored."""
 
     def document(self, body: Any) -> dict[str, Any]:
-        return {"kind": self.kind, **body.model_dump(mode="json", by_alias=True, exclude_unset=True)}
+        return {"kind": self.kind, **body.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)}
 
     def values(self, body: Any) -> dict[str, Any]:
         """What it says about submits, in fields of a workload."""

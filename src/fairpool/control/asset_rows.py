@@ -57,5 +57,5 @@ def body_of(request: type[wire.AssetRequest], document: str) -> Any:
 
 def spec_of(body: Any) -> dict[str, Any]:
     """The values of an asset, those that are given."""
-    said: dict[str, Any] = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    said: dict[str, Any] = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
     return said

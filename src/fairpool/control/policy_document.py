@@ -200,8 +200,8 @@ class _Reader:
         said = given if isinstance(given, Mapping) else {"instances": given}
         self._known(said, ("instances", "attributes"), place)
         instances = said.get("instances") or []
-        if not isinstance(instances, list) or not all(isinstance(each, Mapping | str) for each in instances):
-            self._wrong("policy.type", f"{place}.instances must be a list", "write one item per line", place)
+        if not isinstance(instances, list) or not all(isinstance(each, Mapping) for each in instances):
+            self._wrong("policy.type", f"{place}.instances must be a list of items", "write one item per line", place)
             return
         found = [self._instance(known, each) for each in instances]
         if found and known.path in BY_NAME:
@@ -211,9 +211,7 @@ class _Reader:
         if own := self._attribute_values(known, said.get("attributes"), f"{place}.attributes"):
             attributes[known.path] = own
 
-    def _instance(self, known: PolicyField, given: Any) -> Any:
-        if not isinstance(given, Mapping):
-            return given
+    def _instance(self, known: PolicyField, given: Values) -> Any:
         said = {
             name: value for name, value in given.items() if value is not None and (name, value) != ("exclude", False)
         }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairpool.api import workload_spec
+from fairpool.api.assets import ComplianceReason
 from fairpool.api.organization import ProjectRequest
 from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError
@@ -23,6 +24,16 @@ from fairpool.control.store.database import Connection
 from fairpool.control.template_values import SPECS, Defaults, TemplateValues, supports
 from fairpool.control.templates import types_of, values_of
 from fairpool.model.spelling import did_you_mean
+
+RULES = {
+    "template.locked": "locked",
+    "policy.locked": "locked",
+    "policy.can_add": "canAdd",
+    **{f"policy.{rule}": rule for rule in ("min", "max", "step", "options")},
+}
+"""The original's words for what a value breaks."""
+REQUIRED = ("template.required", "policy.required")
+"""What a submit may still say itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,23 @@ def filled(connection: Connection, body: workload_spec.SubmitAny, project: Any) 
     except ValidationError as error:  # joined lists may be too long
         raise Refused(422, validation_problems(error.errors())) from error
     return Filled(body.model_copy(update={"spec": spec}), result.origins)
+
+
+def compliance_issues(
+    connection: Connection, project: Any, kind: workload_spec.Kind, named: Mapping[str, Any]
+) -> list[ComplianceReason]:
+    """Why a submit to a project that names this template or these assets would be refused for their values."""
+    submit = next(model for model, of in KIND_OF_SUBMIT.items() if of is kind)
+    body: Any = submit.model_validate({"projectId": project.name, "spec": dict(named)})
+    try:
+        filled(connection, body, project)
+    except Refused as refusal:
+        return [
+            ComplianceReason(field=each.field, details=each.what, rule=RULES.get(each.code))
+            for each in refusal.problems
+            if each.code not in REQUIRED
+        ]
+    return []
 
 
 def _project_defaults(declared: ProjectRequest) -> Defaults | None:

@@ -39,7 +39,7 @@ class TemplateKind(AssetKind):
     def columns(self, connection: Connection, place: StoredScope, body: Any, before: Any) -> dict[str, Any]:
         """With the ids of its assets: a narrower scope cannot put another one of the same name in their place."""
         self.check(connection, place, body, before)
-        spec, _ = AssetLookup(connection, _scopes_around(connection, place)).resolved(spec_of(body))
+        spec, _ = AssetLookup(connection, scopes_around(connection, place)).resolved(spec_of(body))
         resolved = body.model_copy(update={"spec": type(body.spec).model_validate(spec)})
         return {"administrative": body.administrative, "document": self.document(resolved)}
 
@@ -68,7 +68,7 @@ def _label(asset_id: str, names: dict[str, str]) -> dict[str, str]:
     return {"id": asset_id, "name": names.get(asset_id, "")}
 
 
-def _scopes_around(connection: Connection, place: StoredScope) -> dict[str, str]:
+def scopes_around(connection: Connection, place: StoredScope) -> dict[str, str]:
     """The scopes that contain a scope: what may be named in it."""
     if place.scope is AssetScope.PROJECT:
         return store.place_of(organization_store.project(connection, place.scope_id))

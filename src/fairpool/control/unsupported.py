@@ -132,7 +132,7 @@ def _of_ports(spec: wire.CommonSpec) -> Asked:
 
 def _of_gang(gang: wire.DistributedSpec) -> Asked:
     framework = gang.distributed_framework
-    if gang.slots_per_worker is not None and framework != "MPI":
+    if gang.slots_per_worker not in (None, 1) and framework != "MPI":
         yield "spec.slotsPerWorker", f"remove it: it is for MPI, and this is {framework}"
     if gang.ssh_auth_mount_path is not None:
         yield "spec.sshAuthMountPath", "remove it: the launcher reaches its workers without ssh"

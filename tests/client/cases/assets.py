@@ -91,7 +91,7 @@ def case_scopes(original: Original) -> None:
     """An asset of a project has the project's number, is found by it, and is one of its department's."""
     client = original.platform.client
     client._post("/api/v1/org-unit/projects", {"name": "scoped"})
-    number = _made(original, {"scope": "project", "projectId": _number(original, "scoped")}, "of-project")
+    number = _made(original, {"scope": "project", "projectId": client.project("scoped").number}, "of-project")
     assert number["meta"]["projectName"] == "scoped"
     _made(original, {"scope": "department", "departmentId": "default"}, "of-department")
     _made(original, {"scope": "cluster", "clusterId": original.cluster}, "of-cluster")
@@ -120,14 +120,6 @@ def case_storage_classes(original: Original) -> None:
 def _made(original: Original, scope: Any, name: str) -> Any:
     body = {"meta": {"name": name, **scope}, "spec": {"gpuDevicesRequest": 1}}
     return original.call("ComputeApi.create_compute_asset", compute_creation_request=body)
-
-
-def _number(original: Original, project: str) -> int:
-    made = original.platform.client._post(
-        "/api/v1/asset/compute",
-        {"meta": {"name": "numbered", "scope": "project", "projectId": project}, "spec": {"gpu": 1}},
-    )
-    return int(made.meta.project_id)
 
 
 def _is_kept(original: Original, api: str, noun: str, spec: Any, other: Any = None, *, body: str = "") -> None:
