@@ -881,6 +881,7 @@ def test_settings_are_chosen_while_it_runs_and_stay_chosen(tmp_path: Path) -> No
         listed = expect(control.call("GET", SETTINGS), 200)["settings"]
         assert {each["key"]: each["value"] for each in listed} == {
             "department.use": True,
+            "registries.private": False,
             "security.accessTokenSeconds": 36000,
             "security.browserIdleMinutes": 480,
             "security.passwordLinkMinutes": 30,
