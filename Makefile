@@ -8,10 +8,13 @@ DEV    := $(VENV)/.dev-up-to-date
 JOBS   ?= auto
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
+ON_POSTGRESQL := FAIRPOOL_TEST_DATABASE=postgresql FAIRPOOL_KILL_ROUNDS=2 $(PYTEST) \
+  tests/contracts tests/control tests/end_to_end/test_netapp_commands.py
+
 BENCHMARKS := $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help up down env check test test-fast soak bench golden format constraints clean
+.PHONY: help up down env check test test-postgresql test-fast soak bench golden format constraints clean
 
 help: ## List the targets
 	@echo "Fairpool. Targets:"
@@ -52,8 +55,12 @@ check: env ## Check formatting, lint, types, import rules and house rules
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.tidy
 
-test: env ## Run all tests
+test: env ## Run all tests, then those of the control plane again on PostgreSQL
 	$(PYTEST)
+	$(ON_POSTGRESQL)
+
+test-postgresql: env ## Run the tests of the control plane on PostgreSQL
+	$(ON_POSTGRESQL)
 
 test-fast: env ## Run the tests that are not marked slow
 	$(PYTEST) -m "not slow"

@@ -24,3 +24,19 @@ def _chosen_database() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app, "database_at", database_at)
         yield
+
+
+WITHOUT_DATABASE = frozenset(
+    {
+        *("test_engine.py", "test_simulated_engine.py", "test_multiplexer.py", "test_health_server.py"),
+        *("test_cluster_client.py", "test_local_pod_access.py", "test_report_reader.py"),
+    }
+)
+"""Tests of contracts in which no control plane is opened: they are the same on every database."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if postgresql.is_chosen():
+        left_out = [each for each in items if each.path.name in WITHOUT_DATABASE]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [each for each in items if each.path.name not in WITHOUT_DATABASE]

@@ -61,15 +61,14 @@ def programs() -> Path:
 class PostgresServer:
     """A server in a folder of its own. It refuses to be run by root, so root runs it as the user `postgres`."""
 
-    def __init__(self, folder: Path, options: Sequence[str] = (), *, source: Sequence[str] = ()) -> None:
+    def __init__(self, options: Sequence[str] = (), *, source: Sequence[str] = ()) -> None:
         """`source`: arguments of pg_basebackup, for a standby."""
-        self.folder, self.options = folder, options
+        # Not in a folder of pytest, which lets no other user pass.
+        self.folder, self.options = Path(tempfile.mkdtemp(prefix="fairpool-postgresql-")), options
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
-        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         if os.geteuid() == 0:
-            shutil.chown(folder, "postgres")
-            _let_through(folder)
+            shutil.chown(self.folder, "postgres")
         if source:
             self.run("pg_basebackup", "--pgdata", self.data, "--no-sync", *source)
         else:
@@ -132,15 +131,6 @@ class PostgresServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _let_through(folder: Path) -> None:
-    """The folders above, which pytest makes for one user only, may be passed by the user `postgres`."""
-    top = Path(tempfile.gettempdir())
-    for above in folder.parents:
-        if above == top or top not in above.parents:
-            return
-        above.chmod(above.stat().st_mode | 0o011)
-
-
 def _as_postgres() -> list[str]:
     if os.geteuid() != 0:
         return []
@@ -185,7 +175,7 @@ class Databases:
 @cache
 def databases() -> Databases:
     """Of the server of this process."""
-    server = PostgresServer(Path(tempfile.mkdtemp(prefix="fairpool-postgresql-")), HASTY)
+    server = PostgresServer(HASTY)
     atexit.register(server.close)
     server.start()
     return Databases(server)

@@ -23,6 +23,7 @@ from fairpool.model.problem import Problem
 from fairpool.platform import admin_socket, background
 from fairpool.platform.data_directory import DataDirectory
 from fairpool.platform.directory_lock import lock_holder
+from tests import postgresql
 
 PATIENCE_S = 180.0
 """Until a test gives up; much longer than anything takes, because machines that test are busy."""
@@ -62,7 +63,9 @@ class Running:
         self._client: Client | None = None
 
     def command(self, *arguments: str, config: Path | None = None) -> subprocess.CompletedProcess[str]:
-        variables = self._variables if config is None else {"FAIRPOOL_CONFIG": str(config)}
+        variables = dict(self._variables) if config is None else {"FAIRPOOL_CONFIG": str(config)}
+        if postgresql.is_chosen() and arguments[0] == "up":
+            variables["FAIRPOOL_DATABASE"] = postgresql.databases().url(self.data_directory.root)
         return fairpool(*arguments, "--data", str(self.data_directory.root), **variables)
 
     def up(self, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -25,6 +25,7 @@ NOT_APPLICABLE = {
     "EventsApi.get_revision_history": INFERENCE,
     "PodsApi.get_revision_pods": INFERENCE,
     "NVIDIANIMApi": VENDOR,
+    "NotificationChannelsApi.create_slack_app": "Slack is not supported; a webhook can post to it",
     "AIApplicationsApi": "it lists applications that the original finds in Kubernetes",
     "WorkloadsV2Api": "it submits Kubernetes manifests, and no engine here runs them",
     "ClustersApi.get_cluster_metrics": METRICS,

@@ -326,3 +326,44 @@ def test_thousands_of_assets_are_listed_in_pages(control: ControlPlane) -> None:
     named = submit(control, spec={"image": "python", "assets": {"compute": "c4999"}})
     assert named["workloadRequestedResources"]["gpu"] == 1
     portal.call(plane.write, lambda connection: store.remove_scope(connection, "tenant", ""))
+
+
+def test_a_data_source_makes_its_claim_once_for_each_project(control: ControlPlane) -> None:
+    spec = {"path": "/data", "existingPvc": False, "claimInfo": {"size": "1Gi"}}
+    made = make(control, "shared_data", "datasource/pvc", spec=spec)
+    asked = {"image": "python", "assets": {"datasources": [made["id"]]}}
+    for name, project, by in (("one", "team-a", "ann"), ("two", "team-a", "ann"), ("three", "team-b", "ben")):
+        request = {"name": f"claims-{name}", "projectId": project, "spec": asked}
+        expect(control.call("POST", "/api/v1/workloads/trainings", request, by=by), 202)
+    history = f"{ASSETS}/datasource/pvc/{made['id']}/history"
+    assert len(expect(control.call("GET", history), 200)["records"]) == 2
+    assert len(expect(control.call("GET", history, by="ben"), 200)["records"]) == 1
+
+
+def test_whether_a_project_may_use_an_asset_is_answered_with_the_reason(control: ControlPlane) -> None:
+    made = make(control, "two-gpus", "compute", spec={"gpu": 2})
+    where = f"{ASSETS}/compute/{made['id']}?complyToProject=team-b&complyToWorkloadType=Training"
+    assert expect(control.call("GET", where), 200)["compliance"] == {"compliance": True, "reason": []}
+    template = asset_body("only-one", {"compute": {"gpu": 1}}, "project", "team-b", administrative=True)
+    expect(control.call("POST", f"{ASSETS}/workload-template", {**template, "locked": ["compute.gpu"]}), 201)
+    found = expect(control.call("GET", where), 200)["compliance"]
+    assert (found["compliance"], found["reason"][0]["rule"]) == (False, "locked")
+    assert control.call("GET", where, by="ann").status_code == 404, "a project that she may not see"
+    half = f"{ASSETS}/compute/{made['id']}?complyToProject=team-b"
+    assert codes(control.call("GET", half)) == ["asset.compliance"]
+
+
+def test_the_status_of_a_projects_asset_says_what_is_missing(control: ControlPlane) -> None:
+    spec = {"name": "absent", "mountPath": "/c"}
+    made = make(control, "lost", "datasource/config-map", "project", "team-a", spec=spec)
+    found = expect(control.call("GET", f"{ASSETS}/datasource/config-map/{made['id']}?statusInfo=true"), 200)
+    assert found["status"] == {"status": "Issues found", "message": "project team-a has no config map absent"}
+
+
+def test_a_registry_on_this_machine_is_not_asked_unless_that_is_allowed(control: ControlPlane) -> None:
+    spec = {"url": "http://127.0.0.1:9", "user": "u", "password": "never-shown"}
+    request = {"meta": {"name": "near", "scope": "tenant"}, "spec": spec}
+    made = expect(control.call("POST", f"{ASSETS}/registries", request), 201)
+    assert "never-shown" not in str(made)
+    answer = control.call("GET", f"{ASSETS}/registries/{made['meta']['id']}/repositories")
+    assert (answer.status_code, codes(answer)) == (502, ["outbound.url"])

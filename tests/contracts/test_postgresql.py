@@ -131,8 +131,8 @@ def test_connections_that_broke_while_they_were_idle_are_replaced_without_a_word
     with_databases(url, scenario)
 
 
-def test_a_server_that_stops_is_named_and_found_again(tmp_path: Path) -> None:
-    server = PostgresServer(tmp_path / "server", HASTY)
+def test_a_server_that_stops_is_named_and_found_again() -> None:
+    server = PostgresServer(HASTY)
     server.start()
     try:
 

@@ -11,6 +11,7 @@ from fairpool.api.calls import Calls, plain_body
 if TYPE_CHECKING:
     from fairpool.api import access, programs
     from fairpool.api import audit as audit_wire
+    from fairpool.api import notifications as notes
 
     Json = Mapping[str, Any]
 
@@ -93,6 +94,28 @@ class AccessCalls(Calls):
     def audit_file(self, **query: str) -> AbstractContextManager[Iterator[bytes]]:
         """The whole log, piece by piece."""
         return self._stream("GET", "/api/v1/audit/log/file", params=query)
+
+    def subscriptions(self) -> list[notes.Subscription]:
+        found: list[notes.Subscription] = self._get("/api/v1/subscriptions")
+        return found
+
+    def subscribe(self, body: Json) -> notes.Subscription:
+        return self._post("/api/v1/subscriptions", body)
+
+    def unsubscribe(self, subscription: str) -> None:
+        self._call("DELETE", f"/api/v1/subscriptions/{subscription}")
+
+    def notifications(self, *, limit: int = 50) -> list[notes.Delivery]:
+        return self._get("/api/v1/notifications", {"limit": limit}).deliveries
+
+    def webhooks(self) -> list[notes.Webhook]:
+        return self._get("/api/v1/notification-webhooks").webhooks
+
+    def add_webhook(self, body: Json) -> notes.NewWebhook:
+        return self._post("/api/v1/notification-webhooks", body)
+
+    def delete_webhook(self, name: str) -> None:
+        self._call("DELETE", f"/api/v1/notification-webhooks/{name}")
 
     def verify_audit(self, known: str | None = None) -> audit_wire.AuditVerification:
         return self._get("/api/v1/audit/verify", {"known": known} if known is not None else None)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @server_flags.flags(
     server_flags.DATA,
     server_flags.DATABASE,
+    server_flags.KEYS,
     server_flags.LISTEN,
     server_flags.HOST_NAMES,
     server_flags.GATEWAY_LISTEN,
@@ -45,6 +46,7 @@ def control(
     context: click.Context,
     data: Path | None,
     database: str,
+    keys: Path | None,
     listen: str,
     host_names: tuple[str, ...],
     gateway_listen: str | None,
@@ -78,6 +80,7 @@ def control(
         first_password=server_flags.first_password_in(first_password_file),
         tls=tls,
         database=server_flags.database_location(context, database),
+        keys=keys.expanduser().absolute() if keys is not None else None,
     )
     start = StartControl(
         server_flags.data_directory_at(data),

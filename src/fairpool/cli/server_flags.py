@@ -102,6 +102,14 @@ DATABASE = click.option(
     "sslrootcert. Put the password into PGPASSFILE, PGPASSWORD or this variable: flags are visible to other users. "
     f"Default: a file in the data directory. Also: {DATABASE_VARIABLE}.",
 )
+KEYS = click.option(
+    "--keys",
+    envvar="FAIRPOOL_KEYS",
+    type=click.Path(path_type=Path),
+    metavar="DIRECTORY",
+    help="Directory with the keys of credentials and tokens, which all control planes of one database must share. "
+    "Default: the data directory. Also: FAIRPOOL_KEYS.",
+)
 CONFIG_FILE = click.option(
     "--config-file",
     envvar=CONFIG_FILE_VARIABLE,

@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from argon2 import PasswordHasher
 from starlette.applications import Starlette
@@ -40,6 +41,9 @@ from fairpool.control import (
     logs,
     mail_settings,
     nodes,
+    notification_channels,
+    notification_delivery,
+    notifications,
     older_paths,
     organization,
     overview,
@@ -81,8 +85,10 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, on_bug, on_http_error, on_unavailable, on_unfit, refused
 from fairpool.control.router import Router
 from fairpool.control.routes import Route
+from fairpool.control.sealing import KeyUnusable
 from fairpool.control.settings import Settings
 from fairpool.control.store import clusters as cluster_store
+from fairpool.control.store import shared_keys
 from fairpool.control.store.database import Connection
 from fairpool.control.store.location import database_at
 from fairpool.control.store.migrations import upgrade
@@ -114,6 +120,7 @@ MODULES = (
         classic,
         older_paths,
     ),
+    *(notifications, notification_channels),
     *(description, pages, tool_pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
@@ -128,7 +135,6 @@ def create_app(
     """
     database = database_at(settings.database, settings.data)
     plane = Plane(settings=settings, database=database, pod_access=ClusterPods(pod_access))
-    database.after_commit = plane.notifier.notify
     router = Router(ROUTES, Endpoint, _lifespan)
     app = Starlette(
         middleware=[
@@ -166,16 +172,16 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     plane: Plane = app.state.plane
     await plane.database.open(upgrade)
     try:
+        if plane.database.is_shared:
+            await _check_keys(plane)
         app.state.first_password_ignored = await create_defaults(plane, app.state.passwords)
         await sign_in.recall_addresses(plane, app.state.attempts)
         problem = await users.listening_problem(plane, plane.settings.is_local)
         if problem is not None:
             raise StartupFailed(problem)
         tidying = {
-            asyncio.create_task(housekeeping.delete_old_rows(plane), name="housekeeping"),
-            asyncio.create_task(uploads.delete_unused_uploads(plane), name="uploads"),
-            asyncio.create_task(claims.delete_marked_claims(plane), name="claims"),
-            asyncio.create_task(audit_forwarding.forward_entries(plane), name="audit forwarding"),
+            asyncio.create_task(plane.database.in_one_process(partial(_tidy, plane)), name="housekeeping"),
+            asyncio.create_task(notification_delivery.send_notifications(plane), name="notifications"),
             asyncio.create_task(sessions.save_session_use(plane), name="sessions"),
         }
         try:
@@ -191,6 +197,29 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         app.state.passwords.close()
         plane.pod_access.close()
         await plane.database.close()
+
+
+async def _check_keys(plane: Plane) -> None:
+    """Refuse to start with other keys than the other processes of this database have. Raises `StartupFailed`."""
+    try:
+        key = plane.key_file.key()
+    except KeyUnusable as error:
+        raise StartupFailed(error.problem) from error
+    used = await plane.write(lambda connection: shared_keys.agreed(connection, "credentials", key.id, plane.now()))
+    if used != key.id:
+        where = plane.settings.keys or plane.settings.data
+        what = f"the key of credentials in {where} is {key.id}, and other control planes of this database use {used}"
+        fix = "share one directory of keys between them with --keys, or copy their files there"
+        raise StartupFailed(Problem("keys.differ", what, fix))
+
+
+async def _tidy(plane: Plane) -> None:
+    """What one of several processes does for all of them, until it is cancelled."""
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(housekeeping.delete_old_rows(plane), name="old rows")
+        tasks.create_task(uploads.delete_unused_uploads(plane), name="uploads")
+        tasks.create_task(claims.delete_marked_claims(plane), name="claims")
+        tasks.create_task(audit_forwarding.forward_entries(plane), name="audit forwarding")
 
 
 class StartupFailed(Exception):

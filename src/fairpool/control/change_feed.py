@@ -6,6 +6,7 @@ reaches back reads the database itself.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -58,6 +59,7 @@ class ChangeFeedCache:
         self._begins_after: int | None = None
         self._reaches = 0
         self._notifications = -1
+        self._catching_up = asyncio.Lock()
 
     async def after(self, read: Read, notifications: int, revision: int, most: int) -> Sequence[FeedEntry] | None:
         """What came after a revision, so many at most; None: that was too long ago to be cached.
@@ -65,8 +67,10 @@ class ChangeFeedCache:
         `notifications` counts the commits: while it stays the same there is nothing new to read.
         """
         if notifications != self._notifications:
-            await self._catch_up(read)
-            self._notifications = notifications
+            async with self._catching_up:  # one reads for all, also where reading takes a while
+                if notifications > self._notifications:
+                    await self._catch_up(read)
+                    self._notifications = notifications
         if self._begins_after is None or revision < self._begins_after:
             return None
         first = bisect_right(self._entries, revision, key=lambda entry: entry.revision)

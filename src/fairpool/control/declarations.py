@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from fairpool.api.clusters import Over, WorkloadReport
+from fairpool.control.notification_outbox import note_change
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.resource_request import requested_gpus_milli
 from fairpool.control.store import changes, holdings
@@ -99,7 +100,7 @@ def move(plane: Plane, connection: Connection, row: Any, project: Any) -> None:
 
 def follow_department(plane: Plane, connection: Connection, project: str, department: str) -> None:
     """The work in a project goes with it to another department. What is gone keeps the names that it had."""
-    plane.database.when_committed(plane.change_feed.forget)
+    plane.forget_feed_when_committed()
     now, kept = plane.now(), plane.settings.changes_kept
     for workload in store.existing_in(connection, project):
         revision = changes.record(
@@ -129,6 +130,8 @@ def observe(
     )
     holdings.replace(connection, row.cluster, row.id, report.pods if report is not None else ())
     state = _state(declaration_of(row), report)
+    if report is not None:
+        note_change(connection, row, state["phase"], report.reason, report.since, now)
     store.change(connection, row.id, report=document, report_revision=number, **state)
 
 

@@ -214,7 +214,7 @@ async def delete_department(department_id: str, request: Request, plane: Plane, 
         credential_store.remove_scope(connection, ScopeType.DEPARTMENT.value, name)
         policy_store.remove_scope(connection, ScopeType.DEPARTMENT.value, name)
         revision = record_change(plane, connection, "department", name, "deleted", plane.now())
-        plane.database.when_committed(plane.change_feed.forget)
+        plane.forget_feed_when_committed()
         workload_store.release_name(connection, workloads_table.c.department, name, revision)
         return ActionResult(action="delete", entity_type="department", entity_id=name)
 

@@ -85,7 +85,7 @@ async def caller_with(plane: Plane, token: str, kinds: frozenset[str] = API_TOKE
         try:
             plane.token_keys.verified(token, AUDIENCE, plane.now())
         except (TokenInvalid, KeysUnusable) as error:
-            plane.callers.pop(digest, None)
+            plane.callers.forget(digest)
             raise unauthenticated(f"this token is invalid: {error}") from error
     if caller.family:
         plane.session_use.note(caller.family, plane.now())
@@ -103,13 +103,13 @@ async def known(plane: Plane, digest: str, kinds: frozenset[str] = API_TOKENS) -
     if caller is None or is_idle(plane, caller):  # another process may have seen it used
         caller = await plane.read(lambda connection: _caller(connection, plane, digest))
         if caller is None or caller.token_kind not in kinds:
-            plane.callers.pop(digest, None)
+            plane.callers.forget(digest)
             raise unauthenticated("this token is invalid or was revoked")
         plane.callers[digest] = caller
     if caller.token_kind not in kinds:
         raise unauthenticated("this token is invalid or was revoked")
     if caller.expires_at is not None and caller.expires_at <= plane.now():
-        plane.callers.pop(digest, None)
+        plane.callers.forget(digest)
         raise unauthenticated("this token has expired")
     if is_idle(plane, caller):
         raise unauthenticated("this session was not used for too long")

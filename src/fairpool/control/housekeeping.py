@@ -13,7 +13,7 @@ import logging
 from fairpool.control.audit_chain import Head
 from fairpool.control.plane import Plane
 from fairpool.control.settings import Settings
-from fairpool.control.store import audit, changes, clusters, sessions, workloads
+from fairpool.control.store import audit, changes, clusters, notifications, sessions, workloads
 from fairpool.control.store.database import Connection
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.model.ids import SECOND_MS, Instant
@@ -62,6 +62,7 @@ def clear(connection: Connection, settings: Settings, now: Instant) -> bool:
         changes.drop_old(connection, old, AT_A_TIME),
         sessions.drop_ended(connection, now, AT_A_TIME),
         audit.drop_kept(connection, repeatable, AT_A_TIME),
+        notifications.drop_old(connection, old, AT_A_TIME),
         audit.drop_old(connection, now - kept.audit_s * SECOND_MS, AT_A_TIME),
     )
     return AT_A_TIME in counts

@@ -35,7 +35,7 @@ async def mail_settings(plane: Plane, caller: Caller) -> wire.MailSettings:
 @routes.put(PATH, action=Action.SETTING_WRITE, answer=wire.MailSettings, summary="Set the mail server")
 async def set_mail_settings(request: Request, plane: Plane, caller: Caller, body: wire.MailSettingsRequest) -> Response:
     caller.require(Action.SETTING_WRITE)
-    _check(body)
+    check(body)
 
     def unit(connection: Connection) -> ActionResult:
         stored = wire.StoredMailServer(
@@ -90,7 +90,8 @@ async def test_mail(request: Request, plane: Plane, caller: Caller, body: wire.T
     return wire.TestMailAnswer(to=body.to)
 
 
-def _check(body: wire.MailSettingsRequest) -> None:
+def check(body: wire.MailSettingsRequest) -> None:
+    """Refuse settings that cannot be used, with everything that is wrong."""
     wrong: list[Refused] = []
     if ADDRESS.fullmatch(body.sender) is None:
         what = f"{body.sender!r} cannot be the sender of mail"

@@ -36,7 +36,7 @@ from fairpool.control.state_cache import StateCache
 from fairpool.control.store import access as access_store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store import changes
-from fairpool.control.store.database import Connection, Database
+from fairpool.control.store.database import CALLERS, MOVED, Connection, Database
 from fairpool.control.store.recording import Recording, recorded
 from fairpool.control.token_keys import TokenKeys
 from fairpool.model.ids import SECOND_MS, Instant
@@ -47,6 +47,8 @@ T = TypeVar("T")
 
 KEY_MAX = 256
 CALLERS_MAX = 10_000
+BELIEVED_S = 0.5
+"""How long a caller is taken from the cache where other processes change the same database."""
 MINUTE_MS = 60 * SECOND_MS
 SLICE_S = 0.003
 """How long one part of an action that is many may keep the event loop busy; what is begun is finished."""
@@ -176,13 +178,42 @@ def part_of(waiting: deque[T], act: Callable[[T], ActionResult | None]) -> tuple
     return tuple(filter(None, entries))
 
 
-class Callers(dict[str, Caller]):
-    """Cache of callers by the hash of their token; emptied when it is full."""
+class Callers:
+    """Cache of callers by the hash of their token; emptied when it is full.
+
+    Where other processes change the same database, what they changed must hold here soon: then each caller is only
+    believed for a while.
+    """
+
+    def __init__(self, lifetime_s: float | None = None) -> None:
+        self._lifetime_s = lifetime_s
+        self._known: dict[str, tuple[Caller, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __contains__(self, digest: str) -> bool:
+        return self.get(digest) is not None
 
     def __setitem__(self, digest: str, caller: Caller) -> None:
-        if len(self) >= CALLERS_MAX:
-            self.clear()
-        super().__setitem__(digest, caller)
+        if len(self._known) >= CALLERS_MAX:
+            self._known.clear()
+        self._known[digest] = caller, time.monotonic()
+
+    def get(self, digest: str) -> Caller | None:
+        found = self._known.get(digest)
+        if found is None:
+            return None
+        if self._lifetime_s is not None and time.monotonic() - found[1] >= self._lifetime_s:
+            del self._known[digest]
+            return None
+        return found[0]
+
+    def forget(self, digest: str) -> None:
+        self._known.pop(digest, None)
+
+    def clear(self) -> None:
+        self._known.clear()
 
 
 @dataclass(slots=True)
@@ -195,7 +226,7 @@ class Plane:
     rendered: RenderedCache = field(init=False)
     change_feed: ChangeFeedCache = field(init=False)
     pod_access: ClusterPods = field(default_factory=ClusterPods)
-    callers: Callers = field(default_factory=Callers)
+    callers: Callers = field(init=False)
     """Cache; emptied whenever users, rules or tokens change."""
     denials: Denials = field(default_factory=lambda: Denials())
     cluster_beside: str = ""
@@ -214,8 +245,12 @@ class Plane:
     session_use: SessionUse = field(default_factory=SessionUse)
 
     def __post_init__(self) -> None:
-        self.key_file = KeyFile(self.settings.data)
-        self.token_keys = TokenKeys(self.settings.data)
+        keys = self.settings.keys or self.settings.data
+        self.key_file = KeyFile(keys)
+        self.token_keys = TokenKeys(keys)
+        self.callers = Callers(BELIEVED_S if self.database.is_shared else None)
+        self.database.after_commit = self.notifier.notify
+        self.database.after_commit_elsewhere = self._heard
         self.rendered = RenderedCache(gateway=self.settings.gateway)
         self.change_feed = ChangeFeedCache(self.rendered)
 
@@ -242,14 +277,29 @@ class Plane:
         """Another whenever the organization may be another."""
         return changes.organization_revision(connection), self.database.undone
 
+    def _heard(self, said: frozenset[str]) -> None:
+        """Another process has committed something."""
+        if CALLERS in said:
+            self.callers.clear()
+        if MOVED in said:
+            self.change_feed.forget()
+        self.notifier.notify()
+
+    def forget_feed_when_committed(self) -> None:
+        """From within a transaction: something belongs to another project now, so that other callers may see it."""
+        self.database.when_committed(self.change_feed.forget)
+        self.database.tell(MOVED)
+
     def forget_callers(self) -> None:
         """Also wakes open streams: one that woke at the commit may have found its caller in the cache once more."""
         self.callers.clear()
         self.notifier.notify()
+        self.database.tell_now(CALLERS)
 
     def forget_callers_when_committed(self) -> None:
         """From within a transaction: emptied earlier, it could be filled again with the state before the commit."""
         self.database.when_committed(self.callers.clear)
+        self.database.tell(CALLERS)
 
     async def perform(
         self, request: Request, caller: Caller, unit: Callable[[Connection], ActionResult], *, pepper: bytes = b""

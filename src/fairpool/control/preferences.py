@@ -17,6 +17,7 @@ from starlette.responses import Response
 from fairpool.api import settings as wire
 from fairpool.api.problems import problem_item
 from fairpool.control.moments import iso_or_none
+from fairpool.control.outbound_rules import hosts_problem
 from fairpool.control.password_rules import PasswordRules, password_problems
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
@@ -31,6 +32,7 @@ from fairpool.model.organization import DEFAULT_GRACES, GraceRules
 routes = Routes("settings")
 
 DAY_S = 86_400
+HOSTS_MAX = 4096
 TIMEOUT_PATH = "/api/v1/security/settings/browserSessionTimeout"
 
 
@@ -47,10 +49,12 @@ class Preference:
     """Part of what is declared to clusters."""
     is_paths: bool = False
     """A list of directories, as text."""
+    is_hosts: bool = False
+    """A list of hosts, as text."""
 
     @property
     def type(self) -> str:
-        if self.is_paths:
+        if self.is_paths or self.is_hosts:
             return "string"
         return "boolean" if self.least is None else "integer"
 
@@ -74,6 +78,11 @@ GIT_SIZE = "storage.gitMaxMebibytes"
 PRIVATE_REGISTRIES = "registries.private"
 GRACE = "workload.gracePeriodMaxSeconds"
 EVICTION_GRACE = "workload.evictionGracePeriodSeconds"
+
+NOTIFICATIONS = "notifications.enabled"
+NOTIFICATION_MAIL = "notifications.mail"
+WEBHOOK_HOSTS = "notifications.webhookHosts"
+WEBHOOK_PRIVATE = "notifications.webhookPrivate"
 
 PREFERENCES: Mapping[str, Preference] = MappingProxyType(
     {
@@ -171,6 +180,24 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
             "Image registries in private networks",
             "The server may list the images of registries that have private or loopback addresses, or plain http URLs",
         ),
+        NOTIFICATIONS: Preference(
+            "Notifications", "Notifications", "Users are notified of their jobs. If off, notifications wait"
+        ),
+        NOTIFICATION_MAIL: Preference(
+            "Notifications", "Notifications by mail", "Notifications are sent by mail. If off, they wait"
+        ),
+        WEBHOOK_HOSTS: Preference(
+            "Notifications",
+            "Hosts that webhooks may be on",
+            "Comma-separated: hooks.example.com, *.example.com, ci.example.com:8443. An empty list allows none; "
+            "loopback and link-local addresses are never reached",
+            is_hosts=True,
+        ),
+        WEBHOOK_PRIVATE: Preference(
+            "Notifications",
+            "Webhooks to private addresses",
+            "Allowed hosts may have addresses of private networks, such as 10.0.0.0/8",
+        ),
         GRACE: Preference(
             "Workloads",
             "Maximum grace period, in seconds",
@@ -210,6 +237,10 @@ def _defaults(settings: Settings) -> dict[str, bool | int | str]:
         GIT_TIMEOUT: 600,
         GIT_SIZE: 10 << 10,
         PRIVATE_REGISTRIES: False,
+        NOTIFICATIONS: True,
+        NOTIFICATION_MAIL: True,
+        WEBHOOK_HOSTS: "",
+        WEBHOOK_PRIVATE: False,
         GRACE: DEFAULT_GRACES.most_s,
         EVICTION_GRACE: DEFAULT_GRACES.eviction_s,
     }
@@ -231,6 +262,16 @@ def _paths(text: str) -> tuple[str, ...]:
     said = (each.strip() for each in text.split(","))
     # `/data/` is `/data`; `//` remains, which is refused.
     return tuple(dict.fromkeys(each.removesuffix("/") if each.strip("/") else each for each in said if each))
+
+
+def webhook_hosts(connection: Connection) -> tuple[str, ...]:
+    """The hosts that webhooks of users may be on."""
+    row = store.one(connection, WEBHOOK_HOSTS)
+    return _hosts(json.loads(row.value)) if row is not None else ()
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
 
 
 def graces(settings: Settings, connection: Connection) -> GraceRules:
@@ -370,6 +411,9 @@ def _check_value(key: str, preference: Preference, value: wire.SettingValue) -> 
     if preference.is_paths:
         fits = isinstance(value, str) and all(_is_root(each) for each in _paths(value))
         fix = "use absolute paths without .. or double slashes, separated by commas"
+    elif preference.is_hosts:
+        fits = isinstance(value, str) and len(value) <= HOSTS_MAX and hosts_problem(_hosts(value)) is None
+        fix = "use host names, separated by commas: hooks.example.com,*.example.com,ci.example.com:8443"
     elif preference.least is None or preference.most is None:
         fits, fix = isinstance(value, bool), "use true or false"
     else:

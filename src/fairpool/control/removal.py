@@ -69,7 +69,7 @@ def delete_project_with_work(
 def remove_project(plane: Plane, connection: Connection, name: str, revision: int) -> None:
     """Remove the project and the access rules on it. Its history stays, under a name that is not reused."""
     store.remove(connection, projects, name)
-    plane.database.when_committed(plane.change_feed.forget)
+    plane.forget_feed_when_committed()
     workload_store.release_name(connection, workloads.c.project, name, revision)
     changes.release_name(connection, name, revision)
     access_store.delete_rules_of_scope(connection, ScopeType.PROJECT, name)

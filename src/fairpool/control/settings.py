@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fairpool.api.gateway_address import GatewayAddress
+from fairpool.control.outbound import Network
 from fairpool.model.ids import Instant
 
 FIRST_USER = "test@run.ai"
@@ -40,6 +41,9 @@ class Settings:
     """Its directory; created if missing."""
     database: str = field(default="", repr=False)
     """Address of a PostgreSQL database, which may contain a password; empty: a file in the directory."""
+    keys: Path | None = None
+    """Directory with the keys of credentials and tokens, for processes that share a database; None: the data
+    directory."""
     host: str = "127.0.0.1"
     url: str = ""
     """Where clients reach this server: the issuer of tokens."""
@@ -68,6 +72,8 @@ class Settings:
     idempotency_s: int = 86_400
     """How long the answer to a call is kept for its Idempotency-Key."""
     retention: Retention = Retention()
+    network: Network | None = None
+    """How webhooks are reached; None: as the machine does."""
     audit_forward: str = ""
     """Where audit entries are forwarded to, see `audit_targets.py`; empty: nowhere."""
     cluster_name: str = "local"

@@ -84,6 +84,8 @@ class ControlOptions:
     first_password: str = field(default="", repr=False)
     database: str = field(default="", repr=False)
     """Address of a PostgreSQL database; empty: a file in the data directory."""
+    keys: Path | None = None
+    """Directory of the keys that several control planes share; None: the data directory."""
     tls: TlsFiles | None = None
     gateway: GatewayPlace | None = None
     """None: none."""
@@ -116,6 +118,7 @@ class ControlServer:
         made = Settings(
             data=self._data_directory.root,
             database=options.database,
+            keys=options.keys,
             host=options.address.host,
             url=options.gateway.control_url if options.gateway is not None else options.address.url,
             host_names=tuple(options.host_names),

@@ -120,6 +120,25 @@ def _context() -> click.Command:
     )
 
 
+def _notifications() -> click.Command:
+    place = "fairpool.cli.runai.notifications"
+    return Group(
+        "notifications",
+        help="Be notified of events of your jobs, by mail or webhook.",
+        example="runai notifications subscribe finished failed",
+        members={
+            "list": lazy("List your subscriptions.", f"{place}:list_subscriptions"),
+            "subscribe": lazy("Be notified of events of your jobs.", f"{place}:subscribe"),
+            "unsubscribe": lazy("Delete a subscription.", f"{place}:unsubscribe"),
+            "log": lazy("List what was sent, or waits to be sent.", f"{place}:delivery_log"),
+            "webhooks": lazy("List your webhooks.", f"{place}:list_webhooks"),
+            "add-webhook": lazy("Add a webhook.", f"{place}:add_webhook"),
+            "delete-webhook": lazy("Delete a webhook.", f"{place}:delete_webhook"),
+        },
+        default="list",
+    )
+
+
 def _project() -> click.Command:
     return Group(
         "project",
@@ -283,6 +302,7 @@ MEMBERS = {
     "top": LazyCommand("Show current GPU usage; --watch refreshes it.", _top),
     "config": LazyCommand("Set the default project or cluster.", _config),
     "context": LazyCommand("Switch between several control planes.", _context),
+    "notifications": LazyCommand("Be notified of events of your jobs.", _notifications),
     "login": lazy("Sign in.", "fairpool.cli.runai.login:login"),
     "logout": lazy("Sign out.", "fairpool.cli.runai.login:logout"),
     "whoami": lazy("Show who is signed in.", "fairpool.cli.runai.login:whoami"),

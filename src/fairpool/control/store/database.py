@@ -17,7 +17,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
@@ -37,6 +37,9 @@ UNITS_S = 0.02
 SLICE_S = 0.003
 """How long units are carried out before other callbacks of the event loop have their turn."""
 
+CALLERS, MOVED = "callers", "moved"
+"""What processes tell each other besides that something was committed: permissions or tokens changed; something belongs
+to another project now."""
 BUSY_S = 5.0
 """How long a change waits for another process that holds the write lock."""
 
@@ -82,6 +85,8 @@ class Database(ABC):
         self._at_rest = asyncio.Event()
         self._at_rest.set()
         self.after_commit: Callable[[], None] = lambda: None
+        self.after_commit_elsewhere: Callable[[frozenset[str]], None] = lambda said: None
+        """Another process has committed something, and said this besides."""
         self._then: list[Callable[[], None]] = []
         self.undone = 0
         """Units and transactions that were undone. Numbers that they took from counters are used again."""
@@ -145,6 +150,18 @@ class Database(ABC):
     def when_committed(self, call: Callable[[], None]) -> None:
         """From within a unit: do this once what it did can be read by others; not if it is undone."""
         self._then.append(call)
+
+    @abstractmethod
+    def tell(self, word: str) -> None:
+        """From within a unit: tell other processes with the commit. It does no harm if the unit is undone."""
+
+    @abstractmethod
+    def tell_now(self, word: str) -> None:
+        """Tell other processes soon, about what was committed already."""
+
+    async def in_one_process(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do this while no other process does."""
+        await work()
 
     def _check_writable(self) -> None:
         if self._is_closed:

@@ -11,13 +11,15 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from fairpool.control.store import database as limits
 from fairpool.control.store.database import BUSY_S, Closed, Connection, Database, Pending, Unit
 from fairpool.control.store.event_loop_thread import EventLoopThread
 from fairpool.control.store.postgresql import PostgresLinks, described
+from fairpool.control.store.postgresql_bell import Bell, in_turn
 from fairpool.control.store.postgresql_errors import cause_of, code_of, is_unfit, unavailable
 from fairpool.control.store.postgresql_writer import PostgresWriter
 from fairpool.control.store.unavailable import Unavailable
@@ -29,6 +31,10 @@ T = TypeVar("T")
 
 PREPARING = 0x46504354
 """Number of the advisory lock that is held while tables are brought up to date."""
+
+
+TIDYING = PREPARING + 1
+"""The one that is held by the process that deletes what is old."""
 
 
 class PostgresDatabase(Database):
@@ -46,6 +52,8 @@ class PostgresDatabase(Database):
         self._apart: _ApartSide | None = None
         self._writing: asyncio.Task[None] | None = None
         self._connected = 0
+        self._said: set[str] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     # --- open and close ---
 
@@ -53,6 +61,8 @@ class PostgresDatabase(Database):
         self._side = _Side(self._location, self.where, self._busy_s)
         try:
             await self._side.open(prepare)
+            bell = Bell(self._location, self.sender, lambda said: self.after_commit_elsewhere(said))
+            self._start(bell.run(), "bell")
         except Exception as error:
             await self._side.close()
             self._raise_if_unavailable(error)
@@ -68,6 +78,9 @@ class PostgresDatabase(Database):
             raise
 
     async def _let_go(self) -> None:
+        for each in self._tasks:
+            each.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._apart is not None:
             await asyncio.to_thread(self._apart.close)
         if self._side is not None:
@@ -128,7 +141,7 @@ class PostgresDatabase(Database):
                     await writer.keep()
                 batch.append(self._queue.popleft())
                 await self._carry_out(writer, batch[-1])
-            await writer.commit(self.sender)
+            await writer.commit(self._announcement())
         except Exception as error:
             await writer.roll_back()
             self._fail_all(batch, error)
@@ -177,11 +190,37 @@ class PostgresDatabase(Database):
         await writer.begin()
         try:
             result = await writer.run(unit)
-            await writer.commit(self.sender)
+            await writer.commit(self._announcement())
         except BaseException:
             await writer.roll_back()
             raise
         return result
+
+    # --- other processes ---
+
+    def tell(self, word: str) -> None:
+        self._said.add(word)
+
+    def tell_now(self, word: str) -> None:
+        self._said.add(word)
+        if self._side is not None and not self._is_closed:
+            self._start(self._tell(), "tell")
+
+    async def _tell(self) -> None:
+        with suppress(Unavailable, Closed):  # then they hear everything when they listen again
+            await self.write(lambda connection: None)
+
+    def _announcement(self) -> str:
+        said, self._said = self._said, set()
+        return " ".join((self.sender, *sorted(said)))
+
+    async def in_one_process(self, work: Callable[[], Awaitable[None]]) -> None:
+        await in_turn(self._location, TIDYING, work)
+
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _roll_back(self) -> None:
         """It was rolled back where it failed."""

@@ -22,7 +22,7 @@ from fairpool.model.redaction import REMOVED, without_secrets
 UNRECORDED: Final = frozenset(
     {
         *("alembic_version", "revision", "changes", "idempotency", "audit", "audit_chain", "audit_forwarding"),
-        *("nodes", "queue_reports", "pods", "holdings", "events", "workload_labels"),
+        *("nodes", "queue_reports", "pods", "holdings", "events", "workload_labels", "notifications"),
         "tokens",  # issued and revoked with an entry of their own
     }
 )

@@ -561,6 +561,61 @@ audit_forwarding = Table(
 )
 """Where entries are forwarded to: the last one that arrived, and which server sends them at the moment."""
 
+shared_keys = Table(
+    "shared_keys",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("fingerprint", String(64), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+"""Which keys the processes of one database use."""
+
+
+subscriptions = Table(
+    "subscriptions",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("owner", String(64), nullable=False),
+    Column("owner_name", String(256), nullable=False, index=True),
+    Column("document", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+"""Which events of their own workloads users are notified of, and where."""
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("owner", String(64), primary_key=True),
+    Column("name", String(64), primary_key=True),
+    Column("url", String(2048), nullable=False),
+    Column("sealed", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+"""URLs of users that notifications are sent to; `sealed` is the secret that signs them."""
+
+notifications = Table(
+    "notifications",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("owner", String(64), nullable=False),
+    Column("channel", String(128), nullable=False),
+    Column("event", String(32), nullable=False),
+    Column("workload", String(64), nullable=False),
+    Column("workload_name", String(64), nullable=False),
+    Column("project", String(64), nullable=False),
+    Column("department", String(64), nullable=False),
+    Column("cluster", String(64), nullable=False),
+    Column("at", BigInteger, nullable=False, index=True),
+    Column("state", String(16), nullable=False),
+    Column("due_at", BigInteger, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("sent_at", BigInteger),
+    Column("problem", String(512), nullable=False),
+    Index("ix_notifications_state_due_at", "state", "due_at"),
+    Index("ix_notifications_owner_channel", "owner", "channel", "state"),
+)
+"""The outbox, written with the report that is worth a notification; what was sent stays as the log of deliveries."""
+
 
 @compiles(CreateIndex, "postgresql")
 def _create_partial_index(create: CreateIndex, compiler: Any, **options: Any) -> str:

@@ -1,0 +1,199 @@
+"""Sends notifications from the outbox, by mail or webhook.
+
+They were written there with the report that is worth one (`notification_outbox.py`). The sender claims all that is due
+for one channel of one user, sends it together, and writes down what became of it. If the server dies in between, the
+claim ends after `CLAIM_S` and it is sent again: each notification has an id, by which a receiver recognizes one that it
+has. What failed is tried again, later each time, until it is `EXPIRED_MS` old.
+
+Mails to one user are at least `BETWEEN_MAILS_MS` apart, so that ten thousand jobs that finish together are a few
+mails. What a user may not see any more when it is sent is withheld.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from fairpool.api.access import SubjectType
+from fairpool.control import mail, preferences, rbac
+from fairpool.control.moments import iso
+from fairpool.control.notification_events import Note, subject_of, text_of
+from fairpool.control.outbound import INTERNET, OutboundFailed, OutboundRequest, send
+from fairpool.control.outbound_rules import OutboundRules
+from fairpool.control.plane import Plane
+from fairpool.control.sealing import KeyUnusable
+from fairpool.control.store import access as access_store
+from fairpool.control.store import notifications as store
+from fairpool.control.store.database import Connection
+from fairpool.control.store.unavailable import Unavailable
+from fairpool.model.ids import SECOND_MS
+from fairpool.model.problem import Problem
+
+log = logging.getLogger("fairpool.control")
+
+EVERY_S: Final = 1.0
+CLAIM_S: Final = 60
+BETWEEN_MAILS_MS: Final = 60 * SECOND_MS
+IN_A_REQUEST: Final = 500
+"""Notifications in one request to a webhook."""
+FIRST_RETRY_MS: Final = 10 * SECOND_MS
+LAST_RETRY_MS: Final = 3600 * SECOND_MS
+EXPIRED_MS: Final = 86_400 * SECOND_MS
+EMAIL: Final = "email"
+WEBHOOK: Final = "webhook:"
+
+
+def webhook_rules(plane: Plane, connection: Connection) -> OutboundRules:
+    """Which URLs webhooks may have: on hosts that an administrator allowed."""
+    private = preferences.current_value(plane.settings, connection, preferences.WEBHOOK_PRIVATE)
+    return OutboundRules(hosts=preferences.webhook_hosts(connection), private=bool(private), body_max_bytes=64 * 1024)
+
+
+async def send_notifications(plane: Plane) -> None:
+    """Send what is due, until cancelled."""
+    while True:
+        try:
+            while await send_some(plane):
+                pass
+        except Unavailable:  # already logged by the database
+            pass
+        except Exception:  # nothing is lost: what was claimed is due again later
+            log.exception("could not send notifications")
+        await asyncio.sleep(EVERY_S)
+
+
+async def send_some(plane: Plane) -> bool:
+    """Send what is due for one channel; False: nothing is."""
+    now = plane.now()
+    place = await plane.read(lambda connection: store.due_channel(connection, now))
+    if place is None:
+        return False
+    claimed = await plane.write(lambda connection: _claimed(connection, plane, *place))
+    if claimed:
+        batch = _Batch(plane, *place, claimed)
+        problem = await batch.sent()
+        await plane.write(lambda connection: batch.settle(connection, problem))
+    return True
+
+
+def _claimed(connection: Connection, plane: Plane, owner: str, channel: str) -> list[Any]:
+    """What is to be sent now; what the owner may not see is withheld."""
+    now = plane.now()
+    switches = [preferences.NOTIFICATIONS, *([preferences.NOTIFICATION_MAIL] if channel == EMAIL else [])]
+    if not all(preferences.current_value(plane.settings, connection, each) for each in switches):
+        store.postpone(connection, owner, channel, now, now + LAST_RETRY_MS)
+        return []
+    if channel == EMAIL:
+        next_mail = store.last_sent(connection, owner, channel) + BETWEEN_MAILS_MS
+        if next_mail > now:
+            store.postpone(connection, owner, channel, now, next_mail)
+            return []
+    rows = store.claim(connection, owner, channel, now, now + CLAIM_S * SECOND_MS)
+    user = access_store.user(connection, owner)
+    grants = access_store.grants(connection, owner, SubjectType.USER) if user is not None else ()
+    visible = [
+        row
+        for row in rows
+        if rbac.allowed(grants, rbac.Action.WORKLOAD_READ, rbac.Scope(row.project, row.department, row.cluster))
+    ]
+    if len(visible) < len(rows):
+        hidden = sorted({row.id for row in rows} - {row.id for row in visible})
+        store.settle(connection, hidden, state="withheld", problem="the project is not visible to its owner any more")
+    return visible
+
+
+class _Batch:
+    """What is sent together to one channel of one user."""
+
+    def __init__(self, plane: Plane, owner: str, channel: str, rows: Sequence[Any]) -> None:
+        self._plane, self._owner, self._channel, self._rows = plane, owner, channel, rows
+        self._is_final = False
+
+    async def sent(self) -> Problem | None:
+        """Send it; the problem, if it did not arrive."""
+        if self._channel == EMAIL:
+            return await self._mailed()
+        for start in range(0, len(self._rows), IN_A_REQUEST):
+            problem = await self._posted(_notes(self._rows[start : start + IN_A_REQUEST]))
+            if problem is not None:
+                return problem
+        return None
+
+    async def _mailed(self) -> Problem | None:
+        user = await self._plane.read(lambda connection: access_store.user(connection, self._owner))
+        if user is None:
+            self._is_final = True
+            return Problem("notification.no_user", "the user was deleted", "")
+        notes = _notes(self._rows)
+        return await mail.send(self._plane, mail.Mail(user.email, subject_of(notes), text_of(notes, len(notes))))
+
+    async def _posted(self, notes: Sequence[Note]) -> Problem | None:
+        found = await self._plane.read(self._webhook)
+        if isinstance(found, Problem):
+            self._is_final = True
+            return found
+        url, secret, rules = found
+        body = json.dumps({"notifications": [asdict(note) for note in notes]}).encode()
+        stamp = str(self._plane.now() // SECOND_MS)
+        headers = {
+            "Content-Type": "application/json",
+            "Idempotency-Key": hashlib.sha256("".join(note.id for note in notes).encode()).hexdigest()[:32],
+            "X-Fairpool-Timestamp": stamp,
+            "X-Fairpool-Signature": signature(secret, stamp, body),
+        }
+        network = self._plane.settings.network or INTERNET
+        try:
+            answer = await send(OutboundRequest("POST", url, headers, body), rules, network=network)
+        except OutboundFailed as error:
+            self._is_final = not error.may_succeed_later
+            return error.problem
+        if 200 <= answer.status < 300:
+            return None
+        return Problem("notification.refused", f"the webhook answered {answer.status}", "")
+
+    def _webhook(self, connection: Connection) -> tuple[str, bytes, OutboundRules] | Problem:
+        row = store.webhook(connection, self._owner, self._channel.removeprefix(WEBHOOK))
+        if row is None:
+            return Problem("notification.no_webhook", "the webhook was deleted", "")
+        try:
+            key = self._plane.key_file.existing()
+        except KeyUnusable as error:
+            return error.problem
+        values = key.unseal(row.sealed, sealed_for(self._owner, row.name)) if key is not None else None
+        if values is None:
+            return Problem("notification.secret", "the webhook's secret cannot be read: create the webhook again", "")
+        return row.url, values["secret"], webhook_rules(self._plane, connection)
+
+    def settle(self, connection: Connection, problem: Problem | None) -> None:
+        """Write down what became of it."""
+        now, ids = self._plane.now(), [row.id for row in self._rows]
+        if problem is None:
+            store.settle(connection, ids, state="sent", sent_at=now, problem="")
+            return
+        words = str(problem)[:512]
+        old = [row.id for row in self._rows if self._is_final or now - row.at > EXPIRED_MS]
+        store.settle(connection, old, state="failed", problem=words)
+        tries = 1 + max((row.tries for row in self._rows), default=0)
+        due_at = now + min(LAST_RETRY_MS, FIRST_RETRY_MS << min(tries - 1, 16))
+        gone = set(old)
+        store.settle(connection, [each for each in ids if each not in gone], due_at=due_at, problem=words)
+
+
+def signature(secret: bytes, stamp: str, body: bytes) -> str:
+    """What proves to a receiver that a request is ours, and how old it is."""
+    return "sha256=" + hmac.new(secret, stamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+
+
+def sealed_for(owner: str, name: str) -> str:
+    """What the secret of a webhook is encrypted for."""
+    return f"webhook {owner}/{name}"
+
+
+def _notes(rows: Sequence[Any]) -> list[Note]:
+    return [Note(row.id, row.event, row.workload_name, row.workload, row.project, iso(row.at)) for row in rows]
