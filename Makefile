@@ -90,6 +90,7 @@ golden: env ## Update golden files and generated reference pages; review the dif
 	$(BIN)/python -m tools.messages --write
 	$(BIN)/python -m tools.module_map --write
 	$(BIN)/python -m tools.api_reference
+	$(BIN)/python -m tools.role_reference
 	$(BIN)/python -m tools.flag_table
 	FAIRPOOL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/end_to_end/test_golden_screens.py tests/client/test_client.py
 

@@ -145,7 +145,9 @@ def test_many_roles_are_given_and_taken_away_each_for_itself(control: ControlPla
     )
     assert [(each["id"], each["code"]) for each in made["failed"]] == [("1", 422), ("3", 409)]
     assert control.call("GET", f"{PROJECTS}/team-a", by="ben").status_code == 200
-    mine = expect(control.call("GET", "/api/v1/authorization/me/access-rules", by="ben"), 200)["accessRules"]
+    mine = expect(control.call("GET", "/api/v1/authorization/me/access-rules", by="ben"), 200)["accessRules"][
+        "accessRules"
+    ]
     assert [str(each["id"]) for each in mine] == made["succeeded"][1:]
     rules = expect(control.call("GET", RULES), 200)["accessRules"]
     admin = next(each["id"] for each in rules if each["role"] == "administrator")
@@ -167,9 +169,28 @@ def test_the_same_rule_twice_is_refused(control: ControlPlane) -> None:
 
 def test_every_user_can_ask_where_they_may_do_what(control: ControlPlane) -> None:
     control.researcher("ann", "team-a")
-    assert (
-        "workload.submit" in expect(control.call("GET", f"{AUTHORIZATION}/permissions", by="ann"), 200)["permissions"]
-    )
+    grid = {
+        each["resourceType"]: each
+        for each in expect(control.call("GET", f"{AUTHORIZATION}/permissions", by="ann"), 200)
+    }
+    assert grid["trainings"] == {
+        "resourceType": "trainings",
+        "displayName": "Training",
+        "groupId": "workload",
+        "actions": ["create", "read", "update", "delete"],
+    }
+    assert grid["templates"]["actions"] == ["read"]
+    asked = {"resourceType": "trainings", "action": "create"}
+    where = expect(control.call("POST", f"{AUTHORIZATION}/permitted-scopes", asked, by="ann"), 200)
+    assert where["create"] == {
+        "system": False,
+        "tenants": [],
+        "clusters": [],
+        "departments": [],
+        "projects": ["team-a"],
+    }
+    assert expect(control.call("POST", f"{AUTHORIZATION}/permitted-scopes", asked), 200)["delete"]["tenants"] == ["1"]
+    assert codes(control.call("POST", f"{AUTHORIZATION}/permitted-scopes", {})) == ["access.which_permission"]
     body = {"permission": "workload.submit"}
     where = expect(control.call("POST", f"{AUTHORIZATION}/permitted-scopes", body, by="ann"), 200)
     assert (where["tenant"], where["projects"]) == (False, ["team-a"])

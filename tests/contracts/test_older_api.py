@@ -127,7 +127,7 @@ def test_older_paths_lead_to_the_same_things(control: ControlPlane) -> None:
     assert expect(control.call("GET", "/api/v1/org-unit/departments/research"), 200)["name"] == "research"
     assert expect(control.call("GET", f"{base}/node-pools/default"), 200)["name"] == "default"
     assert codes(control.call("GET", "/v1/k8s/clusters/nowhere/projects")) == ["cluster.unknown"]
-    assert expect(control.call("GET", "/v1/k8s/users/roles"), 200)["roles"][0]["id"] == 1
+    assert expect(control.call("GET", "/v1/k8s/users/roles"), 200)[0]["id"] == 1
 
 
 def test_a_user_made_the_older_way(control: ControlPlane) -> None:

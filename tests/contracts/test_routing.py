@@ -216,7 +216,7 @@ EXPECTED: dict[str, tuple[int, list[str]]] = {
     "no-enum": (422, ["request.wrong_value source"]),
     "letters-of-every-kind": (202, []),
     "half-a-letter": (400, ["request.not_json"]),
-    "a-zero": (422, ["request.wrong_value commandLine"]),
+    "a-zero": (422, ["request.reserved_characters"]),
     "a-line-break-in-a-text": (400, ["request.not_json"]),
     "with-a-mark-before-it": (202, []),
     "of-two-bytes-a-letter": (400, ["request.not_json"]),

@@ -17,6 +17,7 @@ import pytest
 from fairpool.api import (
     access,
     asset_reference,
+    authorization,
     classic,
     nodes,
     organization,
@@ -540,7 +541,15 @@ OTHERS: dict[str, set[str]] = {
     "AccessRuleRequest": {"subject_id", "subject_type", "role_id", "scope_id", "scope_type", "cluster_id"},
     "ApplicationRequest": {"name", "roles"},
     "PasswordChange": {"current_password", "new_password"},
-    "ScopesRequest": {"permission"},
+    "AccessRuleProduct": {"role_id", "cluster_id", "subjects", "scopes"},
+    "RuleSubject": {"subject_id", "subject_type"},
+    "RuleScope": {"scope_id", "scope_type"},
+    "UserUpdate": {"disabled"},
+    # control.roles
+    "RolePermission": {"resource_type", "actions"},
+    "RoleRequest": {"name", "description", "enabled", "permissions"},
+    "RoleUpdate": {"name", "description", "enabled", "permissions"},
+    "ScopesRequest": {"permission", "resource_type", "action"},
     "TokenRequest": {"grant_type", "username", "password", "client_id", "client_secret", "refresh_token"},
     "UserRequest": {"email", "password", "need_to_change_password", "roles"},
     # control.preferences
@@ -560,7 +569,7 @@ KEPT_ONLY = (
 
 def test_every_field_of_the_other_requests_is_known() -> None:
     found: dict[str, set[str]] = {}
-    for module in (organization, nodes, access, settings):
+    for module in (organization, nodes, access, authorization, settings):
         for model, name in own_fields(module):
             found.setdefault(model, set()).add(name)
     assert found == OTHERS

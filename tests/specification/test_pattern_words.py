@@ -13,7 +13,7 @@ import fairpool.api
 import fairpool.control
 from fairpool.control.pattern_words import WORDS, pattern_words
 
-QUERY_CHOICES = re.compile(r"\^\([\w|-]+\)\??\$")
+QUERY_CHOICES = re.compile(r"(?:\(\?i\))?\^\([\w|-]+\)\??\$")
 
 
 def declared_patterns() -> Iterator[str]:

@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 import unicodedata
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, StrictBool, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StringConstraints,
+)
 
 from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
-from fairpool.api.wire import Answer, Moment, Page, Request, ShortText
+from fairpool.api.wire import Answer, AnswerWithNulls, Moment, Page, Request, ShortText
 
 Password = Annotated[str, StringConstraints(min_length=1, max_length=PASSWORD_MAX)]
 NewPassword = Annotated[str, StringConstraints(min_length=PASSWORD_MIN, max_length=PASSWORD_MAX)]
@@ -178,15 +186,32 @@ class UserRequest(Request):
     """Given over everything; roles in one project are access rules."""
 
 
-class User(Answer):
+class User(AnswerWithNulls):
     """A user."""
+
+    nulls: ClassVar[tuple[str, ...]] = ("lastLogin",)
 
     id: str
     username: str
     email: str
     roles: list[str] = Field(default_factory=list)
+    groups: list[str] = Field(default_factory=list)
     need_to_change_password: bool = False
+    is_local: bool = True
+    """Whether the password is kept here; else an identity provider signs the user in."""
+    disabled: bool = False
     created_at: Moment
+    created_by: str = ""
+    updated_at: Moment = ""
+    last_login: Annotated[Moment | None, Field(description="Null: never")] = None
+
+
+class UserUpdate(Request):
+    """What an administrator can change about a user."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"disabled": True}]})
+    disabled: StrictBool
+    """A disabled user cannot sign in; their sessions end at once."""
 
 
 class NewUser(User):
@@ -199,12 +224,6 @@ class PasswordAnswer(Answer):
     """A generated password, which is shown only once."""
 
     temp_password: str
-
-
-class UserPage(Page):
-    """Users."""
-
-    users: list[User]
 
 
 def _as_tenant(scope_type: object) -> object:
@@ -243,6 +262,7 @@ class AccessRule(Answer):
     role: str = ""
     """As commands call it."""
     role_name: str
+    subject_name: str = ""
     scope_id: str
     scope_name: str = ""
     scope_type: ScopeType
@@ -255,7 +275,38 @@ class AccessRule(Answer):
 class AccessRulePage(Page):
     """Access rules."""
 
+    total_records: int
+    display_records: int
     access_rules: list[AccessRule]
+
+
+class MyAccessRules(Answer):
+    """The caller's own access rules, and those of the caller's groups."""
+
+    access_rules: AccessRulePage
+
+
+class RuleSubject(Request):
+    """What a role is assigned to."""
+
+    subject_id: ShortText
+    subject_type: SubjectType = SubjectType.USER
+
+
+class RuleScope(Request):
+    """Where a role applies."""
+
+    scope_id: ShortText = ""
+    scope_type: Annotated[ScopeType, BeforeValidator(_as_tenant)] = ScopeType.PROJECT
+
+
+class AccessRuleProduct(Request):
+    """One role for every one of these subjects in every one of these scopes."""
+
+    role_id: Annotated[RoleId, Field(examples=["researcher"])]
+    cluster_id: ShortText | None = None
+    subjects: Annotated[list[RuleSubject], Field(min_length=1, max_length=100)]
+    scopes: Annotated[list[RuleScope], Field(min_length=1, max_length=100)]
 
 
 class AccessRuleBatchAction(StrEnum):
@@ -292,7 +343,7 @@ class AccessRuleBatchCreate(Request):
             ]
         }
     )
-    payload: Annotated[list[AccessRuleRequest], Field(min_length=1, max_length=1000)]
+    payload: Annotated[list[AccessRuleRequest], Field(min_length=1, max_length=1000)] | AccessRuleProduct
 
 
 class AccessRuleBatchFailure(Answer):
@@ -301,52 +352,22 @@ class AccessRuleBatchFailure(Answer):
     id: Annotated[str, Field(description="The id of the rule; for batch-create, its position in the list")]
     code: int
     message: str
+    payload: dict[str, Any] | None = None
+    """For batch-create with subjects and scopes: the rule."""
 
 
 class AccessRuleBatchAnswer(Answer):
     """The result for each rule."""
 
-    succeeded: Annotated[list[str], Field(description="Ids of the rules that were deleted or created")]
+    id: str = ""
+    """Of the batch."""
+    succeeded: Annotated[
+        list[str] | list[AccessRule],
+        Field(
+            description="Ids of the rules that were deleted or created; the rules, if subjects and scopes were given"
+        ),
+    ]
     failed: list[AccessRuleBatchFailure]
-
-
-class Permissions(Answer):
-    """The permissions of the caller, in any scope."""
-
-    permissions: Annotated[list[str], Field(examples=[["project.read", "workload.submit"]])]
-
-
-class ScopesRequest(Request):
-    """The permission to look up."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"permission": "workload.submit"}]})
-    permission: Annotated[ShortText, Field(examples=["workload.submit"])]
-
-
-class Scopes(Answer):
-    """The scopes where the caller has the permission."""
-
-    permission: str
-    tenant: Annotated[bool, Field(description="In all scopes")]
-    departments: list[str]
-    projects: list[str]
-
-
-class Role(Answer):
-    """A role and its permissions."""
-
-    id: int
-    key: str
-    """As commands call it."""
-    name: str
-    description: str
-    permissions: list[str]
-
-
-class RolePage(Page):
-    """Roles."""
-
-    roles: list[Role]
 
 
 class Me(Answer):

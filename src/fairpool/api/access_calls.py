@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fairpool.api.calls import Calls, plain_body
 
 if TYPE_CHECKING:
-    from fairpool.api import access, programs
+    from fairpool.api import access, authorization, programs
     from fairpool.api import audit as audit_wire
     from fairpool.api import notifications as notes
 
@@ -53,8 +53,24 @@ class AccessCalls(Calls):
         """A new password that must be changed at the next sign-in."""
         return self._post(f"/api/v1/users/{user_id}/password").temp_password
 
-    def roles(self) -> list[access.Role]:
+    def roles(self) -> list[authorization.Role]:
         return self._all("/api/v1/authorization/roles", "roles")
+
+    def create_role(self, request: Json) -> authorization.Role:
+        return self._post("/api/v1/authorization/roles", request)
+
+    def update_role(self, role_id: int, request: Json) -> authorization.Role:
+        return self._read(self._call("PATCH", f"/api/v1/authorization/roles/{role_id}", request))
+
+    def delete_role(self, role_id: int) -> None:
+        self._call("DELETE", f"/api/v1/authorization/roles/{role_id}")
+
+    def disable_user(self, user_id: str, disabled: bool) -> access.User:
+        """Its sessions end at once."""
+        return self._read(self._call("PATCH", f"/api/v1/users/{user_id}", {"disabled": disabled}))
+
+    def access_rule(self, rule_id: str) -> access.AccessRule:
+        return self._get(f"/api/v1/authorization/access-rules/{rule_id}")
 
     def access_rules(self) -> list[access.AccessRule]:
         return self._all("/api/v1/authorization/access-rules", "accessRules")

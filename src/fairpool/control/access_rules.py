@@ -1,26 +1,42 @@
-"""HTTP routes for roles and access rules."""
+"""HTTP routes for access rules: who has which role where.
+
+A caller assigns and takes away roles only where they may manage access rules, and only roles that permit no more than
+the caller may do there.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import product
 from typing import Annotated, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import access as wire
-from fairpool.api.limits import PAGE_DEFAULT
+from fairpool.api.access import ScopeType, SubjectType
 from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import Count
 from fairpool.control import rbac
 from fairpool.control.moments import iso
-from fairpool.control.paging import Limit, Offset
+from fairpool.control.paging import (
+    Field,
+    FilterBy,
+    ListQuery,
+    Search,
+    counting,
+    filtered,
+    number_field,
+    page,
+    text_field,
+    time_field,
+)
 from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import Refused, refused, unknown
-from fairpool.control.role_lookup import KnownRole, all_roles, found_role, known_role, roles_by_key
+from fairpool.control.refusal import Refused, denied, refused, unknown
+from fairpool.control.role_lookup import KnownRole, known_role, roles_by_key
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import access as store
 from fairpool.control.store import clusters as clusters_store
@@ -29,109 +45,126 @@ from fairpool.control.store.database import Connection
 
 routes = Routes("access")
 
+RULES = "/api/v1/authorization/access-rules"
+MINE = "/api/v1/authorization/me/access-rules"
 
-@routes.get(
-    "/api/v1/authorization/roles", action=Action.SELF, answer=wire.RolePage, summary="List roles and their permissions"
-)
-async def roles(plane: Plane, caller: Caller) -> wire.RolePage:
-    return wire.RolePage(roles=[_role(each) for each in await plane.read(all_roles)])
-
-
-@routes.get("/api/v1/authorization/roles/{role_id}", action=Action.SELF, answer=wire.Role, summary="Get a role")
-async def role(role_id: str, plane: Plane, caller: Caller) -> wire.Role:
-    found = await plane.read(lambda connection: found_role(connection, role_id))
-    if found is None:
-        raise unknown("role", role_id)
-    return _role(found)
-
-
-@routes.get(
-    "/api/v1/authorization/permissions", action=Action.SELF, answer=wire.Permissions, summary="List your permissions"
-)
-async def permissions(caller: Caller) -> wire.Permissions:
-    return wire.Permissions(permissions=rbac.permissions(caller.grants))
+FIELDS: Mapping[str, Field[wire.AccessRule]] = {
+    "name": text_field(lambda each: f"{each.subject_name} {each.role_name} {each.scope_name}"),
+    "id": number_field(lambda each: each.id),
+    "subjectId": text_field(lambda each: each.subject_id),
+    "subjectType": text_field(lambda each: each.subject_type),
+    "roleId": number_field(lambda each: each.role_id),
+    "roleName": text_field(lambda each: each.role_name),
+    "scopeId": text_field(lambda each: each.scope_id),
+    "scopeType": text_field(lambda each: each.scope_type),
+    "scopeName": text_field(lambda each: each.scope_name),
+    "createdAt": time_field(lambda each: each.created_at),
+    "createdBy": text_field(lambda each: each.created_by),
+}
 
 
-@routes.post(
-    "/api/v1/authorization/permitted-scopes",
-    action=Action.SELF,
-    answer=wire.Scopes,
-    summary="List the scopes where you have a permission",
-)
-async def permitted_scopes(caller: Caller, body: wire.ScopesRequest) -> wire.Scopes:
-    if body.permission not in rbac.EVERYTHING:
-        known = ", ".join(sorted(rbac.EVERYTHING))
-        what = f"there is no permission {body.permission!r}"
-        raise refused(422, "access.no_such_permission", what, f"use one of {known}", "permission")
-    places = caller.places(rbac.Action(body.permission))
-    return wire.Scopes(
-        permission=body.permission,
-        tenant=places is None,
-        departments=[] if places is None else list(places.departments),
-        projects=[] if places is None else list(places.projects),
-    )
+class RuleQuery(ListQuery):
+    """Which rules, in which order, and how many."""
+
+    sort_by: Annotated[str, Parameter(alias="sortBy", max_length=64)] = "createdAt"
+    subject_id: Annotated[str, Parameter(alias="subjectId", max_length=256)] = ""
 
 
-@routes.get(
-    "/api/v1/authorization/me/access-rules",
-    action=Action.SELF,
-    answer=wire.AccessRulePage,
-    summary="List your own access rules",
-)
-async def my_access_rules(
-    plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
-) -> wire.AccessRulePage:
-    return await plane.read(lambda connection: _page(connection, offset, limit, caller.id))
+# --- reading -------------------------------------------------------------------------------------------------------
 
 
-@routes.get(
-    "/api/v1/authorization/access-rules",
-    action=Action.ACCESS_READ,
-    answer=wire.AccessRulePage,
-    summary="List access rules",
-)
-async def access_rules(
-    plane: Plane,
-    caller: Caller,
-    offset: Offset = 0,
-    limit: Limit = PAGE_DEFAULT,
-    subject_id: Annotated[str | None, Parameter(alias="subjectId", max_length=256)] = None,
-) -> wire.AccessRulePage:
-    return await plane.read(lambda connection: _page(connection, offset, limit, subject_id))
+@routes.get(MINE, action=Action.SELF, answer=wire.MyAccessRules, summary="List your own access rules")
+async def my_access_rules(plane: Plane, caller: Caller, query: RuleQuery) -> wire.MyAccessRules:
+    """With those of your groups."""
 
-
-def _page(connection: Connection, offset: int, limit: int, subject_id: str | None) -> wire.AccessRulePage:
-    rows = store.rules(connection, offset, limit + 1, subject_id)
-    following = offset + limit if len(rows) > limit else None
-    return wire.AccessRulePage(access_rules=rule_answers(connection, rows[:limit]), next=following)
-
-
-@routes.get(
-    "/api/v1/authorization/access-rules/count", action=Action.ACCESS_READ, answer=Count, summary="Count access rules"
-)
-async def access_rule_count(plane: Plane, caller: Caller) -> Count:
-    return Count(count=await plane.read(store.rule_count))
-
-
-@routes.get(
-    "/api/v1/authorization/access-rules/{rule_id}",
-    action=Action.ACCESS_READ,
-    answer=wire.AccessRule,
-    summary="Get an access rule",
-)
-async def access_rule(rule_id: str, plane: Plane, caller: Caller) -> wire.AccessRule:
-    def unit(connection: Connection) -> wire.AccessRule:
-        row = store.rule(connection, rule_id)
-        if row is None:
-            raise unknown("access rule", rule_id)
-        return rule_answers(connection, [row])[0]
+    def unit(connection: Connection) -> wire.MyAccessRules:
+        return wire.MyAccessRules(access_rules=_page(_mine(connection, caller), query))
 
     return await plane.read(unit)
 
 
+@routes.get(f"{MINE}/count", action=Action.SELF, answer=Count, summary="Count your own access rules")
+async def my_access_rule_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Count:
+    rules = await plane.read(lambda connection: _mine(connection, caller))
+    return Count(count=len(filtered(rules, FIELDS, counting(filter_by, search))))
+
+
+def _mine(connection: Connection, caller: Caller) -> list[wire.AccessRule]:
+    return rule_answers(connection, store.rules_of(connection, caller.id, caller.kind))
+
+
+@routes.get(RULES, action=Action.RULE_READ, answer=wire.AccessRulePage, summary="List the access rules you can see")
+async def access_rules(plane: Plane, caller: Caller, query: RuleQuery) -> wire.AccessRulePage:
+    return await plane.read(lambda connection: _page(_visible(connection, caller), query))
+
+
+@routes.get(f"{RULES}/count", action=Action.RULE_READ, answer=Count, summary="Count the access rules you can see")
+async def access_rule_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Count:
+    rules = await plane.read(lambda connection: _visible(connection, caller))
+    return Count(count=len(filtered(rules, FIELDS, counting(filter_by, search))))
+
+
+@routes.get(RULES + "/{rule_id}", action=Action.RULE_READ, answer=wire.AccessRule, summary="Get an access rule")
+async def access_rule(rule_id: str, plane: Plane, caller: Caller) -> wire.AccessRule:
+    def unit(connection: Connection) -> wire.AccessRule:
+        return rule_answers(connection, [_known(connection, caller, rule_id)])[0]
+
+    return await plane.read(unit)
+
+
+def _page(rules: list[wire.AccessRule], query: RuleQuery) -> wire.AccessRulePage:
+    mine = [each for each in rules if query.subject_id in ("", each.subject_id)]
+    found = filtered(mine, FIELDS, query)
+    listed, following = page(found, query)
+    return wire.AccessRulePage(
+        total_records=len(found), display_records=len(listed), access_rules=listed, next=following
+    )
+
+
+def _visible(connection: Connection, caller: Caller) -> list[wire.AccessRule]:
+    sees = rule_sight(connection, caller)
+    return rule_answers(connection, [row for row in store.all_rules(connection) if sees(row)])
+
+
+def _known(connection: Connection, caller: Caller, rule_id: str) -> Any:
+    row = store.rule(connection, rule_id)
+    if row is None or not rule_sight(connection, caller)(row):
+        raise unknown("access rule", rule_id, is_hidden=row is not None)
+    return row
+
+
+def rule_sight(connection: Connection, caller: Caller, action: Action = Action.RULE_READ) -> Callable[[Any], bool]:
+    """Which rules a caller may see: those of scopes in which the caller may do this."""
+    if caller.places(action) is None:
+        return lambda row: True
+    homes = organization_store.homes(connection)
+    return lambda row: rbac.allowed(caller.grants, action, _in_homes(ScopeType(row.scope_type), row.scope_id, homes))
+
+
+def scope_of(connection: Connection, scope_type: ScopeType, scope_id: str) -> rbac.Scope:
+    """The scope of a rule, as permissions are asked for."""
+    homes = organization_store.homes(connection) if scope_type is ScopeType.PROJECT else {}
+    return _in_homes(scope_type, scope_id, homes)
+
+
+def _in_homes(scope_type: ScopeType, scope_id: str, homes: Mapping[str, tuple[str, str]]) -> rbac.Scope:
+    match scope_type:
+        case ScopeType.TENANT:
+            return rbac.NOWHERE
+        case ScopeType.CLUSTER:
+            return rbac.Scope(cluster=scope_id)
+        case ScopeType.DEPARTMENT:
+            return rbac.Scope(department=scope_id)
+        case ScopeType.PROJECT:
+            return rbac.Scope(scope_id, *homes.get(scope_id, ("", "")))
+
+
+# --- writing -------------------------------------------------------------------------------------------------------
+
+
 @routes.post(
-    "/api/v1/authorization/access-rules",
-    action=Action.ACCESS_WRITE,
+    RULES,
+    action=Action.RULE_CREATE,
     answer=wire.AccessRule,
     status=201,
     summary="Create an access rule: assign a role in a scope",
@@ -143,51 +176,70 @@ async def create_access_rule(request: Request, plane: Plane, caller: Caller, bod
 
 
 @routes.post(
-    "/api/v1/authorization/access-rules/batch-create",
-    action=Action.ACCESS_WRITE,
+    f"{RULES}/batch-create",
+    action=Action.RULE_CREATE,
     answer=wire.AccessRuleBatchAnswer,
     summary="Create several access rules; each succeeds or fails on its own",
 )
 async def create_access_rules(
     request: Request, plane: Plane, caller: Caller, body: wire.AccessRuleBatchCreate
 ) -> Response:
+    given = body.payload
+    rules = given if isinstance(given, list) else _multiplied(given)
+
     def unit(connection: Connection) -> ActionResult:
-        return _each((str(at), partial(_given, plane, connection, caller, one)) for at, one in enumerate(body.payload))
+        done, failed = _each((str(at), partial(_given, plane, connection, caller, one)) for at, one in enumerate(rules))
+        if isinstance(given, list):
+            return _batch([each.entity_id for each in done], failed, done)
+        named = [each.model_copy(update={"payload": rules[int(each.id)].wire()}) for each in failed]
+        return _batch([each.body for each in done], named, done)
 
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()
     return answer
 
 
+def _multiplied(given: wire.AccessRuleProduct) -> list[wire.AccessRuleRequest]:
+    return [
+        wire.AccessRuleRequest(
+            subject_id=subject.subject_id,
+            subject_type=subject.subject_type,
+            role_id=given.role_id,
+            scope_id=scope.scope_id,
+            scope_type=scope.scope_type,
+            cluster_id=given.cluster_id,
+        )
+        for subject, scope in product(given.subjects, given.scopes)
+    ]
+
+
 @routes.post(
-    "/api/v1/authorization/access-rules/batch",
-    action=Action.ACCESS_WRITE,
+    f"{RULES}/batch",
+    action=Action.RULE_DELETE,
     answer=wire.AccessRuleBatchAnswer,
     summary="Delete several access rules; each succeeds or fails on its own",
 )
 async def delete_access_rules(request: Request, plane: Plane, caller: Caller, body: wire.AccessRuleBatch) -> Response:
     def unit(connection: Connection) -> ActionResult:
         ids = dict.fromkeys(map(str, body.ids))
-        return _each((rule_id, partial(_taken_away, connection, rule_id)) for rule_id in ids)
+        done, failed = _each((each, partial(_taken_away, connection, caller, each)) for each in ids)
+        return _batch([each.entity_id for each in done], failed, done)
 
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()
     return answer
 
 
-@routes.delete(
-    "/api/v1/authorization/access-rules/{rule_id}",
-    action=Action.ACCESS_WRITE,
-    status=204,
-    summary="Delete an access rule",
-)
+@routes.delete(RULES + "/{rule_id}", action=Action.RULE_DELETE, status=204, summary="Delete an access rule")
 async def delete_access_rule(rule_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    answer = await plane.perform(request, caller, lambda connection: _taken_away(connection, rule_id))
+    answer = await plane.perform(request, caller, lambda connection: _taken_away(connection, caller, rule_id))
     plane.forget_callers()
     return answer
 
 
-def _each(actions: Iterable[tuple[str, Callable[[], ActionResult]]]) -> ActionResult:
+def _each(
+    actions: Iterable[tuple[str, Callable[[], ActionResult]]],
+) -> tuple[list[ActionResult], list[wire.AccessRuleBatchFailure]]:
     """Run each action; one that is refused changes nothing and does not stop the others."""
     done: list[ActionResult] = []
     failed = []
@@ -196,14 +248,23 @@ def _each(actions: Iterable[tuple[str, Callable[[], ActionResult]]]) -> ActionRe
             done.append(action())
         except Refused as refusal:
             failed.append(wire.AccessRuleBatchFailure(id=name, code=refusal.status, message=refusal.message))
-    answer = wire.AccessRuleBatchAnswer(succeeded=[each.entity_id for each in done], failed=failed)
+    return done, failed
+
+
+def _batch(
+    succeeded: list[Any], failed: list[wire.AccessRuleBatchFailure], done: Iterable[ActionResult]
+) -> ActionResult:
+    answer = wire.AccessRuleBatchAnswer(id=str(uuid.uuid4()), succeeded=succeeded, failed=failed)
     return ActionResult(body=answer, also=tuple(done))
 
 
 def _given(plane: Plane, connection: Connection, caller: Caller, body: wire.AccessRuleRequest) -> ActionResult:
+    scope_id, problems = _scope(connection, caller, body)
     role = known_role(connection, body.role_id)
+    scope = scope_of(connection, body.scope_type, scope_id)
+    if not problems:
+        check_may_give(caller, role, body.scope_type, scope)
     subject_id = _subject(connection, body)
-    scope_id, problems = _scope(connection, body)
     if subject_id is None:
         what = f"there is no {body.subject_type} {body.subject_id!r}"
         problems.insert(0, _problem("access.no_such_subject", what, "subjectId"))
@@ -227,25 +288,53 @@ def _given(plane: Plane, connection: Connection, caller: Caller, body: wire.Acce
     )
 
 
+def check_may_give(caller: Caller, role: KnownRole, scope_type: ScopeType, scope: rbac.Scope) -> None:
+    """Refuse a caller who may not assign this role there: they need the right to, and everything that it permits."""
+    if not rbac.allowed(caller.grants, Action.RULE_CREATE, scope):
+        raise denied()
+    _check_covers(caller, role.actions, scope_type, scope, f"the role {role.label}")
+
+
+def check_not_above(connection: Connection, caller: Caller, subject: str, kind: SubjectType) -> None:
+    """Refuse to change a user who may do more than the caller: with a new password, the caller could act as them."""
+    for grant in store.grants(connection, subject, kind):
+        scope = scope_of(connection, grant.scope_type, grant.scope_id)
+        _check_covers(caller, grant.actions, grant.scope_type, scope, f"this {kind.value}")
+
+
+def _check_covers(
+    caller: Caller, actions: Iterable[Action], scope_type: ScopeType, scope: rbac.Scope, noun: str
+) -> None:
+    lacking = rbac.lacking(caller.grants, actions, scope_type, scope)
+    if lacking:
+        what = f"{noun} may do more than you: {', '.join(sorted(lacking)[:5])}"
+        raise denied(what, "ask a system administrator")
+
+
 def _subject(connection: Connection, body: wire.AccessRuleRequest) -> str | None:
     """The subject of a rule: a user by id or email address, an application by id or name, a group by name."""
     match body.subject_type:
-        case wire.SubjectType.USER:
+        case SubjectType.USER:
             user = store.user(connection, body.subject_id) or store.user_by_email(connection, body.subject_id)
             return user.id if user is not None else None
-        case wire.SubjectType.APP:
+        case SubjectType.APP:
             app = store.application(connection, body.subject_id)
             app = app or store.application_by_name(connection, body.subject_id)
             return app.id if app is not None else None
-        case wire.SubjectType.GROUP | wire.SubjectType.SERVICE_ACCOUNT:
+        case SubjectType.GROUP | SubjectType.SERVICE_ACCOUNT:
             return body.subject_id or None
 
 
-def _scope(connection: Connection, body: wire.AccessRuleRequest) -> tuple[str, list[ProblemItem]]:
-    """The id of the scope, and what is wrong with it."""
-    if body.scope_type is wire.ScopeType.TENANT:
+def _scope(connection: Connection, caller: Caller, body: wire.AccessRuleRequest) -> tuple[str, list[ProblemItem]]:
+    """The id of the scope, and what is wrong with it; one that the caller may not see is as unknown as none."""
+    if body.scope_type is ScopeType.TENANT:
         return "", []
     found = _scope_id(connection, body.scope_type, body.scope_id)
+    if caller.places(Action.RULE_CREATE) is not None and (
+        found is None
+        or not rbac.allowed(caller.grants, Action.RULE_CREATE, scope_of(connection, body.scope_type, found))
+    ):
+        raise denied()
     if found is None:
         noun = body.scope_type.value
         return "", [_problem(f"{noun}.unknown", f"there is no {noun} {body.scope_id!r}", "scopeId")]
@@ -255,65 +344,67 @@ def _scope(connection: Connection, body: wire.AccessRuleRequest) -> tuple[str, l
     return found, []
 
 
-def _is_in_cluster(connection: Connection, scope_type: wire.ScopeType, scope_id: str, name: str) -> bool:
-    cluster = _scope_id(connection, wire.ScopeType.CLUSTER, name)
-    if scope_type is wire.ScopeType.PROJECT:
+def _is_in_cluster(connection: Connection, scope_type: ScopeType, scope_id: str, name: str) -> bool:
+    cluster = _scope_id(connection, ScopeType.CLUSTER, name)
+    if scope_type is ScopeType.PROJECT:
         return bool(cluster == organization_store.project(connection, scope_id).cluster)
-    return cluster is not None and scope_id == (cluster if scope_type is wire.ScopeType.CLUSTER else scope_id)
+    return cluster is not None and scope_id == (cluster if scope_type is ScopeType.CLUSTER else scope_id)
 
 
-def _scope_id(connection: Connection, scope_type: wire.ScopeType, name: str) -> str | None:
-    if scope_type is wire.ScopeType.CLUSTER:
+def _scope_id(connection: Connection, scope_type: ScopeType, name: str) -> str | None:
+    if scope_type is ScopeType.CLUSTER:
         row = clusters_store.cluster(connection, name) or clusters_store.cluster_by_name(connection, name)
         return row.id if row is not None else None
-    is_project = scope_type is wire.ScopeType.PROJECT
+    is_project = scope_type is ScopeType.PROJECT
     row = (organization_store.project if is_project else organization_store.department)(connection, name)
     return row.name if row is not None else None
 
 
-def _taken_away(connection: Connection, rule_id: str) -> ActionResult:
-    row = store.rule(connection, rule_id)
-    if row is None:
-        raise unknown("access rule", rule_id)
+def _taken_away(connection: Connection, caller: Caller, rule_id: str) -> ActionResult:
+    """Only what the caller could give: a rule may not be taken from those above."""
+    row = _known(connection, caller, rule_id)
+    scope_type = ScopeType(row.scope_type)
+    scope = scope_of(connection, scope_type, row.scope_id)
+    if not rbac.allowed(caller.grants, Action.RULE_DELETE, scope):
+        raise denied()
+    role = roles_by_key(connection).get(row.role)
+    if role is not None:
+        _check_covers(caller, role.actions, scope_type, scope, f"the role {role.label}")
     if not store.has_other_administrator(connection, rule_id=row.id):
         raise last_administrator()
     store.delete_rule(connection, row.id)
     return ActionResult(action="delete", entity_type="access-rule", entity_id=str(row.number))
 
 
+# --- answers -------------------------------------------------------------------------------------------------------
+
+
 def rule_answers(connection: Connection, rows: Iterable[Any]) -> list[wire.AccessRule]:
     """Rules as the API shows them."""
+    listed = list(rows)
     roles = roles_by_key(connection)
-    names = {row.id: row.name for row in clusters_store.all_clusters(connection)}
-    return [_rule_answer(row, roles[row.role], names) for row in rows]
+    clusters = {row.id: row.name for row in clusters_store.all_clusters(connection)}
+    names = store.subject_names(connection, {row.subject_id for row in listed})
+    return [_rule_answer(row, roles[row.role], clusters, names) for row in listed if row.role in roles]
 
 
-def _rule_answer(row: Any, role: KnownRole, cluster_names: Mapping[str, str]) -> wire.AccessRule:
-    is_tenant = row.scope_type == wire.ScopeType.TENANT.value
+def _rule_answer(row: Any, role: KnownRole, clusters: Mapping[str, str], names: Mapping[str, str]) -> wire.AccessRule:
+    is_tenant = row.scope_type == ScopeType.TENANT.value
     return wire.AccessRule(
         id=row.number,
         uuid=row.id,
         subject_id=row.subject_id,
         subject_type=row.subject_type,
+        subject_name=names.get(row.subject_id, row.subject_id),
         role_id=role.id,
         role=role.label,
         role_name=role.name,
         scope_id=row.scope_id,
-        scope_name="tenant" if is_tenant else cluster_names.get(row.scope_id, row.scope_id),
+        scope_name="tenant" if is_tenant else clusters.get(row.scope_id, row.scope_id),
         scope_type=row.scope_type,
         created_at=iso(row.created_at),
         updated_at=iso(row.created_at),
         created_by=row.created_by,
-    )
-
-
-def _role(role: KnownRole) -> wire.Role:
-    return wire.Role(
-        id=role.id,
-        key=role.label,
-        name=role.name,
-        description=role.description,
-        permissions=sorted(action.value for action in role.actions),
     )
 
 

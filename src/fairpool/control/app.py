@@ -57,6 +57,7 @@ from fairpool.control import (
     projects,
     questions,
     registries,
+    roles,
     sessions,
     shells,
     sign_in,
@@ -101,8 +102,8 @@ log = logging.getLogger("fairpool.control")
 
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
-    *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules, audit),
-    *(sessions, token_issuer, mail_settings, access_keys, password_reset, password_pages),
+    *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules),
+    *(roles, audit, sessions, token_issuer, mail_settings, access_keys, password_reset, password_pages),
     *(
         preferences,
         templates,
@@ -181,7 +182,6 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
             raise StartupFailed(problem)
         tidying = {
             asyncio.create_task(plane.database.in_one_process(partial(_tidy, plane)), name="housekeeping"),
-            asyncio.create_task(notification_delivery.send_notifications(plane), name="notifications"),
             asyncio.create_task(sessions.save_session_use(plane), name="sessions"),
         }
         try:
@@ -220,6 +220,7 @@ async def _tidy(plane: Plane) -> None:
         tasks.create_task(uploads.delete_unused_uploads(plane), name="uploads")
         tasks.create_task(claims.delete_marked_claims(plane), name="claims")
         tasks.create_task(audit_forwarding.forward_entries(plane), name="audit forwarding")
+        tasks.create_task(notification_delivery.send_notifications(plane), name="notifications")
 
 
 class StartupFailed(Exception):

@@ -14,6 +14,7 @@ from fairpool.api import programs as wire
 from fairpool.api.access import ScopeType, SubjectType
 from fairpool.api.limits import PAGE_MAX
 from fairpool.control import rbac
+from fairpool.control.access_rules import check_may_give
 from fairpool.control.guard import digest_of
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.paging import Limit, Offset
@@ -156,7 +157,9 @@ async def _create(
             created_by=caller.name,
         )
         for name in body.roles:
-            grant = known_role(connection, name, "roles").grant(ScopeType.TENANT)
+            role = known_role(connection, name, "roles")
+            check_may_give(caller, role, ScopeType.TENANT, rbac.NOWHERE)
+            grant = role.grant(ScopeType.TENANT)
             access_store.add_rule(connection, str(uuid.uuid4()), program_id, kind.subject, grant, now, caller.name)
         _check_not_above(connection, caller, kind, program_id)
         made = _program(connection, store.one(connection, program_id))

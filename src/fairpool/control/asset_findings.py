@@ -57,7 +57,7 @@ def _complied(connection: Connection, caller: Caller, asked: AssetDetails) -> tu
         what = "compliance is for a project and a kind of workload"
         raise refused(422, "asset.compliance", what, f"set {lacking} too", lacking)
     row = organization_store.project(connection, project_name(connection, name))
-    if row is None or not caller.may(Action.ASSET_READ, row.name, row.department):
+    if row is None or not caller.may(Action.ASSET_READ, row.name, row.department, row.cluster):
         raise unknown("project", name, is_hidden=row is not None)
     return row, Kind(kind.capitalize())
 

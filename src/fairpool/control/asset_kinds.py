@@ -11,11 +11,13 @@ from fairpool.api.asset_reference import DatasourceKind
 from fairpool.api.asset_specs import EnvironmentSpec
 from fairpool.api.pod_spec import Compute, Pvc
 from fairpool.api.problems import ProblemItem
+from fairpool.api.roles import Verb
 from fairpool.api.wire import parse_json
 from fairpool.control.asset_rows import body_of, spec_of
 from fairpool.control.asset_scopes import StoredScope, scope_shown
 from fairpool.control.asset_values import COMPUTE, DATASOURCE, ENVIRONMENT, NOUNS, original_words, workload_values
 from fairpool.control.moments import iso
+from fairpool.control.rbac import ON_ASSET, Action
 from fairpool.control.refusal import Refused
 from fairpool.control.resource_request import gpu_request
 from fairpool.control.store.database import Connection
@@ -44,6 +46,9 @@ class AssetKind:
     @property
     def stored_as(self) -> str:
         return self.group or self.kind
+
+    def action(self, verb: Verb) -> Action:
+        return ON_ASSET[self.stored_as][verb]
 
     @property
     def code(self) -> str:

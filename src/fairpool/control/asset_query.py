@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fairpool.api.assets import AssetScope, SupportedTypes
 from fairpool.api.limits import PAGE_MAX
+from fairpool.api.roles import Verb
 from fairpool.api.workload_spec import DistributedFramework
 from fairpool.control.asset_kinds import AssetKind
 from fairpool.control.asset_rows import FIELDS, body_of, kind_of
@@ -14,6 +15,7 @@ from fairpool.control.asset_scopes import AssetSight
 from fairpool.control.numbers import project_name
 from fairpool.control.paging import Limit, ListQuery
 from fairpool.control.plane import Caller
+from fairpool.control.rbac import ON_ASSET
 from fairpool.control.refusal import unknown
 from fairpool.control.routes import Parameter, Query
 from fairpool.control.store import assets as store
@@ -130,13 +132,17 @@ def asked_for(connection: Connection, caller: Caller, kind: AssetKind, query: As
 
 def visible(connection: Connection, caller: Caller, group: str, kind: str = "") -> list[Any]:
     """The rows of a group that the caller may see; of one kind of it, if named."""
-    sight = AssetSight(connection, caller)
+    sight = AssetSight(connection, caller, ON_ASSET[group][Verb.READ])
     return [row for row in store.all_of(connection, group) if sight.covers(row) and kind in ("", kind_of(row))]
 
 
 def known_asset(connection: Connection, caller: Caller, kind: AssetKind, asset_id: str) -> Any:
     """The row of an asset; 404 also for one that the caller may not know of."""
     row = store.one(connection, kind.stored_as, asset_id)
-    if row is None or kind_of(row) != kind.kind or not AssetSight(connection, caller).covers(row):
+    if (
+        row is None
+        or kind_of(row) != kind.kind
+        or not AssetSight(connection, caller, kind.action(Verb.READ)).covers(row)
+    ):
         raise unknown(kind.noun, asset_id, is_hidden=row is not None)
     return row

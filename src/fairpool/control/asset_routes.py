@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from fairpool.api import assets as wire
 from fairpool.api.assets import AssetScope
+from fairpool.api.roles import Verb
 from fairpool.api.wire import Count, compact
 from fairpool.control import asset_use
 from fairpool.control.asset_kinds import NO_FINDINGS, AssetKind, article
@@ -23,7 +24,6 @@ from fairpool.control.asset_rows import FIELDS, body_of
 from fairpool.control.asset_scopes import StoredScope, asked_scope, require_write, scope_of
 from fairpool.control.paging import FilterBy, Search, counting, filtered, page
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
-from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused
 from fairpool.control.routes import Routes
 from fairpool.control.store import assets as store
@@ -75,7 +75,7 @@ def _add_reads(routes: Routes, kind: AssetKind, finder_of: FinderOf) -> None:
         found = await plane.read(unit)
         return answered(ActionResult(body=found, revision=found.revision))
 
-    read, one, all_of_them = Action.ASSET_READ, kind.summed_up, kind.summed_up_as_list
+    read, one, all_of_them = kind.action(Verb.READ), kind.summed_up, kind.summed_up_as_list
     routes.add("GET", kind.path, list_assets, action=read, answer=kind.page, summary=f"List {all_of_them}")
     routes.add("GET", f"{kind.path}/count", count_assets, action=read, answer=Count, summary=f"Count {all_of_them}")
     routes.add("GET", _one(kind), get_asset, action=read, answer=kind.answer, summary=f"Get {one}")
@@ -106,10 +106,11 @@ def _add_writes(routes: Routes, kind: AssetKind) -> None:
     delete_asset.__doc__ = stays
     create_asset.__annotations__["body"] = kind.request
     replace_asset.__annotations__["body"] = wire.change_of(kind.request)
-    write, noun = Action.ASSET_WRITE, kind.summed_up
-    routes.add("POST", kind.path, create_asset, action=write, answer=kind.answer, status=201, summary=f"Create {noun}")
-    routes.add("PUT", _one(kind), replace_asset, action=write, answer=kind.answer, summary=f"Replace {noun}")
-    routes.add("DELETE", _one(kind), delete_asset, action=write, status=204, summary=f"Delete {noun}")
+    noun, answer = kind.summed_up, kind.answer
+    create, change, drop = (kind.action(verb) for verb in (Verb.CREATE, Verb.UPDATE, Verb.DELETE))
+    routes.add("POST", kind.path, create_asset, action=create, answer=answer, status=201, summary=f"Create {noun}")
+    routes.add("PUT", _one(kind), replace_asset, action=change, answer=answer, summary=f"Replace {noun}")
+    routes.add("DELETE", _one(kind), delete_asset, action=drop, status=204, summary=f"Delete {noun}")
 
 
 def _one(kind: AssetKind) -> str:
@@ -120,7 +121,7 @@ def _one(kind: AssetKind) -> str:
 
 
 def created(plane: Plane, connection: Connection, caller: Caller, kind: AssetKind, body: Any) -> ActionResult:
-    place = asked_scope(connection, caller, body.meta)
+    place = asked_scope(connection, caller, body.meta, kind.action(Verb.CREATE))
     if store.count(connection, kind.stored_as) >= ASSETS_MAX:
         what = f"there are {ASSETS_MAX} {kind.noun}s already"
         raise refused(409, f"{kind.code}.too_many", what, "delete some that are not used")
@@ -136,8 +137,9 @@ def replaced(
     plane: Plane, connection: Connection, caller: Caller, kind: AssetKind, row: Any, body: Any
 ) -> ActionResult:
     place = scope_of(row)
-    require_write(connection, caller, place)
-    if body.meta.scope is not None and asked_scope(connection, caller, body.meta) != place:
+    needed = kind.action(Verb.UPDATE)
+    require_write(connection, caller, place, needed)
+    if body.meta.scope is not None and asked_scope(connection, caller, body.meta, needed) != place:
         what = f"{article(kind.noun)} cannot move to another scope"
         raise refused(422, f"{kind.code}.moved", what, f"create another {kind.noun} there", "meta.scope")
     spec = kind.changed(body_of(kind.request, row.document).spec, body.spec)
@@ -150,8 +152,8 @@ def replaced(
 
 def deleted(plane: Plane, connection: Connection, caller: Caller, kind: AssetKind, row: Any) -> ActionResult:
     place = scope_of(row)
-    require_write(connection, caller, place)
-    if users := asset_use.users_of(connection, row.id):
+    require_write(connection, caller, place, kind.action(Verb.DELETE))
+    if users := asset_use.users_of(connection, caller, row.id):
         what = f"{kind.noun} {row.name} is used by {users[0]}"
         raise refused(412, f"{kind.code}.in_use", what, f"change or delete {users[0]} first")
     store.remove(connection, row.id)

@@ -65,13 +65,12 @@ def named_scope(meta: wire.AssetMeta | CredentialMeta) -> str | int:
 
 
 def asked_scope(
-    connection: Connection, caller: Caller, meta: wire.AssetMeta | CredentialMeta, action: Action = Action.ASSET_WRITE
+    connection: Connection, caller: Caller, meta: wire.AssetMeta | CredentialMeta, action: Action
 ) -> StoredScope:
-    """The scope that is meant; refuses one that does not exist, or in which the caller may not write."""
+    """The scope that is meant; refuses one that does not exist, or in which the caller may not do this."""
     named = named_scope(meta)
     scope_id = str(named)
     if meta.scope is AssetScope.CLUSTER:
-        caller.require(Action.ASSET_WRITE)
         scope_id = cluster_of(connection, scope_id)
     elif meta.scope is AssetScope.PROJECT:
         scope_id = project_name(connection, named)
@@ -80,46 +79,42 @@ def asked_scope(
     return found
 
 
-def require_write(
-    connection: Connection, caller: Caller, place: StoredScope, action: Action = Action.ASSET_WRITE
-) -> None:
-    """Refuses a caller who may not write in this scope, or a scope that does not exist.
-
-    `action` is what a project and a department need; what is for all projects is written with the right to assets.
-    """
+def require_write(connection: Connection, caller: Caller, place: StoredScope, action: Action) -> None:
+    """Refuses a caller who may not do this in this scope, or a scope that does not exist."""
     scope_id = place.scope_id
     if place.scope is AssetScope.PROJECT:
         project = organization_store.project(connection, scope_id)
-        caller.require(action, scope_id, project.department if project is not None else "")
         if project is None:
+            caller.require(action, scope_id)
             raise unknown("project", scope_id)
+        caller.require(action, scope_id, project.department, project.cluster)
     elif place.scope is AssetScope.DEPARTMENT:
         caller.require(action, department=scope_id)
         if organization_store.department(connection, scope_id) is None:
             raise unknown("department", scope_id)
-    elif not caller.may(Action.ASSET_WRITE):
+    elif not caller.may(action, cluster=scope_id):
         raise denied(fix="ask an administrator, or use the scope of a project in which you have this role")
 
 
 class AssetSight:
     """Which assets a caller may see: those of the scopes that their projects are in."""
 
-    def __init__(self, connection: Connection, caller: Caller) -> None:
-        self._ids = seen_scopes(connection, caller)
+    def __init__(self, connection: Connection, caller: Caller, action: Action) -> None:
+        self._ids = seen_scopes(connection, caller, action)
 
     def covers(self, row: Any) -> bool:
         is_everywhere = self._ids is None or row.scope == AssetScope.TENANT.value
         return is_everywhere or (self._ids is not None and row.scope_id in self._ids[row.scope])
 
 
-def seen_scopes(connection: Connection, caller: Caller) -> dict[str, set[str]] | None:
-    """The scopes of the caller's projects, by kind of scope; None: all."""
-    places = caller.places(Action.ASSET_READ)
+def seen_scopes(connection: Connection, caller: Caller, action: Action) -> dict[str, set[str]] | None:
+    """The scopes in which a caller may do this, and those above the caller's projects, by kind; None: all."""
+    places = caller.places(action)
     if places is None:
         return None
-    rows = organization_store.all_projects(connection, names=places.projects, parents=places.departments)
+    rows = organization_store.all_projects(connection, **places.of_projects)
     return {
         AssetScope.PROJECT.value: {row.name for row in rows},
         AssetScope.DEPARTMENT.value: {*(row.department for row in rows), *places.departments},
-        AssetScope.CLUSTER.value: {row.cluster for row in rows},
+        AssetScope.CLUSTER.value: {*(row.cluster for row in rows), *places.clusters},
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 from fairpool.api import assets as wire
 from fairpool.api.wire import parse_json
+from fairpool.control.asset_scopes import AssetSight
 from fairpool.control.plane import Caller
 from fairpool.control.rbac import Action
 from fairpool.control.store import assets as store
@@ -29,20 +30,23 @@ def templates_with(connection: Connection, asset_id: str) -> list[Any]:
     return [row for row in store.all_of(connection, store.TEMPLATE) if asset_id in _named_by(row)]
 
 
-def users_of(connection: Connection, asset_id: str) -> list[str]:
-    """The templates that name an asset, and the policies that impose it, in words."""
-    templates = [f"the template {row.name}" for row in templates_with(connection, asset_id)]
+def users_of(connection: Connection, caller: Caller, asset_id: str) -> list[str]:
+    """The templates that name an asset, and the policies that impose it, in words; those of others without a name."""
+    sight = AssetSight(connection, caller, Action.TEMPLATE_READ)
+    rows = sorted(templates_with(connection, asset_id), key=lambda row: not sight.covers(row))
+    templates = [f"the template {row.name}" if sight.covers(row) else "a template of others" for row in rows]
     return templates + [f"the policy {row.name}" for row in policy_store.naming(connection, asset_id)]
 
 
 def of_all(connection: Connection, caller: Caller) -> dict[str, wire.AssetUse]:
-    """Who uses each asset that is used: workloads that the caller may see, and templates."""
+    """What uses each asset that is used: workloads and templates that the caller may see."""
     found: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    sight = AssetSight(connection, caller, Action.TEMPLATE_READ)
     for row in store.all_of(connection, store.TEMPLATE):
-        for asset_id in _named_by(row):
+        for asset_id in _named_by(row) if sight.covers(row) else ():
             found[asset_id]["templates"].append(wire.AssetLabel(id=row.id, name=row.name))
     for row in workload_store.with_assets(connection):
-        if caller.may(Action.WORKLOAD_READ, row.project, row.department):
+        if caller.may(Action.WORKLOAD_READ, row.project, row.department, row.cluster):
             use = wire.WorkloadUse(
                 id=row.id, name=row.name, project_name=row.project, phase=row.phase, status=row.phase
             )

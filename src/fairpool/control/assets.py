@@ -30,7 +30,9 @@ for _each in KINDS:
     add_asset_routes(routes, _each, findings)
 
 
-@routes.get(DATASOURCES, action=Action.ASSET_READ, answer=wire.AssetPage, summary="List data sources of all kinds")
+@routes.get(
+    DATASOURCES, action=Action.DATA_SOURCE_READ, answer=wire.AssetPage, summary="List data sources of all kinds"
+)
 async def datasources(plane: Plane, caller: Caller, query: AssetQuery) -> wire.AssetPage:
     """The values of each are under its kind: `spec.nfs`."""
 

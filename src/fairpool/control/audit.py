@@ -135,7 +135,7 @@ async def log_file(
     plane: Plane,
     caller: Caller,
     query: AuditQuery,
-    file_type: Annotated[str, Parameter(alias="fileType", pattern="^(?i:csv|json)$", examples=["json"])] = "csv",
+    file_type: Annotated[str, Parameter(alias="fileType", pattern="(?i)^(csv|json)$", examples=["json"])] = "csv",
     number_of_samples: Annotated[int | None, Parameter(alias="numberOfSamples", ge=1, le=2**31)] = None,
 ) -> Response:
     caller.require(Action.AUDIT_READ)

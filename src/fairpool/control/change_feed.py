@@ -30,6 +30,9 @@ class Read(Protocol):
     def __call__(self, unit: Callable[[Connection], Any]) -> Awaitable[Any]: ...
 
 
+NO_HOME = ("", "")
+
+
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
     """One change, and the line that is sent about it."""
@@ -38,11 +41,11 @@ class FeedEntry:
     line: bytes
     without_object: bytes
     """The same for callers that may know that something happened, and not its present state."""
-    department: str
-    """Of the project in which it happened."""
+    home: tuple[str, str]
+    """Department and cluster of the project in which it happened."""
     project_now: str | None
     """Of what it is about: work may have moved."""
-    department_now: str
+    home_now: tuple[str, str]
 
     @property
     def revision(self) -> int:
@@ -107,26 +110,26 @@ def entries_after(connection: Connection, rendered: RenderedCache, revision: int
     ids = list(dict.fromkeys(each.id for each in found if each.noun == "workload"))
     keys = workload_store.keys_of(connection, ids)
     texts = dict(zip(keys, rendered.items(connection, [key for key, _ in keys.values()]), strict=True))
-    departments = organization_store.parents(connection)
+    homes = organization_store.homes(connection)
     return [
-        _entry(each, texts[each.id], keys[each.id][1], departments)
+        _entry(each, texts[each.id], keys[each.id][1], homes)
         if each.noun == "workload" and each.id in keys
-        else _entry(each, None, each.project, departments)
+        else _entry(each, None, each.project, homes)
         for each in found
     ]
 
 
 def _entry(
-    change: changes.Changed, item: str | None, project_now: str | None, departments: Mapping[str, str]
+    change: changes.Changed, item: str | None, project_now: str | None, homes: Mapping[str, tuple[str, str]]
 ) -> FeedEntry:
     bare = _line(change, None)
     return FeedEntry(
         change=change,
         line=_line(change, item) if item is not None else bare,
         without_object=bare,
-        department=departments.get(change.project or "", ""),
+        home=homes.get(change.project or "", NO_HOME),
         project_now=project_now,
-        department_now=departments.get(project_now or "", ""),
+        home_now=homes.get(project_now or "", NO_HOME),
     )
 
 

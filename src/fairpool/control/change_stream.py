@@ -28,7 +28,8 @@ routes = Routes("streams")
 
 AT_ONCE = 500
 
-NOT_A_PROJECTS = frozenset({"node", "node-pool", "topology", "cluster", "department"})
+NOT_A_PROJECTS = frozenset({"node", "node-pool", "topology", "cluster"})
+DEPARTMENT = "department"
 
 CHANGES_EXAMPLE = {
     "description": "Server-sent events: `id` is the revision, `data` is JSON",
@@ -132,9 +133,11 @@ def _visible(places: Places | None, entry: FeedEntry) -> bytes:
     """What a caller may see of a change: that it happened, if its project was visible; the object, if it still is."""
     if places is None or entry.change.noun in NOT_A_PROJECTS:
         return entry.line
-    if not places.covers(entry.change.project, entry.department):
+    if entry.change.noun == DEPARTMENT:
+        return entry.line if entry.change.id in places.departments else b""
+    if not places.covers(entry.change.project, *entry.home):
         return b""
-    return entry.line if places.covers(entry.project_now, entry.department_now) else entry.without_object
+    return entry.line if places.covers(entry.project_now, *entry.home_now) else entry.without_object
 
 
 def _event(revision: int, name: str, data: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from fairpool.control.moments import iso
 from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.pod_access import PodAccessError
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import refused, unknown
+from fairpool.control.refusal import denied, refused, unknown
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.storage_request import KnownClaim
 from fairpool.control.store import claims as store
@@ -54,7 +54,7 @@ async def list_claims(plane: Plane, caller: Caller, project: ProjectQuery = "") 
         if not project:
             return wire.ClaimPage(claims=_visible(connection, caller))
         row = organization_store.project(connection, project)
-        if row is None or not caller.may(Action.WORKLOAD_READ, row.name, row.department):
+        if row is None or not caller.may(Action.WORKLOAD_READ, row.name, row.department, row.cluster):
             raise unknown("project", project, is_hidden=row is not None)
         return wire.ClaimPage(claims=[_claim(connection, each) for each in store.all_of(connection, project)])
 
@@ -63,7 +63,7 @@ async def list_claims(plane: Plane, caller: Caller, project: ProjectQuery = "") 
 
 @routes.delete(
     CLAIMS + "/{name}",
-    action=Action.WORKLOAD_OPERATE,
+    action=Action.WORKLOAD_DELETE,
     answer=wire.ClaimItem,
     status=202,
     summary="Delete a volume claim with its data",
@@ -93,7 +93,7 @@ def _visible(connection: Connection, caller: Caller) -> list[wire.ClaimItem]:
     places = caller.places(Action.WORKLOAD_READ)
     rows = store.everything(connection)
     if places is not None:
-        mine = organization_store.all_projects(connection, names=places.projects, parents=places.departments)
+        mine = organization_store.all_projects(connection, **places.of_projects)
         names = {each.name for each in mine}
         rows = [row for row in rows if row.project in names]
     return [_claim(connection, row) for row in rows]
@@ -102,14 +102,16 @@ def _visible(connection: Connection, caller: Caller) -> list[wire.ClaimItem]:
 def _deletable(connection: Connection, caller: Caller, project: str, name: str) -> Any:
     owner = organization_store.project(connection, project)
     if owner is None:
-        may_act = caller.may(Action.PROJECT_WRITE)  # of a deleted project
+        may_act = caller.may(Action.PROJECT_DELETE)  # of a deleted project
     else:
-        may_act = caller.may(Action.WORKLOAD_READ, owner.name, owner.department)
+        may_act = caller.may(Action.WORKLOAD_READ, owner.name, owner.department, owner.cluster)
     row = store.one(connection, project, name) if may_act else None
     if row is None:
         raise unknown("claim", name, is_hidden=not may_act)
-    if owner is not None:
-        caller.require(Action.WORKLOAD_OPERATE, owner.name, owner.department)
+    if owner is not None and not caller.may_in_part(
+        Action.WORKLOAD_DELETE, owner.name, owner.department, owner.cluster
+    ):
+        raise denied()
     if users := users_of(connection, project, name):
         shown = ", ".join(users[:NAMED]) + (f" and {len(users) - NAMED} more" if len(users) > NAMED else "")
         what = f"claim {name} is used by {shown}"

@@ -86,7 +86,7 @@ async def submit(request: Request, plane: Plane, caller: Caller, body: wire.Clas
 
 @routes.delete(
     JOBS,
-    action=Action.WORKLOAD_OPERATE,
+    action=Action.WORKLOAD_DELETE,
     answer=list[wire.ClassicOutcome],
     summary="Delete jobs; each succeeds or fails on its own",
 )
@@ -98,7 +98,7 @@ async def delete(
 
 @routes.post(
     f"{JOBS}/suspend",
-    action=Action.WORKLOAD_OPERATE,
+    action=Action.WORKLOAD_UPDATE,
     answer=list[wire.ClassicOutcome],
     summary="Suspend jobs; each succeeds or fails on its own",
 )
@@ -108,7 +108,7 @@ async def suspend(request: Request, plane: Plane, caller: Caller, body: Named) -
 
 @routes.post(
     f"{JOBS}/resume",
-    action=Action.WORKLOAD_OPERATE,
+    action=Action.WORKLOAD_UPDATE,
     answer=list[wire.ClassicOutcome],
     summary="Resume jobs; each succeeds or fails on its own",
 )
@@ -131,7 +131,7 @@ async def _operate(
     def act(connection: Connection, each: wire.ClassicJobName) -> ActionResult | None:
         """The entry in the audit log."""
         try:
-            row = _operable(connection, caller, each, force=force)
+            row = _operable(connection, caller, each, action, force=force)
             done = workloads.operated(plane, connection, row, action, caller.name, force=force)
         except Refused as refusal:
             error = wire.ClassicError(status=refusal.status, message=refusal.message, details=refusal.problems[0].fix)
@@ -158,15 +158,17 @@ def _tried(named: wire.ClassicJobName, action: work.BatchAction) -> ActionResult
     )
 
 
-def _operable(connection: Connection, caller: Caller, named: wire.ClassicJobName, *, force: bool) -> Any:
+def _operable(
+    connection: Connection, caller: Caller, named: wire.ClassicJobName, action: work.BatchAction, *, force: bool
+) -> Any:
     """A job by its name; refuses as unknown if the caller may not see it."""
     found = store.named(connection, named.project, named.name)
     if found is None and force:  # one that is being deleted no longer owns its name
         found = store.leaving(connection, named.project, named.name)
     row = store.one(connection, found) if found is not None else None
-    if row is None or not caller.may(Action.WORKLOAD_READ, row.project, row.department):
+    if row is None or not workloads.may_read(caller, row):
         raise unknown("job", f"{named.project}/{named.name}", is_hidden=row is not None)
-    return workloads.operable(connection, caller, row.id, None)
+    return workloads.operable(connection, caller, row.id, None, workloads.NEEDED[action])
 
 
 @routes.get(

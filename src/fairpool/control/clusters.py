@@ -73,13 +73,13 @@ async def cluster(cluster_id: str, plane: Plane, caller: Caller) -> Response:
 
 @routes.post(
     "/api/v1/clusters",
-    action=Action.CLUSTER_WRITE,
+    action=Action.CLUSTER_CREATE,
     answer=wire.NewCluster,
     status=201,
     summary="Add a cluster; returns its token",
 )
 async def create_cluster(request: Request, plane: Plane, caller: Caller, body: wire.ClusterRequest) -> Response:
-    caller.require(Action.CLUSTER_WRITE)
+    caller.require(Action.CLUSTER_CREATE)
 
     def unit(connection: Connection) -> ActionResult:
         if store.cluster_by_name(connection, body.name) is not None:
@@ -102,13 +102,13 @@ async def create_cluster(request: Request, plane: Plane, caller: Caller, body: w
 
 @routes.post(
     "/api/v1/clusters/{cluster_id}/token",
-    action=Action.CLUSTER_WRITE,
+    action=Action.CLUSTER_UPDATE,
     answer=wire.NewCluster,
     status=201,
     summary="Make a new token for a cluster; its earlier tokens are revoked",
 )
 async def renew_token(cluster_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    caller.require(Action.CLUSTER_WRITE)
+    caller.require(Action.CLUSTER_UPDATE)
 
     def unit(connection: Connection) -> ActionResult:
         row = known_cluster(connection, cluster_id)
@@ -133,13 +133,16 @@ async def renew_token(cluster_id: str, request: Request, plane: Plane, caller: C
 
 
 @routes.put(
-    "/api/v1/clusters/{cluster_id}", action=Action.CLUSTER_WRITE, answer=wire.ClusterAnswer, summary="Replace a cluster"
+    "/api/v1/clusters/{cluster_id}",
+    action=Action.CLUSTER_UPDATE,
+    answer=wire.ClusterAnswer,
+    summary="Replace a cluster",
 )
 async def replace_cluster(
     cluster_id: str, request: Request, plane: Plane, caller: Caller, body: wire.ClusterRequest
 ) -> Response:
     """Domain and version stay as they are if they are left out."""
-    caller.require(Action.CLUSTER_WRITE)
+    caller.require(Action.CLUSTER_UPDATE)
 
     def unit(connection: Connection) -> ActionResult:
         row = known_cluster(connection, cluster_id)
@@ -159,12 +162,12 @@ async def replace_cluster(
 
 @routes.delete(
     "/api/v1/clusters/{cluster_id}",
-    action=Action.CLUSTER_WRITE,
+    action=Action.CLUSTER_DELETE,
     status=204,
     summary="Remove a cluster that has no projects",
 )
 async def delete_cluster(cluster_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    caller.require(Action.CLUSTER_WRITE)
+    caller.require(Action.CLUSTER_DELETE)
 
     def unit(connection: Connection) -> ActionResult:
         row = known_cluster(connection, cluster_id)

@@ -17,7 +17,7 @@ from fairpool.api import config_maps as wire
 from fairpool.control.moments import iso
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import refused, unknown
+from fairpool.control.refusal import denied, refused, unknown
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import changes
 from fairpool.control.store import config_maps as store
@@ -135,9 +135,10 @@ def contents(connection: Connection, project: str, names: Collection[str]) -> di
 
 def _project(connection: Connection, caller: Caller, action: Action, name: str) -> None:
     row = organization_store.project(connection, name)
-    if row is None or not caller.may(Action.WORKLOAD_READ, row.name, row.department):
+    if row is None or not caller.may(Action.WORKLOAD_READ, row.name, row.department, row.cluster):
         raise unknown("project", name, is_hidden=row is not None)
-    caller.require(action, row.name, row.department)
+    if not caller.may_in_part(action, row.name, row.department, row.cluster):
+        raise denied()
 
 
 def _known(connection: Connection, project: str, name: str) -> Any:

@@ -15,7 +15,7 @@ from fairpool.api.limits import CREDENTIALS, PAGE_MAX
 from fairpool.api.wire import Count, compact, parse_json
 from fairpool.control import credential_use
 from fairpool.control.asset_query import UsageInfo
-from fairpool.control.asset_scopes import StoredScope, asked_scope, scope_of, seen_scopes
+from fairpool.control.asset_scopes import StoredScope, asked_scope, named_scope, scope_of, seen_scopes
 from fairpool.control.credential_answers import listed, shown
 from fairpool.control.credential_checks import KnownCredential
 from fairpool.control.credential_values import key_sizes, secret_values, shown_values
@@ -43,6 +43,7 @@ Name = Annotated[str, Parameter(max_length=64, description="Only those of exactl
 SortBy = Annotated[str, Parameter(alias="sortBy", pattern="^(name|kind|scope|createdBy|createdAt|updatedAt)$")]
 Answered = Callable[[wire.StoredCredential], Any]
 """What is answered in place of a credential."""
+CREATE = Action.CREDENTIAL_WRITE
 COLUMNS = {"createdBy": "created_by", "createdAt": "created_at", "updatedAt": "updated_at"}
 
 
@@ -72,25 +73,27 @@ class CredentialQuery(Query):
         return store.Wanted(kind=kind, search=self.search, name=self.name, scope=scope, scopes=scopes)
 
 
-@routes.get(CREDENTIALS, action=Action.ASSET_READ, answer=wire.MixedPage, summary="List credentials")
+@routes.get(CREDENTIALS, action=Action.CREDENTIAL_READ, answer=wire.MixedPage, summary="List credentials")
 async def credentials(plane: Plane, caller: Caller, query: CredentialQuery, kind: Kind = "") -> wire.MixedPage:
     """Without their values: those are only given to pods."""
     found, following = await plane.read(lambda connection: _page(plane, connection, caller, query, kind))
     return wire.MixedPage(entries=[listed(each) for each in found], next=following)
 
 
-@routes.get(f"{CREDENTIALS}/count", action=Action.ASSET_READ, answer=Count, summary="Count credentials")
+@routes.get(f"{CREDENTIALS}/count", action=Action.CREDENTIAL_READ, answer=Count, summary="Count credentials")
 async def credential_count(
     plane: Plane, caller: Caller, kind: Kind = "", name: Name = "", search: Search = ""
 ) -> Count:
     wanted = store.Wanted(kind=kind, search=search, name=name)
     return Count(
-        count=await plane.read(lambda connection: store.count(connection, seen_scopes(connection, caller), wanted))
+        count=await plane.read(
+            lambda connection: store.count(connection, seen_scopes(connection, caller, Action.CREDENTIAL_READ), wanted)
+        )
     )
 
 
 @routes.get(
-    CREDENTIALS + "/{kind}", action=Action.ASSET_READ, answer=wire.CredentialPage, summary="List those of a type"
+    CREDENTIALS + "/{kind}", action=Action.CREDENTIAL_READ, answer=wire.CredentialPage, summary="List those of a type"
 )
 async def credentials_of_kind(kind: str, plane: Plane, caller: Caller, query: CredentialQuery) -> wire.CredentialPage:
     of = _kind(kind)
@@ -103,7 +106,7 @@ def _page(
 ) -> tuple[list[wire.StoredCredential], int | None]:
     rows = store.some(
         connection,
-        seen_scopes(connection, caller),
+        seen_scopes(connection, caller, Action.CREDENTIAL_READ),
         query.wanted(connection, kind),
         sort_by=COLUMNS.get(query.sort_by, query.sort_by),
         descending=query.sort_order == "desc",
@@ -117,7 +120,7 @@ def _page(
 
 @routes.get(
     CREDENTIALS + "/{kind}/{credential_id}",
-    action=Action.ASSET_READ,
+    action=Action.CREDENTIAL_READ,
     answer=wire.StoredCredential,
     summary="Get a credential without its values",
 )
@@ -193,7 +196,7 @@ async def create(
 
 @routes.put(
     CREDENTIALS + "/{kind}/{credential_id}",
-    action=Action.CREDENTIAL_WRITE,
+    action=Action.CREDENTIAL_CHANGE,
     answer=wire.StoredCredential,
     summary="Replace a credential",
 )
@@ -220,8 +223,8 @@ async def replace(
     def unit(connection: Connection) -> ActionResult:
         row = known(connection, caller, of, credential_id)
         check_match(request, row.revision)
-        _require_change(connection, caller, row)
-        place = scope_of(row) if body.meta.scope is None else _place(connection, caller, body)
+        _require_change(connection, caller, row, Action.CREDENTIAL_UPDATE)
+        place = scope_of(row) if body.meta.scope is None else _place(connection, caller, body, scope_of(row))
         if (row.name, scope_of(row)) != (body.meta.name or row.name, place):
             what = "a credential cannot get another name or scope"
             raise refused(422, "credential.moved", what, "create another one there", "meta.name")
@@ -243,7 +246,7 @@ async def replace(
 
 @routes.delete(
     CREDENTIALS + "/{kind}/{credential_id}",
-    action=Action.CREDENTIAL_WRITE,
+    action=Action.CREDENTIAL_CHANGE,
     status=204,
     summary="Delete a credential",
 )
@@ -253,7 +256,7 @@ async def delete_credential(kind: str, credential_id: str, request: Request, pla
     def unit(connection: Connection) -> ActionResult:
         row = known(connection, caller, _kind(kind), credential_id)
         check_match(request, row.revision)
-        _require_change(connection, caller, row)
+        _require_change(connection, caller, row, Action.CREDENTIAL_DELETE)
         store.remove(connection, row.id)
         _changed(plane, connection, row.id, scope_of(row), "deleted")
         return ActionResult(
@@ -331,32 +334,47 @@ def _changed(plane: Plane, connection: Connection, credential_id: str, place: St
 # --- scope ---------------------------------------------------------------------------------------------------------
 
 
-def _place(connection: Connection, caller: Caller, body: wire.CredentialRequest) -> StoredScope:
-    """The scope that is meant; refuses one that does not exist, or in which the caller may not write."""
-    place = asked_scope(connection, caller, body.meta, Action.CREDENTIAL_WRITE)
+def _place(
+    connection: Connection, caller: Caller, body: wire.CredentialRequest, before: StoredScope | None = None
+) -> StoredScope:
+    """The scope that is meant; refuses one that does not exist, or in which the caller may not create credentials."""
+    is_same = before is not None and (body.meta.scope, str(named_scope(body.meta))) == (before.scope, before.scope_id)
+    place = before if is_same and before is not None else asked_scope(connection, caller, body.meta, CREATE)
     _require_wide(caller, body)
+    if place.scope in (AssetScope.TENANT, AssetScope.CLUSTER):
+        caller.require(Action.CREDENTIAL_UPDATE, cluster=place.scope_id)  # the pods of others get it
     return place
 
 
 def _require_wide(caller: Caller, body: wire.CredentialRequest) -> None:
     if body.cluster_wide is not None:
-        caller.require(Action.ASSET_WRITE)  # for all projects
+        caller.require(Action.CREDENTIAL_UPDATE)  # for all projects
 
 
-def _require_change(connection: Connection, caller: Caller, row: Any) -> None:
-    """Those who made it, and administrators of its scope."""
-    if row.owner == caller.id:
-        return
-    project = organization_store.project(connection, row.scope_id) if row.scope == "project" else None
-    department = row.scope_id if row.scope == "department" else project.department if project is not None else ""
-    if not caller.may(Action.ASSET_WRITE, row.scope_id if project is not None else "", department):
+def _require_change(connection: Connection, caller: Caller, row: Any, action: Action) -> None:
+    """Those who made it and may still make others, and administrators of its scope."""
+    place = scope_of(row)
+    is_own = row.owner == caller.id and _may_in(connection, caller, place, Action.CREDENTIAL_WRITE)
+    if not is_own and not _may_in(connection, caller, place, action):
         raise denied(f"credential {row.name} was made by {row.created_by}", "ask them, or an administrator")
+
+
+def _may_in(connection: Connection, caller: Caller, place: StoredScope, action: Action) -> bool:
+    match place.scope:
+        case AssetScope.PROJECT:
+            project = organization_store.project(connection, place.scope_id)
+            home = (project.department, project.cluster) if project is not None else ("", "")
+            return caller.may(action, place.scope_id, *home)
+        case AssetScope.DEPARTMENT:
+            return caller.may(action, department=place.scope_id)
+        case _:
+            return caller.may(action, cluster=place.scope_id)
 
 
 def known(connection: Connection, caller: Caller, kind: CredentialKind, credential_id: str) -> Any:
     """The row of a credential; 404 also for one that the caller may not know of."""
     row = store.one(connection, credential_id)
-    sight = seen_scopes(connection, caller)
+    sight = seen_scopes(connection, caller, Action.CREDENTIAL_READ)
     is_seen = row is not None and (
         sight is None or row.scope == "tenant" or row.cluster_wide or row.scope_id in sight[row.scope]
     )

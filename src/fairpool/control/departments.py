@@ -87,17 +87,17 @@ async def department_count(plane: Plane, caller: Caller, filter_by: FilterBy = "
 )
 async def department(department_id: str, plane: Plane, caller: Caller) -> Response:
     def unit(connection: Connection) -> wire.Department:
-        return _department(plane, connection, _known_department(connection, department_id), caller)
+        return _department(plane, connection, _known_department(connection, caller, department_id), caller)
 
     found = await plane.read_apart(unit)
     return answered(ActionResult(body=found, revision=found.revision))
 
 
 @routes.post(
-    DEPARTMENTS, action=Action.DEPARTMENT_WRITE, answer=wire.Department, status=201, summary="Create a department"
+    DEPARTMENTS, action=Action.DEPARTMENT_CREATE, answer=wire.Department, status=201, summary="Create a department"
 )
 async def create_department(request: Request, plane: Plane, caller: Caller, body: wire.DepartmentRequest) -> Response:
-    caller.require(Action.DEPARTMENT_WRITE)
+    caller.require(Action.DEPARTMENT_CREATE)
 
     def unit(connection: Connection) -> ActionResult:
         revision = add_department(plane, connection, body)
@@ -111,7 +111,7 @@ async def create_department(request: Request, plane: Plane, caller: Caller, body
 
 @routes.put(
     DEPARTMENTS + "/{department_id}",
-    action=Action.DEPARTMENT_WRITE,
+    action=Action.DEPARTMENT_UPDATE,
     answer=wire.Department,
     summary="Replace a department",
 )
@@ -129,7 +129,7 @@ async def replace_department(
 
 @routes.patch(
     DEPARTMENTS + "/{department_id}",
-    action=Action.DEPARTMENT_WRITE,
+    action=Action.DEPARTMENT_UPDATE,
     answer=wire.Department,
     summary="Update a department",
 )
@@ -144,13 +144,13 @@ async def update_department(
 
 @routes.put(
     DEPARTMENTS + "/{department_id}/resources",
-    action=Action.DEPARTMENT_WRITE,
+    action=Action.DEPARTMENT_UPDATE,
     answer=wire.Department,
     summary="Replace a department's quotas",
 )
 @routes.patch(
     DEPARTMENTS + "/{department_id}/resources",
-    action=Action.DEPARTMENT_WRITE,
+    action=Action.DEPARTMENT_UPDATE,
     answer=wire.Department,
     summary="Update a department's quotas in some node pools",
 )
@@ -173,10 +173,10 @@ async def _change_department(
     department_id: str,
     change: Callable[[wire.DepartmentRequest], wire.DepartmentRequest],
 ) -> Response:
-    caller.require(Action.DEPARTMENT_WRITE)
+    caller.require(Action.DEPARTMENT_UPDATE)
 
     def unit(connection: Connection) -> ActionResult:
-        row = _known_department(connection, department_id)
+        row = _known_department(connection, caller, department_id)
         check_match(request, row.revision)
         body = change(wire.DepartmentRequest.model_validate_json(row.document))
         revision = change_department(plane, connection, body)
@@ -188,15 +188,15 @@ async def _change_department(
 
 @routes.delete(
     DEPARTMENTS + "/{department_id}",
-    action=Action.DEPARTMENT_WRITE,
+    action=Action.DEPARTMENT_DELETE,
     status=204,
     summary="Delete a department that has no projects",
 )
 async def delete_department(department_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    caller.require(Action.DEPARTMENT_WRITE)
+    caller.require(Action.DEPARTMENT_DELETE)
 
     def unit(connection: Connection) -> ActionResult:
-        row = _known_department(connection, department_id)
+        row = _known_department(connection, caller, department_id)
         name = str(row.name)
         check_match(request, row.revision)
         if name == DEFAULT_DEPARTMENT:
@@ -226,13 +226,25 @@ async def delete_department(department_id: str, request: Request, plane: Plane, 
 def _departments(plane: Plane, connection: Connection, caller: Caller) -> list[wire.Department]:
     known = organization_tree(plane, connection)
     warnings = known.warnings()
-    return [_shown(row, known, warnings, caller) for row in store.all_departments(connection)]
+    seen = visible_departments(connection, caller)
+    rows = [row for row in store.all_departments(connection) if seen is None or row.name in seen]
+    return [_shown(row, known, warnings, caller) for row in rows]
 
 
-def _known_department(connection: Connection, name: str) -> Any:
+def visible_departments(connection: Connection, caller: Caller) -> frozenset[str] | None:
+    """Departments that a caller may see: those of their roles, and those of projects that they may see; None: all."""
+    places = caller.places(Action.DEPARTMENT_READ)
+    if places is None:
+        return None
+    inside = store.all_projects(connection, **places.of_projects)
+    return frozenset({*places.departments, *(row.department for row in inside)})
+
+
+def _known_department(connection: Connection, caller: Caller, name: str) -> Any:
     row = store.department(connection, department_name(connection, name))
-    if row is None:
-        raise unknown("department", name)
+    seen = visible_departments(connection, caller)
+    if row is None or (seen is not None and row.name not in seen):
+        raise unknown("department", name, is_hidden=row is not None)
     return row
 
 
@@ -245,7 +257,11 @@ def _shown(row: Any, known: OrganizationTree, warnings: Mapping[str, list[str]],
     body = wire.DepartmentRequest.model_validate_json(row.document)
     places = caller.places(Action.PROJECT_READ)
     below = [each for each in known.projects if each.parent == row.name]
-    visible = [each.name for each in below if places is None or places.covers(each.name, row.name)]
+    visible = [
+        each.name
+        for each in below
+        if places is None or places.covers(each.name, row.name, known.clusters.get(each.name, ""))
+    ]
     held = sum(known.held_milli.get(each.name, 0) for each in below)
     return wire.Department(
         id=row.name,

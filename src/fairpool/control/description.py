@@ -81,7 +81,7 @@ def reference(document: Document) -> str:
             line = (path, method.upper(), operation["summary"], _who(operation["x-permission"]))
             groups.setdefault(operation["tags"][0], []).append(line)
     for path, words in document["x-websockets"].items():
-        groups["streams"].append((path, "WebSocket", words, _who(rbac.Action.WORKLOAD_OPERATE)))
+        groups["streams"].append((path, "WebSocket", words, _who(rbac.Action.WORKLOAD_UPDATE)))
     parts = [PREFACE]
     for name in sorted(groups):
         head = f"## {name[:1].upper()}{name[1:]}\n\n| method | path | description | permission |\n|---|---|---|---|"
@@ -97,7 +97,7 @@ def reference_page(document: Document) -> str:
         for method, operation in item.items():
             groups.setdefault(operation["tags"][0], []).append(_operation(method.upper(), path, operation))
     for path, words in document["x-websockets"].items():
-        head = _head("WebSocket", path, words, _who(rbac.Action.WORKLOAD_OPERATE))
+        head = _head("WebSocket", path, words, _who(rbac.Action.WORKLOAD_UPDATE))
         groups["streams"].append(f"<details><summary>{head}</summary></details>")
     parts = [INTRODUCTION]
     for name in sorted(groups):

@@ -21,9 +21,9 @@ async def redacted_for(plane: Plane, caller: Caller | None, body: bytes) -> byte
         return mentions.anonymous(text).encode()
     if caller.places(Action.WORKLOAD_READ) is None:
         return mentions.in_full(text).encode()
-    parents = await plane.read(store.parents)
+    homes = await plane.read(store.homes)
     return mentions.redacted(
-        text, lambda project: caller.may(Action.WORKLOAD_READ, project, parents.get(project, ""))
+        text, lambda project: caller.may(Action.WORKLOAD_READ, project, *homes.get(project, ("", "")))
     ).encode()
 
 

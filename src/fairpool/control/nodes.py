@@ -212,10 +212,14 @@ async def pool(pool_id: str, plane: Plane, caller: Caller) -> Response:
 
 
 @routes.post(
-    "/api/v1/node-pools", action=Action.POOL_WRITE, answer=wire.NodePoolAnswer, status=201, summary="Create a node pool"
+    "/api/v1/node-pools",
+    action=Action.POOL_CREATE,
+    answer=wire.NodePoolAnswer,
+    status=201,
+    summary="Create a node pool",
 )
 async def create_pool(request: Request, plane: Plane, caller: Caller, body: wire.NodePoolRequest) -> Response:
-    caller.require(Action.POOL_WRITE)
+    caller.require(Action.POOL_CREATE)
 
     check_extras(body)
 
@@ -230,7 +234,7 @@ async def create_pool(request: Request, plane: Plane, caller: Caller, body: wire
 
 
 @routes.put(
-    "/api/v1/node-pools/{pool_id}", action=Action.POOL_WRITE, answer=wire.NodePoolAnswer, summary="Replace a node pool"
+    "/api/v1/node-pools/{pool_id}", action=Action.POOL_UPDATE, answer=wire.NodePoolAnswer, summary="Replace a node pool"
 )
 async def replace_pool(
     pool_id: str, request: Request, plane: Plane, caller: Caller, body: wire.NodePoolReplacement
@@ -243,7 +247,7 @@ async def replace_pool(
 
 
 @routes.patch(
-    "/api/v1/node-pools/{pool_id}", action=Action.POOL_WRITE, answer=wire.NodePoolAnswer, summary="Update a node pool"
+    "/api/v1/node-pools/{pool_id}", action=Action.POOL_UPDATE, answer=wire.NodePoolAnswer, summary="Update a node pool"
 )
 async def update_pool(
     pool_id: str, request: Request, plane: Plane, caller: Caller, body: wire.NodePoolUpdate
@@ -254,7 +258,7 @@ async def update_pool(
 
 async def change_pool(request: Request, plane: Plane, caller: Caller, pool_id: str, said: dict[str, Any]) -> Response:
     """Give a node pool other values; those that are not said stay."""
-    caller.require(Action.POOL_WRITE)
+    caller.require(Action.POOL_UPDATE)
 
     def unit(connection: Connection) -> ActionResult:
         row = known_pool(connection, pool_id)
@@ -280,12 +284,12 @@ async def change_pool(request: Request, plane: Plane, caller: Caller, pool_id: s
 
 @routes.delete(
     "/api/v1/node-pools/{pool_id}",
-    action=Action.POOL_WRITE,
+    action=Action.POOL_DELETE,
     status=204,
     summary="Delete a node pool that no project or department uses",
 )
 async def delete_pool(pool_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    caller.require(Action.POOL_WRITE)
+    caller.require(Action.POOL_DELETE)
 
     def unit(connection: Connection) -> ActionResult:
         row = known_pool(connection, pool_id)
@@ -444,7 +448,7 @@ def _known_node(connection: Connection, name: str, cluster: str) -> wire.NodeAns
 def _pods_there(connection: Connection, caller: Caller, node: wire.NodeAnswer) -> list[wire.NodePod]:
     """Pods on a node. Workloads that the caller may not see are counted, not named."""
     rows = holdings.on_node(connection, node.cluster_uuid, node.name)
-    return [_node_pod(row, caller.may(Action.WORKLOAD_READ, row.project, row.department)) for row in rows]
+    return [_node_pod(row, caller.may(Action.WORKLOAD_READ, row.project, row.department, row.cluster)) for row in rows]
 
 
 def _node_pod(row: Any, is_visible: bool) -> wire.NodePod:

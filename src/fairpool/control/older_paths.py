@@ -16,7 +16,7 @@ from starlette.responses import Response
 from fairpool.api import access, classic
 from fairpool.api import organization as wire
 from fairpool.api.problems import ProblemItem
-from fairpool.control import access_rules, applications, clusters, departments, nodes, projects, users
+from fairpool.control import applications, clusters, departments, nodes, projects, roles, users
 from fairpool.control.audit import choice
 from fairpool.control.classic import classic_job
 from fairpool.control.filters import Filter, Operator
@@ -64,7 +64,7 @@ async def cluster_projects(request: Request, plane: Plane, caller: Caller, query
 
 @routes.post(
     f"{CLUSTER}/projects",
-    action=Action.PROJECT_WRITE,
+    action=Action.PROJECT_CREATE,
     before=check_cluster,
     answer=wire.Project,
     status=201,
@@ -88,6 +88,7 @@ async def cluster_jobs(request: Request, plane: Plane, caller: Caller) -> list[c
         filters=(Filter("clusterId", Operator.EQUALS, request.state.cluster),),
         projects=None if places is None else places.projects,
         departments=() if places is None else places.departments,
+        clusters=() if places is None else places.clusters,
         limit=JOBS_MAX,
     )
     keys = await plane.read(lambda connection: workload_lists.page(connection, listing))
@@ -98,7 +99,7 @@ async def cluster_jobs(request: Request, plane: Plane, caller: Caller) -> list[c
 # --- users and the audit log, in older words -----------------------------------------------------------------
 
 
-@routes.post(f"{K8S}/users", action=Action.ACCESS_WRITE, answer=access.NewUser, status=201, summary="Create a user")
+@routes.post(f"{K8S}/users", action=Action.USER_CREATE, answer=access.NewUser, status=201, summary="Create a user")
 async def create_user(request: Request, plane: Plane, caller: Caller, body: classic.ClassicUser) -> Response:
     problems = []
     if not body.permit_all_clusters or body.permitted_clusters:
@@ -181,7 +182,7 @@ SAME = (
 
 def _repeated() -> Iterator[Route]:
     """Under a cluster's path the cluster must exist."""
-    modules = (clusters, projects, departments, nodes, users, access_rules, applications)
+    modules = (clusters, projects, departments, nodes, users, roles, applications)
     newer = {(route.method, route.path): route for module in modules for route in module.routes}
     for path, methods, same in SAME:
         before = check_cluster if path.startswith(f"{CLUSTER}/") else None

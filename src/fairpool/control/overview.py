@@ -37,14 +37,14 @@ async def overview(plane: Plane, caller: Caller, cluster: InCluster = "") -> Res
         places = caller.places(Action.WORKLOAD_READ)
         busy, hidden = [], 0
         for row in store.busy(connection, only):
-            if places is None or places.covers(row.project, row.department):
+            if places is None or places.covers(row.project, row.department, row.cluster):
                 busy.append(store.Key._make(row[:3]))
             else:
                 hidden += 1
         waiting = {
             row.project: row.number
             for row in store.waiting(connection, only)
-            if places is None or places.covers(row.project, row.department)
+            if places is None or places.covers(row.project, row.department, row.cluster)
         }
         rest = wire.Overview(
             nodes=[each for each in all_nodes(connection) if only in (None, each.cluster_uuid)],

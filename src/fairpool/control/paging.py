@@ -75,6 +75,11 @@ def time_field(value: Callable[[T], str]) -> Field[T]:
     return Field(filters.Sort.MOMENT, lambda each: instant(value(each)))
 
 
+def optional_time_field(value: Callable[[T], str | None]) -> Field[T]:
+    """Those without a value come last."""
+    return Field(filters.Sort.MOMENT, lambda each: instant(text) if (text := value(each)) is not None else None)
+
+
 def filtered(everything: Sequence[T], fields: Mapping[str, Field[T]], query: ListQuery) -> list[T]:
     """All items that satisfy the conditions, in order; every list has a field `name`."""
     sorts = {name: each.sort for name, each in fields.items()}

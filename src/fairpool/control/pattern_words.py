@@ -9,7 +9,7 @@ from fairpool.api.access import EMAIL
 from fairpool.api.limits import NAME_PATTERN, SECRET_KEY_PATTERN, TEMPLATE_NAME_PATTERN
 from fairpool.api.pod_spec import QUANTITY_PATTERN
 
-_ONE_OF = re.compile(r"\^\(([\w|-]+)\)\??\$")
+_ONE_OF = re.compile(r"(?:\(\?i\))?\^\(([\w|-]+)\)\??\$")
 _NO_CONTROL_CHARACTERS = "remove line breaks and other control characters"
 
 WORDS: Mapping[str, str] = {
@@ -28,6 +28,10 @@ WORDS: Mapping[str, str] = {
     r"^\.?[A-Za-z0-9_-][A-Za-z0-9._-]{0,251}$": "use the name of a file, without /: train.yaml",
     r"^[A-Za-z0-9]+(\.[A-Za-z0-9]+)?$": "use the name of a field: compute.gpu",
     r"^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?(:any)?$": "use the name of a job: prep, or prep:any if it may also fail",
+    r"^[A-Za-z0-9]([A-Za-z0-9.:-]{0,251}[A-Za-z0-9])?$": "use a host name or an IP address: mail.example.com",
+    r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$": "use up to 63 lower case letters, digits and -: ci-hook",
+    r"^[^\x00-\x1f\x7f]*[^\s\d][^\x00-\x1f\x7f]*$": "use a name with at least one letter: Night operator",
+    r"^[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}$": "use up to 128 letters, digits, _, ., :, @ and -: WorkloadFailed",
     r"^[A-Za-z0-9-]+$": "use letters, digits and -",
     r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$": "use the id of an upload: 0123abcd-0123-0123-0123-0123456789ab",
 }

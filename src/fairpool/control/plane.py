@@ -85,6 +85,10 @@ class Caller:
     def may(self, action: rbac.Action, project: str = "", department: str = "", cluster: str = "") -> bool:
         return rbac.allowed(self.grants, action, rbac.Scope(project, department, cluster))
 
+    def may_in_part(self, action: rbac.Action, project: str, department: str, cluster: str) -> bool:
+        """The same; of an action that stands for several, one is enough."""
+        return rbac.allowed_in_part(self.grants, action, rbac.Scope(project, department, cluster))
+
     def require(self, action: rbac.Action, project: str = "", department: str = "", cluster: str = "") -> None:
         """Refuse a caller without this permission."""
         if not self.may(action, project, department, cluster):
@@ -120,6 +124,11 @@ class Places:
     projects: tuple[str, ...]
     departments: tuple[str, ...]
     clusters: tuple[str, ...] = ()
+
+    @property
+    def of_projects(self) -> dict[str, tuple[str, ...]]:
+        """For `store.organization.all_projects`."""
+        return {"names": self.projects, "parents": self.departments, "clusters": self.clusters}
 
     def covers(self, project: str | None, department: str = "", cluster: str = "") -> bool:
         return (
@@ -288,18 +297,18 @@ class Plane:
     def forget_feed_when_committed(self) -> None:
         """From within a transaction: something belongs to another project now, so that other callers may see it."""
         self.database.when_committed(self.change_feed.forget)
-        self.database.tell(MOVED)
+        self.database.announce(MOVED)
 
     def forget_callers(self) -> None:
         """Also wakes open streams: one that woke at the commit may have found its caller in the cache once more."""
         self.callers.clear()
         self.notifier.notify()
-        self.database.tell_now(CALLERS)
+        self.database.announce_now(CALLERS)
 
     def forget_callers_when_committed(self) -> None:
         """From within a transaction: emptied earlier, it could be filled again with the state before the commit."""
         self.database.when_committed(self.callers.clear)
-        self.database.tell(CALLERS)
+        self.database.announce(CALLERS)
 
     async def perform(
         self, request: Request, caller: Caller, unit: Callable[[Connection], ActionResult], *, pepper: bytes = b""

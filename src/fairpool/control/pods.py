@@ -16,7 +16,7 @@ from fairpool.control.guard import still_known
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.pod_access import PodAddress
-from fairpool.control.rbac import Action
+from fairpool.control.rbac import Action, for_kind
 from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.routes import Routes
 from fairpool.control.store import workloads as store
@@ -80,7 +80,7 @@ async def _with_reports(plane: Plane, workload_id: str, found: list[wire.PodItem
 def pod_items_of(connection: Connection, caller: Caller, workload_id: str, action: Action) -> list[wire.PodItem]:
     """Every reported pod of a workload, by index; the latest of each index is current."""
     row = readable(connection, caller, workload_id)
-    caller.require(action, row.project, row.department)
+    caller.require(for_kind(action, row.kind), row.project, row.department, row.cluster)
     declared = declaration_of(row)
     rows = store.pods_of(connection, workload_id)
     found = []
@@ -131,7 +131,7 @@ def _check_allowed(connection: Connection, caller: Caller, workload_id: str, act
     row = store.one(connection, workload_id)
     if row is None:
         raise unknown("workload", workload_id)
-    caller.require(action, row.project, row.department)
+    caller.require(for_kind(action, row.kind), row.project, row.department, row.cluster)
 
 
 async def pod_address(

@@ -19,7 +19,7 @@ from fairpool.control.shells import talk
 routes = Routes("streams")
 
 
-@routes.websocket("/api/v1/workloads/{workload_id}/port-forward", action=Action.WORKLOAD_OPERATE)
+@routes.websocket("/api/v1/workloads/{workload_id}/port-forward", action=Action.WORKLOAD_UPDATE)
 async def forward_port(
     socket: WebSocket,
     workload_id: str,
@@ -29,7 +29,7 @@ async def forward_port(
     pod: Annotated[str | None, Parameter(max_length=256)] = None,
 ) -> None:
     """One connection to a port that a process of the pod listens on; frames as for a command."""
-    address = await pod_address(plane, caller, workload_id, pod, Action.WORKLOAD_OPERATE, running=True)
+    address = await pod_address(plane, caller, workload_id, pod, Action.WORKLOAD_UPDATE, running=True)
     try:
         stream = await plane.pod_access.of(address.cluster).open_port(address, port)
     except PodAccessError as error:

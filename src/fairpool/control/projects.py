@@ -114,9 +114,9 @@ async def project(project_id: str, plane: Plane, caller: Caller) -> Response:
     return answered(ActionResult(body=found, revision=found.revision))
 
 
-@routes.post(PROJECTS, action=Action.PROJECT_WRITE, answer=wire.Project, status=201, summary="Create a project")
+@routes.post(PROJECTS, action=Action.PROJECT_CREATE, answer=wire.Project, status=201, summary="Create a project")
 async def create_project(request: Request, plane: Plane, caller: Caller, body: wire.ProjectRequest) -> Response:
-    caller.require(Action.PROJECT_WRITE, department=body.parent_id)
+    await plane.read(lambda connection: _require_place(connection, caller, body.parent_id, body.cluster_id))
     await _set_aside_claims(plane, body)
 
     def unit(connection: Connection) -> ActionResult:
@@ -163,7 +163,7 @@ def make_first_project(plane: Plane, connection: Connection) -> None:
     add_project(plane, connection, wire.ProjectRequest.model_validate(owed), by="")
 
 
-@routes.put(PROJECTS + "/{project_id}", action=Action.PROJECT_WRITE, answer=wire.Project, summary="Replace a project")
+@routes.put(PROJECTS + "/{project_id}", action=Action.PROJECT_UPDATE, answer=wire.Project, summary="Replace a project")
 async def replace_project(
     project_id: str, request: Request, plane: Plane, caller: Caller, body: wire.ProjectReplacement
 ) -> Response:
@@ -178,7 +178,7 @@ async def replace_project(
     return await _change_project(request, plane, caller, project_id, change)
 
 
-@routes.patch(PROJECTS + "/{project_id}", action=Action.PROJECT_WRITE, answer=wire.Project, summary="Update a project")
+@routes.patch(PROJECTS + "/{project_id}", action=Action.PROJECT_UPDATE, answer=wire.Project, summary="Update a project")
 async def update_project(
     project_id: str, request: Request, plane: Plane, caller: Caller, body: wire.ProjectUpdate
 ) -> Response:
@@ -188,13 +188,13 @@ async def update_project(
 
 @routes.put(
     PROJECTS + "/{project_id}/resources",
-    action=Action.PROJECT_WRITE,
+    action=Action.PROJECT_UPDATE,
     answer=wire.Project,
     summary="Replace a project's quotas",
 )
 @routes.patch(
     PROJECTS + "/{project_id}/resources",
-    action=Action.PROJECT_WRITE,
+    action=Action.PROJECT_UPDATE,
     answer=wire.Project,
     summary="Update a project's quotas in some node pools",
 )
@@ -212,7 +212,7 @@ async def set_project_resources(
 
 @routes.delete(
     PROJECTS + "/{project_id}",
-    action=Action.PROJECT_WRITE,
+    action=Action.PROJECT_DELETE,
     status=202,
     summary="Delete a project; if it has workloads, delete or move them",
 )
@@ -229,10 +229,10 @@ async def delete_project(
     """Returns 409 with the possible `choices` if the project has workloads and `workloads` is not set."""
 
     def unit(connection: Connection) -> ActionResult:
-        row = known_project(connection, caller, project_id, Action.PROJECT_WRITE)
+        row = known_project(connection, caller, project_id, Action.PROJECT_DELETE)
         check_match(request, row.revision)
         if to is not None:
-            caller.require(Action.PROJECT_WRITE, project=to, department=_department_of(connection, to))
+            known_project(connection, caller, to, Action.PROJECT_UPDATE)
         return delete_project_with_work(plane, connection, row, workloads, to, SLICE_S)
 
     answer = await plane.perform(request, caller, unit)
@@ -248,14 +248,14 @@ async def _change_project(
     change: Callable[[wire.ProjectRequest], wire.ProjectRequest],
 ) -> Response:
     def unit(connection: Connection) -> ActionResult:
-        row = known_project(connection, caller, project_id, Action.PROJECT_WRITE)
+        row = known_project(connection, caller, project_id, Action.PROJECT_UPDATE)
         check_match(request, row.revision)
         before = wire.ProjectRequest.model_validate_json(row.document)
         body = change(before)
         if body.resources != before.resources:
-            _require_quota(caller, row.department)
+            _require_quota(caller, row)
         if body.parent_id != row.department:
-            caller.require(Action.PROJECT_WRITE, department=body.parent_id)  # its quota comes out of that department
+            _require_place(connection, caller, body.parent_id, row.cluster)  # its quota comes out of that department
         revision = change_project(plane, connection, row, body)
         use = store.use_by_project(connection)
         made = _project(connection, store.project(connection, row.name), use, _Warnings(plane, connection, caller))
@@ -264,30 +264,36 @@ async def _change_project(
     return await plane.perform(request, caller, unit)
 
 
-def _require_quota(caller: Caller, department: str) -> None:
+def _require_place(connection: Connection, caller: Caller, department: str, cluster: str | None) -> None:
+    """Refuse a caller who may not put a project into this department: it is the department, or the cluster, that
+    their role must cover."""
+    if caller.may(Action.PROJECT_CREATE, department=department):
+        return
+    places = caller.places(Action.PROJECT_CREATE)
+    if places is None or not places.clusters or cluster_of(connection, cluster) not in places.clusters:
+        raise denied()
+
+
+def _require_quota(caller: Caller, row: Any) -> None:
     """Only administrators of the department, or of everything, set quotas: they are taken from other projects."""
-    if not caller.may(Action.PROJECT_WRITE, department=department):
+    if not caller.may(Action.PROJECT_UPDATE, department=row.department, cluster=row.cluster):
         what = "an administrator of a project cannot change its quota"
-        raise denied(what, f"ask an administrator of department {department}")
+        raise denied(what, f"ask an administrator of department {row.department}")
 
 
 def known_project(connection: Connection, caller: Caller, name: str, action: Action) -> Any:
     """The project's row, by name or number; refuses if the caller may not see it or lacks the permission there."""
     row = store.project(connection, project_name(connection, name))
-    if row is None or not caller.may(Action.PROJECT_READ, row.name, row.department):
+    if row is None or not caller.may(Action.PROJECT_READ, row.name, row.department, row.cluster):
         raise unknown("project", name, is_hidden=row is not None)
-    caller.require(action, row.name, row.department)
+    caller.require(action, row.name, row.department, row.cluster)
     return row
 
 
 def visible_projects(plane: Plane, connection: Connection, caller: Caller) -> list[wire.Project]:
     """Projects that the caller may see, by name."""
     places = caller.places(Action.PROJECT_READ)
-    rows = store.all_projects(
-        connection,
-        names=None if places is None else places.projects,
-        parents=() if places is None else places.departments,
-    )
+    rows = store.all_projects(connection, **({} if places is None else places.of_projects))
     use, warnings = store.use_by_project(connection), _Warnings(plane, connection, caller)
     return [_project(connection, row, use, warnings) for row in rows]
 
@@ -321,11 +327,6 @@ def quota_status(held_milli: int) -> wire.QuotaStatus:
     """What is in use, in thousandths of a GPU."""
     gpus = held_milli / 1000
     return wire.QuotaStatus(allocated=wire.HeldResources(gpu=gpus), allocated_gpus=gpus)
-
-
-def _department_of(connection: Connection, project: str) -> str:
-    row = store.project(connection, project)
-    return str(row.department) if row is not None else ""
 
 
 def _project(connection: Connection, row: Any, use: dict[str, tuple[int, int]], warnings: _Warnings) -> wire.Project:

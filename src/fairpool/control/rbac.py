@@ -111,6 +111,8 @@ class Action(StrEnum):
     CREDENTIAL_UPDATE = "credential.update"
     CREDENTIAL_DELETE = "credential.delete"
     """Of credentials that others made."""
+    CREDENTIAL_CHANGE = "credential.change"
+    """One's own, or those of others."""
     REGISTRY_READ = "registry.read"
     REGISTRY_CREATE = "registry.create"
     REGISTRY_UPDATE = "registry.update"
@@ -267,6 +269,9 @@ TOGETHER: Mapping[Action, frozenset[Action]] = MappingProxyType(
                 *(Action.RULE_CREATE, Action.RULE_DELETE),
             }
         ),
+        Action.CREDENTIAL_CHANGE: frozenset(
+            {Action.CREDENTIAL_WRITE, Action.CREDENTIAL_UPDATE, Action.CREDENTIAL_DELETE}
+        ),
         Action.POLICY_WRITE: frozenset({Action.POLICY_CREATE, Action.POLICY_UPDATE}),
         Action.ASSET_READ: frozenset(
             {Action.TEMPLATE_READ, Action.ENVIRONMENT_READ, Action.COMPUTE_READ, Action.DATA_SOURCE_READ}
@@ -282,14 +287,80 @@ TOGETHER: Mapping[Action, frozenset[Action]] = MappingProxyType(
         ),
     }
 )
-"""Actions that stand for several. A route that declares one lets in a caller with any of them, and its handler asks for
-the one that the request needs; a handler that asks for the whole is satisfied by all of them only."""
+"""Actions that stand for several: all of them are needed."""
+
+ANY_OF = frozenset(
+    {
+        Action.WORKLOAD_SUBMIT,
+        Action.WORKLOAD_UPDATE,
+        Action.WORKLOAD_DELETE,
+        Action.WORKLOAD_OPERATE,
+        Action.CREDENTIAL_CHANGE,
+    }
+)
+"""Of these, a route lets in a caller with any part: its handler asks for the one that the request needs."""
+
+_WORKSPACE = {
+    Action.WORKLOAD_SUBMIT: Action.WORKSPACE_CREATE,
+    Action.WORKLOAD_UPDATE: Action.WORKSPACE_UPDATE,
+    Action.WORKLOAD_DELETE: Action.WORKSPACE_DELETE,
+}
+_TRAINING = {
+    Action.WORKLOAD_SUBMIT: Action.TRAINING_CREATE,
+    Action.WORKLOAD_UPDATE: Action.TRAINING_UPDATE,
+    Action.WORKLOAD_DELETE: Action.TRAINING_DELETE,
+}
+_INFERENCE = {
+    Action.WORKLOAD_SUBMIT: Action.INFERENCE_CREATE,
+    Action.WORKLOAD_UPDATE: Action.INFERENCE_UPDATE,
+    Action.WORKLOAD_DELETE: Action.INFERENCE_DELETE,
+}
+ON_KIND: Mapping[str, Mapping[Action, Action]] = MappingProxyType(
+    {"Workspace": _WORKSPACE, "Training": _TRAINING, "Distributed": _TRAINING, "Inference": _INFERENCE}
+)
+"""What an action on workloads means for each kind of them."""
+
+ON_ASSET: Mapping[str, Mapping[Verb, Action]] = MappingProxyType(
+    {
+        "workload-template": {
+            V.READ: Action.TEMPLATE_READ,
+            V.CREATE: Action.TEMPLATE_CREATE,
+            V.UPDATE: Action.TEMPLATE_UPDATE,
+            V.DELETE: Action.TEMPLATE_DELETE,
+        },
+        "environment": {
+            V.READ: Action.ENVIRONMENT_READ,
+            V.CREATE: Action.ENVIRONMENT_CREATE,
+            V.UPDATE: Action.ENVIRONMENT_UPDATE,
+            V.DELETE: Action.ENVIRONMENT_DELETE,
+        },
+        "compute": {
+            V.READ: Action.COMPUTE_READ,
+            V.CREATE: Action.COMPUTE_CREATE,
+            V.UPDATE: Action.COMPUTE_UPDATE,
+            V.DELETE: Action.COMPUTE_DELETE,
+        },
+        "datasource": {
+            V.READ: Action.DATA_SOURCE_READ,
+            V.CREATE: Action.DATA_SOURCE_CREATE,
+            V.UPDATE: Action.DATA_SOURCE_UPDATE,
+            V.DELETE: Action.DATA_SOURCE_DELETE,
+        },
+    }
+)
+"""Actions on assets, by kind as stored."""
+
+
+def for_kind(action: Action, kind: str) -> Action:
+    """What an action on workloads needs for one of this kind."""
+    return ON_KIND[kind].get(action, action)
+
 
 EVERYTHING = frozenset(Action) - {Action.OPEN, Action.SELF, Action.LINK}
 CELLS = frozenset(cell for cells in GRID.values() for cell in cells)
 """The cells that have a meaning. The others cannot be assigned."""
 
-ANYWHERE = frozenset({Action.NODE_READ, Action.CLUSTER_READ, Action.DEPARTMENT_READ})
+ANYWHERE = frozenset({Action.NODE_READ, Action.CLUSTER_READ})
 """Actions on what is not specific to a project: a role in any scope permits them."""
 
 TENANT_WIDE = frozenset(
@@ -305,8 +376,17 @@ TENANT_WIDE = frozenset(
         Action.CLUSTER_UPDATE,
         Action.CLUSTER_DELETE,
         Action.SNAPSHOT_READ,
-        *TOGETHER[Action.ACCESS_READ],
-        *TOGETHER[Action.ACCESS_WRITE],
+        Action.USER_CREATE,
+        Action.USER_UPDATE,
+        Action.USER_DELETE,
+        Action.APP_READ,
+        Action.APP_CREATE,
+        Action.APP_UPDATE,
+        Action.APP_DELETE,
+        Action.SERVICE_ACCOUNT_READ,
+        Action.SERVICE_ACCOUNT_CREATE,
+        Action.SERVICE_ACCOUNT_UPDATE,
+        Action.SERVICE_ACCOUNT_DELETE,
         Action.ROLE_CREATE,
         Action.ROLE_UPDATE,
         Action.ROLE_DELETE,
@@ -367,11 +447,26 @@ def allowed(grants: Iterable[Grant], action: Action, scope: Scope = NOWHERE) -> 
     return all(allowed(listed, each, scope) for each in together)
 
 
+def lacking(
+    grants: Iterable[Grant], actions: Iterable[Action], scope_type: ScopeType, scope: Scope = NOWHERE
+) -> frozenset[Action]:
+    """What a role with these actions would permit in a scope, and these grants do not: its owner may not assign it."""
+    listed = tuple(grants)
+    given = Grant("", frozenset(actions), scope_type)
+    return frozenset(each for each in given.actions if permits(given, each) and not allowed(listed, each, scope))
+
+
+def allowed_in_part(grants: Iterable[Grant], action: Action, scope: Scope) -> bool:
+    """Whether these grants permit an action in a scope; one that stands for several: any of them."""
+    listed = tuple(grants)
+    return any(allowed(listed, each, scope) for each in TOGETHER.get(action, (action,)))
+
+
 def allowed_somewhere(grants: Iterable[Grant], action: Action) -> bool:
-    """Whether these grants permit an action in any scope; one that stands for several: any of them."""
+    """Whether these grants permit an action in any scope; of `ANY_OF`, a part of it."""
     if action in (Action.OPEN, Action.SELF):
         return True
-    wanted = TOGETHER.get(action, (action,))
+    wanted = TOGETHER[action] if action in ANY_OF else (action,)
     return any(permits(grant, each) for grant in grants for each in wanted)
 
 

@@ -31,7 +31,7 @@ POLICY = 1008
 
 @routes.websocket(
     "/api/v1/workloads/{workload_id}/exec",
-    action=Action.WORKLOAD_OPERATE,
+    action=Action.WORKLOAD_UPDATE,
 )
 async def run_command(
     socket: WebSocket,
@@ -54,7 +54,7 @@ async def run_command(
 
 @routes.websocket(
     "/api/v1/workloads/{workload_id}/attach",
-    action=Action.WORKLOAD_OPERATE,
+    action=Action.WORKLOAD_UPDATE,
 )
 async def attach(
     socket: WebSocket,
@@ -78,7 +78,7 @@ async def _converse(
     tty: bool,
 ) -> None:
     """`command`: empty for the main process, None if it comes with the first message."""
-    address = await pod_address(plane, caller, workload_id, pod, Action.WORKLOAD_OPERATE, running=True)
+    address = await pod_address(plane, caller, workload_id, pod, Action.WORKLOAD_UPDATE, running=True)
     try:
         words = await _first_message(socket) if command is None else command
         end = await plane.pod_access.of(address.cluster).open_shell(address, words, tty)
@@ -118,7 +118,7 @@ async def talk(socket: WebSocket, plane: Plane, workload_id: str, end: ShellSess
     """Until one side disconnects, or the caller loses the permission."""
     there = asyncio.create_task(_to_pod(socket, end))
     back = asyncio.create_task(_to_user(socket, end))
-    revoked = asyncio.create_task(while_allowed(plane, socket.state.caller, workload_id, Action.WORKLOAD_OPERATE))
+    revoked = asyncio.create_task(while_allowed(plane, socket.state.caller, workload_id, Action.WORKLOAD_UPDATE))
     tasks = (there, back, revoked)
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

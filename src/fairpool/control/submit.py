@@ -33,7 +33,7 @@ from fairpool.control.organization import cluster_of, effective_project, pool_na
 from fairpool.control.placement_request import permitted_types
 from fairpool.control.plane import ActionResult, Caller, Plane, answered
 from fairpool.control.questions import forecast
-from fairpool.control.rbac import Action
+from fairpool.control.rbac import Action, for_kind
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.reported_nodes import ReportedNodes, reported_nodes
 from fairpool.control.routes import Parameter, Routes
@@ -62,7 +62,7 @@ DryRun = Annotated[
 
 @routes.post(
     "/api/v1/workloads/workspaces",
-    action=Action.WORKLOAD_SUBMIT,
+    action=Action.WORKSPACE_CREATE,
     answer=wire.Workload,
     status=202,
     summary="Submit an interactive workspace",
@@ -75,7 +75,7 @@ async def submit_workspace(
 
 @routes.post(
     "/api/v1/workloads/trainings",
-    action=Action.WORKLOAD_SUBMIT,
+    action=Action.TRAINING_CREATE,
     answer=wire.Workload,
     status=202,
     summary="Submit a training workload",
@@ -88,7 +88,7 @@ async def submit_training(
 
 @routes.post(
     "/api/v1/workloads/distributed",
-    action=Action.WORKLOAD_SUBMIT,
+    action=Action.TRAINING_CREATE,
     answer=wire.Workload,
     status=202,
     summary="Submit a distributed training workload",
@@ -101,7 +101,7 @@ async def submit_distributed(
 
 @routes.post(
     "/api/v1/workloads/inferences",
-    action=Action.WORKLOAD_SUBMIT,
+    action=Action.INFERENCE_CREATE,
     answer=wire.Workload,
     status=202,
     summary="Submit an inference workload",
@@ -122,7 +122,8 @@ async def submit(
 
     def prepared(connection: Connection) -> Admitted:
         project = organization_store.project(connection, body.project_id)
-        if project is None or not caller.may(Action.WORKLOAD_SUBMIT, project.name, project.department):
+        needed = for_kind(Action.WORKLOAD_SUBMIT, admission.KIND_OF_SUBMIT[type(body)].value)
+        if project is None or not caller.may(needed, project.name, project.department, project.cluster):
             raise _no_project(caller, body.project_id)
         if project.phase != "Ready":
             raise refused(

@@ -19,7 +19,7 @@ from fairpool.api.gateway_address import GatewayAddress
 from fairpool.control.guard import caller_with, digest_of, is_idle, known
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.pod_access import PodAccessError, PodAddress, PortStream
-from fairpool.control.rbac import Action
+from fairpool.control.rbac import Action, for_kind
 from fairpool.control.refusal import Refused
 from fairpool.control.store import access as access_store
 from fairpool.control.store import workloads as store
@@ -357,7 +357,9 @@ def _for_gateway() -> Iterator[None]:
 
 
 def _may(caller: Caller, tool: Tool) -> bool:
-    return caller.may(Action.WORKLOAD_OPERATE, tool.project, tool.department)
+    """A tool runs what is typed into it, so that it takes the right to change the workload."""
+    needed = for_kind(Action.WORKLOAD_UPDATE, tool.kind)
+    return caller.may(needed, tool.project, tool.department, tool.cluster)
 
 
 def _session_digest(origin: str, session: str) -> str:

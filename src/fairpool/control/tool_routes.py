@@ -29,6 +29,8 @@ class Tool:
     name: str
     project: str
     department: str
+    cluster: str
+    kind: str
     asked: frozenset[int]
     pods: tuple[PodAddress, ...]
     """Those that run, in order: they share its requests."""
@@ -61,6 +63,8 @@ def tool_of(row: Any) -> Tool | None:
         name=row.name,
         project=row.project,
         department=row.department,
+        cluster=row.cluster,
+        kind=row.kind,
         asked=asked,
         pods=running_pods(row),
         base_path=_base_path(declared.workload.template.program.arguments),

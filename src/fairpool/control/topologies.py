@@ -71,7 +71,7 @@ async def topology(topology: str, plane: Plane, caller: Caller) -> Response:
 
 @routes.post(
     "/api/v1/network-topologies",
-    action=Action.POOL_WRITE,
+    action=Action.POOL_CREATE,
     answer=wire.NetworkTopology,
     status=201,
     summary="Create a network topology",
@@ -79,7 +79,7 @@ async def topology(topology: str, plane: Plane, caller: Caller) -> Response:
 async def create_topology(
     request: Request, plane: Plane, caller: Caller, body: wire.NetworkTopologyRequest
 ) -> Response:
-    caller.require(Action.POOL_WRITE)
+    caller.require(Action.POOL_CREATE)
     _check_levels(body.levels)
 
     def unit(connection: Connection) -> ActionResult:
@@ -107,12 +107,12 @@ async def create_topology(
 
 @routes.delete(
     "/api/v1/network-topologies/{topology}",
-    action=Action.POOL_WRITE,
+    action=Action.POOL_DELETE,
     status=204,
     summary="Delete a network topology that no workload names",
 )
 async def delete_topology(topology: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    caller.require(Action.POOL_WRITE)
+    caller.require(Action.POOL_DELETE)
 
     def unit(connection: Connection) -> ActionResult:
         check_match(request, _known(connection, topology).revision)

@@ -46,7 +46,7 @@ Update = (
 
 @routes.patch(
     "/api/v1/workloads/workspaces/{workload_id}",
-    action=Action.WORKLOAD_OPERATE,
+    action=Action.WORKSPACE_UPDATE,
     answer=wire.Workload,
     status=202,
     summary="Update a workspace",
@@ -65,7 +65,7 @@ async def update_workspace(
 
 @routes.patch(
     "/api/v1/workloads/trainings/{workload_id}",
-    action=Action.WORKLOAD_OPERATE,
+    action=Action.TRAINING_UPDATE,
     answer=wire.Workload,
     status=202,
     summary="Update a training workload",
@@ -84,7 +84,7 @@ async def update_training(
 
 @routes.patch(
     "/api/v1/workloads/distributed/{workload_id}",
-    action=Action.WORKLOAD_OPERATE,
+    action=Action.TRAINING_UPDATE,
     answer=wire.Workload,
     status=202,
     summary="Update a distributed training workload",
@@ -103,7 +103,7 @@ async def update_distributed(
 
 @routes.patch(
     "/api/v1/workloads/inferences/{workload_id}",
-    action=Action.WORKLOAD_OPERATE,
+    action=Action.INFERENCE_UPDATE,
     answer=wire.Workload,
     status=202,
     summary="Update an inference workload",
@@ -131,7 +131,7 @@ async def _update(
     dry_run: bool,
 ) -> Response:
     def admitted(connection: Connection) -> AdmittedChange:
-        row = operable(connection, caller, workload_id, kind)
+        row = operable(connection, caller, workload_id, kind, Action.WORKLOAD_UPDATE)
         check_match(request, row.revision)
         return _readmitted(plane, connection, caller, body, row, kind)
 

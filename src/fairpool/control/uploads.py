@@ -71,7 +71,9 @@ async def begin(request: Request, plane: Plane, caller: Caller, body: wire.Uploa
 
     def unit(connection: Connection) -> tuple[Bounds, str]:
         project = organization_store.project(connection, body.project_id)
-        if project is None or not caller.may(Action.WORKLOAD_SUBMIT, project.name, project.department):
+        if project is None or not caller.may_in_part(
+            Action.WORKLOAD_SUBMIT, project.name, project.department, project.cluster
+        ):
             raise denied()
         return _bounds(plane, connection), project.cluster
 

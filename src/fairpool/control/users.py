@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import access as wire
 from fairpool.api.access import normal_email
-from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.roles import ADMINISTRATOR
-from fairpool.control.access_rules import last_administrator
+from fairpool.api.wire import Count
+from fairpool.control import rbac
+from fairpool.control.access_rules import check_may_give, check_not_above, last_administrator, rule_sight
 from fairpool.control.builtin_roles import BUILT_IN
-from fairpool.control.moments import iso
-from fairpool.control.paging import Limit, Offset
+from fairpool.control.moments import iso, iso_or_none
+from fairpool.control.paging import (
+    Field,
+    FilterBy,
+    ListQuery,
+    Search,
+    counting,
+    filtered,
+    optional_time_field,
+    page,
+    text_field,
+    time_field,
+)
 from fairpool.control.passwords import Passwords, new_password
 from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.preferences import check_password
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
-from fairpool.control.role_lookup import known_role, role_labels
-from fairpool.control.routes import Routes
+from fairpool.control.role_lookup import known_role, roles_by_key
+from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection
@@ -30,25 +45,69 @@ from fairpool.model.problem import Problem
 routes = Routes("access")
 
 
-@routes.get("/api/v1/users", action=Action.ACCESS_READ, answer=wire.UserPage, summary="List users")
-async def users(plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT) -> wire.UserPage:
-    def unit(connection: Connection) -> wire.UserPage:
-        rows = store.all_users(connection, offset, limit + 1)
-        following = offset + limit if len(rows) > limit else None
-        return wire.UserPage(users=[_user(connection, row) for row in rows[:limit]], next=following)
+class UserQuery(ListQuery):
+    """Which users, in which order, and how many."""
+
+    sort_by: Annotated[str, Parameter(alias="sortBy", max_length=64)] = "username"
+
+
+FIELDS: Mapping[str, Field[wire.User]] = {
+    "username": text_field(lambda each: each.username),
+    "name": text_field(lambda each: each.username),
+    "email": text_field(lambda each: each.email),
+    "id": text_field(lambda each: each.id),
+    "type": text_field(lambda each: "local" if each.is_local else "sso"),
+    "isLocal": text_field(lambda each: str(each.is_local).lower()),
+    "createdBy": text_field(lambda each: each.created_by),
+    "createdAt": time_field(lambda each: each.created_at),
+    "creationTime": time_field(lambda each: each.created_at),
+    "lastUpdated": time_field(lambda each: each.updated_at),
+    "lastLogin": optional_time_field(lambda each: each.last_login),
+}
+
+
+@routes.get("/api/v1/users", action=Action.USER_READ, answer=list[wire.User], summary="List the users you can see")
+async def users(plane: Plane, caller: Caller, query: UserQuery) -> list[wire.User]:
+    """Who may read users in one scope only sees those who have a role there."""
+
+    def unit(connection: Connection) -> list[wire.User]:
+        return page(filtered(_visible(connection, caller), FIELDS, query), query)[0]
 
     return await plane.read(unit)
 
 
-@routes.get("/api/v1/users/{user_id}", action=Action.ACCESS_READ, answer=wire.User, summary="Get a user")
+@routes.get("/api/v1/users/count", action=Action.USER_READ, answer=Count, summary="Count the users you can see")
+async def user_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Count:
+    found = await plane.read(lambda connection: _visible(connection, caller))
+    return Count(count=len(filtered(found, FIELDS, counting(filter_by, search))))
+
+
+@routes.get("/api/v1/users/{user_id}", action=Action.USER_READ, answer=wire.User, summary="Get a user")
 async def user(user_id: str, plane: Plane, caller: Caller) -> wire.User:
     def unit(connection: Connection) -> wire.User:
-        return _user(connection, _known_user(connection, user_id))
+        row = _known_user(connection, user_id)
+        seen = _seen_ids(connection, caller)
+        if seen is not None and row.id not in seen:
+            raise unknown("user", user_id, is_hidden=True)
+        return _users(connection, [row])[0]
 
     return await plane.read(unit)
 
 
-@routes.post("/api/v1/users", action=Action.ACCESS_WRITE, answer=wire.NewUser, status=201, summary="Create a user")
+def _visible(connection: Connection, caller: Caller) -> list[wire.User]:
+    seen = _seen_ids(connection, caller)
+    return _users(connection, [row for row in store.all_users(connection) if seen is None or row.id in seen])
+
+
+def _seen_ids(connection: Connection, caller: Caller) -> frozenset[str] | None:
+    """Users with a role in a scope in which the caller may read users; None: all."""
+    if caller.places(Action.USER_READ) is None:
+        return None
+    sees = rule_sight(connection, caller, Action.USER_READ)
+    return frozenset({row.subject_id for row in store.all_rules(connection) if sees(row)})
+
+
+@routes.post("/api/v1/users", action=Action.USER_CREATE, answer=wire.NewUser, status=201, summary="Create a user")
 async def create_user(request: Request, plane: Plane, caller: Caller, body: wire.UserRequest) -> Response:
     password = body.password or new_password()
     hashed = await request.app.state.passwords.hash(password)
@@ -64,9 +123,11 @@ async def create_user(request: Request, plane: Plane, caller: Caller, body: wire
         row = store.UserRow(str(uuid.uuid4()), body.email, hashed, must_change, False, now, created_by=caller.name)
         store.add_user(connection, row)
         for name in body.roles:
-            grant = known_role(connection, name, "roles").grant(wire.ScopeType.TENANT)
+            role = known_role(connection, name, "roles")
+            check_may_give(caller, role, wire.ScopeType.TENANT, rbac.NOWHERE)
+            grant = role.grant(wire.ScopeType.TENANT)
             store.add_rule(connection, str(uuid.uuid4()), row.id, wire.SubjectType.USER, grant, now, caller.name)
-        made = _user(connection, row)
+        made = _users(connection, [row])[0]
         shown = wire.NewUser(**made.model_dump(), temp_password=password if body.password is None else None)
         return ActionResult(
             body=shown,
@@ -82,11 +143,11 @@ async def create_user(request: Request, plane: Plane, caller: Caller, body: wire
 
 
 @routes.delete(
-    "/api/v1/users/{user_id}", action=Action.ACCESS_WRITE, status=204, summary="Delete a user and end their sessions"
+    "/api/v1/users/{user_id}", action=Action.USER_DELETE, status=204, summary="Delete a user and end their sessions"
 )
 async def delete_user(user_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     def unit(connection: Connection) -> ActionResult:
-        row = _known_user(connection, user_id)
+        row = _changeable(connection, caller, user_id)
         if not store.has_other_administrator(connection, subject=row.id):
             raise last_administrator()
         store.delete_user(connection, row.id)
@@ -97,9 +158,30 @@ async def delete_user(user_id: str, request: Request, plane: Plane, caller: Call
     return answer
 
 
+@routes.patch(
+    "/api/v1/users/{user_id}", action=Action.USER_UPDATE, answer=wire.User, summary="Disable or enable a user"
+)
+async def update_user(user_id: str, request: Request, plane: Plane, caller: Caller, body: wire.UserUpdate) -> Response:
+    """A disabled user keeps roles and workloads. Their tokens, streams and open shells end at once."""
+
+    def unit(connection: Connection) -> ActionResult:
+        row = _changeable(connection, caller, user_id)
+        if body.disabled and not store.has_other_administrator(connection, subject=row.id):
+            raise last_administrator()
+        store.change_user(connection, row.id, disabled=body.disabled, updated_at=plane.now())
+        if body.disabled:
+            store.revoke_subject(connection, row.id)
+        made = _users(connection, [_known_user(connection, row.id)])[0]
+        return ActionResult(body=made, action="update", entity_type="user", entity_id=row.id, entity_name=row.email)
+
+    answer = await plane.perform(request, caller, unit)
+    plane.forget_callers()
+    return answer
+
+
 @routes.post(
     "/api/v1/users/{user_id}/password",
-    action=Action.ACCESS_WRITE,
+    action=Action.USER_UPDATE,
     answer=wire.PasswordAnswer,
     summary="Reset a user's password",
 )
@@ -108,7 +190,7 @@ async def reset_password(user_id: str, request: Request, plane: Plane, caller: C
     hashed = await request.app.state.passwords.hash(password)
 
     def unit(connection: Connection) -> ActionResult:
-        row = _known_user(connection, user_id)
+        row = _changeable(connection, caller, user_id)
         store.set_password(connection, row.id, hashed, must_change=True)
         store.revoke_subject(connection, row.id)
         return ActionResult(
@@ -126,11 +208,11 @@ async def reset_password(user_id: str, request: Request, plane: Plane, caller: C
 
 
 @routes.post(
-    "/api/v1/users/{user_id}/logout", action=Action.ACCESS_WRITE, status=204, summary="End all sessions of a user"
+    "/api/v1/users/{user_id}/logout", action=Action.USER_UPDATE, status=204, summary="End all sessions of a user"
 )
 async def end_sessions(user_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     def unit(connection: Connection) -> ActionResult:
-        row = _known_user(connection, user_id)
+        row = _changeable(connection, caller, user_id)
         store.revoke_subject(connection, row.id)
         return ActionResult(action="sign-out", entity_type="user", entity_id=row.id, entity_name=row.email)
 
@@ -139,16 +221,38 @@ async def end_sessions(user_id: str, request: Request, plane: Plane, caller: Cal
     return answer
 
 
-def _user(connection: Connection, row: store.UserRow) -> wire.User:
-    grants = store.own_grants(connection, row.id, wire.SubjectType.USER)
+def _users(connection: Connection, rows: Sequence[store.UserRow]) -> list[wire.User]:
+    """Users as the API shows them, with the roles that they have over everything."""
+    labels = {key: role.label for key, role in roles_by_key(connection).items()}
+    roles: dict[str, set[str]] = defaultdict(set)
+    for rule in store.all_rules(connection):
+        if rule.scope_type == wire.ScopeType.TENANT.value and rule.role in labels:
+            roles[rule.subject_id].add(labels[rule.role])
+    groups = store.groups_of_all(connection)
+    return [_user(row, roles.get(row.id, ()), groups.get(row.id, [])) for row in rows]
+
+
+def _user(row: store.UserRow, roles: Iterable[str], groups: list[str]) -> wire.User:
     return wire.User(
         id=row.id,
         username=row.email,
         email=row.email,
-        roles=role_labels(connection, [each for each in grants if each.scope_type is wire.ScopeType.TENANT]),
+        roles=sorted(roles),
+        groups=groups,
         need_to_change_password=row.must_change or row.first_password,
+        is_local=row.identity_provider is None,
+        disabled=row.disabled,
         created_at=iso(row.created_at),
+        created_by=row.created_by,
+        updated_at=iso(row.created_at if row.updated_at is None else row.updated_at),
+        last_login=iso_or_none(row.last_login_at),
     )
+
+
+def _changeable(connection: Connection, caller: Caller, user_id: str) -> store.UserRow:
+    row = _known_user(connection, user_id)
+    check_not_above(connection, caller, row.id, wire.SubjectType.USER)
+    return row
 
 
 def _known_user(connection: Connection, user_id: str) -> store.UserRow:
@@ -205,7 +309,7 @@ async def give_new_password(plane: Plane, passwords: Passwords, email: str) -> s
     def unit(connection: Connection) -> Problem | None:
         row = store.user_by_email(connection, email)
         if row is None:
-            there = ", ".join(each.email for each in store.all_users(connection, 0, 8))
+            there = ", ".join(each.email for each in store.all_users(connection, 8))
             return Problem("user.unknown", f"there is no user {email}", f"existing users: {there}")
         store.set_password(connection, row.id, hashed, must_change=True)
         store.revoke_subject(connection, row.id)

@@ -19,7 +19,7 @@ from fairpool.api.wire import Count
 from fairpool.control import declarations, filters, items, submit_values
 from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match, part_of
-from fairpool.control.rbac import Action
+from fairpool.control.rbac import Action, for_kind
 from fairpool.control.refusal import Refused, unknown
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import clusters as cluster_store
@@ -123,6 +123,7 @@ def _listing(caller: Caller, filter_by: str, search: str, sort_by: str, descendi
         search=search,
         projects=None if places is None else places.projects,
         departments=() if places is None else places.departments,
+        clusters=() if places is None else places.clusters,
         sort_by=sort_by,
         descending=descending,
         **rest,
@@ -148,10 +149,15 @@ async def events(
     return await plane.read(unit)
 
 
+def may_read(caller: Caller, row: Any) -> bool:
+    """Whether a caller may see the workload of a row."""
+    return caller.may(Action.WORKLOAD_READ, row.project, row.department, row.cluster)
+
+
 def readable(connection: Connection, caller: Caller, workload_id: str) -> Any:
     """The workload's row; refuses as unknown if the caller may not see it."""
     row = store.one(connection, workload_id)
-    if row is None or not caller.may(Action.WORKLOAD_READ, row.project, row.department):
+    if row is None or not may_read(caller, row):
         raise unknown("workload", workload_id, is_hidden=row is not None)
     return row
 
@@ -184,14 +190,14 @@ def _declare(kind: workload_spec.Kind | None, base: str) -> None:
         return await _operate(request, plane, caller, workload_id, kind, wire.BatchAction.DELETE, force=force)
 
     path, answer = base + "/{workload_id}", wire.Workload
-    read, operate = Action.WORKLOAD_READ, Action.WORKLOAD_OPERATE
-    routes.add("GET", path, workload, action=read, answer=answer, summary=f"Get a workload{suffix}")
-    for method, end, handler, summary in (
-        ("POST", "/suspend", suspend, "Suspend a workload: stop its pods"),
-        ("POST", "/resume", resume, "Resume a workload"),
-        ("DELETE", "", delete, "Delete a workload"),
+    routes.add("GET", path, workload, action=Action.WORKLOAD_READ, answer=answer, summary=f"Get a workload{suffix}")
+    for method, end, handler, action, summary in (
+        ("POST", "/suspend", suspend, Action.WORKLOAD_UPDATE, "Suspend a workload: stop its pods"),
+        ("POST", "/resume", resume, Action.WORKLOAD_UPDATE, "Resume a workload"),
+        ("DELETE", "", delete, Action.WORKLOAD_DELETE, "Delete a workload"),
     ):
-        routes.add(method, path + end, handler, action=operate, answer=answer, status=202, summary=f"{summary}{suffix}")
+        needed = for_kind(action, kind.value) if kind is not None else action
+        routes.add(method, path + end, handler, action=needed, answer=answer, status=202, summary=f"{summary}{suffix}")
 
 
 async def _operate(
@@ -205,7 +211,7 @@ async def _operate(
     force: bool = False,
 ) -> Response:
     def unit(connection: Connection) -> ActionResult:
-        row = operable(connection, caller, workload_id, kind)
+        row = operable(connection, caller, workload_id, kind, NEEDED[action])
         check_match(request, row.revision)
         done = operated(plane, connection, row, action, caller.name, force=force)
         now_is = store.one(connection, row.id)
@@ -251,14 +257,23 @@ def _verb(action: wire.BatchAction) -> str:
     return "delete" if action is wire.BatchAction.DELETE else "update"
 
 
-def operable(connection: Connection, caller: Caller, workload_id: str, kind: workload_spec.Kind | None) -> Any:
-    """The workload's row; refuses if the caller may not see it or not operate it."""
+NEEDED = {
+    wire.BatchAction.SUSPEND: Action.WORKLOAD_UPDATE,
+    wire.BatchAction.RESUME: Action.WORKLOAD_UPDATE,
+    wire.BatchAction.DELETE: Action.WORKLOAD_DELETE,
+}
+
+
+def operable(
+    connection: Connection, caller: Caller, workload_id: str, kind: workload_spec.Kind | None, action: Action
+) -> Any:
+    """The workload's row; refuses if the caller may not see it, or not do this with one of its kind."""
     row = store.one(connection, workload_id)
-    if row is None or row.deleted_at is not None or not caller.may(Action.WORKLOAD_READ, row.project, row.department):
+    if row is None or row.deleted_at is not None or not may_read(caller, row):
         raise unknown("workload", workload_id, is_hidden=row is not None and row.deleted_at is None)
     if kind is not None and row.kind != kind.value:
         raise unknown(kind.value.lower(), workload_id)
-    caller.require(Action.WORKLOAD_OPERATE, row.project, row.department)
+    caller.require(for_kind(action, row.kind), row.project, row.department, row.cluster)
     return row
 
 
@@ -276,7 +291,7 @@ async def batch(request: Request, plane: Plane, caller: Caller, body: wire.Batch
     def act(connection: Connection, workload_id: str) -> ActionResult | None:
         """The entry in the audit log."""
         try:
-            row = operable(connection, caller, workload_id, None)
+            row = operable(connection, caller, workload_id, None, NEEDED[body.action])
             done = operated(plane, connection, row, body.action, caller.name, force=body.force)
         except Refused as refusal:
             failed.append(wire.BatchFailure(id=workload_id, code=refusal.status, message=refusal.message))

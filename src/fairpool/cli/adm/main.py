@@ -152,6 +152,18 @@ MEMBERS = {
             "user", "fairpool.cli.adm.users", "list_users get_user create_user update_user delete_user reset_password"
         ),
     ),
+    "role": _noun(
+        "role",
+        "Manage roles: built-in ones and your own.",
+        "runai-adm role list",
+        _verbs("role", "fairpool.cli.adm.role_commands", "list_roles get_role create_role update_role delete_role"),
+    ),
+    "access-rule": _noun(
+        "access-rule",
+        "Manage access rules: who has which role where.",
+        "runai-adm access-rule list",
+        _verbs("access rule", "fairpool.cli.adm.access_rules", "list_rules get_rule create_rule delete_rule"),
+    ),
     "application": _noun(
         "application",
         "Manage applications: accounts for programs.",

@@ -19,7 +19,7 @@ from fairpool.cli.adm.memberships import (
 )
 from fairpool.cli.failure import failure, meant
 from fairpool.cli.runai import ages
-from fairpool.cli.runai.flags import GlobalOptions, command
+from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import output_flag, show
 from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.screen import Column, printable
@@ -42,6 +42,7 @@ def list_users(options: GlobalOptions, output: str | None) -> None:
     columns: list[Column[User]] = [
         Column("USER", lambda each: each.username),
         Column("ROLES", lambda each: ", ".join(roles[each.id]) or "-", least=20),
+        Column("STATE", lambda each: "disabled" if each.disabled else "enabled", wide=True),
         Column("CREATED", lambda each: ages.local(each.created_at), spare=1),
         Column("ID", lambda each: each.id, wide=True),
     ]
@@ -87,15 +88,23 @@ def create_user(options: GlobalOptions, email: str, role: str | None, projects: 
 @command("update", "runai-adm user update ann@example.com --add-project team-b", with_project=False)
 @click.argument("name")
 @project_flags("user")
+@flag("--disable/--enable", "disabled", default=None, help="A disabled user cannot sign in; their sessions end.")
 @click.pass_obj
 def update_user(
-    options: GlobalOptions, name: str, add_project: tuple[str, ...], remove_project: tuple[str, ...]
+    options: GlobalOptions,
+    name: str,
+    add_project: tuple[str, ...],
+    remove_project: tuple[str, ...],
+    disabled: bool | None,
 ) -> None:
-    """Add a user to projects, or remove them from projects."""
-    if not add_project and not remove_project:
+    """Add a user to projects, remove them from projects, or disable the account."""
+    if not add_project and not remove_project and disabled is None:
         raise failure("command.no_change", "nothing to change", "see `runai-adm user update --help`")
     with Session(options).connected() as client:
-        change_projects(client, Subject(_user(client, name).id, name), add_project, remove_project)
+        found = _user(client, name)
+        change_projects(client, Subject(found.id, name), add_project, remove_project)
+        if disabled is not None:
+            client.disable_user(found.id, disabled)
     click.echo(f"User {printable(name)} updated successfully.")
 
 

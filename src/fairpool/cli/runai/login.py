@@ -196,4 +196,6 @@ def whoami(options: GlobalOptions) -> None:
     click.echo(f"User: {printable(me.username)}")
     click.echo(f"Logged in Id: {printable(me.id)}")
     click.echo(f"Roles: {', '.join(role for role in me.roles) or '-'}")
+    if me.groups:
+        click.echo(f"Groups: {printable(', '.join(me.groups))}")
     click.echo(f"Server: {session.server}")

@@ -63,6 +63,8 @@ class UserRow:
 
 SPENT = "spent"
 NUMBER_DIGITS_MAX = 18
+NAMES_AT_ONCE = 500
+"""Parameters of a statement are limited."""
 
 _TOKEN = select(tokens).where(tokens.c.hash == bindparam("hash"))
 _IS_OWN = access_rules.c.subject_id == bindparam("subject"), access_rules.c.subject_type == bindparam("type")
@@ -179,6 +181,14 @@ def groups(connection: Connection, user_id: str) -> tuple[str, ...]:
     return tuple(sorted(connection.execute(query).scalars()))
 
 
+def groups_of_all(connection: Connection) -> dict[str, list[str]]:
+    """The groups of every user who has any."""
+    found: dict[str, list[str]] = {}
+    for row in connection.execute(select(user_groups).order_by(user_groups.c.group_name)):
+        found.setdefault(row.user_id, []).append(row.group_name)
+    return found
+
+
 def set_groups(connection: Connection, user_id: str, names: Iterable[str]) -> bool:
     """Replace the groups of a user with what the identity provider says; whether they changed.
 
@@ -216,9 +226,15 @@ def user(connection: Connection, user_id: str) -> UserRow | None:
     return _user(connection.execute(select(users).where(users.c.id == user_id)).one_or_none())
 
 
-def all_users(connection: Connection, offset: int, limit: int) -> list[UserRow]:
-    rows = connection.execute(select(users).order_by(users.c.email).offset(offset).limit(limit))
+def all_users(connection: Connection, limit: int | None = None) -> list[UserRow]:
+    """By email address."""
+    rows = connection.execute(select(users).order_by(users.c.email).limit(limit))
     return [each for row in rows if (each := _user(row)) is not None]
+
+
+def installed_at(connection: Connection) -> int:
+    """When the first user was made."""
+    return int(connection.execute(select(func.min(users.c.created_at))).scalar_one() or 0)
 
 
 def user_count(connection: Connection) -> int:
@@ -282,11 +298,22 @@ def delete_application(connection: Connection, app_id: str, kind: SubjectType = 
     revoke_subject(connection, app_id)
 
 
-def rules(connection: Connection, offset: int, limit: int, subject: str | None = None) -> list[Row[Any]]:
-    query = select(access_rules).order_by(access_rules.c.created_at, access_rules.c.number).offset(offset).limit(limit)
-    if subject is not None:
-        query = query.where(access_rules.c.subject_id == subject)
-    return list(connection.execute(query))
+def all_rules(connection: Connection) -> list[Row[Any]]:
+    """In the order in which they were made."""
+    return list(connection.execute(select(access_rules).order_by(access_rules.c.number)))
+
+
+def subject_names(connection: Connection, ids: Iterable[str]) -> dict[str, str]:
+    """Email addresses of users and names of applications, by id."""
+    wanted = list(ids)
+    found: dict[str, str] = {}
+    for start in range(0, len(wanted), NAMES_AT_ONCE):
+        part = wanted[start : start + NAMES_AT_ONCE]
+        found |= {row.id: row.email for row in connection.execute(select(users).where(users.c.id.in_(part)))}
+        found |= {
+            row.id: row.name for row in connection.execute(select(applications).where(applications.c.id.in_(part)))
+        }
+    return found
 
 
 def rules_of(connection: Connection, subject: str, kind: str) -> list[Row[Any]]:
@@ -304,10 +331,6 @@ def rule(connection: Connection, rule_id: str) -> Row[Any] | None:
     is_number = rule_id.isascii() and rule_id.isdigit() and len(rule_id) <= NUMBER_DIGITS_MAX
     where = access_rules.c.number == int(rule_id) if is_number else access_rules.c.id == rule_id
     return connection.execute(select(access_rules).where(where)).one_or_none()
-
-
-def rule_count(connection: Connection) -> int:
-    return int(connection.execute(select(func.count()).select_from(access_rules)).scalar_one())
 
 
 def add_rule(

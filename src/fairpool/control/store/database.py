@@ -152,11 +152,11 @@ class Database(ABC):
         self._then.append(call)
 
     @abstractmethod
-    def tell(self, word: str) -> None:
+    def announce(self, word: str) -> None:
         """From within a unit: tell other processes with the commit. It does no harm if the unit is undone."""
 
     @abstractmethod
-    def tell_now(self, word: str) -> None:
+    def announce_now(self, word: str) -> None:
         """Tell other processes soon, about what was committed already."""
 
     async def in_one_process(self, work: Callable[[], Awaitable[None]]) -> None:

@@ -254,8 +254,8 @@ class LocalDatabase(Database):
     def _unavailable(self, error: BaseException) -> Unavailable | None:
         return self._driver.unavailable(error)
 
-    def tell(self, word: str) -> None:
+    def announce(self, word: str) -> None:
         """There are no other processes."""
 
-    def tell_now(self, word: str) -> None:
+    def announce_now(self, word: str) -> None:
         """There are no other processes."""

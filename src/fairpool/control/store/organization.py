@@ -37,11 +37,14 @@ def all_projects(
     *,
     names: tuple[str, ...] | None = None,
     parents: tuple[str, ...] = (),
+    clusters: tuple[str, ...] = (),
 ) -> list[Any]:
-    """By name; `names` and `parents`: only those, and those of these departments."""
+    """By name; `names`, `parents`, `clusters`: only those, and those of these departments and clusters."""
     if names is None:
         return _PROJECTS.rows(connection)
-    query = select(projects).where(or_(projects.c.name.in_(names), projects.c.department.in_(parents)))
+    query = select(projects).where(
+        or_(projects.c.name.in_(names), projects.c.department.in_(parents), projects.c.cluster.in_(clusters))
+    )
     return list(connection.execute(query.order_by(projects.c.name)))
 
 
@@ -103,9 +106,10 @@ def projects_of(connection: Connection, department_name: str) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
-def parents(connection: Connection) -> dict[str, str]:
-    """The department of each project."""
-    return {row.name: row.department for row in connection.execute(select(projects.c.name, projects.c.department))}
+def homes(connection: Connection) -> dict[str, tuple[str, str]]:
+    """Department and cluster of each project."""
+    query = select(projects.c.name, projects.c.department, projects.c.cluster)
+    return {row.name: (row.department, row.cluster) for row in connection.execute(query)}
 
 
 def work_in(connection: Connection, project_name: str) -> list[Row[Any]]:

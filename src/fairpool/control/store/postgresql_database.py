@@ -198,15 +198,15 @@ class PostgresDatabase(Database):
 
     # --- other processes ---
 
-    def tell(self, word: str) -> None:
+    def announce(self, word: str) -> None:
         self._said.add(word)
 
-    def tell_now(self, word: str) -> None:
+    def announce_now(self, word: str) -> None:
         self._said.add(word)
         if self._side is not None and not self._is_closed:
-            self._start(self._tell(), "tell")
+            self._start(self._announce_soon(), "announce")
 
-    async def _tell(self) -> None:
+    async def _announce_soon(self) -> None:
         with suppress(Unavailable, Closed):  # then they hear everything when they listen again
             await self.write(lambda connection: None)
 

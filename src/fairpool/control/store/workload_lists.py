@@ -72,8 +72,9 @@ class Listing:
     filters: tuple[Filter, ...] = ()
     search: str = ""
     projects: tuple[str, ...] | None = None
-    """Only of these, and of these departments; None: of all."""
+    """Only of these, and of these departments and clusters; None: of all."""
     departments: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
     deleted: bool = False
     sort_by: str = "createdAt"
     descending: bool = False
@@ -110,6 +111,7 @@ class _Shape:
     is_search: bool
     projects: int | None
     departments: int
+    clusters: int
     deleted: bool
 
 
@@ -119,6 +121,7 @@ def _shape(listing: Listing) -> _Shape:
         is_search=bool(listing.search),
         projects=None if listing.projects is None else len(listing.projects),
         departments=len(listing.departments) if listing.projects is not None else 0,
+        clusters=len(listing.clusters) if listing.projects is not None else 0,
         deleted=listing.deleted,
     )
 
@@ -140,6 +143,7 @@ def _values(listing: Listing) -> dict[str, Any]:
     if listing.projects is not None:
         values |= {f"project_{number}": name for number, name in enumerate(listing.projects)}
         values |= {f"department_{number}": name for number, name in enumerate(listing.departments)}
+        values |= {f"cluster_{number}": name for number, name in enumerate(listing.clusters)}
     return values
 
 
@@ -173,12 +177,15 @@ def _conditions(shape: _Shape) -> list[ColumnElement[bool]]:
     else:
         conditions.append(workloads.c.deleted_at.is_(None))
     if shape.projects is not None:
-        projects: list[BindParameter[str]] = [bindparam(f"project_{number}") for number in range(shape.projects)]
-        departments: list[BindParameter[str]] = [
-            bindparam(f"department_{number}") for number in range(shape.departments)
+        mine = [
+            column.in_([bindparam(f"{name}_{number}") for number in range(several)])
+            for name, column, several in (
+                ("project", workloads.c.project, shape.projects),
+                ("department", workloads.c.department, shape.departments),
+                ("cluster", workloads.c.cluster, shape.clusters),
+            )
+            if several
         ]
-        mine = [workloads.c.project.in_(projects)] * bool(projects)
-        mine += [workloads.c.department.in_(departments)] * bool(departments)
         conditions.append(or_(*mine) if mine else false())
     if shape.is_search:
         columns = (workloads.c.name, workloads.c.project, workloads.c.submitted_by)

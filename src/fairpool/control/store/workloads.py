@@ -190,9 +190,9 @@ WAITS = ("Creating", "Pending")
 
 
 def busy(connection: Connection, cluster: str | None = None) -> list[Row[Any]]:
-    """Key, project and department of everything that runs, starts or holds a GPU, by project and name."""
+    """Key, project, department and cluster of everything that runs, starts or holds a GPU, by project and name."""
     is_busy = or_(workloads.c.phase.in_(RUNS), workloads.c.allocated_gpus_milli > 0)
-    query = select(*KEY, workloads.c.project, workloads.c.department)
+    query = select(*KEY, workloads.c.project, workloads.c.department, workloads.c.cluster)
     query = query.where(workloads.c.deleted_at.is_(None), is_busy, _in(cluster))
     return list(connection.execute(query.order_by(workloads.c.project, workloads.c.name, workloads.c.id)))
 
@@ -214,8 +214,8 @@ def with_external_ports(connection: Connection) -> list[Any]:
 
 
 def waiting(connection: Connection, cluster: str | None = None) -> list[Row[Any]]:
-    """Project, department, and how many workloads wait there without holding anything."""
-    columns = (workloads.c.project, workloads.c.department)
+    """Project, department, cluster, and how many workloads wait there without holding anything."""
+    columns = (workloads.c.project, workloads.c.department, workloads.c.cluster)
     query = select(*columns, func.count().label("number")).where(
         workloads.c.deleted_at.is_(None),
         workloads.c.phase.in_(WAITS),
