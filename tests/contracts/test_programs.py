@@ -124,7 +124,7 @@ def test_an_administrators_key_for_one_project_administers_nothing_else(control:
     made = expect(control.call("POST", KEYS, {"name": "ci", "scope": {"projects": ["team-a"]}}), 201)
     expect(signed_in(control, "ci", made["clientId"], made["secret"]), 200)
     expect(control.call("GET", "/api/v1/org-unit/projects/team-a", by="ci"), 200)
-    for method, path in (("GET", "/api/v1/users"), ("GET", "/api/v1/sessions"), ("GET", "/api/v1/security/settings")):
+    for method, path in (("GET", "/api/v1/apps"), ("GET", "/api/v1/sessions"), ("GET", "/api/v1/security/settings")):
         assert control.call(method, path, by="ci").status_code == 403, path
     rule = {"subjectId": "ann@example.com", "roleId": "administrator", "scopeType": "tenant"}
     assert control.call("POST", "/api/v1/authorization/access-rules", rule, by="ci").status_code == 403
