@@ -1,4 +1,4 @@
-"""Fixtures of end-to-end tests: `fairpool control`, `fairpool cluster`, and a link between them that can be cut."""
+"""Fixtures of end-to-end tests: `fairpool control` and `cluster`, a link between them that can be cut, Keycloak."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.keycloak import running
 from tests.two_programs import ClusterProcess, ControlProcess, Relay, control_at
 
 
@@ -32,3 +33,10 @@ def cluster(control: ControlProcess, relay: Relay, tmp_path: Path) -> Iterator[C
     yield cluster
     relay.mend()
     cluster.clean_up()
+
+
+@pytest.fixture(scope="session")
+def keycloak() -> Iterator[str]:
+    """The address of a real identity provider, started once for the whole run."""
+    with running() as address:
+        yield address

@@ -55,6 +55,8 @@ class GrantType(StrEnum):
     CLIENT_CREDENTIALS = "client_credentials"
     APP_TOKEN = "app_token"
     REFRESH_TOKEN = "refresh_token"
+    CODE = "authorization_code"
+    DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
 
 
 class TokenRequest(Request):
@@ -75,6 +77,9 @@ class TokenRequest(Request):
         default=None, validation_alias=AliasChoices("clientSecret", "client_secret", "appSecret", "AppSecret")
     )
     refresh_token: ShortText | None = None
+    code: ShortText | None = None
+    code_verifier: ShortText | None = None
+    device_code: ShortText | None = None
 
 
 class TokenAnswer(Answer):

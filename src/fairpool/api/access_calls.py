@@ -7,13 +7,18 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from fairpool.api.calls import Calls, plain_body
+from fairpool.api.record import parse_list
 
 if TYPE_CHECKING:
-    from fairpool.api import access, authorization, programs
+    from fairpool.api import access, authorization, command_sign_in, programs
     from fairpool.api import audit as audit_wire
+    from fairpool.api import identity_providers as providers
     from fairpool.api import notifications as notes
 
     Json = Mapping[str, Any]
+
+
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
 
 class AccessCalls(Calls):
@@ -28,6 +33,20 @@ class AccessCalls(Calls):
 
     def renew(self, refresh_token: str) -> access.TokenAnswer:
         return self._token({"grantType": "refresh_token", "refreshToken": refresh_token})
+
+    def sign_in_ways(self) -> command_sign_in.SignInWays:
+        return self._get("/api/v1/sign-in/ways")
+
+    def sign_in_by_code(self, code: str, verifier: str) -> access.TokenAnswer:
+        """Exchange a code that a browser was given for a token."""
+        return self._token({"grantType": "authorization_code", "code": code, "codeVerifier": verifier})
+
+    def begin_device_sign_in(self) -> command_sign_in.DeviceAuthorization:
+        return self._read(self._call("POST", "/api/v1/sign-in/device"))
+
+    def sign_in_by_device(self, device_code: str) -> access.TokenAnswer:
+        """Refused with `access.authorization_pending` until it is approved."""
+        return self._token({"grantType": DEVICE_GRANT, "deviceCode": device_code})
 
     def sign_out(self) -> None:
         """Revoke the token."""
@@ -102,6 +121,26 @@ class AccessCalls(Calls):
 
     def delete_application(self, application_id: str) -> None:
         self._call("DELETE", f"/api/v1/apps/{application_id}")
+
+    def identity_providers(self) -> list[providers.IdentityProvider]:
+        found: list[providers.IdentityProvider] = parse_list(self._call("GET", "/api/v1/idps").content)
+        return found
+
+    def create_identity_provider(self, request: Json) -> providers.IdentityProviderName:
+        return self._post("/api/v1/idps", request)
+
+    def update_identity_provider(self, alias: str, request: Json) -> providers.IdentityProvider:
+        return self._read(self._call("PUT", f"/api/v1/idps/{alias}", request))
+
+    def test_identity_provider(self, alias: str) -> providers.ProviderTest:
+        return self._read(self._call("POST", f"/api/v1/idps/{alias}/test"))
+
+    def link_account(self, alias: str, request: Json) -> None:
+        """Let an account of the provider sign in as an existing user."""
+        self._call("POST", f"/api/v1/idps/{alias}/links", request)
+
+    def delete_identity_provider(self, alias: str) -> None:
+        self._call("DELETE", f"/api/v1/idps/{alias}")
 
     def audit(self, *, limit: int = 50, offset: int = 0, **query: str) -> list[audit_wire.AuditEntry]:
         """Newest first; `query`: what the API takes besides, as filterBy or start."""

@@ -45,6 +45,14 @@ def parse_object(content: bytes) -> Record:
     return found
 
 
+def parse_list(content: bytes) -> list[Any]:
+    """The list in a JSON text. It raises a ValueError for anything else."""
+    found = json.loads(content, object_hook=Record)
+    if not isinstance(found, list):
+        raise ValueError(f"expected a JSON list, not {type(found).__name__}")
+    return found
+
+
 def document(answer: object) -> Any:
     """A copy of an answer of the client, or of several or a part of one, in lists and dictionaries without attributes:
     to be printed as JSON or YAML, or changed and sent back."""

@@ -33,11 +33,14 @@ from fairpool.control import (
     cluster_secrets,
     cluster_sync,
     clusters,
+    command_pages,
+    command_sign_in,
     config_maps,
     credentials,
     departments,
     description,
     housekeeping,
+    identity_providers,
     logs,
     mail_settings,
     nodes,
@@ -55,6 +58,7 @@ from fairpool.control import (
     port_forward,
     preferences,
     projects,
+    provider_sign_in,
     questions,
     registries,
     roles,
@@ -82,6 +86,7 @@ from fairpool.control.owner import SignInLinks
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import Plane, on_denied
 from fairpool.control.pod_access import PodAccess
+from fairpool.control.provider_client import ProviderClient
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, on_bug, on_http_error, on_unavailable, on_unfit, refused
 from fairpool.control.router import Router
@@ -122,7 +127,7 @@ MODULES = (
         older_paths,
     ),
     *(notifications, notification_channels),
-    *(description, pages, tool_pages),
+    *(identity_providers, description, pages, provider_sign_in, command_sign_in, command_pages, tool_pages),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 
@@ -158,6 +163,9 @@ def create_app(
     app.state.mails = set()
     app.state.links = SignInLinks()
     app.state.tickets = Tickets()
+    app.state.provider_client = ProviderClient()
+    app.state.device_limit = command_sign_in.RateLimit(command_sign_in.DEVICES_A_MINUTE)
+    app.state.code_limit = command_sign_in.RateLimit(command_sign_in.WRONG_CODES_A_MINUTE)
     app.state.is_ready = lambda: True
     app.state.routes = ROUTES
     app.state.description = None

@@ -17,7 +17,7 @@ from fairpool.api.wire import compact
 from fairpool.control import rbac
 from fairpool.control.builtin_roles import BUILT_IN
 from fairpool.control.openapi import openapi_document
-from fairpool.control.pages import layout
+from fairpool.control.page_layout import layout
 from fairpool.control.rbac import Action
 from fairpool.control.routes import Route, Routes
 

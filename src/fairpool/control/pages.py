@@ -1,13 +1,11 @@
-"""HTML pages until there is a web UI, sign-in by one-time link, and health checks.
-
-Pages are self-contained (no scripts, fonts or external resources), so that they also work offline. Without a session
-they show nothing about the installation.
-"""
+"""HTML pages until there is a web UI, sign-in by password, one-time link or identity provider, and health checks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import Annotated
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -20,60 +18,20 @@ from fairpool.control.browser_session import OWN_SITES, clear_session, cookie_of
 from fairpool.control.guard import BROWSER_TOKENS, caller_with
 from fairpool.control.host_check import check_origin
 from fairpool.control.owner import SignInLinks, signed_in_here
+from fairpool.control.page_layout import HEADERS, layout
 from fairpool.control.plane import Caller, Plane, plane_of
+from fairpool.control.provider_settings import provider_path
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.sign_in import signed_in_by_password
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
+from fairpool.control.store import identity_providers as provider_store
 from fairpool.control.store.database import Connection
 from fairpool.control.tokens import new_browser_token, origin_of
 
 routes = Routes(in_document=False)
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
-HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c2024; --soft: #60646c; --paper: #fff; --line: #d9d9e0; --mark: #0b68cb;
-  --code: #f4f5f7; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #edeef0; --soft: #b0b4ba; --paper: #111113; --line: #3a3d42; --mark: #70b8ff; --code: #1d1f22; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 60rem; padding: 2rem 1.25rem 4rem; background: var(--paper); color: var(--ink);
-  font: 16px/1.55 system-ui, sans-serif; }
-a { color: var(--mark); } h1 { font-size: 1.6rem; margin: 0 0 .5rem; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; }
-code, pre { font-family: ui-monospace, monospace; font-size: .88em; background: var(--code); border-radius: 4px; }
-code { padding: .1em .3em; overflow-wrap: anywhere; } pre { padding: .8rem 1rem; overflow-x: auto; }
-pre code { padding: 0; } .soft { color: var(--soft); }
-details { border-top: 1px solid var(--line); } summary { cursor: pointer; padding: .5rem 0; }
-summary:focus-visible, a:focus-visible, button:focus-visible { outline: 2px solid var(--mark); outline-offset: 2px; }
-details > div { padding: 0 0 1rem 1rem; } .verb { display: inline-block; min-width: 4.5rem; font-weight: 600;
-  font-family: ui-monospace, monospace; font-size: .82em; }
-table { border-collapse: collapse; width: 100%; } td, th { text-align: left; vertical-align: top;
-  padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--line); font-size: .93em; }
-button, input { font: inherit; } label { display: block; margin: .6rem 0; } input { display: block; width: 20rem; }
-.wrong { color: #c62a2f; }
-nav a { margin-right: 1rem; }
-"""
-
-
-def layout(title: str, body: str, status: int = 200, *, forms_lead_to: str = "", refresh: str = "") -> HTMLResponse:
-    """A whole page. `forms_lead_to`: where else its forms may lead, by redirects. `refresh`: where it leads at once."""
-    onward = f'<meta http-equiv="refresh" content="0; url={escape(refresh)}">' if refresh else ""
-    text = (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"{onward}<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>{body}</body></html>\n"
-    )
-    policy = f"{POLICY} {forms_lead_to}" if forms_lead_to else POLICY
-    return HTMLResponse(text, status, {**HEADERS, "Content-Security-Policy": policy})
-
 
 # --- health ------------------------------------------------------------------------------------------------------
 
@@ -158,7 +116,7 @@ async def sign_in_by_link(
 ) -> Response:
     """Open a one-time link; redirects, so that the code does not stay in the address bar. Without a code: a form."""
     if not code:
-        return _form(request, following)
+        return await _form(request, following)
     plane = plane_of(request)
     links: SignInLinks = request.app.state.links
     user_id = links.take(code, plane.now())
@@ -190,30 +148,42 @@ async def sign_in_by_password(request: Request) -> Response:
         TokenRequest.model_validate(said)
         token = await signed_in_by_password(request, plane, user, said["password"], issue)
     except ValidationError:
-        return _form(request, following, user, "a field is missing or too long", 422)
+        return await _form(request, following, user, "a field is missing or too long", 422)
     except Refused as refusal:
-        shown = _form(request, following, user, refusal.message, refusal.status)
+        shown = await _form(request, following, user, refusal.message, refusal.status)
         shown.headers.update({name: value for name, value in refusal.headers.items() if name == "Retry-After"})
         return shown
     return await with_session(request, token, local_path(following))
 
 
-def _form(request: Request, following: str, user: str = "", wrong: str = "", status: int = 200) -> HTMLResponse:
+async def _form(request: Request, following: str, user: str = "", wrong: str = "", status: int = 200) -> HTMLResponse:
     said = f'<p class="wrong" role="alert">{escape(wrong[:1].upper() + wrong[1:])}.</p>' if wrong else ""
-    gateway = plane_of(request).settings.gateway
+    plane = plane_of(request)
+    providers, gateway = await plane.read(provider_store.all_providers), plane.settings.gateway
     body = (
         f'<h1>Sign in to Fairpool</h1>{said}<form method="post" action="/sign-in">'
         f'<input type="hidden" name="next" value="{escape(local_path(following))}">'
         '<label>User name <input name="username" autocomplete="username" required '
         f'value="{escape(user[:256])}"></label>'
         '<label>Password <input name="password" type="password" autocomplete="current-password" required></label>'
-        '<button>Sign in</button></form><p><a href="/forgot-password">Forgotten password</a></p>'
+        f"<button>Sign in</button></form>{_buttons([each.alias for each in providers], local_path(following))}"
+        '<p><a href="/forgot-password">Forgotten password</a></p>'
         '<p class="soft">The administrator of this server can sign in without a password: <code>fairpool up '
         "--detach</code> prints a one-time link. Open it in this browser, then reload the page that led here.</p>"
     )
     page = layout("Sign in", body, status, forms_lead_to=gateway.origin_url("*") if gateway is not None else "")
     page.headers["Referrer-Policy"] = "same-origin"  # otherwise the browser would hide the origin of the form
     return page
+
+
+def _buttons(providers: Sequence[str], following: str) -> str:
+    """A way to each identity provider."""
+    ways = (f"{provider_path(each)}?{urlencode({'next': following})}" for each in providers)
+    links = "".join(
+        f'<p><a class="button" href="{escape(way)}">Sign in with {escape(each)}</a></p>'
+        for each, way in zip(providers, ways, strict=True)
+    )
+    return f"<h2>Or with the account of your company</h2>{links}" if links else ""
 
 
 async def with_session(request: Request, token: str, following: str) -> Response:

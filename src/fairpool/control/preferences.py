@@ -69,6 +69,7 @@ PASSWORD_LENGTH = "security.passwordMinLength"
 PASSWORD_CLASSES = "security.passwordMinClasses"
 PASSWORD_COMMON = "security.passwordRefuseCommon"
 PASSWORD_LINK = "security.passwordLinkMinutes"
+PRIVATE_PROVIDERS = "security.privateIdentityProviders"
 UPLOAD_SIZE = "uploads.maxMebibytes"
 UPLOAD_FILES = "uploads.maxFiles"
 UPLOADS_TOTAL = "uploads.totalMebibytes"
@@ -148,6 +149,11 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
             "A link that was sent by mail to a user who forgot the password works once, within this time",
             1,
             7 * 24 * 60,
+        ),
+        PRIVATE_PROVIDERS: Preference(
+            "Security",
+            "Identity providers in private networks",
+            "Identity providers may have private or loopback addresses, and plain http URLs",
         ),
         UPLOAD_SIZE: Preference(
             "Uploads",
@@ -230,6 +236,7 @@ def _defaults(settings: Settings) -> dict[str, bool | int | str]:
         PASSWORD_CLASSES: 1,
         PASSWORD_COMMON: True,
         PASSWORD_LINK: 30,
+        PRIVATE_PROVIDERS: False,
         UPLOAD_SIZE: 256,
         UPLOAD_FILES: 20_000,
         UPLOADS_TOTAL: 20 << 10,

@@ -17,10 +17,12 @@ from fairpool.api.wire import ValidationError
 from fairpool.control import preferences, rbac
 from fairpool.control.access_rules import rule_answers
 from fairpool.control.attempts import Attempts, names_of
+from fairpool.control.command_grants import redeem_code, redeem_device
 from fairpool.control.guard import PEER_UID, digest_of, idle_limit_ms, unauthenticated
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import ActionResult, Caller, Plane, entry
 from fairpool.control.program_sign_in import program_with
+from fairpool.control.provider_sessions import renew
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.role_lookup import role_labels
@@ -45,7 +47,17 @@ RACE_MS = 30 * SECOND_MS
 """Two commands of one user may renew at the same time: the second is refused without ending the session."""
 
 
-OAUTH_FIELDS = ("grant_type", "username", "password", "client_id", "client_secret", "refresh_token")
+OAUTH_FIELDS = (
+    *("grant_type", "username", "password", "client_id", "client_secret", "refresh_token"),
+    *("code", "code_verifier", "device_code"),
+)
+OAUTH_WORDS = {
+    "access.authorization_pending": "authorization_pending",
+    "access.slow_down": "slow_down",
+    "access.expired_code": "expired_token",
+    "access.code_denied": "access_denied",
+}
+"""Errors of RFC 8628."""
 OAUTH_FORM = {
     "content": {
         "application/x-www-form-urlencoded": {
@@ -99,6 +111,7 @@ async def make_oauth_token(request: Request, plane: Plane) -> Response | wire.OA
         return _oauth_error(400, "invalid_request", "a field is missing or too long")
     except Refused as refusal:
         error = "invalid_client" if grant_type == wire.GrantType.CLIENT_CREDENTIALS else "invalid_grant"
+        error = OAUTH_WORDS.get(refusal.problems[0].code, error)
         return _oauth_error(refusal.status, error, refusal.message, refusal.headers)
     return wire.OAuthToken(
         access_token=token.access_token,
@@ -121,6 +134,8 @@ async def granted(request: Request, plane: Plane, body: wire.TokenRequest) -> wi
                 return await _by_password(request, plane, body.username, body.password)
             case wire.GrantType.REFRESH_TOKEN:
                 return await _by_refresh(request, plane, body.refresh_token)
+            case wire.GrantType.CODE | wire.GrantType.DEVICE_CODE:
+                return await _by_browser(request, plane, body)
             case _:
                 return await _by_secret(request, plane, body.client_id, body.client_secret)
     except Refused as refusal:
@@ -212,6 +227,7 @@ async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire
     if not token:
         raise refused(422, "access.incomplete", "a refresh_token grant needs refreshToken", "set it")
     digest = digest_of(token)
+    await renew(request, plane, digest)
 
     def unit(connection: Connection) -> wire.TokenAnswer | None:
         row, now = store.token(connection, digest), plane.now()
@@ -233,6 +249,26 @@ async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire
     answer = await plane.write(unit)
     if answer is None:
         raise unauthenticated("this refresh token is invalid, was already used, or has expired")
+    return answer
+
+
+async def _by_browser(request: Request, plane: Plane, body: wire.TokenRequest) -> wire.TokenAnswer:
+    """Tokens for a code that a person gave out in their browser."""
+
+    def unit(connection: Connection) -> wire.TokenAnswer | Refused:
+        if body.grant_type is wire.GrantType.CODE:
+            redeemed = redeem_code(connection, plane.now(), body.code, body.code_verifier)
+        else:
+            redeemed = redeem_device(connection, plane.now(), body.device_code)
+        if isinstance(redeemed, Refused):
+            return redeemed  # not raised here: a code that was tried is used
+        user = redeemed.user
+        answer = _issued(connection, request, plane, Caller(id=user.id, name=user.email, kind="user"), redeemed.family)
+        return answer.model_copy(update={"must_change_password": user.must_change or user.first_password})
+
+    answer = await plane.write(unit)
+    if isinstance(answer, Refused):
+        raise answer
     return answer
 
 

@@ -81,12 +81,20 @@ def new_tokens(
     return TokenAnswer(access_token=token, id_token=identity, refresh_token=refresh, expires_in=expires_in)
 
 
-def new_browser_token(connection: Connection, plane: Plane, caller: Caller, origin: SignInOrigin) -> str:
-    """The value of a browser's session cookie, for a new session. It is no bearer token."""
-    now, family = plane.now(), str(uuid.uuid4())
+def new_browser_token(
+    connection: Connection,
+    plane: Plane,
+    caller: Caller,
+    origin: SignInOrigin,
+    family: str | None = None,
+    lifetime: str = preferences.REFRESH_TOKEN,
+) -> str:
+    """The value of a browser's session cookie, for a new session. It is no bearer token. `lifetime`: the setting that
+    says how long it is valid."""
+    now, family = plane.now(), family or str(uuid.uuid4())
     store.drop_expired(connection, now)
     limit = _session_limit(connection, plane, caller, family, origin, session_store.BROWSER)
-    lifetime_s = preferences.current_value(plane.settings, connection, preferences.REFRESH_TOKEN)
+    lifetime_s = preferences.current_value(plane.settings, connection, lifetime)
     token = "fpb_" + secrets.token_urlsafe(32)
     _add(connection, token, BROWSER_TOKEN, caller, family, now, _earlier(now + lifetime_s * SECOND_MS, limit))
     return token

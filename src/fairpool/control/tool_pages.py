@@ -11,7 +11,8 @@ from starlette.responses import RedirectResponse, Response
 
 from fairpool.api.gateway import ENTER
 from fairpool.api.gateway_address import PATH_MAX, GatewayAddress, local_path
-from fairpool.control.pages import HEADERS, is_from_elsewhere, layout, led_on, signed_in
+from fairpool.control.page_layout import HEADERS, layout
+from fairpool.control.pages import is_from_elsewhere, led_on, signed_in
 from fairpool.control.plane import ActionResult, Caller, Plane, plane_of
 from fairpool.control.rbac import Action
 from fairpool.control.routes import Parameter, Routes

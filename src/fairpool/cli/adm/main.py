@@ -35,7 +35,7 @@ def _verbs(noun: str, module: str, functions: str) -> dict[str, LazyCommand]:
         verb = "reset-password" if function == "reset_password" else function.partition("_")[0]
         plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
         text = TEXTS[verb].format(noun=noun, plural=plural)
-        found[verb] = lazy(text.replace(" a a", " an a"), f"{module}:{function}")
+        found[verb] = lazy(text.replace(" a a", " an a").replace(" a i", " an i"), f"{module}:{function}")
     return found
 
 
@@ -216,6 +216,23 @@ MEMBERS = {
             "delete": lazy("Remove the mail server.", "fairpool.cli.adm.mail:delete_mail"),
         },
     ),
+    "identity-provider": _noun(
+        "identity-provider",
+        "Manage identity providers for single sign-on (OIDC, SAML).",
+        "runai-adm identity-provider list",
+        {
+            **_verbs(
+                "identity provider",
+                "fairpool.cli.adm.identity_providers",
+                "list_providers get_provider create_provider update_provider delete_provider",
+            ),
+            "create": lazy("Connect an identity provider.", "fairpool.cli.adm.identity_providers:create_provider"),
+            "test": lazy("Check an identity provider.", "fairpool.cli.adm.identity_providers:test_provider"),
+            "link": lazy(
+                "Let an account sign in as an existing user.", "fairpool.cli.adm.identity_providers:link_account"
+            ),
+        },
+    ),
     "pvc": _noun(
         "pvc",
         "List and delete volume claims of all projects.",
@@ -300,7 +317,7 @@ PLURALS = (
         "template",
         "environment",
     ),
-    *("datasource", "credential"),
+    *("datasource", "credential", "identity-provider"),
 )
 
 main = RunaiProgram(

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 
 from fairpool.api.client import Client
 from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
-from fairpool.cli.failure import Failure, failure, not_yet, print_problem
+from fairpool.cli.failure import Failure, failure, print_problem
+from fairpool.cli.runai.browser_login import browser_login, copied_login, device_login
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.session import Session, access_key_parts
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
+if TYPE_CHECKING:
+    from fairpool.api.access import TokenAnswer
+
+BrowserWay = Callable[[Client], "TokenAnswer"]
 ASKED_MAX = 3
 METHODS = ("user", "application", "sso", "remote-browser")
 SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_scope")
 
 
-@command("login", "runai login --user ann@example.com --server http://127.0.0.1:8080", with_project=False)
+@command("login", "runai login", with_project=False)
 @click.argument("method", required=False, type=click.Choice(METHODS))
 @flag("-u", "--user", metavar="NAME", help="User name; prompted for if not given.")
 @flag(
@@ -30,6 +37,9 @@ SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_
 )
 @flag("--access-key", is_flag=True, help="Sign in with an access key, CLIENT-ID:SECRET; prompted for.")
 @flag("--password-stdin", is_flag=True, help="Read the password, secret or access key from standard input.")
+@flag("--browser", is_flag=True, help="Sign in with the browser of this machine.")
+@flag("--no-browser", is_flag=True, help="Print a link to open elsewhere, and ask for the code that is shown there.")
+@flag("--device", is_flag=True, help="Print a short code to enter in a browser on any machine, and wait.")
 @flag("-p", "--password", "--secret", "typed", hidden=True)
 @flag("--client-id", hidden=True)
 @flag("--idp-issuer-url", hidden=True)
@@ -45,14 +55,26 @@ def login(
     access_key: bool,
     password_stdin: bool,
     typed: str | None,
+    browser: bool,
+    no_browser: bool,
+    device: bool,
     **single_sign_on: str | None,
 ) -> None:
-    """Sign in to a server: with a user name and password, as an application, or with an access key."""
-    _refuse_single_sign_on(method, single_sign_on)
+    """Sign in to a server: with a browser, a password, an access key, or as an application.
+
+    Without --user, the browser is used if the server has an identity provider.
+    """
+    _refuse_foreign_flags(single_sign_on)
     session = Session(options)
     if access_key:
         _log_in_with_key(session, password_stdin)
         return
+    way = _way(method, by_name=bool(user or application), browser=browser, no_browser=no_browser, device=device)
+    if way is not None or (method is None and not user and not application and not password_stdin):
+        with session.unsigned() as client:
+            if way is not None or client.sign_in_ways().providers:
+                _browser_sign_in(options, session, client, way or browser_login)
+                return
     if method == "application" and application is None:
         application = click.prompt("Application", err=True)
     name = application or user or click.prompt("User", err=True)
@@ -83,11 +105,37 @@ def _log_in_with_key(session: Session, from_stdin: bool) -> None:
     click.echo("Logged in successfully")
 
 
-def _refuse_single_sign_on(method: str | None, said: dict[str, str | None]) -> None:
+def _refuse_foreign_flags(said: dict[str, str | None]) -> None:
     asked = [f"--{name.replace('_', '-')}" for name in SINGLE_SIGN_ON if said[name]]
-    asked += [method] if method in ("sso", "remote-browser") else []
     if asked:
-        raise Failure([not_yet(f"single sign-on ({', '.join(asked)})", "sign in with --user and a password")])
+        what = f"{', '.join(asked)} cannot be set here: the server knows its identity providers"
+        raise failure("login.provider_flags", what, "run: runai login")
+
+
+def _way(method: str | None, *, by_name: bool, browser: bool, no_browser: bool, device: bool) -> BrowserWay | None:
+    """How to sign in with a browser, if that is asked for."""
+    asked = {
+        browser_login: browser or method == "sso",
+        copied_login: no_browser or method == "remote-browser",
+        device_login: device,
+    }
+    ways = [way for way, is_asked in asked.items() if is_asked]
+    if len(ways) > 1 or (ways and (by_name or method in ("user", "application"))):
+        what = "--browser, --no-browser, --device and a user name are different ways to sign in"
+        raise failure("login.several_ways", what, "use one of them")
+    return ways[0] if ways else None
+
+
+def _browser_sign_in(options: GlobalOptions, session: Session, client: Client, way: BrowserWay) -> None:
+    answer = way(client)
+    name = client.me().username
+    session.keep(name, client, answer.refresh_token, answer.expires_in)
+    left = session.configuration.set_server(session.server)
+    click.echo(f"Logged in successfully as {printable(name)}")
+    if left:
+        options.notice(f"Context {left} is no longer in use. To return to it: runai context use {left}")
+    if answer.must_change_password:
+        options.warn(f"The password of {name} is temporary. Change it with: runai password")
 
 
 def _password(word: str, from_stdin: bool) -> str:

@@ -169,6 +169,63 @@ tokens = Table(
 )
 """Only their hashes. Revoked means deleted."""
 
+identity_providers = Table(
+    "identity_providers",
+    metadata,
+    Column("alias", String(64), primary_key=True),
+    Column("type", String(16), nullable=False),
+    Column("document", Text, nullable=False),
+    Column("sealed", Text, nullable=False),
+    Column("key_id", String(32), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(256), nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+"""`document` is what may be shown; `sealed` the client secret, encrypted with the key of `key_id`."""
+
+provider_accounts = Table(
+    "provider_accounts",
+    metadata,
+    Column("provider", String(64), primary_key=True),
+    Column("subject", String(256), primary_key=True),
+    Column("user_id", String(64), nullable=False, index=True),
+    Column("unix_identity", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+"""Which user an account of a provider signs in as, and the uid, gid and groups that it was last seen with."""
+
+provider_sessions = Table(
+    "provider_sessions",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("provider", String(64), nullable=False, index=True),
+    Column("subject", String(256), nullable=False),
+    Column("sid", String(256), nullable=False),
+    Column("user_id", String(64), nullable=False, index=True),
+    Column("sealed", Text, nullable=False),
+    Column("key_id", String(32), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+"""Sign-ins at a provider, with its refresh token (`sealed`; empty: it gave none). `sid` is its own name for it."""
+
+provider_session_families = Table(
+    "provider_session_families",
+    metadata,
+    Column("family", String(64), primary_key=True),
+    Column("session", String(64), nullable=False, index=True),
+)
+"""Families of tokens that came of a sign-in at a provider: the browser's, and those of commands it let in."""
+
+sign_in_tickets = Table(
+    "sign_in_tickets",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("kind", String(16), nullable=False),
+    Column("document", Text, nullable=False),
+    Column("expires_at", BigInteger, nullable=False, index=True),
+)
+"""Sign-ins on their way, device codes, and SAML assertions and logout tokens that were used. Codes are only hashes."""
+
 sessions = Table(
     "sessions",
     metadata,

@@ -1,0 +1,87 @@
+"""HTTP routes by which a command begins to sign in: which ways there are, and device codes."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from starlette.requests import Request
+
+from fairpool.api import command_sign_in as wire
+from fairpool.control.attempts import network_of
+from fairpool.control.command_grants import DEVICE_S, INTERVAL_S, new_device_codes
+from fairpool.control.plane import MINUTE_MS, Plane
+from fairpool.control.provider_settings import base_address
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import Refused, refused
+from fairpool.control.routes import Routes
+from fairpool.control.store import identity_providers as provider_store
+from fairpool.model.ids import Instant
+
+routes = Routes("access")
+
+DEVICES_A_MINUTE: Final = 20
+"""New device codes for one address."""
+WRONG_CODES_A_MINUTE: Final = 10
+"""Of one user: with 25 billion codes, guessing takes long enough."""
+ENTRIES_MAX: Final = 10_000
+
+
+class RateLimit:
+    """So many a minute for each name. In memory."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lately: dict[str, deque[Instant]] = {}
+
+    def is_over(self, name: str, now: Instant) -> bool:
+        """Whether that was too many; counts this one otherwise."""
+        lately = self._lately.setdefault(name, deque(maxlen=self._most))
+        if len(lately) == self._most and now - lately[0] < MINUTE_MS:
+            return True
+        lately.append(now)
+        while len(self._lately) > ENTRIES_MAX:
+            self._lately.pop(next(iter(self._lately)))
+        return False
+
+
+@routes.get(
+    "/api/v1/sign-in/ways",
+    action=Action.OPEN,
+    answer=wire.SignInWays,
+    summary="List how people sign in: by password, and with which identity providers",
+)
+async def ways(plane: Plane) -> wire.SignInWays:
+    found = await plane.read(provider_store.all_providers)
+    return wire.SignInWays(providers=[each.alias for each in found])
+
+
+@routes.post(
+    "/api/v1/sign-in/device",
+    action=Action.OPEN,
+    answer=wire.DeviceAuthorization,
+    summary="Begin a sign-in that is approved in a browser on any machine (RFC 8628)",
+)
+async def begin_device(request: Request, plane: Plane) -> wire.DeviceAuthorization:
+    """Ask for tokens with the device code until it is approved: POST /api/v1/token."""
+    address = request.client.host if request.client else ""
+    if request.app.state.device_limit.is_over(network_of(address), plane.now()):
+        raise _too_many("too many sign-ins with a device code were begun from your address")
+    codes = await plane.write(lambda connection: new_device_codes(connection, address, plane.now()))
+    if codes is None:
+        raise _too_many("too many sign-ins with a device code are waiting")
+    page = f"{base_address(request)}/device"
+    return wire.DeviceAuthorization(
+        device_code=codes.device,
+        user_code=codes.user,
+        verification_uri=page,
+        verification_uri_complete=f"{page}?code={codes.user}",
+        expires_in=DEVICE_S,
+        interval=INTERVAL_S,
+    )
+
+
+def _too_many(what: str) -> Refused:
+    refusal = refused(429, "access.too_many_attempts", what, "wait a minute, then try again")
+    refusal.headers["Retry-After"] = "60"
+    return refusal

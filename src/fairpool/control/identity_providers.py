@@ -1,0 +1,304 @@
+"""HTTP routes for identity providers, by which people sign in with the account of their company."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairpool.api import identity_providers as wire
+from fairpool.api.identity_providers import ProviderType
+from fairpool.api.wire import Answer, compact, parse_json
+from fairpool.control import oidc, outbound
+from fairpool.control.moments import iso
+from fairpool.control.oidc import ProviderError
+from fairpool.control.plane import ActionResult, Caller, Plane
+from fairpool.control.provider_client import ProviderClient, outbound_rules
+from fairpool.control.provider_identity import UnixIdentity
+from fairpool.control.provider_sessions import end_sessions
+from fairpool.control.provider_settings import (
+    base_address,
+    mandatory_claim_of,
+    mappers_of,
+    provider_path,
+    readable_key,
+    sealed_secret,
+    unsealed_secret,
+)
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import refused, unknown
+from fairpool.control.routes import Routes
+from fairpool.control.sealing import KeyUnusable, SealingKey
+from fairpool.control.store import access as access_store
+from fairpool.control.store import identity_providers as store
+from fairpool.control.store.database import Connection
+
+routes = Routes("access")
+
+PROVIDERS_MAX = 50
+
+
+@routes.get(
+    "/api/v1/idps", action=Action.ACCESS_READ, answer=list[wire.IdentityProvider], summary="List identity providers"
+)
+async def providers(request: Request, plane: Plane, caller: Caller) -> list[wire.IdentityProvider]:
+    found = await plane.read(store.all_providers)
+    return [_shown(request, plane, each) for each in found]
+
+
+@routes.get(
+    "/api/v1/idps/{idp}", action=Action.ACCESS_READ, answer=wire.IdentityProvider, summary="Get an identity provider"
+)
+async def provider(idp: str, request: Request, plane: Plane, caller: Caller) -> wire.IdentityProvider:
+    return _shown(request, plane, await plane.read(lambda connection: known(connection, idp)))
+
+
+@routes.post(
+    "/api/v1/idps",
+    action=Action.ACCESS_WRITE,
+    answer=wire.IdentityProviderName,
+    status=201,
+    summary="Add an identity provider",
+)
+async def create_provider(
+    request: Request, plane: Plane, caller: Caller, body: wire.IdentityProviderRequest
+) -> Response:
+    """The provider is asked for its discovery document or metadata first."""
+    document = await _document(request, plane, body)
+    secret = body.oidc_data.client_secret if body.oidc_data is not None else ""
+    if body.type is ProviderType.OIDC and not secret:
+        raise refused(422, "idp.no_secret", "the client secret is missing", "send it", "oidcData.clientSecret")
+    key = _key(plane)
+
+    def unit(connection: Connection) -> ActionResult:
+        there = {each.alias for each in store.all_providers(connection)}
+        alias = body.name or _free_name(body.type.value, there)
+        if alias in there:
+            fix = "choose another name, or change the one that exists"
+            raise refused(409, "idp.exists", f"there is an identity provider {alias} already", fix, "name")
+        if len(there) >= PROVIDERS_MAX:
+            fix = "delete one that is not used any more"
+            raise refused(409, "idp.too_many", f"there are {PROVIDERS_MAX} identity providers already", fix)
+        now = plane.now()
+        store.add_provider(
+            connection,
+            alias,
+            type=body.type.value,
+            document=compact(document),
+            sealed=sealed_secret(key, alias, secret or ""),
+            key_id=key.id,
+            created_at=now,
+            created_by=caller.name,
+            updated_at=now,
+        )
+        return _done("create", alias, wire.IdentityProviderName(alias=alias), 201)
+
+    return await plane.perform(request, caller, unit, pepper=key.content)
+
+
+@routes.put(
+    "/api/v1/idps/{idp}",
+    action=Action.ACCESS_WRITE,
+    answer=wire.IdentityProvider,
+    summary="Change an identity provider",
+)
+async def update_provider(
+    idp: str, request: Request, plane: Plane, caller: Caller, body: wire.IdentityProviderRequest
+) -> Response:
+    """Without a client secret the stored one is kept. The sessions of its users go on."""
+    document = await _document(request, plane, body)
+    secret = body.oidc_data.client_secret if body.oidc_data is not None else ""
+    key = _key(plane)
+
+    def unit(connection: Connection) -> ActionResult:
+        row = known(connection, idp)
+        if row.type != body.type.value or body.name not in (None, idp):
+            fix = "delete it and add another one"
+            raise refused(422, "idp.type", "the name and the type of an identity provider cannot be changed", fix)
+        values = {"document": compact(document), "updated_at": plane.now()}
+        if secret:
+            values |= {"sealed": sealed_secret(key, idp, secret), "key_id": key.id}
+        store.change_provider(connection, idp, **values)
+        return _done("update", idp, _shown(request, plane, known(connection, idp)))
+
+    return await plane.perform(request, caller, unit, pepper=key.content)
+
+
+@routes.delete(
+    "/api/v1/idps/{idp}",
+    action=Action.ACCESS_WRITE,
+    status=204,
+    summary="Delete an identity provider and end the sessions of its users",
+)
+async def delete_provider(idp: str, request: Request, plane: Plane, caller: Caller) -> Response:
+    """Its users stay, with their workloads and roles, but cannot sign in any more."""
+
+    def unit(connection: Connection) -> ActionResult:
+        known(connection, idp)
+        end_sessions(connection, store.sessions(connection, idp))
+        store.delete_provider(connection, idp)
+        return _done("delete", idp)
+
+    answer = await plane.perform(request, caller, unit)
+    plane.forget_callers()
+    return answer
+
+
+@routes.get(
+    "/api/v1/idps/{idp}/mappers",
+    action=Action.ACCESS_READ,
+    answer=wire.MappersAnswer,
+    summary="Get the claims that an identity provider is read by",
+)
+async def mappers(idp: str, plane: Plane, caller: Caller) -> wire.MappersAnswer:
+    row = await plane.read(lambda connection: known(connection, idp))
+    return mappers_of(row)
+
+
+@routes.put(
+    "/api/v1/idps/{idp}/mappers",
+    action=Action.ACCESS_WRITE,
+    answer=wire.MappersAnswer,
+    summary="Change the claims that an identity provider is read by",
+)
+async def update_mappers(idp: str, request: Request, plane: Plane, caller: Caller, body: wire.Mappers) -> Response:
+    """They hold from the next sign-in or token renewal of each user on."""
+
+    def unit(connection: Connection) -> ActionResult:
+        document = parse_json(known(connection, idp).document.encode())
+        changed = {**document, "mappers": body.model_dump()}
+        store.change_provider(connection, idp, document=compact(changed), updated_at=plane.now())
+        return _done("update", idp, mappers_of(known(connection, idp)))
+
+    return await plane.perform(request, caller, unit)
+
+
+@routes.post(
+    "/api/v1/idps/{idp}/test",
+    action=Action.ACCESS_WRITE,
+    answer=wire.ProviderTest,
+    summary="Check that an identity provider answers and can be used",
+)
+async def test_provider(idp: str, request: Request, plane: Plane, caller: Caller) -> wire.ProviderTest:
+    row = await plane.read(lambda connection: known(connection, idp))
+    document = parse_json(row.document.encode())
+    client, checks = ProviderClient(), []  # nothing that was found earlier
+    try:
+        unsealed_secret(plane, row)
+        checks.append(wire.ProviderCheck(what="the client secret can be decrypted"))
+        metadata = await client.metadata(plane, document["discoverDocumentUrl"])
+        checks.append(wire.ProviderCheck(what=f"{document['discoverDocumentUrl']} is that of {metadata.issuer}"))
+        keys = await client.keys(plane, metadata)
+        checks.append(wire.ProviderCheck(what=f"{metadata.jwks_uri} has keys: {len(keys.content.keys)}"))
+    except ProviderError as error:
+        problem = error.problem
+        checks.append(wire.ProviderCheck(what=problem.what, problem=problem.code, fix=problem.fix))
+    return wire.ProviderTest(alias=idp, works=all(each.problem is None for each in checks), checks=checks)
+
+
+@routes.post(
+    "/api/v1/idps/{idp}/links",
+    action=Action.ACCESS_WRITE,
+    status=204,
+    summary="Let an account of an identity provider sign in as an existing user",
+)
+async def link_account(
+    idp: str, request: Request, plane: Plane, caller: Caller, body: wire.ProviderLinkRequest
+) -> Response:
+    """Needed where a user with the same email address exists: accounts are never merged by their address."""
+
+    def unit(connection: Connection) -> ActionResult:
+        known(connection, idp)
+        user = access_store.user(connection, body.user) or access_store.user_by_email(connection, body.user)
+        if user is None:
+            raise unknown("user", body.user)
+        end_sessions(connection, store.sessions(connection, idp, subject=body.subject))
+        store.put_account(connection, idp, body.subject, user.id, UnixIdentity().text(), plane.now())
+        return ActionResult(action="update", entity_type="user", entity_id=user.id, entity_name=user.email, status=204)
+
+    answer = await plane.perform(request, caller, unit)
+    plane.forget_callers()
+    return answer
+
+
+def known(connection: Connection, alias: str) -> Any:
+    row = store.provider(connection, alias)
+    if row is None:
+        raise unknown("identity provider", alias)
+    return row
+
+
+async def _document(request: Request, plane: Plane, body: wire.IdentityProviderRequest) -> dict[str, Any]:
+    """What is stored of a request, once the provider answers as it says."""
+    mapped = (body.mappers or wire.Mappers()).model_dump()
+    match body.type:
+        case ProviderType.OIDC if body.oidc_data is not None:
+            said = body.oidc_data
+            await _check(request, plane, said.discover_document_url)
+            return {
+                "clientId": said.client_id,
+                "discoverDocumentUrl": said.discover_document_url,
+                "scopes": said.scopes,
+                "mandatoryClaim": said.mandatory_claim.model_dump() if said.mandatory_claim is not None else None,
+                "mappers": mapped,
+            }
+        case ProviderType.OIDC:
+            raise refused(422, "idp.incomplete", "an OIDC provider needs oidcData", "send it", "oidcData")
+        case ProviderType.SAML:
+            raise refused(422, "idp.type", "SAML providers are not supported yet", "use OIDC", "type")
+        case _:
+            what = f"identity providers of type {body.type.value} are not supported"
+            raise refused(422, "idp.type", what, "use oidc: OpenShift can be reached by it", "type")
+
+
+async def _check(request: Request, plane: Plane, url: str) -> None:
+    problem = outbound.check_url(url, await outbound_rules(plane))
+    if problem is not None:
+        raise refused(422, problem.code, problem.what, problem.fix, "oidcData.discoverDocumentUrl")
+    client = ProviderClient()
+    try:
+        await client.keys(plane, await client.metadata(plane, url))
+    except ProviderError as error:
+        found = error.problem
+        raise refused(422, found.code, found.what, found.fix, "oidcData.discoverDocumentUrl") from error
+
+
+def _shown(request: Request, plane: Plane, row: Any) -> wire.IdentityProvider:
+    document, here, key = parse_json(row.document.encode()), base_address(request), readable_key(plane)
+    url = document["discoverDocumentUrl"]
+    return wire.IdentityProvider(
+        alias=row.alias,
+        type=ProviderType(row.type),
+        redirect_uri=here + provider_path(row.alias, "callback"),
+        oidc_data=wire.OidcAnswer(
+            client_id=document["clientId"],
+            discover_document_url=url,
+            issuer=url.removesuffix(oidc.WELL_KNOWN),
+            scopes=list(oidc.scopes_of(document["scopes"])),
+            mandatory_claim=mandatory_claim_of(row),
+            logout_uri=here + provider_path(row.alias, "logout"),
+        ),
+        mappers=mappers_of(row),
+        status="Ready" if key is not None and row.key_id == key.id else "Unreadable",
+        created_by=row.created_by,
+        created_at=iso(row.created_at),
+        updated_at=iso(row.updated_at),
+    )
+
+
+def _done(action: str, alias: str, body: Answer | None = None, status: int = 200) -> ActionResult:
+    return ActionResult(
+        body=body, status=status, action=action, entity_type="identity-provider", entity_id=alias, entity_name=alias
+    )
+
+
+def _free_name(kind: str, there: set[str]) -> str:
+    return next(name for name in (kind, *(f"{kind}-{n}" for n in range(2, PROVIDERS_MAX + 3))) if name not in there)
+
+
+def _key(plane: Plane) -> SealingKey:
+    try:
+        return plane.key_file.key()
+    except KeyUnusable as error:
+        raise refused(503, error.problem.code, error.problem.what, error.problem.fix) from error

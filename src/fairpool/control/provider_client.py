@@ -1,0 +1,158 @@
+"""Requests to identity providers: what they publish, kept for a while, and their token endpoint.
+
+What a provider publishes is fetched again when it is old, or when a token names a key that is not known: providers
+exchange their keys. Unknown callers can send tokens with invented key names, so that is done a few times a minute at
+most.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from fairpool.control import oidc, outbound, preferences
+from fairpool.control.oidc import Keys, Metadata, OidcClient, ProviderError, UnknownKey
+from fairpool.control.outbound import OutboundAnswer, OutboundFailed, OutboundRequest
+from fairpool.control.outbound_rules import OutboundRules
+from fairpool.control.plane import MINUTE_MS, Plane
+from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.problem import Problem
+
+T = TypeVar("T")
+
+KEPT_MS: Final = 600 * SECOND_MS
+REFETCHES: Final = 5
+"""In a minute, for one provider, because of keys that are not known."""
+ENTRIES_MAX: Final = 256
+STRICT: Final = OutboundRules(ports=None, redirects=3)
+AT_HOME: Final = OutboundRules(
+    schemes=frozenset({"https", "http"}), ports=None, private=True, loopback=True, redirects=3
+)
+"""For providers in the company's own network, which an administrator allows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OidcProvider:
+    """What is configured for an OpenID Connect provider."""
+
+    alias: str
+    discovery_url: str
+    client: OidcClient
+
+
+@dataclass(slots=True)
+class ProviderClient:
+    """Requests to identity providers, with what they answered lately."""
+
+    _kept: dict[str, tuple[Any, Instant]] = field(default_factory=dict)
+    _refetched: dict[str, deque[Instant]] = field(default_factory=dict)
+
+    async def metadata(self, plane: Plane, url: str) -> Metadata:
+        """What a provider says about itself. Raises `ProviderError`."""
+        return await self.fetched(plane, url, lambda content: oidc.read_metadata(content, url))
+
+    async def keys(self, plane: Plane, metadata: Metadata) -> Keys:
+        return await self.fetched(plane, metadata.jwks_uri, oidc.read_keys)
+
+    async def fetched(self, plane: Plane, url: str, read: Callable[[bytes], T]) -> T:
+        """A document at a URL, as it was found less than ten minutes ago. Raises `ProviderError`."""
+        value, since = self._kept.get(url, (None, Instant(0)))
+        if value is not None and 0 <= plane.now() - since < KEPT_MS:
+            found: T = value
+            return found
+        answer = await send(plane, OutboundRequest("GET", url, {"Accept": "application/json, */*;q=0.1"}))
+        if answer.status != 200:
+            raise ProviderError(f"{url} answered {answer.status}", "check the URL and the provider", "idp.unavailable")
+        found = read(answer.body)
+        while len(self._kept) >= ENTRIES_MAX:
+            self._kept.pop(next(iter(self._kept)))
+        self._kept[url] = (found, plane.now())
+        return found
+
+    def forget(self, url: str, now: Instant) -> bool:
+        """Fetch it again the next time; False: that was done too often lately."""
+        lately = self._refetched.setdefault(url, deque(maxlen=REFETCHES))
+        if len(lately) == REFETCHES and now - lately[0] < MINUTE_MS:
+            return False
+        lately.append(now)
+        self._kept.pop(url, None)
+        return True
+
+    async def exchanged(self, plane: Plane, provider: OidcProvider, code: str, verifier: str, back: str) -> Any:
+        """The tokens for a code. Raises `ProviderError`."""
+        metadata = await self.metadata(plane, provider.discovery_url)
+        return await self._token(plane, metadata, oidc.code_form(metadata, provider.client, code, verifier, back))
+
+    async def renewed(self, plane: Plane, provider: OidcProvider, refresh_token: str) -> Any:
+        """New tokens for a refresh token. Raises `ProviderError`, and `oidc.SessionEnded` if the session is over."""
+        metadata = await self.metadata(plane, provider.discovery_url)
+        return await self._token(plane, metadata, oidc.refresh_form(metadata, provider.client, refresh_token))
+
+    async def _token(self, plane: Plane, metadata: Metadata, form: oidc.Form) -> Mapping[str, Any]:
+        request = OutboundRequest("POST", metadata.token_endpoint, form.headers, form.body)
+        answer = await send(plane, request)
+        return oidc.read_tokens(answer.status, answer.body)
+
+    async def claims(
+        self, plane: Plane, provider: OidcProvider, tokens: Mapping[str, Any], wanted: tuple[str, ...], **expected: Any
+    ) -> Mapping[str, Any]:
+        """What the tokens say about the account; the userinfo endpoint is asked for `wanted` claims that they lack.
+
+        `expected`: nonce, of a sign-in; subject, of a renewal.
+        """
+        metadata = await self.metadata(plane, provider.discovery_url)
+        subject = expected.get("subject")
+        found: Mapping[str, Any] = {}
+        if tokens.get("id_token") is not None or subject is None:
+
+            def check(keys: Keys) -> Mapping[str, Any]:
+                return oidc.id_token_claims(
+                    tokens.get("id_token"),
+                    keys,
+                    metadata,
+                    provider.client.id,
+                    nonce=expected.get("nonce"),
+                    access_token=tokens.get("access_token"),
+                    now_s=plane.now() // SECOND_MS,
+                )
+
+            found = await self.with_keys(plane, metadata, check)
+            if subject is not None and found.get("sub") != subject:
+                raise ProviderError("the identity provider answered with the tokens of another account")
+        if metadata.userinfo_endpoint and any(each not in found for each in wanted):
+            headers = {"Authorization": f"Bearer {tokens['access_token']}", "Accept": "application/json"}
+            answer = await send(plane, OutboundRequest("GET", metadata.userinfo_endpoint, headers))
+            found = {**oidc.read_userinfo(answer.status, answer.body, str(found.get("sub", subject))), **found}
+        return found
+
+    async def with_keys(self, plane: Plane, metadata: Metadata, check: Callable[[Keys], T]) -> T:
+        """What is checked with the provider's keys, which are fetched again if the one that is named is not known."""
+        try:
+            return check(await self.keys(plane, metadata))
+        except UnknownKey:
+            if not self.forget(metadata.jwks_uri, plane.now()):
+                raise
+            return check(await self.keys(plane, metadata))
+
+
+async def send(plane: Plane, request: OutboundRequest) -> OutboundAnswer:
+    """Raises `ProviderError`."""
+    rules = await outbound_rules(plane)
+    try:
+        return await outbound.send(request, rules)
+    except OutboundFailed as error:
+        raise ProviderError(error.problem.what, _fix(error.problem), "idp.unavailable") from error
+
+
+async def outbound_rules(plane: Plane) -> OutboundRules:
+    """Which addresses providers may have."""
+    key = preferences.PRIVATE_PROVIDERS
+    is_allowed = await plane.read(lambda connection: preferences.current_value(plane.settings, connection, key))
+    return AT_HOME if is_allowed else STRICT
+
+
+def _fix(problem: Problem) -> str:
+    allow = f"runai-adm setting update {preferences.PRIVATE_PROVIDERS} true"
+    return f"{problem.fix}; an administrator allows providers in private networks with: {allow}"

@@ -1,0 +1,307 @@
+"""HTTP routes by which a browser signs in at an identity provider and comes back.
+
+What is kept between there and back is in an encrypted cookie of that browser, so that unknown callers who begin
+sign-ins fill no table, and a sign-in that was begun in one browser cannot be ended in another (login CSRF, fixation).
+"""
+
+from __future__ import annotations
+
+import hmac
+import uuid
+from dataclasses import dataclass
+from html import escape
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from fairpool.api.gateway_address import PATH_MAX, local_path
+from fairpool.control import oidc, preferences
+from fairpool.control.guard import digest_of
+from fairpool.control.oidc import ProviderError
+from fairpool.control.page_layout import HEADERS, layout
+from fairpool.control.pages import with_session
+from fairpool.control.plane import ActionResult, Caller, Plane, entry
+from fairpool.control.provider_accounts import admit
+from fairpool.control.provider_client import ProviderClient
+from fairpool.control.provider_identity import ProviderIdentity, identity_of
+from fairpool.control.provider_sessions import begin_session, end_sessions
+from fairpool.control.provider_settings import ProviderSettings, base_address, provider_path, provider_settings
+from fairpool.control.rbac import Action
+from fairpool.control.routes import Parameter, Routes
+from fairpool.control.sealing import KeyUnusable, SealingKey
+from fairpool.control.store import audit as audit_store
+from fairpool.control.store import identity_providers as store
+from fairpool.control.store import sign_in_tickets as tickets
+from fairpool.control.store.database import Connection
+from fairpool.control.tokens import new_browser_token, origin_of
+from fairpool.model.ids import SECOND_MS
+from fairpool.model.problem import Problem
+
+routes = Routes(in_document=False)
+
+COOKIE = "fairpool_sign_in_"
+BOUND_TO = "sign-in at an identity provider"
+PENDING_S = 600
+"""How long a person may take at the provider."""
+USED_LOGOUT = "logout"
+Text = Annotated[str, Parameter(max_length=4096)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingSignIn:
+    """A sign-in on its way, as its browser keeps it."""
+
+    provider: str
+    state: str
+    nonce: str
+    verifier: str
+    back: str
+    following: str
+    expires_at: int
+
+
+@routes.get(
+    "/sign-in/with/{idp}",
+    action=Action.OPEN,
+)
+async def begin(
+    idp: str,
+    request: Request,
+    plane: Plane,
+    following: Annotated[str, Parameter(alias="next", max_length=PATH_MAX)] = "/",
+) -> Response:
+    """Lead the browser to the provider."""
+    try:
+        provider, key = await _known(plane, idp), _key(plane)
+        assert provider.oidc is not None
+        asked, back = oidc.new_request(), base_address(request) + provider_path(idp, "callback")
+        client: ProviderClient = request.app.state.provider_client
+        metadata = await client.metadata(plane, provider.oidc.discovery_url)
+    except ProviderError as error:
+        return failed(error.problem, following)
+    pending = PendingSignIn(
+        provider=idp,
+        state=asked.state,
+        nonce=asked.nonce,
+        verifier=asked.verifier,
+        back=back,
+        following=local_path(following),
+        expires_at=plane.now() + PENDING_S * SECOND_MS,
+    )
+    answer = RedirectResponse(oidc.authorization_url(metadata, provider.oidc.client, asked, back), 303, HEADERS)
+    _keep(request, answer, key, pending)
+    return answer
+
+
+@routes.get(
+    "/sign-in/with/{idp}/callback",
+    action=Action.OPEN,
+)
+async def come_back(
+    idp: str,
+    request: Request,
+    plane: Plane,
+    code: Text = "",
+    state: Text = "",
+    error: Text = "",
+    iss: Text = "",
+) -> Response:
+    """The browser is back from an OpenID Connect provider, with a code."""
+    pending = _pending(request, plane, idp, state)
+    if pending is None:
+        return failed(_NOT_BEGUN)
+    try:
+        identity, tokens = await _identity(request, plane, pending, code, error, iss)
+        if isinstance(identity, Problem):
+            raise _Refused(identity)
+        sid, refresh = str(tokens.get("sid") or ""), str(tokens.get("refresh_token") or "")
+        answer = await signed_in_by(request, plane, idp, identity, pending.following, sid=sid, refresh_token=refresh)
+    except ProviderError as refusal:
+        answer = await _refused(request, plane, idp, refusal.problem, pending.following)
+    answer.delete_cookie(_cookie(pending.state), path="/sign-in")
+    return answer
+
+
+class _Refused(ProviderError):
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.what, problem.fix, problem.code)
+
+
+async def _identity(
+    request: Request, plane: Plane, pending: PendingSignIn, code: str, error: str, issuer: str
+) -> tuple[ProviderIdentity | Problem, dict[str, Any]]:
+    provider = await _known(plane, pending.provider)
+    assert provider.oidc is not None
+    client: ProviderClient = request.app.state.provider_client
+    if error or not code:
+        raise ProviderError(f"the identity provider did not let you in ({error[:64] or 'no code'})", "try again")
+    metadata = await client.metadata(plane, provider.oidc.discovery_url)
+    if issuer and issuer != metadata.issuer:
+        raise ProviderError("the answer came from another identity provider", "start again")
+    tokens = await client.exchanged(plane, provider.oidc, code, pending.verifier, pending.back)
+    wanted = (provider.mappers.email, provider.mappers.groups)
+    claims = await client.claims(plane, provider.oidc, tokens, wanted, nonce=pending.nonce)
+    found = identity_of(claims.get("sub"), claims, provider.mappers, provider.mandatory_claim)
+    return found, {"sid": claims.get("sid"), "refresh_token": tokens.get("refresh_token")}
+
+
+async def signed_in_by(
+    request: Request,
+    plane: Plane,
+    alias: str,
+    identity: ProviderIdentity,
+    following: str,
+    *,
+    sid: str = "",
+    refresh_token: str = "",
+) -> Response:
+    """A session for the user whose account this is. Raises `ProviderError`."""
+    key, family = _key(plane), str(uuid.uuid4())
+
+    def unit(connection: Connection) -> str | Problem:
+        user = admit(connection, plane, alias, identity)
+        if isinstance(user, Problem):
+            return user
+        caller = Caller(id=user.id, name=user.email, kind="user")
+        # Not renewed, so it lasts as long as any token: then the provider is asked again.
+        token = new_browser_token(connection, plane, caller, origin_of(request), family, preferences.ACCESS_TOKEN)
+        begin_session(connection, plane, key, alias, identity, user.id, family, sid=sid, refresh_token=refresh_token)
+        audit_store.add(connection, _line(request, plane, caller, "Succeeded"))
+        return token
+
+    signed_in = await plane.write(unit)
+    if isinstance(signed_in, Problem):
+        raise _Refused(signed_in)
+    plane.forget_callers()
+    return await with_session(request, signed_in, local_path(following))
+
+
+# --- back-channel logout -----------------------------------------------------------------------------------------
+
+
+@routes.post(
+    "/sign-in/with/{idp}/logout",
+    action=Action.OPEN,
+)
+async def log_out(idp: str, request: Request, plane: Plane) -> Response:
+    """The provider says that a session ended (OpenID Connect Back-Channel Logout)."""
+    token = (await request.form()).get("logout_token")
+    try:
+        provider = await _known(plane, idp)
+        if provider.oidc is None:
+            raise ProviderError(f"{idp} is not an OpenID Connect provider")
+        oidc_client, client_id = request.app.state.provider_client, provider.oidc.client.id
+        metadata = await oidc_client.metadata(plane, provider.oidc.discovery_url)
+        now_s = plane.now() // SECOND_MS
+        said = await oidc_client.with_keys(
+            plane, metadata, lambda keys: oidc.logout_of(token, keys, metadata, client_id, now_s)
+        )
+        await plane.write(lambda connection: _log_out(connection, request, plane, idp, said))
+    except ProviderError as error:
+        body = {"error": "invalid_request", "error_description": error.problem.what}
+        return JSONResponse(body, 400, {"Cache-Control": "no-store"})
+    plane.forget_callers()
+    return Response(None, 200, {"Cache-Control": "no-store"})
+
+
+def _log_out(connection: Connection, request: Request, plane: Plane, alias: str, said: oidc.Logout) -> None:
+    digest, now = digest_of(f"{alias} {said.id}"), plane.now()
+    tickets.drop_expired(connection, now)
+    if tickets.peek(connection, digest, USED_LOGOUT, now) is not None:
+        raise ProviderError("this logout token was used before")
+    tickets.add(connection, digest, USED_LOGOUT, {}, said.expires_at_s * SECOND_MS)
+    # All sessions of the account, where it is named: Keycloak announces one of several that it ends.
+    by = {"subject": said.subject} if said.subject else {"sid": said.sid}
+    end_sessions(connection, store.sessions(connection, alias, **by))
+    account = store.account(connection, alias, said.subject) if said.subject else None
+    caller = Caller(id=account.user_id if account is not None else "", name=alias, kind="app")
+    done = ActionResult(action="sign-out", entity_type="user", entity_id=caller.id, entity_name=caller.id)
+    audit_store.add(connection, entry(request, caller, done, now))
+
+
+# --- between there and back ----------------------------------------------------------------------------------------
+
+
+_NOT_BEGUN = Problem(
+    "idp.not_begun",
+    "this sign-in was not started in this browser, or took longer than 10 minutes",
+    "start again, and allow cookies",
+)
+
+
+def _keep(request: Request, answer: Response, key: SealingKey, pending: PendingSignIn) -> None:
+    said = {name: str(getattr(pending, name)).encode() for name in PendingSignIn.__slots__}
+    answer.set_cookie(
+        _cookie(pending.state),
+        key.seal(said, BOUND_TO),
+        max_age=PENDING_S,
+        httponly=True,
+        samesite="lax",
+        path="/sign-in",
+        secure=request.url.scheme == "https",
+    )
+
+
+def _pending(request: Request, plane: Plane, alias: str, state: str) -> PendingSignIn | None:
+    try:
+        key = plane.key_file.existing()
+    except KeyUnusable:
+        key = None
+    sealed = request.cookies.get(_cookie(state), "")
+    said = key.unseal(sealed, BOUND_TO) if key is not None and sealed else None
+    if said is None:
+        return None
+    words = {name: value.decode() for name, value in said.items()}
+    until = int(words.pop("expires_at"))
+    found = PendingSignIn(**words, expires_at=until)
+    is_ours = found.provider == alias and hmac.compare_digest(found.state.encode(), state.encode())
+    return found if is_ours and found.expires_at > plane.now() else None
+
+
+def _cookie(state: str) -> str:
+    """Each sign-in has its own: a person may have begun two, in two tabs."""
+    return COOKIE + digest_of(state)[:16]
+
+
+async def _known(plane: Plane, alias: str) -> ProviderSettings:
+    row = await plane.read(lambda connection: store.provider(connection, alias))
+    if row is None:
+        raise ProviderError(f"there is no identity provider {alias[:64]}", "start again", "idp.unknown")
+    return provider_settings(plane, row)
+
+
+def _key(plane: Plane) -> SealingKey:
+    try:
+        return plane.key_file.key()
+    except KeyUnusable as error:
+        raise _Refused(error.problem) from error
+
+
+# --- refusals ------------------------------------------------------------------------------------------------------
+
+
+async def _refused(request: Request, plane: Plane, alias: str, problem: Problem, following: str) -> Response:
+    if plane.denials.is_worth_a_line(f"idp {alias}", plane.now()):
+        line = _line(request, plane, Caller(id="", name=alias, kind="app"), "Failed")
+        await plane.write(lambda connection: audit_store.add(connection, line))
+    return failed(problem, following)
+
+
+def failed(problem: Problem, following: str = "/") -> Response:
+    """A page that says why, and leads back."""
+    again = f"/sign-in?{urlencode({'next': local_path(following)})}"
+    what, fix = (text[:1].upper() + text[1:] for text in (problem.what, problem.fix))
+    body = (
+        f'<h1>Sign-in failed</h1><p class="wrong" role="alert">{escape(what)}.</p><p>{escape(fix)}.</p>'
+        f'<nav><a href="{escape(again)}">Back to sign-in</a></nav>'
+    )
+    return layout("Sign-in failed", body, 404 if problem.code == "idp.unknown" else 400)
+
+
+def _line(request: Request, plane: Plane, caller: Caller, result: str) -> dict[str, object]:
+    done = ActionResult(
+        action="sign-in", entity_type="user", entity_id=caller.id, entity_name=caller.name, result=result
+    )
+    return entry(request, caller, done, plane.now())
