@@ -902,6 +902,10 @@ def test_settings_are_chosen_while_it_runs_and_stay_chosen(tmp_path: Path) -> No
         listed = expect(control.call("GET", SETTINGS), 200)["settings"]
         assert {each["key"]: each["value"] for each in listed} == {
             "department.use": True,
+            "notifications.enabled": True,
+            "notifications.mail": True,
+            "notifications.webhookHosts": "",
+            "notifications.webhookPrivate": False,
             "registries.private": False,
             "security.accessTokenSeconds": 36000,
             "security.browserIdleMinutes": 480,
@@ -909,6 +913,7 @@ def test_settings_are_chosen_while_it_runs_and_stay_chosen(tmp_path: Path) -> No
             "security.passwordMinClasses": 1,
             "security.passwordMinLength": 8,
             "security.passwordRefuseCommon": True,
+            "security.privateIdentityProviders": False,
             "security.refreshTokenSeconds": 2592000,
             "security.sessionIdleSeconds": 0,
             "security.sessionMaxSeconds": 7776000,

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, Response
 from fairpool.api.access import ForgottenRequest, ResetRequest
 from fairpool.api.wire import ValidationError
 from fairpool.control.host_check import check_origin
-from fairpool.control.pages import layout
+from fairpool.control.page_layout import layout
 from fairpool.control.password_reset import check_code, send_link, set_password
 from fairpool.control.plane import plane_of
 from fairpool.control.rbac import Action
