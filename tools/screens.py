@@ -59,11 +59,11 @@ def _job(name: str, status: str, nodes: list[str], *, gpu: float, held: float, p
         images=["registry.example/run-ai-demo/quickstart"],
         projectName="team-a",
         submittedBy="ann@example.com",
-        workloadRequestedResources=Record(gpu=gpu),
+        workloadRequestedResources=Record(gpu=Record(request=gpu)),
         allocatedResources=Record(gpu=held),
         runningPods=pods if nodes else 0,
         pendingPods=0 if nodes else pods,
-        requestedPods=pods,
+        requestedPods=Record(number=pods),
         urls=[],
     )
 

@@ -67,10 +67,8 @@ def main() -> None:
         runai_base_url=start["address"],
         retry_enabled=False,
     )
-    if "token" in start:
-        configuration.auto_refresh_token = False
-        ApiClient._make_token_request = lambda _: start["token"]
-    client = ApiClient(configuration)
+    client = ApiClient(configuration)  # signs in
+    client.set_default_header("authorization", f"Bearer {start['token']}")
     _say({"operations": _operations()})
     for line in sys.stdin:
         asked = json.loads(line)
@@ -110,8 +108,8 @@ def _outcome(client: ApiClient, operation: str, arguments: dict[str, Any], answe
     kind, _, method = operation.partition(".")
     function = getattr(getattr(api, kind)(client), method)
     takes = typing.get_type_hints(_undecorated(getattr(getattr(api, kind), method)))
-    given = {name: _given(takes[name], value, name) for name, value in arguments.items()}
     try:
+        given = {name: _given(takes[name], value, name) for name, value in arguments.items()}
         response = function(**given)
     except ApiException as error:
         return {"status": error.status, "data": error.data, "trouble": f"{error.status}: {error.body}"}

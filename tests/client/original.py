@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass
 class Original:
-    """The original's client, signed in as an administrator, and the platform it talks to.
+    """The original's client and the platform: it signs in as an application, and goes on as the administrator.
 
     Cases use `call` for what works, `refused` for what the server refuses by name, and `until` to wait for an effect.
     """
@@ -41,7 +41,7 @@ class Original:
         )
         made = cls(platform, platform.client.clusters()[0].uuid, process, {})
         start = {"client_id": app.client_id, "client_secret": app.secret, "address": platform.status["address"]}
-        start["token"] = platform.owner_token()  # TODO: remove when the token route takes the client's spelling
+        start["token"] = platform.owner_token()  # some things are for users alone, such as subscriptions
         made.operations = {name: (method, path) for name, method, path in made._exchange(start)["operations"]}
         return made
 

@@ -147,7 +147,7 @@ def test_a_submit_takes_the_values_of_the_assets_that_it_names(control: ControlP
     found = submit(
         control, spec={"assets": {"environment": "base", "compute": "half", "datasources": [{"id": folder["id"]}]}}
     )
-    assert (found["images"], found["workloadRequestedResources"]["gpu"]) == (["python"], 0.5)
+    assert (found["images"], found["workloadRequestedResources"]["gpu"]["request"]) == (["python"], 0.5)
     assert found["spec"]["storage"]["hostPath"] == [{"path": "/tmp", "mountPath": "/data"}]
     assert found["valueOrigins"] == {
         "image": "environment base (tenant)",
@@ -324,7 +324,7 @@ def test_thousands_of_assets_are_listed_in_pages(control: ControlPlane) -> None:
     last = expect(control.call("GET", f"{ASSETS}/compute?limit=500&offset=5000"), 200)
     assert (len(first["entries"]), first["next"], len(last["entries"]), last.get("next")) == (500, 500, 1, None)
     named = submit(control, spec={"image": "python", "assets": {"compute": "c4999"}})
-    assert named["workloadRequestedResources"]["gpu"] == 1
+    assert named["workloadRequestedResources"]["gpu"]["request"] == 1
     portal.call(plane.write, lambda connection: store.remove_scope(connection, "tenant", ""))
 
 

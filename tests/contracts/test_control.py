@@ -430,7 +430,7 @@ def test_a_pool_cannot_be_left_without_its_label(control: ControlPlane) -> None:
 
 def test_a_submit_is_accepted_and_shown(control: ControlPlane) -> None:
     made = control.train("hyper1", compute={"gpu": "0.5"})
-    assert (made["phase"], made["classicStatus"], made["workloadRequestedResources"]["gpu"]) == (
+    assert (made["phase"], made["classicStatus"], made["workloadRequestedResources"]["gpu"]["request"]) == (
         "Creating",
         "Pending",
         0.5,
@@ -894,7 +894,7 @@ def test_a_pod_whose_end_was_never_reported_is_over_when_there_is_the_next(contr
 
 # --- settings ---
 
-SETTINGS = "/v1/k8s/setting"
+SETTINGS = "/api/v1/settings"
 
 
 def test_settings_are_chosen_while_it_runs_and_stay_chosen(tmp_path: Path) -> None:
@@ -953,7 +953,7 @@ def test_two_administrators_do_not_overwrite_each_others_choice(control: Control
     [("department.use", 1), ("security.accessTokenSeconds", 5), ("security.passwordMinLength", True)],
 )
 def test_a_setting_takes_only_its_values(control: ControlPlane, key: str, value: object) -> None:
-    assert codes(control.call("PUT", SETTINGS, {"key": key, "value": value})) == ["setting.wrong_value"]
+    assert codes(control.call("PUT", "/v1/k8s/setting", {"key": key, "value": value})) == ["setting.wrong_value"]
     assert codes(control.call("PUT", f"{SETTINGS}/no.such", {"value": value})) == ["setting.unknown"]
     wrong_door = control.call("PUT", "/api/v1/security/settings/department.use", {"value": True})
     assert codes(wrong_door) == ["setting.unknown"]
@@ -965,7 +965,7 @@ def test_without_departments_clusters_hear_of_projects_alone(control: ControlPla
     before = control.pull()
     assert before.organization is not None
     assert "department/research" in {queue.id for queue in before.organization.queues[PoolName("default")]}
-    expect(control.call("PUT", SETTINGS, {"key": "department.use", "value": False}), 200)
+    expect(control.call("PUT", "/v1/k8s/setting", {"key": "department.use", "value": False}), 200)
     after = control.pull(before.revision)
     assert after.organization is not None
     assert {(queue.id, queue.parent) for queue in after.organization.queues[PoolName("default")]} == {
@@ -1044,8 +1044,8 @@ def test_graces_are_chosen_by_the_administrator_and_clusters_hear_of_them(contro
     (problem,) = control.call("POST", f"{WORKLOADS}/trainings", body).json()["problems"]
     assert problem["what"] == "a grace period of 3601 s exceeds the maximum of 3600 s"
     assert (problem["fix"], problem["field"]) == ("use at most 3600 s", "spec.terminationGracePeriodSeconds")
-    expect(control.call("PUT", SETTINGS, {"key": "workload.gracePeriodMaxSeconds", "value": 7200}), 200)
-    expect(control.call("PUT", SETTINGS, {"key": "workload.evictionGracePeriodSeconds", "value": 10}), 200)
+    expect(control.call("PUT", "/v1/k8s/setting", {"key": "workload.gracePeriodMaxSeconds", "value": 7200}), 200)
+    expect(control.call("PUT", "/v1/k8s/setting", {"key": "workload.evictionGracePeriodSeconds", "value": 10}), 200)
     after = control.pull(before.revision)
     assert after.organization is not None
     assert (after.organization.graces.most_s, after.organization.graces.eviction_s) == (7200, 10)
@@ -1056,7 +1056,7 @@ def test_a_model_that_asked_for_more_grace_than_is_allowed_now_can_still_be_chan
     spec = {"image": "i", "servingPort": {"container": 8000}, "terminationGracePeriodSeconds": 3600}
     body = {"name": "m", "projectId": "team-a", "spec": spec}
     path = f"{WORKLOADS}/inferences/{expect(control.call('POST', f'{WORKLOADS}/inferences', body), 202)['id']}"
-    expect(control.call("PUT", SETTINGS, {"key": "workload.gracePeriodMaxSeconds", "value": 100}), 200)
+    expect(control.call("PUT", "/v1/k8s/setting", {"key": "workload.gracePeriodMaxSeconds", "value": 100}), 200)
     expect(control.call("PATCH", path, {"spec": {"image": "other", "servingPort": {"container": 8000}}}), 202)
     assert control.pull().workloads[0].grace_s == 100
     too_long = {"spec": {"image": "other", "servingPort": {"container": 8000}, "terminationGracePeriodSeconds": 101}}
@@ -1072,7 +1072,7 @@ def test_a_dry_run_answers_as_a_submit_would_and_does_nothing(control: ControlPl
     before = control.pull().revision
     body = {"name": "t1", "projectId": "team-a", "spec": {"image": "python", "compute": {"gpu": "0.5"}}}
     said = expect(control.call("POST", f"{TRAININGS}?dryRun=true", body), 200)
-    assert (said["name"], said["id"], said["workloadRequestedResources"]["gpu"]) == ("t1", "", 0.5)
+    assert (said["name"], said["id"], said["workloadRequestedResources"]["gpu"]["request"]) == ("t1", "", 0.5)
     assert expect(control.call("GET", "/api/v1/workloads"), 200)["workloads"] == []
     assert control.pull().revision == before
     prefix = {**body, "name": "many", "useGivenNameAsPrefix": True}

@@ -114,10 +114,9 @@ def test_older_paths_lead_to_the_same_things(control: ControlPlane) -> None:
     assert expect(control.call("GET", "/v1/k8s/clusters"), 200) == expect(control.call("GET", "/api/v1/clusters"), 200)
     made = control.call("POST", f"{base}/projects", {"name": "p1", "resources": [{"gpu": {"deserved": 1}}]})
     assert expect(made, 201)["clusterId"] == control.cluster
-    assert [each["name"] for each in expect(control.call("GET", f"{base}/projects"), 200)["projects"]] == [
-        "p1",
-        "team-a",
-    ]
+    listed = expect(control.call("GET", f"{base}/projects"), 200)
+    assert [(each["name"], each["deservedGpus"]) for each in listed] == [("p1", 1.0), ("team-a", 4.0)]
+    assert expect(control.call("GET", f"{base}/projects/{listed[0]['id']}"), 200) == listed[0]
     stale = control.call("PUT", f"{base}/projects/p1", {"name": "p1"}, headers={"If-Match": '"0"'})
     assert stale.status_code == 412
     expect(control.call("PUT", f"{base}/projects/p1", {"name": "p1"}, headers={"If-Match": made.headers["ETag"]}), 200)

@@ -97,10 +97,10 @@ def test_a_submit_is_filled_up_by_the_template_that_it_names(control: ControlPla
     made = make(control, "batch_ops", spec={"image": "python", "compute": {"gpu": "0.5"}, "args": ["a.py"]})
     for said in ({"spec": {"template": "batch_ops"}}, {"templateId": made["id"], "spec": {}}):
         found = submit(control, **said)
-        assert (found["spec"]["image"], found["workloadRequestedResources"]["gpu"]) == ("python", 0.5)
+        assert (found["spec"]["image"], found["workloadRequestedResources"]["gpu"]["request"]) == ("python", 0.5)
         assert found["valueOrigins"] == dict.fromkeys(("image", "compute.gpu", "args"), "template batch_ops (tenant)")
     own = submit(control, spec={"template": "batch_ops", "compute": {"gpu": 2}})
-    assert own["workloadRequestedResources"]["gpu"] == 2
+    assert own["workloadRequestedResources"]["gpu"]["request"] == 2
     assert "compute.gpu" not in own["valueOrigins"]
     assert submit(control, spec={"template": "batch_op"}) == ["template.unknown"]
     assert submit(control, templateId="other", spec={"template": "batch_ops"}) == ["template.twice"]
@@ -114,7 +114,7 @@ def test_of_templates_with_one_name_the_narrowest_scope_has_it(control: ControlP
 
 def test_the_administrative_template_is_applied_to_every_submit(control: ControlPlane) -> None:
     make(control, "gpus", spec={"image": "python", "compute": {"gpu": 1}}, administrative=True, locked=["compute.gpu"])
-    assert submit(control)["workloadRequestedResources"]["gpu"] == 1
+    assert submit(control)["workloadRequestedResources"]["gpu"]["request"] == 1
     assert submit(control, "workspaces")["images"] == ["python"]
     assert submit(control, spec={"compute": {"gpu": 2}}) == ["template.locked"]
     classic = {"name": "c", "project": "team-a", "gpu": 2}
@@ -131,7 +131,7 @@ def test_a_default_of_the_older_api_is_not_a_value_that_was_asked_for(control: C
 
 def test_a_template_is_for_the_kinds_that_have_its_fields(control: ControlPlane) -> None:
     make(control, "sweep", spec={"image": "python", "completions": 3, "parallelism": 2})
-    assert submit(control, spec={"template": "sweep"})["requestedPods"] == 2
+    assert submit(control, spec={"template": "sweep"})["requestedPods"]["number"] == 2
     assert submit(control, "workspaces", spec={"template": "sweep"}) == ["template.other_kind"]
     make(control, "admin-sweep", spec={"image": "python", "completions": 3}, administrative=True)
     assert submit(control, "workspaces", spec={"image": "python"}).get("valueOrigins") is None, (

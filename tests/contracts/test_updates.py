@@ -81,7 +81,7 @@ def test_what_a_running_pod_was_started_with_is_refused_with_the_way_to_change_i
     assert control.pull().revision == before, "a refused change changes nothing of it"
     expect(control.call("POST", f"{WORKLOADS}/{made['id']}/suspend"), 202)
     changed = expect(patch(control, made, {"image": "other", "compute": {"gpu": 2}}), 202)
-    assert (changed["images"], changed["workloadRequestedResources"]["gpu"]) == (["other"], 2.0)
+    assert (changed["images"], changed["workloadRequestedResources"]["gpu"]["request"]) == (["other"], 2.0)
     assert (changed["desiredPhase"], changed.get("warnings")) == ("Stopped", None)
 
 
@@ -101,7 +101,7 @@ def test_running_work_does_not_become_non_preemptible(control: ControlPlane) -> 
 def test_work_that_waits_is_changed_and_the_answer_says_for_which_pods(control: ControlPlane) -> None:
     made = control.train()
     changed = expect(patch(control, made, {"compute": {"gpu": "0.5"}}), 202)
-    assert changed["workloadRequestedResources"]["gpu"] == 0.5
+    assert changed["workloadRequestedResources"]["gpu"]["request"] == 0.5
     assert declared(control).template.shape.gpu.portion_milli == 500
     (warning,) = changed["warnings"]
     assert warning == "compute: a pod that has started in the meantime keeps the former value until its next start"
@@ -156,11 +156,11 @@ def test_a_dry_run_of_a_change_shows_it_and_changes_nothing(control: ControlPlan
     path = f"{WORKLOADS}/trainings/{made['id']}"
     before = control.pull().revision
     said = expect(control.call("PATCH", f"{path}?dryRun=true", {"spec": {"compute": {"gpu": 2}}}), 200)
-    assert (said["workloadRequestedResources"]["gpu"], said["spec"]["compute"]) == (2.0, {"gpu": 2})
+    assert (said["workloadRequestedResources"]["gpu"]["request"], said["spec"]["compute"]) == (2.0, {"gpu": 2})
     assert said["warnings"]
     assert said["forecast"]
     assert control.pull().revision == before
-    assert expect(control.call("GET", path), 200)["workloadRequestedResources"]["gpu"] == 1.0
+    assert expect(control.call("GET", path), 200)["workloadRequestedResources"]["gpu"]["request"] == 1.0
 
 
 def test_work_that_is_over_is_not_changed_and_failed_work_is(control: ControlPlane) -> None:

@@ -40,6 +40,14 @@ def in_todays_words(answer: Any) -> Any:
         answer = answer | NEW_IN_CLAIMS
     if answer.get("phase") == "Deleted":
         answer = answer | {"runningPods": 0, "pendingPods": 0, "currentNodes": []}
+    if "workloadRequestedResources" in answer:
+        asked = answer["workloadRequestedResources"]
+        amounts = {name: {"request": asked[name]} for name in ("gpu", "cpu") if name in asked}
+        pods = {"number": answer["requestedPods"]}
+        answer = answer | {"requestedPods": pods, "workloadRequestedResources": asked | amounts}
+    if isinstance(answer.get("spec"), dict) and isinstance(answer["spec"].get("labels"), dict):
+        labels = [{"name": name, "value": value} for name, value in answer["spec"]["labels"].items()]
+        answer = answer | {"spec": answer["spec"] | {"labels": labels}}
     return {RENAMED.get(name, name): in_todays_words(value) for name, value in answer.items()}
 
 

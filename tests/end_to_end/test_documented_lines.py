@@ -328,7 +328,9 @@ SLIDES = (
         and_then(
             lambda lines, _: lines.shared.becomes("slides", "nightly", "Succeeded"),
             lambda lines, _: check(lines.typed("runai logs nightly") == "3 epochs\n"),
-            lambda lines, _: check(lines.job("slides", "nightly")["workloadRequestedResources"]["gpu"] == 0.5),
+            lambda lines, _: check(
+                lines.job("slides", "nightly")["workloadRequestedResources"]["gpu"]["request"] == 0.5
+            ),
         ),
     ),
     Line(

@@ -68,8 +68,8 @@ def test_every_framework_is_submitted_by_every_name_of_its_command(
         f"runai {line} -p {name}" if " -- " not in line else f"runai {line.replace(' -- ', f' -p {name} -- ')}"
     )
     made = server.admin.workload(server.id_of(name, "job"))
-    assert (made.distributed_framework, made.requested_pods) == (framework, pods)
-    assert made.workload_requested_resources.gpu == gpus
+    assert (made.distributed_framework, made.requested_pods.number) == (framework, pods)
+    assert made.workload_requested_resources.gpu.request == gpus
     group = {"MPI": "mpi", "TF": "tensorflow", "XGBoost": "xgboost"}[framework]
     assert names(server.typed(f"runai {group} list -p {name} -o name")) == ["job"]
 
@@ -88,8 +88,8 @@ def test_each_kind_is_submitted_as_that_kind(server: Server, project: str) -> No
     }
     model = server.admin.workload(server.id_of(project, "model"))
     assert model.spec["servingPort"]["container"] == 8000
-    assert model.requested_pods == 2
-    assert server.admin.workload(server.id_of(project, "gang")).requested_pods == 3
+    assert model.requested_pods.number == 2
+    assert server.admin.workload(server.id_of(project, "gang")).requested_pods.number == 3
 
 
 @pytest.mark.parametrize(
@@ -242,16 +242,17 @@ def test_jobs_are_changed_by_the_flags_of_submit(server: Server, project: str) -
     server.typed("runai update train -e B=2 -l stage=test --clear time-limit")
     spec = server.admin.workload(server.id_of(project, "train")).spec
     assert spec["environmentVariables"] == [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
-    assert (spec["labels"], spec["deadlineSeconds"]) == ({"team": "vision", "stage": "test"}, None)
+    labels = [{"name": "team", "value": "vision"}, {"name": "stage", "value": "test"}]
+    assert (spec["labels"], spec["deadlineSeconds"]) == (labels, None)
     assert spec["compute"] == {"gpu": "1", "cpuCoreRequest": 2.0}, "the rest of its resources stays"
     server.typed("runai training update train --gpu-devices-request 2 --remove-label team --remove-environment A")
     spec = server.admin.workload(server.id_of(project, "train")).spec
-    assert (spec["compute"]["gpu"], spec["labels"]) == ("2", {"stage": "test"})
+    assert (spec["compute"]["gpu"], spec["labels"]) == ("2", labels[1:])
     assert spec["environmentVariables"] == [{"name": "B", "value": "2"}]
     server.typed("runai inference update model --replicas 3")
-    assert server.admin.workload(server.id_of(project, "model")).requested_pods == 3
+    assert server.admin.workload(server.id_of(project, "model")).requested_pods.number == 3
     server.typed("runai pytorch update gang --workers 4")
-    assert server.admin.workload(server.id_of(project, "gang")).requested_pods == 5
+    assert server.admin.workload(server.id_of(project, "gang")).requested_pods.number == 5
     server.typed("runai update train -- python other.py")
     assert server.admin.workload(server.id_of(project, "train")).spec["args"] == ["python", "other.py"]
     same = server.type("runai update train -l stage=test")

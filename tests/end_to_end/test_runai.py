@@ -255,7 +255,7 @@ def test_the_sixteen_gpus_of_four_teams_are_asked_for_line_by_line(server: Serve
     for line in (*PHASE_4_8, *(f"{line} -i {QUICKSTART} -g 2" for line in LATER)):
         server.typed(f"runai submit {line}")
     found = {each.name: each for each in server.admin.all_workloads() if re.match("team-[abcd]$", each.project_name)}
-    asked = [found[line.split()[0]].workload_requested_resources.gpu for line in PHASE_4_8]
+    asked = [found[line.split()[0]].workload_requested_resources.gpu.request for line in PHASE_4_8]
     assert asked == [1, 1, 2, 0.6, 0.4, 1, 2, 0.5, 0.3, 0.2, 2, 1, 4]
     assert sum(each.type == "Workspace" for each in found.values()) == 6
     deleted = server.typed("runai delete -p team-d d-1-gggg d-2-gg d-3-gg").splitlines()

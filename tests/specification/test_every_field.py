@@ -128,6 +128,9 @@ def stored(kind: str, **said: Any) -> Refused:
     return Refused({"storage": {kind: [said]}}, place=f"spec.storage.{kind}")
 
 
+LINK = Refused(
+    {"relatedUrls": [{"url": "https://runs.example/1", "type": "wandb", "name": "run"}]}, place="spec.relatedUrls"
+)
 URL, EXPOSED = {"container": 8080}, {"container": 8080, "serviceType": "NodePort"}
 EXPRESSION = {"key": "disk", "operator": "In", "values": ["ssd"]}
 
@@ -264,6 +267,20 @@ FIELDS: dict[tuple[str, str], Carried | Refused | Elsewhere] = {
     ("ExposedPort", "container"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
     ("ExposedPort", "external"): Elsewhere("what answers there: test_ports_on_one_machine.py"),
     ("ExposedPort", "service_type"): Elsewhere("whether an address is shown: test_runai_on_one_machine.py"),
+    ("ExposedPort", "name"): IN_DETAILS,
+    ("ExposedUrl", "name"): IN_DETAILS,
+    ("PodToleration", "name"): IN_DETAILS,
+    ("RelatedUrl", "url"): LINK,
+    ("RelatedUrl", "type"): LINK,
+    ("RelatedUrl", "name"): LINK,
+    ("CommonSpec", "related_urls"): LINK,
+    ("CommonSpec", "category"): Refused({"category": "Deploy"}, place="spec.category"),
+    ("CommonSpec", "terminate_after_preemption"): Refused(
+        {"terminateAfterPreemption": True}, place="spec.terminateAfterPreemption"
+    ),
+    ("Security", "read_only_root_filesystem"): security("readOnlyRootFilesystem", True),
+    ("Security", "run_as_non_root"): security("runAsNonRoot", True),
+    ("Security", "seccomp_profile_type"): security("seccompProfileType", "Unconfined"),
     ("ExposedPort", "tool_type"): IN_DETAILS,
     ("ExposedPort", "tool_name"): IN_DETAILS,
     ("ExposedUrl", "container"): Elsewhere("the address that is shown: test_runai_on_one_machine.py"),
@@ -550,7 +567,10 @@ OTHERS: dict[str, set[str]] = {
     "RoleRequest": {"name", "description", "enabled", "permissions"},
     "RoleUpdate": {"name", "description", "enabled", "permissions"},
     "ScopesRequest": {"permission", "resource_type", "action"},
-    "TokenRequest": {"grant_type", "username", "password", "client_id", "client_secret", "refresh_token"},
+    "TokenRequest": {
+        *("grant_type", "username", "password", "client_id", "client_secret", "refresh_token"),
+        *("code", "code_verifier", "device_code"),
+    },
     "UserRequest": {"email", "password", "need_to_change_password", "roles"},
     # control.preferences
     "NamedSettingRequest": {"key"},

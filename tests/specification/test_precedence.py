@@ -92,7 +92,7 @@ def test_what_the_api_shows_is_what_the_scheduler_does(
 def test_what_is_asked_for_what_is_charged_and_what_is_held_are_one_figure(compute: dict[str, Any]) -> None:
     body, spec = _admitted(wire.SubmitTraining, compute)
     shape = spec.template.shape
-    asked = _shown(body, spec)["workloadRequestedResources"]["gpu"]
+    asked = _shown(body, spec)["workloadRequestedResources"]["gpu"]["request"]
     charges = Charges([_node()], Policy.product())
     record = _pod(spec, PodPhase.RUNNING)
     assert asked * WHOLE_GPU_MILLI == charges.waiting_milli(shape) == charges.placed_milli(shape, 40_000)

@@ -46,7 +46,10 @@ def test_only_signing_in_health_and_documentation_are_open() -> None:
     opened = {each.path for each in ROUTES if each.action is Action.OPEN and not each.path.endswith("/token")}
     documentation = {"/docs", "/api/docs", "/api/openapi.json", "/researcher/api/docs"}
     keys = {each for each in opened if each.endswith(("/openid-configuration", "/certs", "/jwks.json"))}
-    assert opened - keys == {"/", "/healthz", "/readyz", "/sign-in", "/sign-out", "/open", *documentation}
+    pages = {"/sign-in", "/sign-out", "/sign-in/command", "/device"}
+    pages |= {f"/sign-in/with/{{idp}}{page}" for page in ("", "/callback", "/logout")}
+    commands = {"/api/v1/sign-in/device", "/api/v1/sign-in/ways"}
+    assert opened - keys == {"/", "/healthz", "/readyz", "/open", *pages, *commands, *documentation}
 
 
 def test_an_administrator_has_every_permission_there_is() -> None:

@@ -13,7 +13,25 @@ MOMENT = "2026-01-01T00:00:00Z"
 
 
 def shown(reports: dict[str, Any]) -> PodItem:
-    pod = PodItem(id="a-0-0", name="a-0-0", index=0, incarnation=0, phase="running", created_at=MOMENT, since=MOMENT)
+    pod = PodItem(
+        id="a-0-0",
+        workload_id="a",
+        workload_name="a",
+        project_id="p",
+        project_name="p",
+        cluster_id="c",
+        priority_class_name="train",
+        containers=[],
+        k8s_phase="Running",
+        k8s_phase_updated_at=MOMENT,
+        updated_at=MOMENT,
+        name="a-0-0",
+        index=0,
+        incarnation=0,
+        phase="running",
+        created_at=MOMENT,
+        since=MOMENT,
+    )
     return with_reports(pod, reports)
 
 

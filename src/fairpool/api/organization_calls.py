@@ -167,9 +167,9 @@ class OrganizationCalls(Calls):
     # --- settings ------------------------------------------------------------------------------------------------
 
     def settings(self) -> list[settings_wire.Setting]:
-        return self._get("/v1/k8s/setting").settings
+        return self._get("/api/v1/settings").settings
 
     def change_setting(
         self, key: str, request: settings_wire.SettingRequest | Json, revision: int | None = None
     ) -> settings_wire.Setting:
-        return self._change("PUT", f"/v1/k8s/setting/{key}", request, revision)
+        return self._change("PUT", f"/api/v1/settings/{key}", request, revision)

@@ -313,9 +313,12 @@ class ServiceType(StrEnum):
     INGRESS = "Ingress"
 
 
-class ExposedPort(Request):
+class ExposedPort(OlderForm):
     """An exposed port of the pod."""
 
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = NOT_EXCLUDED
+
+    name: ItemLabel | None = None
     container: Port
     external: Port | None = None
     service_type: ServiceType = ServiceType.CLUSTER_IP
@@ -323,9 +326,12 @@ class ExposedPort(Request):
     tool_name: ShortText | None = None
 
 
-class ExposedUrl(Request):
+class ExposedUrl(OlderForm):
     """A port exposed at its own URL."""
 
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = NOT_EXCLUDED
+
+    name: ItemLabel | None = None
     container: Port
     url: ShortText | None = None
     authorization_type: ShortText | None = None
@@ -333,9 +339,12 @@ class ExposedUrl(Request):
     tool_name: ShortText | None = None
 
 
-class PodToleration(Request):
+class PodToleration(OlderForm):
     """Lets pods onto nodes with matching taints."""
 
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = NOT_EXCLUDED
+
+    name: ItemLabel | None = None
     key: ShortText = ""
     operator: Annotated[str, StringConstraints(pattern="^(Equal|Exists)$")] = "Equal"
     value: ShortText | None = None
@@ -377,6 +386,9 @@ class Security(OlderForm):
     allow_privilege_escalation: StrictBool | None = None
     host_ipc: StrictBool = False
     host_network: StrictBool = False
+    read_only_root_filesystem: StrictBool = False
+    run_as_non_root: StrictBool = False
+    seccomp_profile_type: ShortText | None = None
 
 
 class TopologyRequest(Request):
@@ -398,6 +410,24 @@ class Workdir(Request):
 
     upload: UploadId
     path: PathText = "/workdir"
+
+
+class RelatedUrl(OlderForm):
+    """A link that belongs to a workload."""
+
+    ASKING_NOTHING: ClassVar[Mapping[str, Any]] = NOT_EXCLUDED
+
+    url: ShortText
+    type: ShortText | None = None
+    name: ItemLabel | None = None
+
+
+def pairs(said: Any) -> Any:
+    """Labels or annotations that are given as a list of names and values."""
+    if not isinstance(said, list) or not all(isinstance(each, Mapping) for each in said):
+        return said
+    is_plain = all(set(each) <= {"name", "value", "exclude"} and not each.get("exclude") for each in said)
+    return {each.get("name"): each.get("value") or "" for each in said} if is_plain else said
 
 
 class PodSpecWire(OlderForm):

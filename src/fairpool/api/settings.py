@@ -39,7 +39,21 @@ class Setting(Answer):
     active: bool = True
     updated_at: Annotated[Moment | None, Field(description="Absent if it was never changed")] = None
     updated_by: str = ""
+    msg: Annotated[str | None, Field(description="In the answer to a change")] = None
     revision: int = 0
+
+
+class SettingText(Answer):
+    """One setting, with its value as text."""
+
+    key: str
+    value: Annotated[str, Field(examples=["true"])]
+    type: str
+    category: str
+    label: str
+    description: str
+    stage: str = "GA"
+    active: bool = True
 
 
 class SettingPage(Page):

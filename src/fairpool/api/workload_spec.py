@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
-from pydantic import ConfigDict, Field, StrictBool, StrictInt, StringConstraints
+from pydantic import ConfigDict, Field, StrictBool, StrictInt, StringConstraints, model_validator
 
 from fairpool.api.asset_reference import AssetReferences
 from fairpool.api.pod_spec import (
@@ -20,11 +20,13 @@ from fairpool.api.pod_spec import (
     PodSpecWire,
     PodToleration,
     Port,
+    RelatedUrl,
     Seconds,
     Security,
     Storage,
     TopologyRequest,
     Workdir,
+    pairs,
 )
 from fairpool.api.wire import (
     LongText,
@@ -88,7 +90,7 @@ class JobArray(Request):
 
 
 class CommonSpec(PodSpecWire):
-    """What every kind of workload may say."""
+    """What every kind of workload may say. Labels and annotations may also be lists of `{name, value}`."""
 
     storage: Storage = Field(default_factory=Storage)
     ports: Annotated[list[ExposedPort], Field(max_length=64)] = Field(default_factory=list)
@@ -118,6 +120,19 @@ class CommonSpec(PodSpecWire):
         description="Start after these jobs have completed; NAME:any also starts after it failed or was deleted",
     )
     workdir: Workdir | None = None
+    category: ShortText | None = Field(default=None, description="Build, Train or Deploy: that of its kind")
+    related_urls: Annotated[list[RelatedUrl], Field(max_length=64)] = Field(default_factory=list)
+    terminate_after_preemption: StrictBool = False
+
+    @classmethod
+    def own_form(cls, given: dict[str, Any]) -> dict[str, Any]:
+        said = super().own_form(given)
+        changed = {name: pairs(said[name]) for name in ("labels", "annotations") if name in said}
+        if "createHomeDir" not in said:
+            return said | changed
+        home = said.pop("createHomeDir")
+        security = said.get("security") or {}
+        return said | changed | {"security": {**security, "createHomeDir": home}}
 
 
 class WorkspaceSpec(CommonSpec):
@@ -224,12 +239,27 @@ class SubmitTraining(Submit):
 
 
 class SubmitDistributed(Submit):
-    """`POST /api/v1/workloads/distributed`."""
+    """`POST /api/v1/workloads/distributed`. The master may also be said beside `spec`."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{**_EXAMPLE, "spec": {"image": "quickstart", "numWorkers": 2}}]}
     )
     spec: DistributedSpec
+
+    @model_validator(mode="before")
+    @classmethod
+    def _master_in_spec(cls, given: Any) -> Any:
+        """As the original's client says it: beside the specification. A master like the workers needs no more."""
+        if not isinstance(given, dict) or not {"masterSpec", "masterSpecSameAsWorker"} & set(given):
+            return given
+        said = {name: value for name, value in given.items() if name not in ("masterSpec", "masterSpecSameAsWorker")}
+        spec, master = said.get("spec"), given.get("masterSpec")
+        is_same = given.get("masterSpecSameAsWorker")
+        if master is None and is_same:
+            master = {}
+        if not isinstance(spec, dict) or master is None:
+            return said
+        return said | {"spec": {**spec, "masterSpec": master, "masterSpecSameAsWorker": is_same is not False}}
 
 
 class SubmitInference(Submit):

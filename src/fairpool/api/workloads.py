@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
+from fairpool.api.limits import TENANT_ID
 from fairpool.api.questions import StartForecast
 from fairpool.api.wire import (
     Answer,
@@ -72,11 +73,56 @@ class ResourcesInUse(Answer):
     memory_bytes: int = 0
 
 
+class RequestedAmount(Answer):
+    """What was asked for."""
+
+    request: float = 0.0
+
+
+class RequestedQuantity(Answer):
+    """What was asked for, as a quantity."""
+
+    request: Annotated[str, Field(examples=["4294967296"])]
+
+
+class RequestedResources(Answer):
+    """GPUs, CPU cores and memory that its pods ask for together."""
+
+    gpu: RequestedAmount = Field(default_factory=RequestedAmount)
+    gpu_memory_mib: int | None = None
+    cpu: RequestedAmount = Field(default_factory=RequestedAmount)
+    cpu_memory: RequestedQuantity | None = None
+    memory_bytes: int = 0
+
+
+class RequestedPods(Answer):
+    """Pods that were asked for."""
+
+    number: int = 1
+
+
+class ActionsSupport(Answer):
+    """What can be done to it."""
+
+    delete: bool = True
+    suspend: bool = True
+
+
 class WorkloadItem(Answer):
     """A workload in a list."""
 
     id: str
+    tenant_id: int = TENANT_ID
     name: str
+    category: Annotated[str, Field(examples=["Train"])] = ""
+    namespace: str = ""
+    conditions: Annotated[list[dict[str, str]], Field(description="Always empty")] = Field(default_factory=list)
+    actions_support: ActionsSupport = Field(default_factory=ActionsSupport)
+    k8s_phase: Annotated[str, Field(alias="k8sPhase", description="The same as phase")] = ""
+    phase_updated_at: Moment | None = None
+    k8s_phase_updated_at: Annotated[Moment | None, Field(alias="k8sPhaseUpdatedAt")] = None
+    updated_at: Annotated[Moment | None, Field(description="The last change that is known")] = None
+    deleted_at: Annotated[Moment | None, Field(description="null: it is not deleted")] = None
     type: Kind
     phase: Phase
     reason: Annotated[
@@ -102,8 +148,8 @@ class WorkloadItem(Answer):
     suspended_by: Annotated[str, Field(description="The user who suspended it, while it is suspended")] | None = None
     running_pods: int = 0
     pending_pods: int = 0
-    requested_pods: int = 1
-    workload_requested_resources: ResourcesInUse = Field(default_factory=ResourcesInUse)
+    requested_pods: RequestedPods = Field(default_factory=RequestedPods)
+    workload_requested_resources: RequestedResources = Field(default_factory=RequestedResources)
     allocated_resources: ResourcesInUse = Field(default_factory=ResourcesInUse)
     current_nodes: list[str] = Field(default_factory=list)
     current_node_pools: list[str] = Field(default_factory=list)
@@ -123,6 +169,9 @@ class Workload(WorkloadItem):
     desired_phase: DesiredPhase = DesiredPhase.RUNNING
     actual_phase: Phase = Phase.CREATING
     workload_id: str
+    requested_name: Annotated[str, Field(description="As submitted: the name, or its beginning")] = ""
+    code: Annotated[int | None, Field(description="In the answer to suspend, resume and delete")] = None
+    message: Annotated[str | None, Field(description="In the answer to suspend, resume and delete")] = None
     created_by: str
     command_line: Annotated[str, Field(description="The command line of the submit")] = ""
     changed_fields: Annotated[
@@ -144,10 +193,33 @@ class WorkloadPage(Page):
     workloads: list[WorkloadItem]
 
 
+class PodContainer(Answer):
+    """What a pod runs."""
+
+    name: str
+    image: str
+    started_at: Moment | None = None
+
+
 class PodItem(Answer):
     """A pod; its replacement is another one."""
 
     id: str
+    tenant_id: int = TENANT_ID
+    workload_id: str
+    workload_name: str
+    project_id: str
+    project_name: str
+    cluster_id: str
+    priority_class_name: str
+    containers: list[PodContainer]
+    k8s_phase: Annotated[
+        str, Field(alias="k8sPhase", examples=["Running"], description="The phase in the words of Kubernetes")
+    ]
+    k8s_phase_updated_at: Annotated[Moment, Field(alias="k8sPhaseUpdatedAt")]
+    updated_at: Moment
+    completed_at: Moment | None = None
+    node_name: str | None = None
     name: Annotated[str, Field(examples=["train-1-0-0"])]
     index: int
     incarnation: int
@@ -179,6 +251,12 @@ class PodPage(Page):
 class EventItem(Answer):
     """An event of a workload."""
 
+    id: str
+    created_at: Annotated[Moment, Field(description="The same as at")]
+    type: Annotated[str, Field(examples=["Normal"], description="Normal or Warning")]
+    cluster_id: str
+    reason: str
+    message: str
     sequence: int
     at: Moment
     kind: Annotated[str, Field(examples=["bound"])]
@@ -197,10 +275,73 @@ class EventPage(Page):
     events: list[EventItem]
 
 
+class PodHistoryEvent(Answer):
+    """What happened."""
+
+    created_at: Moment
+    type: str
+    cluster_id: str
+    reason: str
+    message: str
+
+
+class PodHistoryMeta(Answer):
+    """When."""
+
+    creation_timestamp: Moment
+    type: str = "Event"
+
+
+class PodHistorySpec(Answer):
+    """What."""
+
+    event: PodHistoryEvent
+
+
+class PodHistoryRecord(Answer):
+    """A pod of the past or present, as a record."""
+
+    meta: PodHistoryMeta
+    spec: PodHistorySpec
+
+
 class HistoryPage(Page):
     """All pods of a workload, oldest first."""
 
     history: list[PodItem]
+    records: Annotated[list[PodHistoryRecord], Field(description="The same, in the original's form")]
+
+
+class Category(Answer):
+    """What workloads are for."""
+
+    id: str
+    name: str
+    description: str
+
+
+class CategoryList(Answer):
+    """All categories."""
+
+    categories: list[Category]
+
+
+class WorkloadType(Answer):
+    """A type of workloads, with its category and default priority."""
+
+    id: str
+    name: str
+    group: str = "run.ai"
+    category_id: str
+    category_name: str
+    priority_id: str
+    priority_name: str
+
+
+class WorkloadTypeList(Answer):
+    """All types."""
+
+    types: list[WorkloadType]
 
 
 class BatchAction(StrEnum):
@@ -241,6 +382,7 @@ class BatchFailure(Answer):
 class BatchAnswer(Answer):
     """The result for each workload."""
 
+    id: Annotated[str, Field(description="Of this request")]
     succeeded: list[str]
     failed: list[BatchFailure]
 

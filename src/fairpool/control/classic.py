@@ -205,7 +205,7 @@ def classic_job(item: dict[str, Any]) -> wire.ClassicJob:
         type=TYPES[item["type"]],
         image=", ".join(item["images"]),
         node=", ".join(item["currentNodes"]),
-        requested_gpus=item["workloadRequestedResources"]["gpu"],
+        requested_gpus=item["workloadRequestedResources"]["gpu"]["request"],
         allocated_gpus=item["allocatedResources"]["gpu"],
         running_pods=item["runningPods"],
         pending_pods=item["pendingPods"],

@@ -68,7 +68,7 @@ FIELDS: Mapping[str, Field[wire.Department]] = {
 @routes.get(DEPARTMENTS, action=Action.DEPARTMENT_READ, answer=wire.DepartmentPage, summary="List departments")
 async def departments(plane: Plane, caller: Caller, query: ListQuery) -> Response:
     def unit(connection: Connection) -> wire.DepartmentPage:
-        listed, following = page(filtered(_departments(plane, connection, caller), FIELDS, query), query)
+        listed, following = page(filtered(listed_departments(plane, connection, caller), FIELDS, query), query)
         return wire.DepartmentPage(departments=listed, next=following)
 
     return await plane.answer_apart(unit)
@@ -78,7 +78,7 @@ async def departments(plane: Plane, caller: Caller, query: ListQuery) -> Respons
 async def department_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Response:
     query = counting(filter_by, search)
     return await plane.answer_apart(
-        lambda connection: Count(count=len(filtered(_departments(plane, connection, caller), FIELDS, query)))
+        lambda connection: Count(count=len(filtered(listed_departments(plane, connection, caller), FIELDS, query)))
     )
 
 
@@ -223,7 +223,8 @@ async def delete_department(department_id: str, request: Request, plane: Plane, 
     return answer
 
 
-def _departments(plane: Plane, connection: Connection, caller: Caller) -> list[wire.Department]:
+def listed_departments(plane: Plane, connection: Connection, caller: Caller) -> list[wire.Department]:
+    """Departments that the caller may see, by name."""
     known = organization_tree(plane, connection)
     warnings = known.warnings()
     seen = visible_departments(connection, caller)

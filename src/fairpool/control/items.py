@@ -10,7 +10,9 @@ from fairpool.api import workloads as wire
 from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.gateway_address import GatewayAddress
+from fairpool.api.limits import TENANT_ID
 from fairpool.api.wire import compact
+from fairpool.api.workload_spec import Kind
 from fairpool.control.external_ports import Pairs
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.workload_columns import of_run
@@ -23,7 +25,7 @@ from fairpool.control.workload_documents import (
 )
 from fairpool.model.ids import place_of
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
-from fairpool.model.pod_record import Cause
+from fairpool.model.pod_record import Cause, Outcome
 from fairpool.model.precedence import class_name, precedence
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import RESTART_RULES, DesiredState, WorkloadSpec
@@ -55,6 +57,7 @@ def declaration(
         request=submit.spec.model_dump(mode="json", by_alias=True, exclude_unset=True),
         command_line=submit.command_line,
         source=submit.source,
+        requested_name=submit.name or "",
         labels=dict(submit.spec.labels),
         framework=framework,
         addresses=addresses(submit, pod_host, external_ports),
@@ -93,7 +96,9 @@ def workload_item(
     by = declared.suspended_by() if row.desired_state == DesiredState.STOP else None
     shown = {
         **_declared_fields(row, declared),
+        **_moments(row, declared, report),
         "phase": row.phase,
+        "k8sPhase": row.phase,
         "reason": reason.value if reason is not None else "",
         "phaseMessage": _message(by, report),
         "classicStatus": row.status,
@@ -113,25 +118,43 @@ def workload_item(
         "urls": shown_urls(row, gateway),
         "revision": row.revision,
     }
-    return {name: value for name, value in shown.items() if value is not None}
+    known = {name: value for name, value in shown.items() if value is not None}
+    return known | {"deletedAt": iso_or_none(row.deleted_at)}  # the original's client wants it, if only as null
+
+
+def _moments(row: Any, declared: WorkloadDeclaration, report: WorkloadReport | None) -> dict[str, str]:
+    """When its phase last changed, and when anything about it did, as far as it is known."""
+    phase_at = row.deleted_at or (report.since if report is not None else row.created_at)
+    latest = max(phase_at, row.created_at, *(when for when, _ in declared.suspensions))
+    return {"phaseUpdatedAt": iso(phase_at), "k8sPhaseUpdatedAt": iso(phase_at), "updatedAt": iso(latest)}
+
+
+CATEGORIES = {Kind.WORKSPACE: "Build", Kind.TRAINING: "Train", Kind.DISTRIBUTED: "Train", Kind.INFERENCE: "Deploy"}
 
 
 def _declared_fields(row: Any, declared: WorkloadDeclaration) -> dict[str, Any]:
     workload = declared.workload
     shape = workload.template.shape
     rule = precedence(workload.kind, workload.priority, workload.preemptible)
-    requested = {
-        "gpu": row.requested_gpus_milli / WHOLE_GPU_MILLI,
-        "cpu": shape.cpu_milli * workload.pods / 1000,
-        "memoryBytes": shape.memory_bytes * workload.pods,
+    memory_bytes = shape.memory_bytes * workload.pods
+    requested: dict[str, Any] = {
+        "gpu": {"request": row.requested_gpus_milli / WHOLE_GPU_MILLI},
+        "cpu": {"request": shape.cpu_milli * workload.pods / 1000},
+        "cpuMemory": {"request": str(memory_bytes)},
+        "memoryBytes": memory_bytes,
     }
     if shape.gpu.memory_mib:
         requested["gpuMemoryMib"] = shape.gpu.memory_mib * shape.gpu.devices * workload.pods
     project, department = former_name(row.project), former_name(row.department)
     return {
         "id": row.id,
+        "tenantId": TENANT_ID,
         "name": row.name,
         "type": row.kind,
+        "category": CATEGORIES[Kind(row.kind)],
+        "namespace": f"runai-{project}",
+        "conditions": [],
+        "actionsSupport": {"delete": True, "suspend": True},
         "projectId": project,
         "projectName": project,
         "departmentId": department,
@@ -140,7 +163,7 @@ def _declared_fields(row: Any, declared: WorkloadDeclaration) -> dict[str, Any]:
         "submittedBy": row.submitted_by,
         "labels": declared.labels,
         "createdAt": iso(row.created_at),
-        "requestedPods": workload.pods,
+        "requestedPods": {"number": workload.pods},
         "workloadRequestedResources": requested,
         "images": [workload.template.program.image] if workload.template.program.image else [],
         "preemptible": rule.preemptible,
@@ -197,8 +220,9 @@ def _detail_text(
         "actualPhase": row.phase,
         "workloadId": row.id,
         "createdBy": row.submitted_by,
+        "requestedName": declared.requested_name or row.name,
         "commandLine": declared.command_line,
-        "spec": declared.request,
+        "spec": shown_spec(declared.request),
     }
     if declared.changed_fields:
         details["changedFields"] = declared.changed_fields
@@ -207,18 +231,43 @@ def _detail_text(
     return compact(workload_item(row, declared, last, gateway) | details)
 
 
-def event_item(workload_name: str, line: EventReport, declared: WorkloadDeclaration | None = None) -> wire.EventItem:
+def shown_spec(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification as it is answered: labels and annotations as lists, which the original's client reads."""
+    lists = {
+        name: [{"name": key, "value": value} for key, value in request[name].items()]
+        for name in ("labels", "annotations")
+        if isinstance(request.get(name), Mapping)
+    }
+    return {**request, **lists}
+
+
+def accepted_text(detail: str, message: str) -> str:
+    """The details of a workload that something is done to, with the outcome as the original's client reads it."""
+    outcome = compact({"code": 202, "message": message})
+    return f"{detail[:-1]},{outcome[1:]}"
+
+
+def event_item(row: Any, line: EventReport, declared: WorkloadDeclaration | None = None) -> wire.EventItem:
     """One line of history."""
+    workload_name = row.name
     place = place_of(line.workload, line.pod) if line.pod is not None else None
+    detail = line.detail or _who(declared, line.cause, line.at)
+    has_failed = line.outcome is not None and line.outcome is not Outcome.OK
     return wire.EventItem(
+        id=f"{row.cluster}/{line.number}",
         sequence=line.number,
+        created_at=iso(line.at),
+        type="Warning" if has_failed else "Normal",
+        cluster_id=row.cluster,
+        reason=line.cause or line.kind,
+        message=detail or line.kind,
         at=iso(line.at),
         kind=line.kind,
         pod=line.pod,
         pod_name=pod_name(workload_name, *place) if place is not None else line.pod,
         node=line.node,
         cause=line.cause,
-        detail=line.detail or _who(declared, line.cause, line.at),
+        detail=detail,
         outcome=line.outcome.value if line.outcome else None,
         exit_code=line.exit_code,
     )
@@ -235,17 +284,30 @@ def pod_name(workload_name: str, index: int, incarnation: int) -> str:
 
 
 def pod_item(
-    workload_name: str,
-    report: PodReport,
-    created_at: int,
-    since: int,
-    current: bool,
-    declared: WorkloadDeclaration | None = None,
+    row: Any, report: PodReport, created_at: int, since: int, current: bool, declared: WorkloadDeclaration
 ) -> wire.PodItem:
-    """A pod as the API shows it."""
+    """A pod as the API shows it, of the workload with this row."""
+    workload = declared.workload
+    project = former_name(row.project)
+    rule = precedence(workload.kind, workload.priority, workload.preemptible)
+    container = wire.PodContainer(
+        name=row.name, image=workload.template.program.image, started_at=iso_or_none(report.started_at)
+    )
     return wire.PodItem(
         id=report.id,
-        name=pod_name(workload_name, report.index, report.incarnation),
+        workload_id=row.id,
+        workload_name=row.name,
+        project_id=project,
+        project_name=project,
+        cluster_id=row.cluster,
+        priority_class_name=class_name(rule.priority),
+        containers=[container],
+        k8s_phase=_kubernetes_phase(report),
+        k8s_phase_updated_at=iso(since),
+        updated_at=iso(since),
+        completed_at=iso(since) if report.phase is PodPhase.ENDED else None,
+        node_name=report.node,
+        name=pod_name(row.name, report.index, report.incarnation),
         index=report.index,
         incarnation=report.incarnation,
         phase=report.phase.value,
@@ -260,6 +322,32 @@ def pod_item(
         started_at=iso_or_none(report.started_at),
         since=iso(since),
         current=current,
+    )
+
+
+def _kubernetes_phase(report: PodReport) -> str:
+    """The phase in the words of Kubernetes."""
+    match report.phase:
+        case PodPhase.ENDED:
+            return "Succeeded" if report.outcome is Outcome.OK else "Failed"
+        case PodPhase.RUNNING | PodPhase.RELEASING:
+            return "Running"
+        case _:
+            return "Pending"
+
+
+def history_record(pod: wire.PodItem) -> wire.PodHistoryRecord:
+    """A pod of the past or present as a record of the original's history."""
+    ended = f" ({pod.cause or pod.outcome or 'ended'})" if pod.phase == PodPhase.ENDED.value else ""
+    happened = wire.PodHistoryEvent(
+        created_at=pod.created_at,
+        type="Warning" if pod.k8s_phase == "Failed" else "Normal",
+        cluster_id=pod.cluster_id,
+        reason=pod.phase,
+        message=f"pod {pod.name}: {pod.phase}{ended}",
+    )
+    return wire.PodHistoryRecord(
+        meta=wire.PodHistoryMeta(creation_timestamp=pod.created_at), spec=wire.PodHistorySpec(event=happened)
     )
 
 

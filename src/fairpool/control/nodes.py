@@ -189,7 +189,7 @@ async def override_node(
 @routes.get("/api/v1/node-pools", action=Action.NODE_READ, answer=wire.NodePoolPage, summary="List node pools")
 async def pools(plane: Plane, caller: Caller, query: ListQuery) -> Response:
     def unit(connection: Connection) -> wire.NodePoolPage:
-        listed, following = page(filtered(_pools(connection), POOL_FIELDS, query), query)
+        listed, following = page(filtered(all_pools(connection), POOL_FIELDS, query), query)
         return wire.NodePoolPage(nodepools=listed, next=following)
 
     return await plane.answer_apart(unit)
@@ -199,7 +199,7 @@ async def pools(plane: Plane, caller: Caller, query: ListQuery) -> Response:
 async def pool_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Response:
     query = counting(filter_by, search)
     return await plane.answer_apart(
-        lambda connection: Count(count=len(filtered(_pools(connection), POOL_FIELDS, query)))
+        lambda connection: Count(count=len(filtered(all_pools(connection), POOL_FIELDS, query)))
     )
 
 
@@ -383,7 +383,8 @@ def known_pool(connection: Connection, name: str) -> Any:
     return row
 
 
-def _pools(connection: Connection) -> list[wire.NodePoolAnswer]:
+def all_pools(connection: Connection) -> list[wire.NodePoolAnswer]:
+    """Every node pool, by name."""
     members, clusters = all_nodes(connection), _cluster_names(connection)
     return [_pool_of(row, members, clusters) for row in store.all_node_pools(connection)]
 

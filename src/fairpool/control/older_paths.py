@@ -14,15 +14,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import access, classic
-from fairpool.api import organization as wire
 from fairpool.api.problems import ProblemItem
 from fairpool.control import applications, clusters, departments, nodes, projects, roles, users
 from fairpool.control.audit import choice
 from fairpool.control.classic import classic_job
 from fairpool.control.filters import Filter, Operator
 from fairpool.control.moments import iso
-from fairpool.control.paging import Limit, ListQuery, Offset
-from fairpool.control.plane import Caller, Plane, plane_of
+from fairpool.control.older_organization import check_cluster
+from fairpool.control.paging import Limit, Offset
+from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.routes import Parameter, Route, Routes
@@ -38,41 +38,6 @@ CLUSTER = f"{K8S}/clusters/{{cluster_id}}"
 AUDIT_LIMIT = 40
 JOBS_MAX = 1_000_000
 ACTIONS = {"create": "Create", "update": "Update", "delete": "Delete", "sign-in": "Login", "sign-out": "Logout"}
-
-
-async def check_cluster(request: Request) -> None:
-    """Refuse a cluster that does not exist, whatever is asked about it; keep its id."""
-    name = request.path_params["cluster_id"]
-    row = await plane_of(request).read(lambda connection: clusters.known_cluster(connection, name))
-    request.state.cluster = str(row.id)
-
-
-# --- projects and jobs of one cluster ------------------------------------------------------------------------
-
-
-@routes.get(
-    f"{CLUSTER}/projects",
-    action=Action.PROJECT_READ,
-    before=check_cluster,
-    answer=wire.ProjectPage,
-    summary="List the projects of a cluster",
-)
-async def cluster_projects(request: Request, plane: Plane, caller: Caller, query: ListQuery) -> Response:
-    cluster: str = request.state.cluster
-    return await plane.answer_apart(lambda connection: projects.project_page(plane, connection, caller, query, cluster))
-
-
-@routes.post(
-    f"{CLUSTER}/projects",
-    action=Action.PROJECT_CREATE,
-    before=check_cluster,
-    answer=wire.Project,
-    status=201,
-    summary="Create a project in a cluster",
-)
-async def create_cluster_project(request: Request, plane: Plane, caller: Caller, body: wire.ProjectRequest) -> Response:
-    body = body.model_copy(update={"cluster_id": request.state.cluster})
-    return await projects.create_project(request, plane, caller, body)
 
 
 @routes.get(
@@ -166,11 +131,9 @@ def _entry(row: Any) -> classic.ClassicAuditEntry:
 SAME = (
     (f"{K8S}/clusters", "GET POST", "/api/v1/clusters"),
     (CLUSTER, "GET PUT DELETE", "/api/v1/clusters/{cluster_id}"),
-    (f"{CLUSTER}/projects/{{project_id}}", "GET PUT DELETE", "/api/v1/org-unit/projects/{project_id}"),
-    (f"{CLUSTER}/departments", "GET POST", "/api/v1/org-unit/departments"),
+    (f"{CLUSTER}/departments", "POST", "/api/v1/org-unit/departments"),
     (f"{CLUSTER}/departments/{{department_id}}", "GET PUT DELETE", "/api/v1/org-unit/departments/{department_id}"),
-    (f"{CLUSTER}/node-pools", "GET POST", "/api/v1/node-pools"),
-    (f"{CLUSTER}/node-pools/{{pool_id}}", "GET PUT DELETE", "/api/v1/node-pools/{pool_id}"),
+    (f"{CLUSTER}/node-pools/{{pool_id}}", "GET DELETE", "/api/v1/node-pools/{pool_id}"),
     (f"{K8S}/users", "GET", "/api/v1/users"),
     (f"{K8S}/users/roles", "GET", "/api/v1/authorization/roles"),
     (f"{K8S}/users/{{user_id}}", "GET DELETE", "/api/v1/users/{user_id}"),

@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from functools import partial
 from itertools import zip_longest
+from typing import Annotated, Any
+
+from starlette.responses import Response
 
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import PodReport
 from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.pod_choice import has_log, pod_called, pod_to_read, pods_there
+from fairpool.api.wire import Count
 from fairpool.control import items
 from fairpool.control.guard import still_known
-from fairpool.control.paging import Limit, Offset
+from fairpool.control.paging import (
+    Field,
+    FilterBy,
+    Limit,
+    ListQuery,
+    Offset,
+    Search,
+    counting,
+    filtered,
+    page,
+    text_field,
+    time_field,
+)
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.pod_access import PodAddress
 from fairpool.control.rbac import Action, for_kind
 from fairpool.control.refusal import Refused, refused, unknown
-from fairpool.control.routes import Routes
+from fairpool.control.routes import Parameter, Routes
+from fairpool.control.store import workload_lists
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.control.workload_documents import declaration_of
@@ -26,6 +44,67 @@ from fairpool.control.workloads import readable
 from fairpool.model.lifecycle import PodPhase
 
 routes = Routes("workloads")
+
+WORKLOADS_MAX = 1_000_000
+Completed = Annotated[
+    str, Parameter(pattern="^(true|false|)$", description="Only pods that have ended, or only those that have not")
+]
+
+
+FIELDS: Mapping[str, Field[wire.PodItem]] = {
+    "name": text_field(lambda each: each.name),
+    "id": text_field(lambda each: each.id),
+    "workloadId": text_field(lambda each: each.workload_id),
+    "workloadName": text_field(lambda each: each.workload_name),
+    "projectId": text_field(lambda each: each.project_id),
+    "projectName": text_field(lambda each: each.project_name),
+    "clusterId": text_field(lambda each: each.cluster_id),
+    "nodeName": text_field(lambda each: each.node_name or ""),
+    "k8sPhase": text_field(lambda each: each.k8s_phase),
+    "createdAt": time_field(lambda each: each.created_at),
+}
+
+
+@routes.get(
+    "/api/v1/workloads/pods",
+    action=Action.WORKLOAD_READ,
+    answer=wire.PodPage,
+    summary="List the current pods of the workloads you can see",
+)
+async def all_pods(plane: Plane, caller: Caller, query: ListQuery, completed: Completed = "") -> Response:
+    def unit(connection: Connection) -> wire.PodPage:
+        listed, following = page(filtered(_visible_pods(connection, caller, completed), FIELDS, query), query)
+        return wire.PodPage(pods=listed, next=following)
+
+    return await plane.answer_apart(unit)
+
+
+@routes.get(
+    "/api/v1/workloads/pods/count",
+    action=Action.WORKLOAD_READ,
+    answer=Count,
+    summary="Count the current pods of the workloads you can see",
+)
+async def pod_count(plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "") -> Response:
+    query = counting(filter_by, search)
+    return await plane.answer_apart(
+        lambda connection: Count(count=len(filtered(_visible_pods(connection, caller, ""), FIELDS, query)))
+    )
+
+
+def _visible_pods(connection: Connection, caller: Caller, completed: str) -> list[wire.PodItem]:
+    places = caller.places(Action.WORKLOAD_READ)
+    listing = workload_lists.Listing(
+        projects=None if places is None else places.projects,
+        departments=() if places is None else places.departments,
+        clusters=() if places is None else places.clusters,
+        limit=WORKLOADS_MAX,
+    )
+    keys = [key.id for key in workload_lists.page(connection, listing)]
+    rows = store.some(connection, keys)
+    current = [pod for key in keys if key in rows for pod in _pod_items(connection, rows[key]) if pod.current]
+    wanted = {"true": True, "false": False}.get(completed)
+    return [pod for pod in current if wanted is None or (pod.completed_at is not None) is wanted]
 
 
 @routes.get(
@@ -60,7 +139,7 @@ async def history(
     )
     following = offset + limit if len(everything) > offset + limit else None
     shown = await _with_reports(plane, workload_id, everything[offset : offset + limit])
-    return wire.HistoryPage(history=shown, next=following)
+    return wire.HistoryPage(history=shown, records=list(map(items.history_record, shown)), next=following)
 
 
 async def _with_reports(plane: Plane, workload_id: str, found: list[wire.PodItem]) -> list[wire.PodItem]:
@@ -81,8 +160,12 @@ def pod_items_of(connection: Connection, caller: Caller, workload_id: str, actio
     """Every reported pod of a workload, by index; the latest of each index is current."""
     row = readable(connection, caller, workload_id)
     caller.require(for_kind(action, row.kind), row.project, row.department, row.cluster)
+    return _pod_items(connection, row)
+
+
+def _pod_items(connection: Connection, row: Any) -> list[wire.PodItem]:
     declared = declaration_of(row)
-    rows = store.pods_of(connection, workload_id)
+    rows = store.pods_of(connection, row.id)
     found = []
     for each, following in zip_longest(rows, rows[1:]):
         report, since = PodReport.from_json(each.document), each.since
@@ -93,7 +176,7 @@ def pod_items_of(connection: Connection, caller: Caller, workload_id: str, actio
                 report.model_copy(update={"phase": PodPhase.ENDED, "start_failure": ""}),
                 following.created_at,
             )
-        found.append(items.pod_item(row.name, report, each.created_at, since, current, declared))
+        found.append(items.pod_item(row, report, each.created_at, since, current, declared))
     return found
 
 

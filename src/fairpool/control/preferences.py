@@ -301,10 +301,47 @@ def check_password(settings: Settings, connection: Connection, password: str, fi
         raise Refused(422, [problem_item(each, field) for each in problems])
 
 
-@routes.get("/v1/k8s/setting", action=Action.SETTING_READ, answer=wire.SettingPage, summary="List all settings")
+@routes.get("/api/v1/settings", action=Action.SETTING_READ, answer=wire.SettingPage, summary="List all settings")
 async def settings(plane: Plane, caller: Caller) -> wire.SettingPage:
     caller.require(Action.SETTING_READ)
     return wire.SettingPage(settings=await plane.read(lambda connection: _all(plane, connection)))
+
+
+@routes.get(
+    "/v1/k8s/setting",
+    action=Action.SETTING_READ,
+    answer=list[wire.SettingText],
+    summary="List all settings, with their values as text",
+)
+async def settings_as_text(plane: Plane, caller: Caller) -> list[wire.SettingText]:
+    caller.require(Action.SETTING_READ)
+    everything = await plane.read(lambda connection: _all(plane, connection))
+    return [wire.SettingText(**dict(each) | {"value": _as_text(each.value)}) for each in everything]
+
+
+@routes.get(
+    "/v1/k8s/setting/{key}", action=Action.SETTING_READ, summary="Get the value of a setting, as a bare JSON value"
+)
+async def setting_value(key: str, plane: Plane, caller: Caller, request: Request) -> Response:
+    caller.require(Action.SETTING_READ)
+    _check_key(request, key)
+    found = await plane.read(lambda connection: _one(plane, connection, key))
+    return Response(json.dumps(found.value), media_type="application/json")
+
+
+def _as_text(value: wire.SettingValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _of_text(preference: Preference, value: wire.SettingValue) -> wire.SettingValue:
+    """A value that was given as text, as the original's client reads and writes it."""
+    if preference.is_paths or not isinstance(value, str):
+        return value
+    try:
+        read = json.loads(value)
+    except ValueError:
+        return value
+    return read if isinstance(read, bool | int) else value
 
 
 @routes.get(
@@ -347,7 +384,7 @@ async def choose_browser_session_timeout(
     return await _choose(request, plane, caller, BROWSER_IDLE, body.idle_timeout)
 
 
-@routes.get("/v1/k8s/setting/{key}", action=Action.SETTING_READ, answer=wire.Setting, summary="Get a setting")
+@routes.get("/api/v1/settings/{key}", action=Action.SETTING_READ, answer=wire.Setting, summary="Get a setting")
 @routes.get(
     "/api/v1/security/settings/{key}", action=Action.SETTING_READ, answer=wire.Setting, summary="Get a security setting"
 )
@@ -365,6 +402,7 @@ async def choose_named(request: Request, plane: Plane, caller: Caller, body: wir
     return await _choose(request, plane, caller, body.key, body.value)
 
 
+@routes.put("/api/v1/settings/{key}", action=Action.SETTING_WRITE, answer=wire.Setting, summary="Change a setting")
 @routes.put("/v1/k8s/setting/{key}", action=Action.SETTING_WRITE, answer=wire.Setting, summary="Change a setting")
 @routes.put(
     "/api/v1/security/settings/{key}",
@@ -383,10 +421,11 @@ async def _choose(request: Request, plane: Plane, caller: Caller, key: str, valu
     def unit(connection: Connection) -> ActionResult:
         before = _one(plane, connection, key)
         check_match(request, before.revision)
-        _check_value(key, preference, value)
-        chosen = ",".join(_paths(value)) if preference.is_paths and isinstance(value, str) else value
+        said = _of_text(preference, value)
+        _check_value(key, preference, said)
+        chosen = ",".join(_paths(said)) if preference.is_paths and isinstance(said, str) else said
         revision = choose_value(plane, connection, key, chosen, caller.name)
-        made = _one(plane, connection, key)
+        made = _one(plane, connection, key).model_copy(update={"msg": f"{key} was changed"})
         name = f"{key} = {json.dumps(chosen)}"
         return ActionResult(
             body=made, action="update", entity_type="setting", entity_id=key, entity_name=name, revision=revision

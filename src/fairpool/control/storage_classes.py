@@ -10,7 +10,7 @@ from typing import Annotated
 from starlette.requests import Request
 
 from fairpool.api import storage_classes as wire
-from fairpool.control.older_paths import check_cluster
+from fairpool.control.older_organization import check_cluster
 from fairpool.control.organization import cluster_of
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action

@@ -46,6 +46,12 @@ Asked = Iterator[tuple[str, str]]
 def _asked(submit: wire.SubmitAny, has_containers: bool) -> Asked:
     """Each unsupported field, and what to do instead."""
     spec = submit.spec
+    if spec.category not in (None, _category(submit)):
+        yield "spec.category", f"remove it, or use {_category(submit)}: the category follows from the kind"
+    if spec.related_urls:
+        yield "spec.relatedUrls", "remove it: links are not kept; an annotation can hold one"
+    if spec.terminate_after_preemption:
+        yield "spec.terminateAfterPreemption", "remove it: a preempted workload waits and starts again"
     if any(each.seconds is not None for each in spec.tolerations):
         yield "spec.tolerations.seconds", "remove it: a pod that tolerates a taint stays on the node"
     if has_containers:
@@ -65,6 +71,16 @@ def _asked(submit: wire.SubmitAny, has_containers: bool) -> Asked:
             yield from _of_model(model)
 
 
+def _category(submit: wire.SubmitAny) -> str:
+    match submit:
+        case wire.SubmitWorkspace():
+            return "Build"
+        case wire.SubmitInference():
+            return "Deploy"
+        case _:
+            return "Train"
+
+
 def _of_pull(pod: pod_spec.PodSpecWire, place: str) -> Asked:
     if pod.image_pull_policy == "Always":
         yield f"{place}.imagePullPolicy", "use IfNotPresent, or remove it: images are not pulled"
@@ -76,6 +92,12 @@ def _of_security(security: pod_spec.Security) -> Asked:
     """What containers cannot do either; what an administrator has to allow is refused by the node."""
     if security.allow_privilege_escalation:
         yield "spec.security.allowPrivilegeEscalation", "remove it: no program in a pod gains privileges"
+    if security.read_only_root_filesystem:
+        yield "spec.security.readOnlyRootFilesystem", "remove it: the root file system of a pod can be written to"
+    if security.run_as_non_root:
+        yield "spec.security.runAsNonRoot", "remove it, or set runAsUid: which user an image runs as is not checked"
+    if security.seccomp_profile_type is not None:
+        yield "spec.security.seccompProfileType", "remove it: the container runtime's own profile is used"
     if security.create_home_dir is False:
         yield "spec.security.createHomeDir", "remove it: every pod has a home directory of its own"
     if security.uid_gid_source not in (None, CUSTOM, FROM_THE_IMAGE):

@@ -37,6 +37,8 @@ class WorkloadDeclaration(Wire):
     """Where values of the request come from that the submit did not give: `compute.gpu` from a template."""
     changed_fields: tuple[str, ...] = ()
     """Fields of the request that updates have changed since the submit."""
+    requested_name: str = ""
+    """As it was submitted: a name, or the beginning of one; empty: the same, or none was given."""
     suspensions: tuple[tuple[Instant, str], ...] = ()
     """When it was suspended, and by which user; the latest ones."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,7 +30,6 @@ from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.workload_lists import Listing
 from fairpool.control.workload_documents import declaration_of
-from fairpool.model.precedence import PRIORITY_CLASSES
 from fairpool.model.spec import DesiredState
 
 routes = Routes("workloads")
@@ -143,7 +143,7 @@ async def events(
         row = readable(connection, caller, workload_id)
         declared = declaration_of(row)
         lines = cluster_store.events_of(connection, workload_id, offset, limit + 1)
-        listed = [items.event_item(row.name, line, declared) for line in lines[:limit]]
+        listed = [items.event_item(row, line, declared) for line in lines[:limit]]
         return wire.EventPage(events=listed, next=offset + limit if len(lines) > limit else None)
 
     return await plane.read(unit)
@@ -215,13 +215,17 @@ async def _operate(
         check_match(request, row.revision)
         done = operated(plane, connection, row, action, caller.name, force=force)
         now_is = store.one(connection, row.id)
-        return replace(
-            done, body=items.detail_text(now_is, plane.settings.gateway), status=202, revision=now_is.revision
-        )
+        detail = items.accepted_text(items.detail_text(now_is, plane.settings.gateway), MESSAGES[action])
+        return replace(done, body=detail, status=202, revision=now_is.revision)
 
     return await plane.perform(request, caller, unit)
 
 
+MESSAGES = {
+    wire.BatchAction.SUSPEND: "the workload is being suspended",
+    wire.BatchAction.RESUME: "the workload is being resumed",
+    wire.BatchAction.DELETE: "the workload is being deleted",
+}
 DESIRED_STATES = {
     wire.BatchAction.SUSPEND: DesiredState.STOP,
     wire.BatchAction.RESUME: DesiredState.RUN,
@@ -284,7 +288,7 @@ def operable(
     summary="Suspend, resume or delete several workloads; each succeeds or fails on its own",
 )
 async def batch(request: Request, plane: Plane, caller: Caller, body: wire.BatchRequest) -> Response:
-    waiting = deque(dict.fromkeys(body.ids))
+    waiting, batch_id = deque(dict.fromkeys(body.ids)), str(uuid.uuid4())
     succeeded: list[str] = []
     failed: list[wire.BatchFailure] = []
 
@@ -304,18 +308,10 @@ async def batch(request: Request, plane: Plane, caller: Caller, body: wire.Batch
 
     def unit(connection: Connection) -> ActionResult:
         entries = part_of(waiting, partial(act, connection))
-        answer = None if waiting else wire.BatchAnswer(succeeded=succeeded, failed=failed)
+        answer = None if waiting else wire.BatchAnswer(id=batch_id, succeeded=succeeded, failed=failed)
         return ActionResult(body=answer, also=entries, goes_on=bool(waiting))
 
     return await plane.perform(request, caller, unit)
-
-
-@routes.get(
-    "/api/v1/workload-priorities", action=Action.SELF, answer=wire.PriorityClassPage, summary="List priority classes"
-)
-async def priorities(caller: Caller) -> wire.PriorityClassPage:
-    listed = [wire.PriorityClass(id=name, name=name, value=value) for name, value in PRIORITY_CLASSES.items()]
-    return wire.PriorityClassPage(priorities=listed, workload_priorities=listed)
 
 
 for _kind_path, _kind in KINDS.items():

@@ -182,19 +182,19 @@ def _pods_with_gpus(found: Workload) -> int:
     """An MPI launcher is without, unless it was given some."""
     launcher = (found.spec.get("masterSpec") or {}).get("compute") or {}
     is_without = found.distributed_framework == "MPI" and not any(name in launcher for name in GPU_FIELDS)
-    return max(found.requested_pods - is_without, 1)
+    return max(found.requested_pods.number - is_without, 1)
 
 
 def compute(found: Workload) -> list[tuple[str, str]]:
     """What it requests and holds."""
     asked, held = found.workload_requested_resources, found.allocated_resources
     return [
-        ("PODS", str(found.requested_pods)),
+        ("PODS", str(found.requested_pods.number)),
         ("GPUS", gpus_asked(found, _pods_with_gpus(found))),
         ("TOTAL REQUESTED GPUS", gpus_asked(found)),
         ("ALLOCATED GPUS", gpus_cell(found).split(" ", maxsplit=1)[0]),
         ("ALLOCATED GPUS MEMORY", "-" if held.gpu_memory_mib is None else f"{held.gpu_memory_mib} MiB"),
-        ("TOTAL REQUESTED CPUS", f"{asked.cpu:g}"),
+        ("TOTAL REQUESTED CPUS", f"{asked.cpu.request:g}"),
         ("TOTAL REQUESTED MEMORY", f"{asked.memory_bytes / (1 << 20):.0f} MiB"),
     ]
 

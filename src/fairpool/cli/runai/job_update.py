@@ -198,6 +198,7 @@ def _sent(client: Client, workload: str, asked: Mapping[str, Any]) -> Workload |
 
 def changes(kind: str, current: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that differ from those of the job, with their new values. Pure."""
+    current = {name: _pairs(value) if name in PAIRS else value for name, value in current.items()}
     asked = port_flags.with_kept_type(asked, current)
     if problems := port_flags.unmapped(asked):
         raise Failure(problems)
@@ -210,6 +211,11 @@ def changes(kind: str, current: Mapping[str, Any], asked: Mapping[str, Any]) -> 
     _remove(merged, asked["remove_label"], asked["remove_environment"])
     gone = {name: None for name in current if name not in merged}
     return {name: value for name, value in {**merged, **gone}.items() if value != current.get(name, _unset(name))}
+
+
+def _pairs(shown: Any) -> Any:
+    """Labels and annotations by name; the API shows them as a list."""
+    return {each["name"]: each["value"] for each in shown} if isinstance(shown, list) else shown
 
 
 def _unset(field: str) -> Any:

@@ -222,12 +222,12 @@ def gpus_asked(each: WorkloadItem, parts: int = 1) -> str:
     asked = each.workload_requested_resources
     if asked.gpu_memory_mib is not None:
         return f"{asked.gpu_memory_mib // parts}MiB"
-    return f"{asked.gpu / parts:.2f}"
+    return f"{asked.gpu.request / parts:.2f}"
 
 
 def pods_cell(each: WorkloadItem) -> str:
     """`1 (0)`: running and waiting pods."""
-    waiting = each.requested_pods if each.phase == "Creating" else each.pending_pods
+    waiting = each.requested_pods.number if each.phase == "Creating" else each.pending_pods
     return f"{each.running_pods} ({waiting})"
 
 

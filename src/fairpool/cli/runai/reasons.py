@@ -71,7 +71,7 @@ def sentences(found: Workload, owner: Project, pods: Sequence[PodItem] = ()) -> 
     if found.next_try_at:
         said.append(f"Next try at {ages.ahead(found.next_try_at)}.")
     said += _last_end(found, pods)
-    asked = found.workload_requested_resources.gpu
+    asked = found.workload_requested_resources.gpu.request
     said.append(
         f"It requests {asked:g} {'GPU' if asked == 1 else 'GPUs'}. Project {owner.name} uses {owner.allocated_gpus:g}"
         f" of its quota of {quota_text(owner.total_resources.gpu_quota)}."

@@ -374,7 +374,7 @@ def _hint(options: GlobalOptions, asked: Mapping[str, Any]) -> None:
 
 def size_text(made: Workload, leader: str) -> str:
     """Number of pods and GPUs of a distributed job; a leader, if it has one, is not counted in --workers."""
-    pods, gpus = made.requested_pods, made.workload_requested_resources.gpu
+    pods, gpus = made.requested_pods.number, made.workload_requested_resources.gpu.request
     workers = pods - 1 if leader else pods
     parts = [*([f"1 {leader}"] if leader else []), f"{workers} worker{'' if workers == 1 else 's'}"]
     total = f"{pods} pod{'' if pods == 1 else 's'} ({' + '.join(parts)})"

@@ -150,7 +150,7 @@ def job_columns() -> list[Column[WorkloadItem]]:
         Column("GPU Util", lambda _: "-", spare=4),
         Column("GPU MEMORY Allocated", lambda _: "-", spare=8),
         Column("GPU MEMORY Usage", lambda _: "-", spare=8),
-        Column("CPU Allocated", lambda each: f"{each.workload_requested_resources.cpu * 1000:.0f}m", spare=6),
+        Column("CPU Allocated", lambda each: f"{each.workload_requested_resources.cpu.request * 1000:.0f}m", spare=6),
         Column("CPU Usage", lambda _: "-", spare=7),
         Column("CPU MEMORY Allocated", _memory, spare=6),
         Column("CPU MEMORY Usage", lambda _: "-", spare=7),
