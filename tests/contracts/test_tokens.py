@@ -275,7 +275,7 @@ def test_the_request_of_the_originals_client_gets_a_token(control: ControlPlane)
     assert expect(control.call("GET", "/api/v1/me", by="sweep"), 200)["username"] == "sweep"
 
 
-@pytest.mark.parametrize("grant", ["exchange_token", "external_token_exchange", "authorization_code", "implicit"])
+@pytest.mark.parametrize("grant", ["exchange_token", "external_token_exchange", "implicit"])
 def test_a_grant_that_is_not_supported_is_refused_by_name(standing: ControlPlane, grant: str) -> None:
     answer = standing.http.post("/api/v1/token", json={"grantType": grant})
     assert answer.status_code == 422

@@ -134,6 +134,27 @@ TENANT_ID = 1
 """There is one tenant."""
 
 
+class ForgottenRequest(Request):
+    """`POST /api/v1/password/forgot`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"email": "ann@example.com"}]})
+    email: Email
+
+
+class ForgottenAnswer(Answer):
+    """The same for every address."""
+
+    message: str = "if there is an account with this address, a link was sent to it"
+
+
+class ResetRequest(Request):
+    """`POST /api/v1/password/reset`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"code": "fpm_…", "newPassword": "staple of the day"}]})
+    code: ShortText
+    new_password: NewPassword
+
+
 class ScopeType(StrEnum):
     """Where a role applies."""
 
@@ -352,36 +373,6 @@ class AccessRuleBatchAnswer(Answer):
         ),
     ]
     failed: list[AccessRuleBatchFailure]
-
-
-class ApplicationRequest(Request):
-    """A new application: an account for a program."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "nightly-sweep", "roles": ["researcher"]}]})
-    name: Annotated[ShortText, Field(min_length=1, examples=["nightly-sweep"])]
-    roles: Annotated[list[RoleId], Field(max_length=16)] = Field(default_factory=list)
-
-
-class Application(Answer):
-    """An application."""
-
-    id: str
-    name: str
-    client_id: str
-    roles: list[str] = Field(default_factory=list)
-    created_at: Moment
-
-
-class NewApplication(Application):
-    """An application and its secret, which is shown only once."""
-
-    secret: str
-
-
-class ApplicationPage(Page):
-    """Applications."""
-
-    apps: list[Application]
 
 
 class Me(Answer):

@@ -10,7 +10,7 @@ from fairpool.api.calls import Calls, plain_body
 from fairpool.api.record import parse_list
 
 if TYPE_CHECKING:
-    from fairpool.api import access, authorization, command_sign_in
+    from fairpool.api import access, authorization, command_sign_in, programs
     from fairpool.api import audit as audit_wire
     from fairpool.api import identity_providers as providers
     from fairpool.api import notifications as notes
@@ -109,13 +109,13 @@ class AccessCalls(Calls):
     def delete_access_rule(self, rule_id: str | int) -> None:
         self._call("DELETE", f"/api/v1/authorization/access-rules/{rule_id}")
 
-    def applications(self) -> list[access.Application]:
+    def applications(self) -> list[programs.Application]:
         return self._all("/api/v1/apps", "apps")
 
-    def create_application(self, request: access.ApplicationRequest | Json) -> access.NewApplication:
+    def create_application(self, request: programs.ApplicationRequest | Json) -> programs.NewApplication:
         return self._post("/api/v1/apps", request)
 
-    def new_application_secret(self, application_id: str) -> access.NewApplication:
+    def new_application_secret(self, application_id: str) -> programs.NewApplication:
         """Its earlier secret is revoked."""
         return self._post(f"/api/v1/apps/{application_id}/secret")
 

@@ -60,3 +60,22 @@ class SettingPage(Page):
     """Settings, by key."""
 
     settings: list[Setting]
+
+
+class BrowserSessionTimeout(Answer):
+    """The idle limit of browser sessions, as the original's client knows it."""
+
+    idle_timeout: Annotated[int, Field(description="Minutes; 0: no limit", examples=[480])]
+
+
+class BrowserSessionTimeoutRequest(Request):
+    """`PUT /api/v1/security/settings/browserSessionTimeout`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"idleTimeout": 480}]})
+    idle_timeout: Annotated[StrictInt, Field(ge=1, le=365 * 24 * 60)]
+
+
+class SecuritySettings(SettingPage):
+    """Security settings, by key; some also under the names of the original's client."""
+
+    browser_session_timeout: BrowserSessionTimeout

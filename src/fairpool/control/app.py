@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairpool.api.nodes import ClusterRequest
 from fairpool.control import (
+    access_keys,
     access_rules,
     applications,
     assets,
@@ -51,6 +52,8 @@ from fairpool.control import (
     organization,
     overview,
     pages,
+    password_pages,
+    password_reset,
     pods,
     policies,
     port_forward,
@@ -107,7 +110,7 @@ log = logging.getLogger("fairpool.control")
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
     *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules),
-    *(roles, audit, sessions, token_issuer, mail_settings),
+    *(roles, audit, sessions, token_issuer, mail_settings, access_keys, password_reset, password_pages),
     *(
         preferences,
         templates,
@@ -160,6 +163,8 @@ def create_app(
     app.state.plane = plane
     app.state.passwords = Passwords(hasher)
     app.state.attempts = Attempts()
+    app.state.mail_attempts = Attempts()
+    app.state.mails = set()
     app.state.links = SignInLinks()
     app.state.tickets = Tickets()
     app.state.provider_client = ProviderClient()
@@ -169,6 +174,10 @@ def create_app(
     app.state.routes = ROUTES
     app.state.description = None
     return app
+
+
+MAILS_S = 5.0
+"""How long mails that are being sent may still take when the server stops."""
 
 
 @asynccontextmanager
@@ -194,6 +203,8 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
                 each.cancel()
             await asyncio.wait(tidying)
             await sessions.save_once(plane)
+            if app.state.mails:
+                await asyncio.wait(app.state.mails, timeout=MAILS_S)
     finally:
         app.state.passwords.close()
         plane.pod_access.close()

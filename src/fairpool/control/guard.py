@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +13,13 @@ from starlette.requests import HTTPConnection
 from fairpool.api.access import SubjectType
 from fairpool.control import preferences, rbac
 from fairpool.control.browser_session import check_own_page, cookie_of
+from fairpool.control.key_scope import restricted
 from fairpool.control.plane import Caller, Plane, plane_of
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.routes import Route
 from fairpool.control.store import access as store
 from fairpool.control.store import clusters as cluster_store
+from fairpool.control.store import organization, programs
 from fairpool.control.store import sessions as session_store
 from fairpool.control.store.database import Connection
 from fairpool.control.token_keys import KeysUnusable, TokenInvalid
@@ -155,11 +158,40 @@ def _caller(connection: Connection, plane: Plane, digest: str) -> Caller | None:
     )
     if row.subject_type is not SubjectType.USER:
         app = store.application(connection, row.subject_id)
-        return app and replace(caller, name=app.name)
-    user = store.user(connection, row.subject_id)
-    if user is None or user.disabled:
+        if app is None or not app.enabled:
+            return None
+        caller = replace(caller, name=app.name)
+    else:
+        user = store.user(connection, row.subject_id)
+        if user is None or user.disabled:
+            return None
+        caller = replace(caller, name=user.email, must_change_password=user.must_change or user.first_password)
+    if session is None or session.access_key is None:
+        return caller
+    return _with_key(connection, plane, caller, session.access_key)
+
+
+def _with_key(connection: Connection, plane: Plane, caller: Caller, key_id: str) -> Caller | None:
+    """The caller within the scope of an access key; None: it was deleted or has expired."""
+    key = programs.key(connection, key_id)
+    if key is None or (key.expires_at is not None and key.expires_at <= plane.now()):
         return None
-    return replace(caller, name=user.email, must_change_password=user.must_change or user.first_password)
+    ends = [each for each in (caller.expires_at, key.expires_at) if each is not None]
+    scope = json.loads(key.scope) if key.scope else {}
+    projects = None if scope.get("projects") is None else _places(connection, scope["projects"])
+    return replace(
+        caller,
+        access_key=key_id,
+        owner_grants=caller.grants,
+        grants=restricted(caller.grants, scope.get("actions"), projects),
+        expires_at=min(ends, default=None),
+    )
+
+
+def _places(connection: Connection, projects: list[str]) -> list[rbac.Scope]:
+    """The projects that exist now, with department and cluster."""
+    rows = (organization.project(connection, name) for name in projects)
+    return [rbac.Scope(row.name, row.department, row.cluster) for row in rows if row is not None]
 
 
 def idle_limit_ms(connection: Connection, plane: Plane, session: Any) -> int:

@@ -167,6 +167,7 @@ async def _form(request: Request, following: str, user: str = "", wrong: str = "
         f'value="{escape(user[:256])}"></label>'
         '<label>Password <input name="password" type="password" autocomplete="current-password" required></label>'
         f"<button>Sign in</button></form>{_buttons([each.alias for each in providers], local_path(following))}"
+        '<p><a href="/forgot-password">Forgotten password</a></p>'
         '<p class="soft">The administrator of this server can sign in without a password: <code>fairpool up '
         "--detach</code> prints a one-time link. Open it in this browser, then reload the page that led here.</p>"
     )

@@ -65,6 +65,10 @@ class Caller:
     kind: str
     """user, app, service-account or cluster."""
     grants: tuple[rbac.Grant, ...] = ()
+    owner_grants: tuple[rbac.Grant, ...] | None = None
+    """Of the user, where an access key restricts what its tokens may do."""
+    access_key: str | None = None
+    """The access key that the session began with."""
     token_hash: str = ""
     token_kind: str = ""
     family: str = ""
@@ -89,6 +93,11 @@ class Caller:
         """Refuse a caller without this permission."""
         if not self.may(action, project, department, cluster):
             raise denied()
+
+    def require_no_key(self) -> None:
+        """Refuse a session that began with an access key: a key must not decide over the account, nor make it last."""
+        if self.access_key is not None:
+            raise denied("an access key is not enough for this", "sign in with a password or an application's secret")
 
     def require_somewhere(self, action: rbac.Action) -> None:
         """Refuse a caller who has this permission in no project or department."""
@@ -476,7 +485,7 @@ def _check_unchanged(connection: Connection, caller: Caller) -> None:
     grants = access_store.grants_by_token(connection, caller.token_hash)
     if grants is None:
         raise refused(401, "access.not_signed_in", "this token was revoked", "sign in with `runai login`")
-    if grants != frozenset(caller.grants):
+    if grants != frozenset(caller.grants if caller.owner_grants is None else caller.owner_grants):
         raise refused(409, "access.changed_meanwhile", "your permissions changed during this request", "try again")
 
 

@@ -15,11 +15,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import settings as wire
+from fairpool.api.problems import problem_item
 from fairpool.control.moments import iso_or_none
 from fairpool.control.outbound_rules import hosts_problem
+from fairpool.control.password_rules import PasswordRules, password_problems
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import refused, unknown
+from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.routes import Routes
 from fairpool.control.settings import Settings
 from fairpool.control.store import changes
@@ -31,6 +33,7 @@ routes = Routes("settings")
 
 DAY_S = 86_400
 HOSTS_MAX = 4096
+TIMEOUT_PATH = "/api/v1/security/settings/browserSessionTimeout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,9 @@ SESSION_IDLE = "security.sessionIdleSeconds"
 SESSION_MAX = "security.sessionMaxSeconds"
 BROWSER_IDLE = "security.browserIdleMinutes"
 PASSWORD_LENGTH = "security.passwordMinLength"
+PASSWORD_CLASSES = "security.passwordMinClasses"
+PASSWORD_COMMON = "security.passwordRefuseCommon"
+PASSWORD_LINK = "security.passwordLinkMinutes"
 PRIVATE_PROVIDERS = "security.privateIdentityProviders"
 UPLOAD_SIZE = "uploads.maxMebibytes"
 UPLOAD_FILES = "uploads.maxFiles"
@@ -124,6 +130,25 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
         ),
         PASSWORD_LENGTH: Preference(
             "Security", "Minimum password length", "Applies to passwords set from now on", 8, 128
+        ),
+        PASSWORD_CLASSES: Preference(
+            "Security",
+            "Kinds of characters in a password",
+            "Of a-z, A-Z, 0-9 and others. Applies to passwords set from now on",
+            1,
+            4,
+        ),
+        PASSWORD_COMMON: Preference(
+            "Security",
+            "Refuse common passwords",
+            "Those that guessing programs try first. Applies to passwords set from now on",
+        ),
+        PASSWORD_LINK: Preference(
+            "Security",
+            "Lifetime of a link for a new password, in minutes",
+            "A link that was sent by mail to a user who forgot the password works once, within this time",
+            1,
+            7 * 24 * 60,
         ),
         PRIVATE_PROVIDERS: Preference(
             "Security",
@@ -208,6 +233,9 @@ def _defaults(settings: Settings) -> dict[str, bool | int | str]:
         SESSION_MAX: max(90 * DAY_S, settings.access_token_s, settings.refresh_token_s),
         BROWSER_IDLE: 8 * 60,
         PASSWORD_LENGTH: 8,
+        PASSWORD_CLASSES: 1,
+        PASSWORD_COMMON: True,
+        PASSWORD_LINK: 30,
         PRIVATE_PROVIDERS: False,
         UPLOAD_SIZE: 256,
         UPLOAD_FILES: 20_000,
@@ -261,12 +289,16 @@ def graces(settings: Settings, connection: Connection) -> GraceRules:
     )
 
 
-def check_password(settings: Settings, connection: Connection, password: str, field: str) -> None:
-    """Refuse a password that is too short."""
-    least = current_value(settings, connection, PASSWORD_LENGTH)
-    if len(password) < least:
-        what = f"this password has {len(password)} characters"
-        raise refused(422, "access.short_password", what, f"use at least {least}", field)
+def check_password(settings: Settings, connection: Connection, password: str, field: str, user: str) -> None:
+    """Refuse a password that breaks a rule, with everything that is wrong."""
+    rules = PasswordRules(
+        least=current_value(settings, connection, PASSWORD_LENGTH),
+        classes=current_value(settings, connection, PASSWORD_CLASSES),
+        refuses_common=bool(current_value(settings, connection, PASSWORD_COMMON)),
+    )
+    problems = password_problems(password, user, rules)
+    if problems:
+        raise Refused(422, [problem_item(each, field) for each in problems])
 
 
 @routes.get("/api/v1/settings", action=Action.SETTING_READ, answer=wire.SettingPage, summary="List all settings")
@@ -313,12 +345,43 @@ def _of_text(preference: Preference, value: wire.SettingValue) -> wire.SettingVa
 
 
 @routes.get(
-    "/api/v1/security/settings", action=Action.SETTING_READ, answer=wire.SettingPage, summary="List security settings"
+    "/api/v1/security/settings",
+    action=Action.SETTING_READ,
+    answer=wire.SecuritySettings,
+    summary="List security settings",
 )
-async def security_settings(plane: Plane, caller: Caller) -> wire.SettingPage:
+async def security_settings(plane: Plane, caller: Caller) -> wire.SecuritySettings:
     caller.require(Action.SETTING_READ)
     everything = await plane.read(lambda connection: _all(plane, connection))
-    return wire.SettingPage(settings=[each for each in everything if each.category == "Security"])
+    idle = next(int(each.value) for each in everything if each.key == BROWSER_IDLE)
+    return wire.SecuritySettings(
+        settings=[each for each in everything if each.category == "Security"],
+        browser_session_timeout=wire.BrowserSessionTimeout(idle_timeout=idle),
+    )
+
+
+@routes.get(
+    TIMEOUT_PATH,
+    action=Action.SETTING_READ,
+    answer=wire.BrowserSessionTimeout,
+    summary="Get the idle limit of browser sessions",
+)
+async def browser_session_timeout(plane: Plane, caller: Caller) -> wire.BrowserSessionTimeout:
+    caller.require(Action.SETTING_READ)
+    idle = await plane.read(lambda connection: current_value(plane.settings, connection, BROWSER_IDLE))
+    return wire.BrowserSessionTimeout(idle_timeout=idle)
+
+
+@routes.put(
+    TIMEOUT_PATH,
+    action=Action.SETTING_WRITE,
+    answer=wire.Setting,
+    summary="Change the idle limit of browser sessions",
+)
+async def choose_browser_session_timeout(
+    request: Request, plane: Plane, caller: Caller, body: wire.BrowserSessionTimeoutRequest
+) -> Response:
+    return await _choose(request, plane, caller, BROWSER_IDLE, body.idle_timeout)
 
 
 @routes.get("/api/v1/settings/{key}", action=Action.SETTING_READ, answer=wire.Setting, summary="Get a setting")

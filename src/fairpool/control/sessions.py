@@ -39,6 +39,7 @@ async def own_sessions(
 @routes.delete("/api/v1/me/sessions", action=Action.SELF, answer=wire.EndedSessions, summary="End your other sessions")
 async def end_other_sessions(request: Request, plane: Plane, caller: Caller) -> Response:
     """All but the one that asks."""
+    caller.require_no_key()
 
     def unit(connection: Connection) -> ActionResult:
         rows = [row for row in store.of_subject(connection, caller.id) if row.id != caller.family]
@@ -59,6 +60,8 @@ async def end_other_sessions(request: Request, plane: Plane, caller: Caller) -> 
 
 @routes.delete("/api/v1/me/sessions/{session_id}", action=Action.SELF, status=204, summary="End one of your sessions")
 async def end_own_session(session_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
+    if session_id != caller.family:
+        caller.require_no_key()
     return await _end(request, plane, caller, session_id, caller.id)
 
 

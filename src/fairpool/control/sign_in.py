@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import uuid
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from fairpool.api import access as wire
+from fairpool.api import programs as programs_wire
 from fairpool.api.access import normal_email
 from fairpool.api.wire import ValidationError
 from fairpool.control import preferences, rbac
@@ -21,6 +21,7 @@ from fairpool.control.command_grants import redeem_code, redeem_device
 from fairpool.control.guard import PEER_UID, digest_of, idle_limit_ms, unauthenticated
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import ActionResult, Caller, Plane, entry
+from fairpool.control.program_sign_in import program_with
 from fairpool.control.provider_sessions import renew
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
@@ -194,21 +195,32 @@ async def _by_secret(request: Request, plane: Plane, client_id: str | None, secr
     attempt = SignInAttempt(request, plane, "app", client_id)
     attempt.begin()
 
-    def unit(connection: Connection) -> wire.TokenAnswer | None:
-        app = store.application(connection, client_id) or store.application_by_name(connection, client_id)
-        if app is None or not hmac.compare_digest(app.secret_hash, digest_of(secret)):
-            return None
-        caller = Caller(id=app.id, name=app.name, kind="app")
-        return _issued(connection, request, plane, caller, str(uuid.uuid4()))
+    def unit(connection: Connection) -> wire.TokenAnswer | Refused:
+        found = program_with(connection, client_id, secret, plane.now())
+        if isinstance(found, Refused):
+            return found
+        caller, key = found
+        audit_store.add(connection, _line(request, plane, caller, "Succeeded"))
+        return new_tokens(connection, plane, caller, str(uuid.uuid4()), origin_of(request, key))
 
     answer = await plane.write(unit)
-    if answer is None:
+    if isinstance(answer, Refused):
         await _note(request, plane, unknown_caller, "Failed")
-        raise refused(
-            401, "access.wrong_secret", "wrong client ID or secret", "if the secret is lost, create a new one"
-        )
+        raise answer
     attempt.succeeded()
     return answer
+
+
+@routes.post(
+    "/v1/k8s/auth/oauth/apptoken",
+    action=Action.OPEN,
+    answer=programs_wire.AppToken,
+    summary="Get a token for a secret (legacy path)",
+)
+async def app_token(request: Request, plane: Plane, body: programs_wire.AppTokenRequest) -> programs_wire.AppToken:
+    asked = {"grantType": "app_token", "clientId": body.id or body.name, "clientSecret": body.secret}
+    answer = await granted(request, plane, wire.TokenRequest.model_validate(asked))
+    return programs_wire.AppToken(access_token=answer.access_token, id_token=answer.id_token)
 
 
 async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire.TokenAnswer:
@@ -325,7 +337,7 @@ def _issued(
 
 
 def _line(request: Request, plane: Plane, caller: Caller, result: str, action: str = "sign-in") -> dict[str, object]:
-    noun = "application" if caller.kind == "app" else "user"
+    noun = "user" if caller.kind == "user" else "application"
     done = ActionResult(action=action, entity_type=noun, entity_id=caller.id, entity_name=caller.name, result=result)
     return entry(request, caller, done, plane.now())
 
@@ -371,6 +383,7 @@ async def me(plane: Plane, caller: Caller) -> wire.Me:
     summary="Change your password and end your other sessions",
 )
 async def change_password(request: Request, plane: Plane, caller: Caller, body: wire.PasswordChange) -> Response:
+    caller.require_no_key()
     passwords: Passwords = request.app.state.passwords
     attempt = SignInAttempt(request, plane, caller.kind, normal_email(caller.name))
     attempt.check()
@@ -387,7 +400,9 @@ async def change_password(request: Request, plane: Plane, caller: Caller, body: 
         what = "the new password is the same as the current one, or is the default of earlier releases"
         raise refused(422, "access.same_password", what, "choose another password", "newPassword")
     await plane.read(
-        lambda connection: preferences.check_password(plane.settings, connection, body.new_password, "newPassword")
+        lambda connection: preferences.check_password(
+            plane.settings, connection, body.new_password, "newPassword", caller.name
+        )
     )
     hashed = await passwords.hash(body.new_password)
 

@@ -128,7 +128,7 @@ def _session_limit(
             "expires_at": limit,
         },
     )
-    if caller.kind == SubjectType.USER:
+    if caller.kind == SubjectType.USER and where.access_key is None:
         store.change_user(connection, caller.id, last_login_at=now)
     return limit
 

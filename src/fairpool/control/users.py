@@ -115,7 +115,7 @@ async def create_user(request: Request, plane: Plane, caller: Caller, body: wire
 
     def unit(connection: Connection) -> ActionResult:
         if body.password is not None:
-            check_password(plane.settings, connection, body.password, "password")
+            check_password(plane.settings, connection, body.password, "password", body.email)
         if store.user_by_email(connection, body.email) is not None:
             what = f"user {body.email} already exists"
             raise refused(409, "user.exists", what, "use another email address, or delete that user first", "email")

@@ -20,13 +20,14 @@ from fairpool.cli.adm.names import find_named
 from fairpool.cli.adm.secret_file import SecretFile
 from fairpool.cli.failure import failure
 from fairpool.cli.runai import ages
+from fairpool.cli.runai.access_keys import seconds
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import output_flag, show
 from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.screen import Column, printable
 
 if TYPE_CHECKING:
-    from fairpool.api.access import Application, NewApplication
+    from fairpool.api.programs import Application, NewApplication
 
 SECRET_FILE = flag(
     "--secret-file",
@@ -53,6 +54,8 @@ def application_columns() -> list[Column[Application]]:
     return [
         Column("APPLICATION", lambda each: each.name),
         Column("CLIENT ID", lambda each: each.client_id),
+        Column("ENABLED", lambda each: "yes" if each.enabled else "no", spare=2),
+        Column("LAST LOGIN", lambda each: ages.age(each.last_login) or "never", spare=2),
         Column("CREATED", lambda each: ages.local(each.created_at), spare=1),
         Column("ID", lambda each: each.id, wide=True),
     ]
@@ -86,37 +89,48 @@ def create_application(
         made = client.create_application({"name": name, "roles": [role] if role else []})
         written.keep(made.secret)
         click.echo(f"Application {printable(made.name)} created successfully.", err=secret_file is None)
-        _print_login(made, written)
+        print_login(made, written)
         change_projects(client, Subject(made.id, made.name, "app"), projects, ())
 
 
 @command("update", "runai-adm application update nightly-sweep --add-project team-b", with_project=False)
 @click.argument("name")
 @project_flags("application")
+@flag("--enable/--disable", "enabled", default=None, help="A disabled application cannot sign in.")
 @click.pass_obj
 def update_application(
-    options: GlobalOptions, name: str, add_project: tuple[str, ...], remove_project: tuple[str, ...]
+    options: GlobalOptions,
+    name: str,
+    add_project: tuple[str, ...],
+    remove_project: tuple[str, ...],
+    enabled: bool | None,
 ) -> None:
-    """Add an application to projects, or remove it from projects."""
-    if not add_project and not remove_project:
+    """Enable or disable an application, or change its projects."""
+    if not add_project and not remove_project and enabled is None:
         raise failure("command.no_change", "nothing to change", "see `runai-adm application update --help`")
     with Session(options).connected() as client:
         found = find_named("application", name, client.applications())
         change_projects(client, Subject(found.id, found.name, "app"), add_project, remove_project)
+        if enabled is not None:
+            client.change_program("apps", found.id, {"enabled": enabled})
     click.echo(f"Application {printable(name)} updated successfully.")
 
 
 @command("secret", "runai-adm application secret nightly-sweep --secret-file sweep.secret", with_project=False)
 @click.argument("name")
+@flag("--overlap", metavar="TIME", default="0s", help="How long the former secret stays valid. Default: it ends now.")
 @SECRET_FILE
 @click.pass_obj
-def secret_application(options: GlobalOptions, name: str, secret_file: Path | None) -> None:
-    """Make a new secret for an application. The earlier one and its sessions end at once."""
+def secret_application(options: GlobalOptions, name: str, overlap: str, secret_file: Path | None) -> None:
+    """Make a new secret for an application. Without overlap the earlier one and its sessions end at once."""
+    overlap_s = seconds(overlap, "--overlap")
     with SecretFile(secret_file, "--secret-file") as written, Session(options).connected() as client:
-        made = client.new_application_secret(find_named("application", name, client.applications()).id)
+        found = find_named("application", name, client.applications())
+        made = client.new_program_secret("apps", found.id, overlap_s)
         written.keep(made.secret)
-    click.echo(f"The earlier secret of {printable(name)} no longer works.", err=True)
-    _print_login(made, written)
+    until = f"works for another {overlap}" if overlap_s else "no longer works"
+    click.echo(f"The earlier secret of {printable(name)} {until}.", err=True)
+    print_login(made, written)
 
 
 @command("delete", "runai-adm application delete nightly-sweep", with_project=False)
@@ -129,6 +143,7 @@ def delete_application(options: GlobalOptions, name: str) -> None:
     click.echo(f"Application {printable(name)} deleted successfully.")
 
 
-def _print_login(made: NewApplication, written: SecretFile) -> None:
+def print_login(made: NewApplication, written: SecretFile) -> None:
+    """The id, and the secret or where it was written."""
     click.echo(f"Client id: {printable(made.client_id)}", err=True)
     written.print_or_name("secret", made.secret)

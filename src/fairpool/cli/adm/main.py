@@ -18,7 +18,7 @@ TEXTS = {
     "cordon": "Stop scheduling new pods on a node.",
     "uncordon": "Schedule pods on a cordoned node again.",
     "token": "Make a new token for a {noun}.",
-    "secret": "Make a new secret for an {noun}.",
+    "secret": "Make a new secret for a {noun}.",
     "reset-password": "Reset the password of a user.",
 }
 COMPLETION = "fairpool.cli.runai.completion:completion_for"
@@ -175,6 +175,47 @@ MEMBERS = {
             "delete_application",
         ),
     ),
+    "service-account": _noun(
+        "service-account",
+        "Manage service accounts: accounts for programs.",
+        "runai-adm service-account create nightly-sweep --project team-a",
+        _verbs(
+            "service account",
+            "fairpool.cli.adm.program_accounts",
+            "list_accounts get_account create_account update_account secret_account delete_account",
+        ),
+    ),
+    "session": _noun(
+        "session",
+        "List and end sessions of all users and programs.",
+        "runai-adm session list",
+        {
+            "list": lazy(
+                "List the sessions of all users and programs.", "fairpool.cli.runai.sessions:list_all_sessions"
+            ),
+            "end": lazy("End sessions.", "fairpool.cli.runai.sessions:end_any_sessions"),
+        },
+    ),
+    "token-key": _noun(
+        "token-key",
+        "Manage the keys that access tokens are signed with.",
+        "runai-adm token-key rotate",
+        {
+            "list": lazy("List the keys.", "fairpool.cli.adm.token_keys:list_keys"),
+            "rotate": lazy("Sign tokens with a new key.", "fairpool.cli.adm.token_keys:rotate_keys"),
+        },
+    ),
+    "mail": _noun(
+        "mail",
+        "Manage the mail server that messages are sent through.",
+        "runai-adm mail test ann@example.com",
+        {
+            "get": lazy("Show the mail server.", "fairpool.cli.adm.mail:get_mail"),
+            "update": lazy("Set or change the mail server.", "fairpool.cli.adm.mail:update_mail"),
+            "test": lazy("Send a test message.", "fairpool.cli.adm.mail:test_mail"),
+            "delete": lazy("Remove the mail server.", "fairpool.cli.adm.mail:delete_mail"),
+        },
+    ),
     "identity-provider": _noun(
         "identity-provider",
         "Manage identity providers for single sign-on (OIDC, SAML).",
@@ -287,6 +328,9 @@ main = RunaiProgram(
     aliases={
         **{f"{noun}s": noun for noun in PLURALS},
         "applications": "application",
+        "service-accounts": "service-account",
+        "sessions": "session",
+        "token-keys": "token-key",
         "topologies": "topology",
         "policies": "policy",
         "app": "application",

@@ -13,7 +13,7 @@ from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
 from fairpool.cli.failure import Failure, failure, print_problem
 from fairpool.cli.runai.browser_login import browser_login, copied_login, device_login
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
-from fairpool.cli.runai.session import Session
+from fairpool.cli.runai.session import Session, access_key_parts
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
@@ -35,7 +35,8 @@ SINGLE_SIGN_ON = ("client_id", "idp_issuer_url", "redirect_server", "additional_
     metavar="NAME",
     help="Sign in as this application, with its secret instead of a password.",
 )
-@flag("--password-stdin", is_flag=True, help="Read the password or secret from standard input.")
+@flag("--access-key", is_flag=True, help="Sign in with an access key, CLIENT-ID:SECRET; prompted for.")
+@flag("--password-stdin", is_flag=True, help="Read the password, secret or access key from standard input.")
 @flag("--browser", is_flag=True, help="Sign in with the browser of this machine.")
 @flag("--no-browser", is_flag=True, help="Print a link to open elsewhere, and ask for the code that is shown there.")
 @flag("--device", is_flag=True, help="Print a short code to enter in a browser on any machine, and wait.")
@@ -51,6 +52,7 @@ def login(
     method: str | None,
     user: str | None,
     application: str | None,
+    access_key: bool,
     password_stdin: bool,
     typed: str | None,
     browser: bool,
@@ -58,12 +60,15 @@ def login(
     device: bool,
     **single_sign_on: str | None,
 ) -> None:
-    """Sign in to a server: with a browser, a user name and password, or as an application with its secret.
+    """Sign in to a server: with a browser, a password, an access key, or as an application.
 
     Without --user, the browser is used if the server has an identity provider.
     """
     _refuse_foreign_flags(single_sign_on)
     session = Session(options)
+    if access_key:
+        _log_in_with_key(session, password_stdin)
+        return
     way = _way(method, by_name=bool(user or application), browser=browser, no_browser=no_browser, device=device)
     if way is not None or (method is None and not user and not application and not password_stdin):
         with session.unsigned() as client:
@@ -89,6 +94,15 @@ def login(
                 options.notice("Change it with: runai password")
             else:
                 _change(session, client, name, password, _new_password())
+
+
+def _log_in_with_key(session: Session, from_stdin: bool) -> None:
+    client_id, secret = access_key_parts(_password("Access key", from_stdin), "this")
+    with session.unsigned() as client:
+        answer = client.sign_in_application(client_id, secret)
+        session.keep(client.me().username, client, answer.refresh_token, answer.expires_in)
+        session.configuration.set_server(session.server)
+    click.echo("Logged in successfully")
 
 
 def _refuse_foreign_flags(said: dict[str, str | None]) -> None:

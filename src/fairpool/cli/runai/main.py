@@ -242,6 +242,36 @@ def _auth() -> click.Command:
     )
 
 
+def _sessions() -> click.Command:
+    place = "fairpool.cli.runai.sessions"
+    return Group(
+        "sessions",
+        help="List and end your sessions.",
+        example="runai sessions end --others",
+        members={
+            "list": lazy("List where you are signed in; the default.", f"{place}:list_sessions"),
+            "end": lazy("End sessions.", f"{place}:end_sessions"),
+        },
+        default="list",
+    )
+
+
+def _access_key() -> click.Command:
+    place = "fairpool.cli.runai.access_keys"
+    return Group(
+        "access-key",
+        help="Manage access keys, with which programs sign in as you.",
+        example="runai access-key create ci --expires 90d --project team-a",
+        members={
+            "list": lazy("List your access keys; the default.", f"{place}:list_keys"),
+            "create": lazy("Create an access key.", f"{place}:create_key"),
+            "secret": lazy("Make a new secret for an access key.", f"{place}:secret_key"),
+            "delete": lazy("Delete access keys.", f"{place}:delete_keys"),
+        },
+        default="list",
+    )
+
+
 FRAMEWORKS = ("pytorch", "mpi", "tensorflow", "xgboost")
 REFUSED = ("upgrade", "kubeconfig", "report")
 COMPLETION = "fairpool.cli.runai.completion:completion_for"
@@ -277,6 +307,8 @@ MEMBERS = {
     "logout": lazy("Sign out.", "fairpool.cli.runai.login:logout"),
     "whoami": lazy("Show who is signed in.", "fairpool.cli.runai.login:whoami"),
     "auth": LazyCommand("Print a token for other programs.", _auth),
+    "sessions": LazyCommand("List and end your sessions.", _sessions),
+    "access-key": LazyCommand("Manage keys for programs that sign in as you.", _access_key),
     "password": lazy("Change your password.", "fairpool.cli.runai.login:password"),
     "completion": lazy("Print the completion script for bash, zsh or fish.", COMPLETION, "runai"),
     "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_command", "runai"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from fairpool.api.workloads import WorkloadItem
 
 RENEW_BEFORE_S = 60
+ACCESS_KEY_VARIABLE = "RUNAI_ACCESS_KEY"
+"""CLIENT-ID:SECRET, for programs: each command signs in with it and keeps nothing."""
 NAME = re.compile(NAME_PATTERN)
 KIND_NOUNS = {
     "Workspace": "workspace",
@@ -31,6 +34,14 @@ KIND_NOUNS = {
     "Inference": "inference",
 }
 NOT_SIGNED_IN = "User not authenticated, run the 'runai login' command."
+
+
+def access_key_parts(key: str, where: str) -> tuple[str, str]:
+    """Client id and secret of an access key, as `runai access-key create` prints it."""
+    client_id, _, secret = key.strip().partition(":")
+    if not client_id or not secret:
+        raise failure("login.access_key", f"{where} is not an access key", "write CLIENT-ID:SECRET")
+    return client_id, secret
 
 
 class Session:
@@ -64,7 +75,7 @@ class Session:
         name = self.options.project or self.default_project
         if name:
             return name
-        if self.configuration.login(self.server) is None:  # which comes first
+        if self.configuration.login(self.server) is None and not os.environ.get(ACCESS_KEY_VARIABLE):  # comes first
             raise failure("access.not_signed_in", NOT_SIGNED_IN)
         what = "Define a project by --project flag, alternatively set a project as default"
         hint = "List projects: runai list projects. Set the default: runai config project NAME"
@@ -73,6 +84,12 @@ class Session:
     @contextmanager
     def connected(self) -> Iterator[Client]:
         """A client that is signed in; refusals become failures."""
+        key = os.environ.get(ACCESS_KEY_VARIABLE, "")
+        if key:
+            with self.unsigned() as client:
+                client.sign_in_application(*access_key_parts(key, ACCESS_KEY_VARIABLE))
+                yield client
+            return
         login = self.configuration.login(self.server)
         if login is None:
             raise failure("access.not_signed_in", NOT_SIGNED_IN)

@@ -291,21 +291,10 @@ def application_by_name(connection: Connection, name: str) -> Row[Any] | None:
     return connection.execute(select(applications).where(applications.c.name == name)).one_or_none()
 
 
-def all_applications(connection: Connection, offset: int, limit: int) -> list[Row[Any]]:
-    return list(connection.execute(select(applications).order_by(applications.c.name).offset(offset).limit(limit)))
-
-
-def add_application(connection: Connection, app_id: str, name: str, secret_hash: str, now: Instant) -> None:
-    connection.execute(insert(applications).values(id=app_id, name=name, secret_hash=secret_hash, created_at=now))
-
-
-def set_secret(connection: Connection, app_id: str, secret_hash: str) -> None:
-    connection.execute(update(applications).where(applications.c.id == app_id).values(secret_hash=secret_hash))
-
-
-def delete_application(connection: Connection, app_id: str) -> None:
+def delete_application(connection: Connection, app_id: str, kind: SubjectType = SubjectType.APP) -> None:
     connection.execute(delete(applications).where(applications.c.id == app_id))
-    delete_rules_of_subject(connection, SubjectType.APP, app_id)
+    connection.execute(delete(access_keys).where(access_keys.c.owner == app_id))
+    delete_rules_of_subject(connection, kind, app_id)
     revoke_subject(connection, app_id)
 
 
