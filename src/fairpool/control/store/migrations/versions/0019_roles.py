@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0017"
-down_revision = "0021"
+revision = "0019"
+down_revision = "0018"
 branch_labels = None
 depends_on = None
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0021"
-down_revision = "0023"
+revision = "0018"
+down_revision = "0017"
 branch_labels = None
 depends_on = None
 

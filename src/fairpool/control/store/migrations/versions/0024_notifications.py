@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0022"
-down_revision = "0025"
+revision = "0024"
+down_revision = "0023"
 branch_labels = None
 depends_on = None
 
