@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from fairpool.control import sessions
 from fairpool.control.session_use import KEPT_MS, SessionUse
 from fairpool.control.sessions import save_once
+from fairpool.control.store import sessions as session_store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import Instant
 from tests.control.control_plane import START, ControlPlane, codes, control_plane, expect
@@ -120,13 +120,13 @@ def test_a_session_ends_at_its_time_limit_however_often_it_is_renewed(control: C
 def test_last_use_is_kept_in_memory_and_written_once_in_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commits, note_use = list[object](), sessions.store.note_use
+    commits, note_use = list[object](), session_store.note_use
 
     def noted(connection: Connection, used: Mapping[str, Instant]) -> None:
         commits.append(used)
         note_use(connection, used)
 
-    monkeypatch.setattr(sessions.store, "note_use", noted)
+    monkeypatch.setattr(session_store, "note_use", noted)
     with control_plane(tmp_path) as control:
         plane = control.app.state.plane
         control.clock.turn(60)

@@ -36,11 +36,15 @@ def is_gone(original: Original, workload: str) -> None:
     original.until(lambda: not left(), f"{workload} is gone")
 
 
+def pod_phases(original: Original, workload: str) -> set[str]:
+    pods = original.call("PodsApi.get_workload_pods", workload_id=workload)["pods"]
+    return {each["k8sPhase"] for each in pods}
+
+
 def goes_through_its_life(original: Original, api: str, noun: str, workload: str) -> None:
     """Runs, is suspended and resumed, and is deleted: each by the operation of its kind, and really."""
     phase_is(original, workload, "Running")
-    pods = original.call("PodsApi.get_workload_pods", workload_id=workload)["pods"]
-    assert {each["k8sPhase"] for each in pods} == {"Running"}
+    original.until(lambda: pod_phases(original, workload) == {"Running"}, f"the pods of {workload} run")
     original.call(f"{api}.suspend_{noun}", workload_id=workload)
     phase_is(original, workload, "Stopped")
     found = original.call(f"{api}.get_{noun}", workload_id=workload)
