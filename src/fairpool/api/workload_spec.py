@@ -238,6 +238,9 @@ class SubmitTraining(Submit):
     spec: TrainingSpec
 
 
+_POD_FIELDS = {field.alias or name for name, field in PodSpecWire.model_fields.items()} | {"imagePullSecrets"}
+
+
 class SubmitDistributed(Submit):
     """`POST /api/v1/workloads/distributed`. The master may also be said beside `spec`."""
 
@@ -249,14 +252,14 @@ class SubmitDistributed(Submit):
     @model_validator(mode="before")
     @classmethod
     def _master_in_spec(cls, given: Any) -> Any:
-        """As the original's client says it: beside the specification. A master like the workers needs no more."""
+        """As the original's client says it: beside the specification. A master like the workers runs what they run."""
         if not isinstance(given, dict) or not {"masterSpec", "masterSpecSameAsWorker"} & set(given):
             return given
         said = {name: value for name, value in given.items() if name not in ("masterSpec", "masterSpecSameAsWorker")}
         spec, master = said.get("spec"), given.get("masterSpec")
         is_same = given.get("masterSpecSameAsWorker")
-        if master is None and is_same:
-            master = {}
+        if master is None and is_same and isinstance(spec, dict):
+            master = {name: spec[name] for name in _POD_FIELDS & set(spec)}
         if not isinstance(spec, dict) or master is None:
             return said
         return said | {"spec": {**spec, "masterSpec": master, "masterSpecSameAsWorker": is_same is not False}}

@@ -88,6 +88,7 @@ def case_distributed_trainings(original: Original) -> None:
     phase_is(original, made["workloadId"], "Running")
     found = original.call("WorkloadsApi.get_workload", workload_id=made["workloadId"])
     assert found["requestedPods"] == {"number": 3}, "two workers and a master like them"
+    assert found["workloadRequestedResources"]["gpu"] == {"request": 0.75}
     goes_through_its_life(original, "DistributedApi", "distributed", made["workloadId"])
 
 
