@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from fairpool.control.app import ROUTES
 from fairpool.control.store import access as store
+from fairpool.control.store import identity_providers as provider_store
 from tests.control.control_plane import ControlPlane, codes, control_plane, expect
 from tools import role_reference
 
@@ -175,6 +177,51 @@ def test_a_user_manager_cannot_act_as_an_administrator(control: ControlPlane) ->
     assert control.call("DELETE", "/api/v1/users/test@run.ai", by="hal").status_code == 403
     body = {"email": "new@example.com", "roles": ["administrator"]}
     assert control.call("POST", "/api/v1/users", body, by="hal").status_code == 403
+
+
+def test_an_access_manager_cannot_become_an_administrator_through_an_identity_provider(control: ControlPlane) -> None:
+    nouns = ("users", "apps", "service-account")
+    everything = [{"resourceType": noun, "actions": ["create", "read", "update", "delete"]} for noun in nouns]
+    everything += [{"resourceType": "access_rules", "actions": ["create", "read", "delete"]}]
+    made = expect(control.call("POST", ROLES, {"name": "Access manager", "permissions": everything}), 201)
+    person(control, "ida", made["id"], "tenant", "")
+    document = {"clientId": "c", "discoverDocumentUrl": "https://login.example.com/a", "scopes": [], "mappers": {}}
+    row = {"document": json.dumps(document), "type": "oidc", "sealed": "", "key_id": ""}
+    row |= {"created_at": 0, "created_by": "", "updated_at": 0}
+
+    async def prepare() -> None:
+        await control.app.state.plane.write(lambda connection: provider_store.add_provider(connection, "corp", **row))
+
+    assert control.http.portal is not None
+    control.http.portal.call(prepare)
+    assert expect(control.call("GET", "/api/v1/idps", by="ida"), 200), "the role is good for this"
+    link = {"user": "test@run.ai", "subject": "ida-at-corp"}
+    assert codes(control.call("POST", "/api/v1/idps/corp/links", link, by="ida")) == ["access.denied"]
+    expect(control.call("POST", "/api/v1/idps/corp/links", {**link, "user": "ida@example.com"}, by="ida"), 204)
+    oidc = {"clientId": "c", "clientSecret": "s", "discoverDocumentUrl": "https://evil.example.com/a"}
+    provider = {"type": "oidc", "oidcData": oidc}
+    assert codes(control.call("POST", "/api/v1/idps", provider, by="ida")) == ["access.denied"]
+    assert codes(control.call("PUT", "/api/v1/idps/corp", provider, by="ida")) == ["access.denied"]
+    assert codes(control.call("PUT", "/api/v1/idps/corp/mappers", {"groups": "mine"}, by="ida")) == ["access.denied"]
+
+
+def test_a_role_that_is_switched_off_cannot_be_assigned_by_those_who_lack_it(control: ControlPlane) -> None:
+    body = {"name": "Sleeper", "permissions": [{"resourceType": "nodes", "actions": ["update"]}]}
+    made = expect(control.call("POST", ROLES, body), 201)
+    expect(control.call("PATCH", f"{ROLES}/{made['id']}", {"enabled": False}), 200)
+    giver = {"name": "Rule maker", "permissions": [{"resourceType": "access_rules", "actions": ["create", "read"]}]}
+    maker = expect(control.call("POST", ROLES, giver), 201)
+    person(control, "rita", maker["id"], "tenant", "")
+    rule = {"subjectId": "rita@example.com", "roleId": made["id"], "scopeType": "tenant", "scopeId": ""}
+    assert codes(control.call("POST", RULES, rule, by="rita")) == ["access.denied"]
+
+
+def test_a_rule_for_a_service_account_names_one_that_exists(control: ControlPlane) -> None:
+    made = expect(control.call("POST", "/api/v1/service-accounts", {"name": "sweeper"}), 201)
+    rule = give(control, "sweeper", "viewer", "project", "own", subjectType="service-account")
+    assert rule["subjectId"] == made["id"]
+    body = {"subjectId": "sweepr", "subjectType": "service-account", "roleId": "viewer", "scopeType": "project"}
+    assert codes(control.call("POST", RULES, {**body, "scopeId": "own"})) == ["access.no_such_subject"]
 
 
 def test_rules_as_the_original_client_creates_them(control: ControlPlane) -> None:

@@ -34,13 +34,14 @@ from fairpool.control.paging import (
     time_field,
 )
 from fairpool.control.plane import ActionResult, Caller, Plane
-from fairpool.control.rbac import Action
+from fairpool.control.rbac import Action, actions_of
 from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.role_lookup import KnownRole, known_role, roles_by_key
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import access as store
 from fairpool.control.store import clusters as clusters_store
 from fairpool.control.store import organization as organization_store
+from fairpool.control.store import programs
 from fairpool.control.store.database import Connection
 
 routes = Routes("access")
@@ -292,7 +293,7 @@ def check_may_give(caller: Caller, role: KnownRole, scope_type: ScopeType, scope
     """Refuse a caller who may not assign this role there: they need the right to, and everything that it permits."""
     if not rbac.allowed(caller.grants, Action.RULE_CREATE, scope):
         raise denied()
-    _check_covers(caller, role.actions, scope_type, scope, f"the role {role.label}")
+    _check_covers(caller, actions_of(role.cells), scope_type, scope, f"the role {role.label}")
 
 
 def check_not_above(connection: Connection, caller: Caller, subject: str, kind: SubjectType) -> None:
@@ -312,7 +313,7 @@ def _check_covers(
 
 
 def _subject(connection: Connection, body: wire.AccessRuleRequest) -> str | None:
-    """The subject of a rule: a user by id or email address, an application by id or name, a group by name."""
+    """The subject of a rule: a user by id or email address, a program by id or name, a group by name."""
     match body.subject_type:
         case SubjectType.USER:
             user = store.user(connection, body.subject_id) or store.user_by_email(connection, body.subject_id)
@@ -321,7 +322,10 @@ def _subject(connection: Connection, body: wire.AccessRuleRequest) -> str | None
             app = store.application(connection, body.subject_id)
             app = app or store.application_by_name(connection, body.subject_id)
             return app.id if app is not None else None
-        case SubjectType.GROUP | SubjectType.SERVICE_ACCOUNT:
+        case SubjectType.SERVICE_ACCOUNT:
+            account = programs.one(connection, body.subject_id, "service-account")
+            return account.id if account is not None else None
+        case SubjectType.GROUP:
             return body.subject_id or None
 
 
@@ -369,7 +373,7 @@ def _taken_away(connection: Connection, caller: Caller, rule_id: str) -> ActionR
         raise denied()
     role = roles_by_key(connection).get(row.role)
     if role is not None:
-        _check_covers(caller, role.actions, scope_type, scope, f"the role {role.label}")
+        _check_covers(caller, actions_of(role.cells), scope_type, scope, f"the role {role.label}")
     if not store.has_other_administrator(connection, rule_id=row.id):
         raise last_administrator()
     store.delete_rule(connection, row.id)

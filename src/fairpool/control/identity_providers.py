@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import identity_providers as wire
+from fairpool.api.access import ScopeType, SubjectType
 from fairpool.api.identity_providers import ProviderType
 from fairpool.api.wire import Answer, compact, parse_json
-from fairpool.control import oidc, outbound
+from fairpool.control import oidc, outbound, rbac
+from fairpool.control.access_rules import check_not_above
 from fairpool.control.moments import iso
 from fairpool.control.oidc import ProviderError
 from fairpool.control.plane import ActionResult, Caller, Plane
@@ -27,7 +30,7 @@ from fairpool.control.provider_settings import (
     unsealed_secret,
 )
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import refused, unknown
+from fairpool.control.refusal import denied, refused, unknown
 from fairpool.control.routes import Routes
 from fairpool.control.sealing import KeyUnusable, SealingKey
 from fairpool.control.store import access as access_store
@@ -65,6 +68,7 @@ async def create_provider(
     request: Request, plane: Plane, caller: Caller, body: wire.IdentityProviderRequest
 ) -> Response:
     """The provider is asked for its discovery document or metadata first."""
+    _require_administrator(caller)
     document = await _document(request, plane, body)
     secret = body.oidc_data.client_secret if body.oidc_data is not None else ""
     if body.type is ProviderType.OIDC and not secret:
@@ -106,7 +110,9 @@ async def create_provider(
 async def update_provider(
     idp: str, request: Request, plane: Plane, caller: Caller, body: wire.IdentityProviderRequest
 ) -> Response:
-    """Without a client secret the stored one is kept. The sessions of its users go on."""
+    """Without a client secret the stored one is kept, if client and discovery document are the same. The sessions of
+    its users go on."""
+    _require_administrator(caller)
     document = await _document(request, plane, body)
     secret = body.oidc_data.client_secret if body.oidc_data is not None else ""
     key = _key(plane)
@@ -117,6 +123,9 @@ async def update_provider(
             fix = "delete it and add another one"
             raise refused(422, "idp.type", "the name and the type of an identity provider cannot be changed", fix)
         values = {"document": compact(document), "updated_at": plane.now()}
+        if not secret and not _is_same_client(parse_json(row.document.encode()), document):
+            what = "the stored client secret is not sent to another provider or client"
+            raise refused(422, "idp.no_secret", what, "send the client secret", "oidcData.clientSecret")
         if secret:
             values |= {"sealed": sealed_secret(key, idp, secret), "key_id": key.id}
         store.change_provider(connection, idp, **values)
@@ -164,6 +173,7 @@ async def mappers(idp: str, plane: Plane, caller: Caller) -> wire.MappersAnswer:
 )
 async def update_mappers(idp: str, request: Request, plane: Plane, caller: Caller, body: wire.Mappers) -> Response:
     """They hold from the next sign-in or token renewal of each user on."""
+    _require_administrator(caller)
 
     def unit(connection: Connection) -> ActionResult:
         document = parse_json(known(connection, idp).document.encode())
@@ -207,12 +217,14 @@ async def link_account(
     idp: str, request: Request, plane: Plane, caller: Caller, body: wire.ProviderLinkRequest
 ) -> Response:
     """Needed where a user with the same email address exists: accounts are never merged by their address."""
+    caller.require_no_key()
 
     def unit(connection: Connection) -> ActionResult:
         known(connection, idp)
         user = access_store.user(connection, body.user) or access_store.user_by_email(connection, body.user)
         if user is None:
             raise unknown("user", body.user)
+        check_not_above(connection, caller, user.id, SubjectType.USER)
         end_sessions(connection, store.sessions(connection, idp, subject=body.subject))
         store.put_account(connection, idp, body.subject, user.id, UnixIdentity().text(), plane.now())
         return ActionResult(action="update", entity_type="user", entity_id=user.id, entity_name=user.email, status=204)
@@ -220,6 +232,17 @@ async def link_account(
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()
     return answer
+
+
+def _require_administrator(caller: Caller) -> None:
+    """A provider says who its users are and what groups they are in, so that its owner may do everything."""
+    caller.require_no_key()
+    if rbac.lacking(caller.grants, rbac.EVERYTHING, ScopeType.TENANT):
+        raise denied("only a system administrator may add or change identity providers", "ask one")
+
+
+def _is_same_client(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    return all(before.get(name) == after.get(name) for name in ("discoverDocumentUrl", "clientId"))
 
 
 def known(connection: Connection, alias: str) -> Any:

@@ -46,7 +46,7 @@ def choose_location(data_directory: DataDirectory, location: str) -> None:
 
     if data_directory.control.exists():
         what = f"{data_directory.root} has a control database of its own, {data_directory.control.name}"
-        fix = "copy it with `fairpool database copy`, then move the file elsewhere; or leave out --database"
+        fix = "use an empty data directory for PostgreSQL, or leave out --database"
         raise PlatformError(Problem("database.two", what, fix))
     text = described(location)
     if text != kept:

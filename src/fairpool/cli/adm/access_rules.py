@@ -80,7 +80,9 @@ def create_rule(
     subject = [(kind, name) for kind, name in subjects.items() if name]
     scope = [(kind, name) for kind, name in scopes.items() if name] + [("tenant", "")] * tenant
     if len(subject) != 1:
-        raise failure("rule.subject", "name one subject", "use one of --user, --group, --application")
+        raise failure(
+            "rule.subject", "name one subject", "use one of --user, --group, --application, --service-account"
+        )
     if len(scope) != 1:
         raise failure("rule.scope", "name one scope", "use one of --project, --department, --cluster, --tenant")
     body = {

@@ -40,7 +40,7 @@ STATEMENTS_CACHED = 500
 BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 SCHEMES = ("postgresql://", "postgres://")
-_PASSWORD = re.compile(r"(?<=://)([^:@/?]*):[^@/?]*@|([?&](?:password|sslpassword)=)[^&]*", re.IGNORECASE)
+_PASSWORD = re.compile(r"(?<=://)([^:@/?]*):[^/?]*@|([?&](?:password|sslpassword)=)[^&]*", re.IGNORECASE)
 
 
 def is_postgresql(location: str) -> bool:
