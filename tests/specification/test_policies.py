@@ -284,6 +284,66 @@ def test_values_for_each_item_and_items_for_each_workload() -> None:
     assert codes({"environmentVariables": own["environmentVariables"][1:]}, asked) == []
 
 
+RESOURCE = {"resource": "a.com/x", "quantity": "1"}
+MORE = {"resource": "a.com/x", "quantity": "8"}
+PORT = {"container": 8080}
+NODE_PORT = {"container": 8080, "serviceType": "NodePort", "external": 30001}
+MOUNT = {"path": "/raid", "mountPath": "/data"}
+TEAM_A = {"key": "team", "value": "a"}
+TEAM_B = {"key": "team", "value": "b"}
+
+
+def preferring(zone: str) -> dict[str, Any]:
+    return {"weight": 1, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}}
+
+
+@pytest.mark.parametrize(
+    ("path", "own", "sent", "key", "code"),
+    [
+        ("compute.extendedResources", RESOURCE, [MORE, RESOURCE], "a.com/x", "repeated"),
+        ("compute.extendedResources", RESOURCE, [RESOURCE, RESOURCE], "a.com/x", "repeated"),
+        ("ports", PORT, [NODE_PORT, PORT], "8080", "repeated"),
+        ("storage.hostPath", MOUNT, [{**MOUNT, "path": "/etc"}, MOUNT], "/data", "repeated"),
+        ("tolerations", TEAM_A, [TEAM_B, TEAM_A], "team", ""),
+        ("tolerations", TEAM_A, [{"key": "team", "operator": "Exists"}], "team", ""),
+        ("nodeAffinityPreferred", preferring("a"), [preferring("b"), preferring("a")], "", ""),
+    ],
+)
+def test_a_second_item_of_a_key_does_not_get_around_the_rules_of_a_list(
+    path: str, own: dict[str, Any], sent: list[dict[str, Any]], key: str, code: str
+) -> None:
+    def at(value: Any) -> dict[str, Any]:
+        top, _, below = path.partition(".")
+        return {top: {below: value} if below else value}
+
+    for rule, refusal in (
+        ({"instances": {"locked": [key]}}, code or "locked"),
+        ({"instances": {"canAdd": False}}, code or "can_add"),
+        ({"canEdit": False}, "locked"),
+    ):
+        held = policy(rules=at(rule), defaults=at({"instances": [own]}))
+        assert codes({}, held) == [], rule
+        assert codes(at([own]), held) == [], rule
+        for order in (sent, sent[::-1]):
+            assert refusal in codes(at(order), held), rule
+
+
+def test_every_toleration_of_a_locked_key_stays() -> None:
+    held = policy(
+        defaults={"tolerations": {"instances": [TEAM_A, TEAM_B]}},
+        rules={"tolerations": {"instances": {"locked": ["team"]}}},
+    )
+    assert codes({"tolerations": [{**TEAM_B, "operator": "Equal"}, {"key": "other", "value": "c"}]}, held) == []
+    assert [each.code for each in rule_problems([held], {"tolerations": [TEAM_A]})] == ["policy.locked"]
+    assert rule_problems([held], {"tolerations": [TEAM_B, TEAM_A]}) == []
+
+
+@pytest.mark.parametrize("first", [{"path": "/etc", "mountPath": "/data"}, {"path": "/raid", "mountPath": "/data"}])
+def test_a_second_mount_at_the_place_of_an_imposed_one_is_refused(first: dict[str, Any]) -> None:
+    asset = AssetValues("d1", "assets.datasources", "data source shared (tenant)", {"storage": {"hostPath": [MOUNT]}})
+    assert codes({"storage": {"hostPath": [first, MOUNT]}}, policy(imposed=(asset,))) == ["imposed"]
+
+
 def test_a_default_can_be_a_multiple_of_another_field() -> None:
     rules = {
         "compute": {

@@ -6,6 +6,7 @@ away. What cannot be compared is refused.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -128,7 +129,7 @@ def _of_section(
                 default = section.attributes.get(path, {}).get(attribute)
                 yield from field_problems(origin, view, inner, rule, reading, default, f"{path}.{attribute}")
     for path, items in section.items.items():
-        yield from _item_problems(origin, view, known[path], items, wider)
+        yield from _item_problems(origin, view, known[path], items, section, wider)
     yield from _imposed_problems(scoped, spec)
 
 
@@ -300,27 +301,66 @@ def _default_items(section: Section, known: PolicyField) -> list[tuple[str, Any]
 
 
 def _equal_lists(known: PolicyField, some: list[tuple[str, Any]], others: list[tuple[str, Any]]) -> bool:
-    mine = {key: whole_item(known, each) for key, each in some}
-    return mine == {key: whole_item(known, each) for key, each in others}
+    mine, theirs = ([whole_item(known, each) for _, each in items] for items in (some, others))
+    is_same = all(each in theirs for each in mine) and all(each in mine for each in theirs)
+    return is_same and not _repeated(known, some)
+
+
+def _repeated(known: PolicyField, items: list[tuple[str, Any]]) -> list[str]:
+    """Keys that several items have: a pod would be given all of them, or their sum."""
+    counts = Counter(key for key, _ in items) if known.key else {}
+    return [key for key, count in counts.items() if count > 1]
 
 
 def _item_problems(
-    origin: str, view: PodView, known: PolicyField, rule: ItemRule, wider: Sequence[ScopedPolicy]
+    origin: str,
+    view: PodView,
+    known: PolicyField,
+    rule: ItemRule,
+    section: Section,
+    wider: Sequence[ScopedPolicy],
 ) -> Iterator[ProblemItem]:
     permitted = permitted_items(known, wider)
-    items = dict(items_of(view.values, known))
+    items = items_of(view.values, known)
     field = f"spec.{known.path}"
-    for key, item in items.items() if not rule.can_add else ():
-        is_mount = known.path.startswith("storage.")
-        same = any(whole_item(known, item) == whole_item(known, each) for own, each in permitted if own == key)
-        if key not in {own for own, _ in permitted} or (is_mount and not same):
+    for key in _repeated(known, items) if rule.locked or not rule.can_add else ():
+        what = f"{known.path} can have {key!r} only once: {origin} has rules for its items"
+        yield ProblemItem(code="policy.repeated", what=what, fix="remove all but one", field=field)
+    for key, item in items if not rule.can_add else ():
+        if not _is_permitted(known, key, item, permitted):
             what = f"{known.path} cannot have {key!r}: {origin} permits no items but its own"
             yield ProblemItem(code="policy.can_add", what=what, fix="remove it", field=field)
     for key in rule.locked:
-        own = next((each for name, each in permitted if name == key), None)
-        if own is not None and (key not in items or whole_item(known, items[key]) != whole_item(known, own)):
+        if not _keeps_lock(known, key, items, permitted, _default_items(section, known)):
             what = f"{known.path} {key!r} is locked by {origin}"
             yield ProblemItem(code=LOCKED, what=what, fix="remove your value for it", field=field)
+
+
+def _is_permitted(known: PolicyField, key: str, item: Any, permitted: list[tuple[str, Any]]) -> bool:
+    """Whether an item is one of the policy. Mounts, and items that no key tells apart, must be it exactly."""
+    same_key = [each for own, each in permitted if own == key]
+    if known.key and not known.path.startswith("storage."):
+        return bool(same_key)
+    return whole_item(known, item) in [whole_item(known, each) for each in same_key]
+
+
+def _keeps_lock(
+    known: PolicyField,
+    key: str,
+    items: list[tuple[str, Any]],
+    permitted: list[tuple[str, Any]],
+    defaults: list[tuple[str, Any]],
+) -> bool:
+    """Whether all items of a locked key are as the policy has them. Where no key tells items apart, several have it."""
+
+    def of_key(pairs: list[tuple[str, Any]]) -> list[Any]:
+        return [whole_item(known, each) for name, each in pairs if name == key]
+
+    mine, allowed = of_key(items), of_key(permitted)
+    if not allowed:
+        return True
+    allowed, needed = (allowed[:1], allowed[:1]) if known.key else (allowed, of_key(defaults))
+    return bool(mine) and all(each in allowed for each in mine) and all(each in mine for each in needed)
 
 
 def permitted_items(known: PolicyField, policies: Sequence[ScopedPolicy]) -> list[tuple[str, Any]]:
@@ -349,11 +389,13 @@ def _imposed_problems(scoped: ScopedPolicy, spec: Values) -> Iterator[ProblemIte
         for known in policy_fields(scoped.policy.kind).values():
             if known.type is not FieldType.ITEMS:
                 continue
-            items = dict(items_of(spec, known))
+            items = items_of(spec, known)
             for key, item in items_of(asset.values, known):
-                if key not in items or whole_item(known, items[key]) != whole_item(known, item):
+                there = [whole_item(known, each) for own, each in items if own == key]
+                is_kept = whole_item(known, item) in there and (len(there) == 1 or not known.key)
+                if not is_kept:
                     what = f"{known.path} {key!r} is of {asset.origin}, which {scoped.origin} imposes"
-                    fix = "use another place for your own" if key in items else "it must not be removed"
+                    fix = "use another place for your own" if there else "it must not be removed"
                     yield ProblemItem(code="policy.imposed", what=what, fix=fix, field=f"spec.{known.path}")
 
 
