@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from fairpool.agent.durable import write_durably
 from fairpool.model.problem import Problem
@@ -16,6 +16,9 @@ from fairpool.platform.data_directory import DataDirectory, PlatformError, direc
 VARIABLE = "FAIRPOOL_DATABASE"
 SCHEMES = ("postgresql", "postgres")
 FILE = "database"
+FILES = ("passfile", "sslrootcert", "sslcert", "sslkey", "sslcrl")
+OPTIONS = ("sslmode", *FILES, "sslpassword", "user", "password", "host", "port", "dbname", "target_session_attrs")
+SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
 def problem_with_location(location: str) -> Problem | None:
@@ -31,6 +34,34 @@ def problem_with_location(location: str) -> Problem | None:
         return Problem("database.address", "--database is not a valid address", fix)
     if not parts.path.strip("/"):
         return Problem("database.address", "--database names no database", fix)
+    return _port_problem(parts.netloc, fix) or _option_problem(parse_qsl(parts.query, keep_blank_values=True))
+
+
+def _port_problem(netloc: str, fix: str) -> Problem | None:
+    for host in netloc.rpartition("@")[2].split(","):
+        port = host.rpartition("]")[2].partition(":")[2]
+        if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+            return Problem("database.address", f"the port of --database, {port!r}, is not a number up to 65535", fix)
+    return None
+
+
+def _option_problem(options: list[tuple[str, str]]) -> Problem | None:
+    for name, value in options:
+        if name not in OPTIONS:
+            known = f"use one of {', '.join(OPTIONS)}"
+            return Problem("database.address", f"--database has an option that is not known: {name[:64]}", known)
+        if name == "sslmode" and value not in SSL_MODES:
+            return Problem(
+                "database.address", "--database has an unknown sslmode", f"use one of {', '.join(SSL_MODES)}"
+            )
+        if name in FILES and not Path(value).is_file():
+            return Problem(
+                "database.address", f"--database: {name} is {value}, and there is no such file", "correct it"
+            )
+    given = dict(options)
+    if given.get("sslmode") in ("verify-ca", "verify-full") and "sslrootcert" not in given:
+        what = f"--database has sslmode={given['sslmode']}, and no certificate to check the server with"
+        return Problem("database.address", what, "add sslrootcert=FILE")
     return None
 
 
@@ -40,7 +71,7 @@ def choose_location(data_directory: DataDirectory, location: str) -> None:
     if not location:
         if kept:
             what = f"the control database of {data_directory.root} is {kept}"
-            raise PlatformError(Problem("database.elsewhere", what, f"pass --database, or set {VARIABLE}"))
+            raise PlatformError(Problem("database.elsewhere", what, f"set {VARIABLE}, or pass --database where the command has that flag"))
         return
     from fairpool.control.store.postgresql import described
 
@@ -49,6 +80,11 @@ def choose_location(data_directory: DataDirectory, location: str) -> None:
         fix = "use an empty data directory for PostgreSQL, or leave out --database"
         raise PlatformError(Problem("database.two", what, fix))
     text = described(location)
+    if kept and data_directory.ledger.exists() and _database_in(text) != _database_in(kept):
+        # In another database the jobs of this directory do not exist, and the loop would stop their pods.
+        what = f"the jobs of {data_directory.root} are in the control database {kept}, not in {text}"
+        fix = f"pass that address; if the same database has moved, delete {_file(data_directory)} first"
+        raise PlatformError(Problem("database.another", what, fix))
     if text != kept:
         try:
             write_durably(_file(data_directory), f"{text}\n".encode())
@@ -78,6 +114,12 @@ def refuse_server(data_directory: DataDirectory, action: str) -> None:
         what = f"the control database of {data_directory.root} is {kept}: `fairpool {action}` works on files only"
         fix = "use the tools of PostgreSQL (pg_dump, pg_basebackup); see docs/guides/postgresql.md"
         raise PlatformError(Problem("database.elsewhere", what, fix))
+
+
+def _database_in(text: str) -> tuple[str, str]:
+    """Servers and database of an address, without its options."""
+    parts = urlsplit(text)
+    return parts.netloc, parts.path
 
 
 def _file(data_directory: DataDirectory) -> Path:
