@@ -85,7 +85,7 @@ def _of_others(control: ControlPlane) -> dict[str, str]:
     """Something that is there, for each part of a path; nothing of it is for ann."""
     listed = expect(control.call("GET", "/api/v1/workloads?filterBy=projectName==team-b"), 200)
     users = expect(control.call("GET", "/api/v1/users"), 200)
-    bob = next(each["id"] for each in users["users"] if each["email"].startswith("bob"))
+    bob = next(each["id"] for each in users if each["email"].startswith("bob"))
     rules = expect(control.call("GET", "/api/v1/authorization/access-rules"), 200)["accessRules"]
     application = expect(control.call("POST", "/api/v1/apps", {"name": "robot"}), 201)
     return {

@@ -151,7 +151,7 @@ def test_what_was_permitted_ends_for_open_connections(browser: Browser, end: str
     admission = browser.call(browser.tools.admit, origin, session)
     assert isinstance(admission, Admission)
     assert browser.call(browser.tools.ended, [admission]) == []
-    users = {each["email"]: each["id"] for each in expect(control.call("GET", "/api/v1/users"), 200)["users"]}
+    users = {each["email"]: each["id"] for each in expect(control.call("GET", "/api/v1/users"), 200)}
     workload = origin.removesuffix("-8888")
     match end:
         case "role":

@@ -29,6 +29,7 @@ WORDS: Mapping[str, str] = {
     r"^[A-Za-z0-9]+(\.[A-Za-z0-9]+)?$": "use the name of a field: compute.gpu",
     r"^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?(:any)?$": "use the name of a job: prep, or prep:any if it may also fail",
     r"^[A-Za-z0-9]([A-Za-z0-9.:-]{0,251}[A-Za-z0-9])?$": "use a host name or an IP address: mail.example.com",
+    r"^[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?$": "use up to 63 lower case letters, digits, _ and -: nightly-sweep",
     r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$": "use up to 63 lower case letters, digits and -: ci-hook",
     r"^[^\x00-\x1f\x7f]*[^\s\d][^\x00-\x1f\x7f]*$": "use a name with at least one letter: Night operator",
     r"^[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}$": "use up to 128 letters, digits, _, ., :, @ and -: WorkloadFailed",

@@ -102,8 +102,7 @@ def _flags(function: Any) -> Any:
 
 @command(
     "create",
-    "runai-adm identity-provider create company --discovery-url https://id.example.com --client-id fairpool "
-    "--client-secret-file secret.txt",
+    "runai-adm identity-provider create corp --discovery-url https://id.example.com --client-id fairpool",
     with_project=False,
 )
 @click.argument("name")

@@ -11,7 +11,6 @@ import click
 from fairpool.api.client import Client
 from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
 from fairpool.cli.failure import Failure, failure, print_problem
-from fairpool.cli.runai.browser_login import browser_login, copied_login, device_login
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.session import Session, access_key_parts
 from fairpool.cli.screen import printable
@@ -73,6 +72,8 @@ def login(
     if way is not None or (method is None and not user and not application and not password_stdin):
         with session.unsigned() as client:
             if way is not None or client.sign_in_ways().providers:
+                from fairpool.cli.runai.browser_login import browser_login
+
                 _browser_sign_in(options, session, client, way or browser_login)
                 return
     if method == "application" and application is None:
@@ -114,6 +115,8 @@ def _refuse_foreign_flags(said: dict[str, str | None]) -> None:
 
 def _way(method: str | None, *, by_name: bool, browser: bool, no_browser: bool, device: bool) -> BrowserWay | None:
     """How to sign in with a browser, if that is asked for."""
+    from fairpool.cli.runai.browser_login import browser_login, copied_login, device_login
+
     asked = {
         browser_login: browser or method == "sso",
         copied_login: no_browser or method == "remote-browser",
