@@ -304,6 +304,23 @@ def test_what_the_owner_may_not_see_any_more_is_withheld(place: tuple[ControlPla
     assert [each["state"] for each in log(control)] == ["withheld"]
 
 
+def test_a_disabled_user_is_not_notified(place: tuple[ControlPlane, World], receiver: Receiver) -> None:
+    control, _ = place
+    hooked(control, "finished")
+    finished(control, "t1")
+    expect(control.call("PATCH", "/api/v1/users/ann@example.com", {"disabled": True}), 200)
+    send(control)
+    assert receiver.got == []
+    expect(control.call("PATCH", "/api/v1/users/ann@example.com", {"disabled": False}), 200)
+    control.sign_in("ann", "ann@example.com", "correct horse")
+    control.clock.turn(3601)
+    send(control)
+    assert receiver.got == [], "it is not sent later"
+    assert [(each["state"], each["problem"]) for each in log(control)] == [
+        ("withheld", "the user is disabled or deleted")
+    ]
+
+
 def test_switched_off_they_wait(place: tuple[ControlPlane, World], receiver: Receiver) -> None:
     control, _ = place
     hooked(control, "finished")

@@ -96,7 +96,8 @@ def _claimed(connection: Connection, plane: Plane, owner: str, channel: str) -> 
             return []
     rows = store.claim(connection, owner, channel, now, now + CLAIM_S * SECOND_MS)
     user = access_store.user(connection, owner)
-    grants = access_store.grants(connection, owner, SubjectType.USER) if user is not None else ()
+    is_gone = user is None or user.disabled
+    grants = () if is_gone else access_store.grants(connection, owner, SubjectType.USER)
     visible = [
         row
         for row in rows
@@ -104,7 +105,8 @@ def _claimed(connection: Connection, plane: Plane, owner: str, channel: str) -> 
     ]
     if len(visible) < len(rows):
         hidden = sorted({row.id for row in rows} - {row.id for row in visible})
-        store.settle(connection, hidden, state="withheld", problem="the project is not visible to its owner any more")
+        why = "the user is disabled or deleted" if is_gone else "the project is not visible to its owner any more"
+        store.settle(connection, hidden, state="withheld", problem=why)
     return visible
 
 
@@ -127,9 +129,9 @@ class _Batch:
 
     async def _mailed(self) -> Problem | None:
         user = await self._plane.read(lambda connection: access_store.user(connection, self._owner))
-        if user is None:
+        if user is None or user.disabled:  # since it was claimed
             self._is_final = True
-            return Problem("notification.no_user", "the user was deleted", "")
+            return Problem("notification.no_user", "the user is disabled or deleted", "")
         notes = _notes(self._rows)
         return await mail.send(self._plane, mail.Mail(user.email, subject_of(notes), text_of(notes, len(notes))))
 
