@@ -38,6 +38,8 @@ class Receiver(http.server.ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.status = 200
+        self.fails_after: int | None = None
+        """Requests after which it answers 500."""
         self.got: list[tuple[dict[str, str], bytes]] = []
         receiver = self
 
@@ -45,7 +47,8 @@ class Receiver(http.server.ThreadingHTTPServer):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.got.append(({name.lower(): value for name, value in self.headers.items()}, body))
-                self.send_response(receiver.status)
+                is_failing = receiver.fails_after is not None and len(receiver.got) > receiver.fails_after
+                self.send_response(500 if is_failing else receiver.status)
                 self.end_headers()
 
             def log_message(self, *_: object) -> None: ...
@@ -220,6 +223,30 @@ def test_what_fails_is_tried_again_later_each_time(place: tuple[ControlPlane, Wo
     control.clock.turn(2 * 86_400)
     send(control)
     assert log(control)[0]["state"] == "failed"
+
+
+def test_what_arrived_is_not_sent_again_when_a_later_request_fails(
+    place: tuple[ControlPlane, World], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control, _ = place
+    monkeypatch.setattr(notification_delivery, "IN_A_REQUEST", 2)
+    hooked(control, "finished")
+    for number in range(5):
+        finished(control, f"t{number}")
+    receiver.fails_after = 1
+    send(control)
+    assert len(receiver.got) == 2, "after a failure the rest waits"
+    arrived, refused = receiver.ids[:2], receiver.ids[2:]
+    assert sorted(each["state"] for each in log(control)) == ["sent"] * 2 + ["waiting"] * 3
+    assert {each["id"] for each in log(control) if each["state"] == "sent"} == set(arrived)
+    receiver.fails_after = None
+    control.clock.turn(3600)
+    send(control)
+    again = receiver.ids[4:]
+    assert len(again) == len(set(again)) == 3
+    assert set(refused) < set(again)
+    assert not set(arrived) & set(again)
+    assert {each["state"] for each in log(control)} == {"sent"}
 
 
 def test_a_server_that_dies_between_commit_and_end_of_sending_loses_nothing(
