@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from fairpool.control import notification_delivery
+from fairpool.control import notification_delivery, sealing
 from fairpool.control.notification_events import LINES_MAX, event_of, text_of
 from fairpool.control.outbound import Network
 from fairpool.control.outbound_rules import Address
@@ -223,6 +223,28 @@ def test_what_fails_is_tried_again_later_each_time(place: tuple[ControlPlane, Wo
     control.clock.turn(2 * 86_400)
     send(control)
     assert log(control)[0]["state"] == "failed"
+
+
+def test_while_the_key_file_cannot_be_used_notifications_wait(
+    place: tuple[ControlPlane, World], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control, _ = place
+    hooked(control, "finished")
+    finished(control, "t1")
+    plane = control.app.state.plane
+    file = plane.settings.data / sealing.FILE
+    content = file.read_bytes()
+    file.write_bytes(b"not a key")
+    monkeypatch.setattr(plane.key_file, "_key", None)  # as after a restart
+    send(control)
+    (waiting,) = log(control)
+    assert waiting["state"] == "waiting"
+    assert "cannot be used" in waiting["problem"]
+    file.write_bytes(content)
+    control.clock.turn(3600)
+    send(control)
+    assert receiver.events == ["finished"]
+    assert [each["state"] for each in log(control)] == ["sent"]
 
 
 def test_what_arrived_is_not_sent_again_when_a_later_request_fails(

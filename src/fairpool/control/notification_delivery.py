@@ -144,7 +144,10 @@ class _Batch:
         return await mail.send(self._plane, mail.Mail(user.email, subject_of(notes), text_of(notes, len(notes))))
 
     async def _posted(self, notes: Sequence[Note]) -> Problem | None:
-        found = await self._plane.read(self._webhook)
+        try:
+            found = await self._plane.read(self._webhook)
+        except KeyUnusable as error:  # until the file can be read again
+            return error.problem
         if isinstance(found, Problem):
             self._is_final = True
             return found
@@ -171,10 +174,7 @@ class _Batch:
         row = store.webhook(connection, self._owner, self._channel.removeprefix(WEBHOOK))
         if row is None:
             return Problem("notification.no_webhook", "the webhook was deleted", "")
-        try:
-            key = self._plane.key_file.existing()
-        except KeyUnusable as error:
-            return error.problem
+        key = self._plane.key_file.existing()
         values = key.unseal(row.sealed, sealed_for(self._owner, row.name)) if key is not None else None
         if values is None:
             return Problem("notification.secret", "the webhook's secret cannot be read: create the webhook again", "")
