@@ -23,7 +23,7 @@ from fairpool.control.outbound_rules import Address
 from fairpool.control.store import notifications as store
 from fairpool.model.pod_record import Cause
 from fairpool.model.status import WorkloadPhase
-from tests.control.control_plane import ControlPlane, control_plane, expect
+from tests.control.control_plane import ControlPlane, codes, control_plane, expect
 from tests.smtp_server import Mailbox, smtp_server
 
 PUBLIC = ip_address("93.184.215.14")
@@ -146,8 +146,8 @@ def log(control: ControlPlane, by: str = "ann") -> list[dict[str, Any]]:
     return found
 
 
-def finished(control: ControlPlane, name: str, by: str = "ann") -> str:
-    workload = str(control.train(name, by=by)["id"])
+def finished(control: ControlPlane, name: str, by: str = "ann", project: str = "team-a") -> str:
+    workload = str(control.train(name, project, by=by)["id"])
     control.push(control.report(workloads=(control.runs(workload),)))
     control.push(control.report(workloads=(control.completed(workload),)))
     return workload
@@ -405,6 +405,51 @@ def test_webhooks_and_subscriptions_are_ones_own(place: tuple[ControlPlane, Worl
     text = control.call("GET", "/api/v1/audit/log?limit=500").text
     assert secret["secret"] not in text
     assert "/api/v1/notification-webhooks" in text
+
+
+def keyed(control: ControlPlane, **scope: list[str]) -> None:
+    """A program is signed in as `ci` with a key of Ann's."""
+    made = expect(control.call("POST", "/api/v1/access-keys", {"name": "ci", "scope": scope}, by="ann"), 201)
+    body = {
+        "grantType": "client_credentials",
+        "clientId": made["clientId"],
+        "clientSecret": made["clientSecret"],
+    }
+    control.tokens["ci"] = expect(control.http.post("/api/v1/token", json=body), 200)["accessToken"]
+
+
+def test_an_access_key_changes_no_subscription_and_no_webhook(place: tuple[ControlPlane, World]) -> None:
+    control, _ = place
+    hooked(control, "finished")
+    keyed(control, projects=["team-a"])
+    (mine,) = expect(control.call("GET", SUBSCRIPTIONS, by="ann"), 200)
+    wanted = {"events": mine["events"], "channels": mine["channels"]}
+    for method, path, body in (
+        ("POST", SUBSCRIPTIONS, wanted),
+        ("PUT", f"{SUBSCRIPTIONS}/{mine['id']}", wanted),
+        ("DELETE", f"{SUBSCRIPTIONS}/{mine['id']}", None),
+        ("POST", HOOKS, {"name": "mine", "url": "https://a.corp.example/"}),
+        ("DELETE", f"{HOOKS}/ci", None),
+    ):
+        answer = control.call(method, path, body, by="ci")
+        assert (answer.status_code, codes(answer)) == (403, ["access.denied"]), path
+    assert expect(control.call("GET", SUBSCRIPTIONS, by="ann"), 200) == [mine]
+    assert [each["name"] for each in expect(control.call("GET", HOOKS, by="ann"), 200)["webhooks"]] == ["ci"]
+
+
+def test_an_access_key_sees_deliveries_of_its_projects_alone(place: tuple[ControlPlane, World]) -> None:
+    control, _ = place
+    control.project("team-b")
+    rules = "/api/v1/authorization/access-rules"
+    ann = next(each for each in expect(control.call("GET", "/api/v1/users"), 200) if "ann@" in each["email"])
+    rule = {"subjectId": ann["id"], "roleId": "researcher", "scopeType": "project", "scopeId": "team-b"}
+    expect(control.call("POST", rules, rule), 201)
+    hooked(control, "finished")
+    finished(control, "t1")
+    finished(control, "t2", project="team-b")
+    keyed(control, projects=["team-b"])
+    assert [each["project"] for each in log(control, by="ci")] == ["team-b"]
+    assert sorted(each["project"] for each in log(control)) == ["team-a", "team-b"]
 
 
 @pytest.fixture
