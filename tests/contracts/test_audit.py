@@ -152,6 +152,21 @@ def test_a_changed_password_is_a_change_without_its_value(control: ControlPlane)
     assert reset["changes"][0]["after"]["password_hash"] != reset["changes"][0]["before"]["password_hash"]
 
 
+def test_of_a_webhooks_url_only_scheme_and_host_are_recorded(control: ControlPlane) -> None:
+    hosts = {"key": "notifications.webhookHosts", "value": "hooks.example.com:8443"}
+    expect(control.call("PUT", "/v1/k8s/setting", hosts), 200)
+    webhooks = "/api/v1/notification-webhooks"
+    url = "https://hooks.example.com:8443/services/T024BE7LD/B01/Xq3vJ9wLm?room=Zz81kQ"
+    expect(control.call("POST", webhooks, {"name": "ci", "url": url}), 201)
+    assert control.call("DELETE", f"{webhooks}/ci").status_code == 204
+    gone, made = entries(control, filterBy="entity_type==webhook")
+    said = "https://hooks.example.com:8443/[removed]"
+    assert (made["changes"][0]["after"]["url"], gone["changes"][0]["before"]["url"]) == (said, said)
+    text = json.dumps(unit(control, lambda connection: [list(row) for row in connection.execute(select(audit))]))
+    for part in ("T024BE7LD", "Xq3vJ9wLm", "Zz81kQ"):
+        assert part not in text
+
+
 def test_every_table_is_recorded_or_left_out_by_name() -> None:
     assert UNRECORDED - {"alembic_version"} <= set(metadata.tables), "a table that does not exist is left out"
 
