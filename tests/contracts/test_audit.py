@@ -117,6 +117,22 @@ def test_every_refused_write_has_an_entry_with_its_problem(control: ControlPlane
     assert len(entries(control, subject="ann@example.com", result="Failed")) == len(attempts), "a read is not a write"
 
 
+@pytest.mark.parametrize("path", ["/api/v1/apps", "/api/v1/service-accounts"])
+def test_a_program_is_not_recorded_as_a_user(control: ControlPlane, path: str) -> None:
+    made = expect(control.call("POST", path, {"name": "nightly"}), 201)
+    body = {
+        "grantType": "client_credentials",
+        "clientId": made["clientId"],
+        "clientSecret": made["clientSecret"],
+    }
+    control.tokens["nightly"] = expect(control.http.post("/api/v1/token", json=body), 200)["accessToken"]
+    assert control.call("POST", "/api/v1/org-unit/projects", {"name": "x"}, by="nightly").status_code == 403
+    found = entries(control, subject="nightly")
+    assert found
+    assert {each["subject_type"] for each in found} == {"App"}
+    assert {each["subject_type"] for each in entries(control, subject="test@run.ai")} == {"User"}
+
+
 # --- secrets ---
 
 
