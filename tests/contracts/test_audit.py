@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select, update
 
-from fairpool.control import audit_targets, housekeeping
+from fairpool.control import audit_forwarding, audit_targets, housekeeping
 from fairpool.control.app import ROUTES
 from fairpool.control.audit_forwarding import LEASE_S, AuditForwarding
 from fairpool.control.audit_targets import AuditFile, AuditTarget, ForwardedEntry, Syslog, audit_target
@@ -331,6 +331,33 @@ def test_each_entry_is_forwarded_in_order_and_after_a_failure_again(control: Con
     forwarded(control, forwarding)
     assert target.ids == sorted(int(each["id"]) for each in entries(control))
     assert forwarded(control, forwarding) == 0
+
+
+class Surprising(Collected):
+    """A target that fails at first, in a way that is no fault of the network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_first = True
+        self.has_some = threading.Event()
+
+    def send(self, entries: list[ForwardedEntry]) -> None:
+        if self.is_first:
+            self.is_first = False
+            raise ValueError("not expected")
+        super().send(entries)
+        self.has_some.set()
+
+
+def test_an_unexpected_error_does_not_end_forwarding(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = Surprising()
+    monkeypatch.setattr(audit_forwarding, "EVERY_S", 0.001)
+    monkeypatch.setattr(audit_forwarding, "audit_target", lambda _: target)
+    with control_plane(pull_wait_s=0.0, audit_forward="file:/nowhere") as control:
+        control.project("p1")
+        assert target.has_some.wait(30)
+        assert not target.is_first
+        assert target.ids[0] == 1, "what it did not take is sent again"
 
 
 def test_of_two_servers_one_forwards_and_the_other_takes_over(control: ControlPlane) -> None:
