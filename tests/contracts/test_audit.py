@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select, update
 
-from fairpool.control import audit_targets, housekeeping
+from fairpool.control import audit_forwarding, audit_targets, housekeeping
 from fairpool.control.app import ROUTES
 from fairpool.control.audit_forwarding import LEASE_S, AuditForwarding
 from fairpool.control.audit_targets import AuditFile, AuditTarget, ForwardedEntry, Syslog, audit_target
@@ -117,6 +117,22 @@ def test_every_refused_write_has_an_entry_with_its_problem(control: ControlPlane
     assert len(entries(control, subject="ann@example.com", result="Failed")) == len(attempts), "a read is not a write"
 
 
+@pytest.mark.parametrize("path", ["/api/v1/apps", "/api/v1/service-accounts"])
+def test_a_program_is_not_recorded_as_a_user(control: ControlPlane, path: str) -> None:
+    made = expect(control.call("POST", path, {"name": "nightly"}), 201)
+    body = {
+        "grantType": "client_credentials",
+        "clientId": made["clientId"],
+        "clientSecret": made["clientSecret"],
+    }
+    control.tokens["nightly"] = expect(control.http.post("/api/v1/token", json=body), 200)["accessToken"]
+    assert control.call("POST", "/api/v1/org-unit/projects", {"name": "x"}, by="nightly").status_code == 403
+    found = entries(control, subject="nightly")
+    assert found
+    assert {each["subject_type"] for each in found} == {"App"}
+    assert {each["subject_type"] for each in entries(control, subject="test@run.ai")} == {"User"}
+
+
 # --- secrets ---
 
 
@@ -150,6 +166,21 @@ def test_a_changed_password_is_a_change_without_its_value(control: ControlPlane)
     (reset,) = entries(control, action="reset-password")
     assert reset["changes"][0]["before"]["password_hash"] == "[removed]"
     assert reset["changes"][0]["after"]["password_hash"] != reset["changes"][0]["before"]["password_hash"]
+
+
+def test_of_a_webhooks_url_only_scheme_and_host_are_recorded(control: ControlPlane) -> None:
+    hosts = {"key": "notifications.webhookHosts", "value": "hooks.example.com:8443"}
+    expect(control.call("PUT", "/v1/k8s/setting", hosts), 200)
+    webhooks = "/api/v1/notification-webhooks"
+    url = "https://hooks.example.com:8443/services/T024BE7LD/B01/Xq3vJ9wLm?room=Zz81kQ"
+    expect(control.call("POST", webhooks, {"name": "ci", "url": url}), 201)
+    assert control.call("DELETE", f"{webhooks}/ci").status_code == 204
+    gone, made = entries(control, filterBy="entity_type==webhook")
+    said = "https://hooks.example.com:8443/[removed]"
+    assert (made["changes"][0]["after"]["url"], gone["changes"][0]["before"]["url"]) == (said, said)
+    text = json.dumps(unit(control, lambda connection: [list(row) for row in connection.execute(select(audit))]))
+    for part in ("T024BE7LD", "Xq3vJ9wLm", "Zz81kQ"):
+        assert part not in text
 
 
 def test_every_table_is_recorded_or_left_out_by_name() -> None:
@@ -300,6 +331,33 @@ def test_each_entry_is_forwarded_in_order_and_after_a_failure_again(control: Con
     forwarded(control, forwarding)
     assert target.ids == sorted(int(each["id"]) for each in entries(control))
     assert forwarded(control, forwarding) == 0
+
+
+class Surprising(Collected):
+    """A target that fails at first, in a way that is no fault of the network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_first = True
+        self.has_some = threading.Event()
+
+    def send(self, entries: list[ForwardedEntry]) -> None:
+        if self.is_first:
+            self.is_first = False
+            raise ValueError("not expected")
+        super().send(entries)
+        self.has_some.set()
+
+
+def test_an_unexpected_error_does_not_end_forwarding(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = Surprising()
+    monkeypatch.setattr(audit_forwarding, "EVERY_S", 0.001)
+    monkeypatch.setattr(audit_forwarding, "audit_target", lambda _: target)
+    with control_plane(pull_wait_s=0.0, audit_forward="file:/nowhere") as control:
+        control.project("p1")
+        assert target.has_some.wait(30)
+        assert not target.is_first
+        assert target.ids[0] == 1, "what it did not take is sent again"
 
 
 def test_of_two_servers_one_forwards_and_the_other_takes_over(control: ControlPlane) -> None:

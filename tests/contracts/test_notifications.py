@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from fairpool.control import notification_delivery
+from fairpool.control import notification_delivery, sealing
 from fairpool.control.notification_events import LINES_MAX, event_of, text_of
 from fairpool.control.outbound import Network
 from fairpool.control.outbound_rules import Address
 from fairpool.control.store import notifications as store
 from fairpool.model.pod_record import Cause
 from fairpool.model.status import WorkloadPhase
-from tests.control.control_plane import ControlPlane, control_plane, expect
+from tests.control.control_plane import ControlPlane, codes, control_plane, expect
 from tests.smtp_server import Mailbox, smtp_server
 
 PUBLIC = ip_address("93.184.215.14")
@@ -38,6 +38,8 @@ class Receiver(http.server.ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.status = 200
+        self.fails_after: int | None = None
+        """Requests after which it answers 500."""
         self.got: list[tuple[dict[str, str], bytes]] = []
         receiver = self
 
@@ -45,7 +47,8 @@ class Receiver(http.server.ThreadingHTTPServer):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.got.append(({name.lower(): value for name, value in self.headers.items()}, body))
-                self.send_response(receiver.status)
+                is_failing = receiver.fails_after is not None and len(receiver.got) > receiver.fails_after
+                self.send_response(500 if is_failing else receiver.status)
                 self.end_headers()
 
             def log_message(self, *_: object) -> None: ...
@@ -143,8 +146,8 @@ def log(control: ControlPlane, by: str = "ann") -> list[dict[str, Any]]:
     return found
 
 
-def finished(control: ControlPlane, name: str, by: str = "ann") -> str:
-    workload = str(control.train(name, by=by)["id"])
+def finished(control: ControlPlane, name: str, by: str = "ann", project: str = "team-a") -> str:
+    workload = str(control.train(name, project, by=by)["id"])
     control.push(control.report(workloads=(control.runs(workload),)))
     control.push(control.report(workloads=(control.completed(workload),)))
     return workload
@@ -220,6 +223,52 @@ def test_what_fails_is_tried_again_later_each_time(place: tuple[ControlPlane, Wo
     control.clock.turn(2 * 86_400)
     send(control)
     assert log(control)[0]["state"] == "failed"
+
+
+def test_while_the_key_file_cannot_be_used_notifications_wait(
+    place: tuple[ControlPlane, World], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control, _ = place
+    hooked(control, "finished")
+    finished(control, "t1")
+    plane = control.app.state.plane
+    file = plane.settings.data / sealing.FILE
+    content = file.read_bytes()
+    file.write_bytes(b"not a key")
+    monkeypatch.setattr(plane.key_file, "_key", None)  # as after a restart
+    send(control)
+    (waiting,) = log(control)
+    assert waiting["state"] == "waiting"
+    assert "cannot be used" in waiting["problem"]
+    file.write_bytes(content)
+    control.clock.turn(3600)
+    send(control)
+    assert receiver.events == ["finished"]
+    assert [each["state"] for each in log(control)] == ["sent"]
+
+
+def test_what_arrived_is_not_sent_again_when_a_later_request_fails(
+    place: tuple[ControlPlane, World], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control, _ = place
+    monkeypatch.setattr(notification_delivery, "IN_A_REQUEST", 2)
+    hooked(control, "finished")
+    for number in range(5):
+        finished(control, f"t{number}")
+    receiver.fails_after = 1
+    send(control)
+    assert len(receiver.got) == 2, "after a failure the rest waits"
+    arrived, refused = receiver.ids[:2], receiver.ids[2:]
+    assert sorted(each["state"] for each in log(control)) == ["sent"] * 2 + ["waiting"] * 3
+    assert {each["id"] for each in log(control) if each["state"] == "sent"} == set(arrived)
+    receiver.fails_after = None
+    control.clock.turn(3600)
+    send(control)
+    again = receiver.ids[4:]
+    assert len(again) == len(set(again)) == 3
+    assert set(refused) < set(again)
+    assert not set(arrived) & set(again)
+    assert {each["state"] for each in log(control)} == {"sent"}
 
 
 def test_a_server_that_dies_between_commit_and_end_of_sending_loses_nothing(
@@ -304,6 +353,23 @@ def test_what_the_owner_may_not_see_any_more_is_withheld(place: tuple[ControlPla
     assert [each["state"] for each in log(control)] == ["withheld"]
 
 
+def test_a_disabled_user_is_not_notified(place: tuple[ControlPlane, World], receiver: Receiver) -> None:
+    control, _ = place
+    hooked(control, "finished")
+    finished(control, "t1")
+    expect(control.call("PATCH", "/api/v1/users/ann@example.com", {"disabled": True}), 200)
+    send(control)
+    assert receiver.got == []
+    expect(control.call("PATCH", "/api/v1/users/ann@example.com", {"disabled": False}), 200)
+    control.sign_in("ann", "ann@example.com", "correct horse")
+    control.clock.turn(3601)
+    send(control)
+    assert receiver.got == [], "it is not sent later"
+    assert [(each["state"], each["problem"]) for each in log(control)] == [
+        ("withheld", "the user is disabled or deleted")
+    ]
+
+
 def test_switched_off_they_wait(place: tuple[ControlPlane, World], receiver: Receiver) -> None:
     control, _ = place
     hooked(control, "finished")
@@ -339,6 +405,51 @@ def test_webhooks_and_subscriptions_are_ones_own(place: tuple[ControlPlane, Worl
     text = control.call("GET", "/api/v1/audit/log?limit=500").text
     assert secret["secret"] not in text
     assert "/api/v1/notification-webhooks" in text
+
+
+def keyed(control: ControlPlane, **scope: list[str]) -> None:
+    """A program is signed in as `ci` with a key of Ann's."""
+    made = expect(control.call("POST", "/api/v1/access-keys", {"name": "ci", "scope": scope}, by="ann"), 201)
+    body = {
+        "grantType": "client_credentials",
+        "clientId": made["clientId"],
+        "clientSecret": made["clientSecret"],
+    }
+    control.tokens["ci"] = expect(control.http.post("/api/v1/token", json=body), 200)["accessToken"]
+
+
+def test_an_access_key_changes_no_subscription_and_no_webhook(place: tuple[ControlPlane, World]) -> None:
+    control, _ = place
+    hooked(control, "finished")
+    keyed(control, projects=["team-a"])
+    (mine,) = expect(control.call("GET", SUBSCRIPTIONS, by="ann"), 200)
+    wanted = {"events": mine["events"], "channels": mine["channels"]}
+    for method, path, body in (
+        ("POST", SUBSCRIPTIONS, wanted),
+        ("PUT", f"{SUBSCRIPTIONS}/{mine['id']}", wanted),
+        ("DELETE", f"{SUBSCRIPTIONS}/{mine['id']}", None),
+        ("POST", HOOKS, {"name": "mine", "url": "https://a.corp.example/"}),
+        ("DELETE", f"{HOOKS}/ci", None),
+    ):
+        answer = control.call(method, path, body, by="ci")
+        assert (answer.status_code, codes(answer)) == (403, ["access.denied"]), path
+    assert expect(control.call("GET", SUBSCRIPTIONS, by="ann"), 200) == [mine]
+    assert [each["name"] for each in expect(control.call("GET", HOOKS, by="ann"), 200)["webhooks"]] == ["ci"]
+
+
+def test_an_access_key_sees_deliveries_of_its_projects_alone(place: tuple[ControlPlane, World]) -> None:
+    control, _ = place
+    control.project("team-b")
+    rules = "/api/v1/authorization/access-rules"
+    ann = next(each for each in expect(control.call("GET", "/api/v1/users"), 200) if "ann@" in each["email"])
+    rule = {"subjectId": ann["id"], "roleId": "researcher", "scopeType": "project", "scopeId": "team-b"}
+    expect(control.call("POST", rules, rule), 201)
+    hooked(control, "finished")
+    finished(control, "t1")
+    finished(control, "t2", project="team-b")
+    keyed(control, projects=["team-b"])
+    assert [each["project"] for each in log(control, by="ci")] == ["team-b"]
+    assert sorted(each["project"] for each in log(control)) == ["team-a", "team-b"]
 
 
 @pytest.fixture

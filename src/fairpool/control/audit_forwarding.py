@@ -51,6 +51,9 @@ async def forward_entries(plane: Plane) -> None:
                     fields = {"target": text, "error": error.strerror or str(error)}
                     log.warning("audit entries cannot be forwarded; retrying", extra={"fields": fields})
                 rest_s = min(2 * rest_s, REST_MAX_S)
+            except Exception:  # nothing is lost: what the target has not taken is sent again
+                rest_s = min(2 * rest_s, REST_MAX_S)
+                log.exception("could not forward audit entries; retrying in %g s", rest_s)
             await asyncio.sleep(rest_s)
     finally:
         target.close()

@@ -76,9 +76,7 @@ async def send_some(plane: Plane) -> bool:
         return False
     claimed = await plane.write(lambda connection: _claimed(connection, plane, *place))
     if claimed:
-        batch = _Batch(plane, *place, claimed)
-        problem = await batch.sent()
-        await plane.write(lambda connection: batch.settle(connection, problem))
+        await _Batch(plane, *place, claimed).send()
     return True
 
 
@@ -96,7 +94,8 @@ def _claimed(connection: Connection, plane: Plane, owner: str, channel: str) -> 
             return []
     rows = store.claim(connection, owner, channel, now, now + CLAIM_S * SECOND_MS)
     user = access_store.user(connection, owner)
-    grants = access_store.grants(connection, owner, SubjectType.USER) if user is not None else ()
+    is_gone = user is None or user.disabled
+    grants = () if is_gone else access_store.grants(connection, owner, SubjectType.USER)
     visible = [
         row
         for row in rows
@@ -104,7 +103,8 @@ def _claimed(connection: Connection, plane: Plane, owner: str, channel: str) -> 
     ]
     if len(visible) < len(rows):
         hidden = sorted({row.id for row in rows} - {row.id for row in visible})
-        store.settle(connection, hidden, state="withheld", problem="the project is not visible to its owner any more")
+        why = "the user is disabled or deleted" if is_gone else "the project is not visible to its owner any more"
+        store.settle(connection, hidden, state="withheld", problem=why)
     return visible
 
 
@@ -115,26 +115,39 @@ class _Batch:
         self._plane, self._owner, self._channel, self._rows = plane, owner, channel, rows
         self._is_final = False
 
-    async def sent(self) -> Problem | None:
-        """Send it; the problem, if it did not arrive."""
+    async def send(self) -> None:
+        """Send it and write down what became of it.
+
+        Each request is settled when it was answered, so that what arrived is not sent again if a later one fails.
+        After a failure the rest is not tried now: it would most likely fail too.
+        """
         if self._channel == EMAIL:
-            return await self._mailed()
+            await self._settle(self._rows, await self._mailed())
+            return
         for start in range(0, len(self._rows), IN_A_REQUEST):
-            problem = await self._posted(_notes(self._rows[start : start + IN_A_REQUEST]))
+            some = self._rows[start : start + IN_A_REQUEST]
+            problem = await self._posted(_notes(some))
             if problem is not None:
-                return problem
-        return None
+                await self._settle(self._rows[start:], problem)
+                return
+            await self._settle(some, None)
+
+    async def _settle(self, rows: Sequence[Any], problem: Problem | None) -> None:
+        await self._plane.write(lambda connection: self._settled(connection, rows, problem))
 
     async def _mailed(self) -> Problem | None:
         user = await self._plane.read(lambda connection: access_store.user(connection, self._owner))
-        if user is None:
+        if user is None or user.disabled:  # since it was claimed
             self._is_final = True
-            return Problem("notification.no_user", "the user was deleted", "")
+            return Problem("notification.no_user", "the user is disabled or deleted", "")
         notes = _notes(self._rows)
         return await mail.send(self._plane, mail.Mail(user.email, subject_of(notes), text_of(notes, len(notes))))
 
     async def _posted(self, notes: Sequence[Note]) -> Problem | None:
-        found = await self._plane.read(self._webhook)
+        try:
+            found = await self._plane.read(self._webhook)
+        except KeyUnusable as error:  # until the file can be read again
+            return error.problem
         if isinstance(found, Problem):
             self._is_final = True
             return found
@@ -161,25 +174,21 @@ class _Batch:
         row = store.webhook(connection, self._owner, self._channel.removeprefix(WEBHOOK))
         if row is None:
             return Problem("notification.no_webhook", "the webhook was deleted", "")
-        try:
-            key = self._plane.key_file.existing()
-        except KeyUnusable as error:
-            return error.problem
+        key = self._plane.key_file.existing()
         values = key.unseal(row.sealed, sealed_for(self._owner, row.name)) if key is not None else None
         if values is None:
             return Problem("notification.secret", "the webhook's secret cannot be read: create the webhook again", "")
         return row.url, values["secret"], webhook_rules(self._plane, connection)
 
-    def settle(self, connection: Connection, problem: Problem | None) -> None:
-        """Write down what became of it."""
-        now, ids = self._plane.now(), [row.id for row in self._rows]
+    def _settled(self, connection: Connection, rows: Sequence[Any], problem: Problem | None) -> None:
+        now, ids = self._plane.now(), [row.id for row in rows]
         if problem is None:
             store.settle(connection, ids, state="sent", sent_at=now, problem="")
             return
         words = str(problem)[:512]
-        old = [row.id for row in self._rows if self._is_final or now - row.at > EXPIRED_MS]
+        old = [row.id for row in rows if self._is_final or now - row.at > EXPIRED_MS]
         store.settle(connection, old, state="failed", problem=words)
-        tries = 1 + max((row.tries for row in self._rows), default=0)
+        tries = 1 + max((row.tries for row in rows), default=0)
         due_at = now + min(LAST_RETRY_MS, FIRST_RETRY_MS << min(tries - 1, 16))
         gone = set(old)
         store.settle(connection, [each for each in ids if each not in gone], due_at=due_at, problem=words)

@@ -1,4 +1,8 @@
-"""HTTP routes for notifications: types, subscriptions, webhooks and the log of deliveries, of the caller alone."""
+"""HTTP routes for notifications: types, subscriptions, webhooks and the log of deliveries, of the caller alone.
+
+An access key decides nothing here: what is subscribed to tells of all the user's jobs, also of those that the key may
+not see.
+"""
 
 from __future__ import annotations
 
@@ -80,6 +84,7 @@ async def change_subscription(
 async def _put(
     request: Request, plane: Plane, caller: Caller, body: wire.SubscriptionRequest, identity: str, *, is_new: bool
 ) -> Response:
+    caller.require_no_key()
     if caller.kind != "user":
         what = f"{caller.name} is not a user, and only users are notified"
         raise refused(422, "notification.not_a_user", what, "subscribe as a user")
@@ -121,6 +126,8 @@ async def _put(
     "/api/v1/subscriptions/{subscription_id}", action=Action.SELF, status=204, summary="Delete a subscription"
 )
 async def unsubscribe(subscription_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
+    caller.require_no_key()
+
     def unit(connection: Connection) -> ActionResult:
         if not store.drop_subscription(connection, caller.id, subscription_id):
             raise unknown("subscription", subscription_id)
@@ -174,6 +181,7 @@ async def webhooks(plane: Plane, caller: Caller) -> wire.WebhookPage:
     summary="Add a webhook; returns the secret that signs its requests",
 )
 async def add_webhook(request: Request, plane: Plane, caller: Caller, body: wire.WebhookRequest) -> Response:
+    caller.require_no_key()
     secret = "fpw_" + secrets.token_urlsafe(32)
     try:
         sealed = plane.key_file.key().seal({"secret": secret.encode()}, sealed_for(caller.id, body.name))
@@ -207,6 +215,8 @@ async def add_webhook(request: Request, plane: Plane, caller: Caller, body: wire
 
 @routes.delete("/api/v1/notification-webhooks/{name}", action=Action.SELF, status=204, summary="Delete a webhook")
 async def delete_webhook(name: str, request: Request, plane: Plane, caller: Caller) -> Response:
+    caller.require_no_key()
+
     def unit(connection: Connection) -> ActionResult:
         if store.webhook(connection, caller.id, name) is None:
             raise unknown("webhook", name)
@@ -240,7 +250,10 @@ def _webhook(row: Any) -> wire.Webhook:
 async def deliveries(
     plane: Plane, caller: Caller, offset: Offset = 0, limit: Limit = PAGE_DEFAULT
 ) -> wire.DeliveryPage:
-    rows = await plane.read(lambda connection: store.of_owner(connection, caller.id, offset, limit + 1))
+    # Users see all of their own log, which says what was withheld from them; a key sees what its scope allows.
+    places = caller.places(Action.WORKLOAD_READ) if caller.access_key is not None else None
+    within = places.of_projects if places is not None else None
+    rows = await plane.read(lambda connection: store.of_owner(connection, caller.id, offset, limit + 1, within))
     following = offset + limit if len(rows) > limit else None
     return wire.DeliveryPage(deliveries=[_delivery(row) for row in rows[:limit]], next=following)
 

@@ -426,7 +426,7 @@ def entry(
     return {
         "at": now,
         "subject": caller.name[:256],
-        "subject_type": "App" if caller.kind == "app" else "User",
+        "subject_type": "User" if caller.kind == "user" else "App",
         "source_ip": connection.client.host if connection.client else "",
         "action": done.action,
         "http_method": connection.scope.get("method", "GET"),  # a WebSocket begins as one

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
 
 from fairpool.control.store.compiled import Compiled
 from fairpool.control.store.tables import notifications, subscriptions, webhooks
@@ -106,9 +106,19 @@ def settle(connection: Connection, ids: Sequence[str], **values: Any) -> None:
         connection.execute(update(notifications).where(notifications.c.id.in_(some)).values(**values))
 
 
-def of_owner(connection: Connection, owner: str, offset: int, limit: int) -> list[Any]:
-    """The log of a user, newest first."""
+def of_owner(
+    connection: Connection, owner: str, offset: int, limit: int, within: Mapping[str, Sequence[str]] | None = None
+) -> list[Any]:
+    """The log of a user, newest first; `within`: only of these projects (`names`), departments and clusters."""
     query = select(notifications).where(notifications.c.owner == owner)
+    if within is not None:
+        query = query.where(
+            or_(
+                notifications.c.project.in_(within["names"]),
+                notifications.c.department.in_(within["parents"]),
+                notifications.c.cluster.in_(within["clusters"]),
+            )
+        )
     order = (notifications.c.at.desc(), notifications.c.id)
     return list(connection.execute(query.order_by(*order).offset(offset).limit(limit)))
 

@@ -8,6 +8,7 @@ Tables that hold what clusters report, or what is not worth an entry, are left o
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -41,6 +42,9 @@ IGNORED: Final[Mapping[str, frozenset[str]]] = {
 """Columns that clusters' reports write, and those that follow from others."""
 DOCUMENTS: Final = frozenset({"document", "declaration", "value"})
 """Columns whose text is JSON."""
+CAPABILITIES: Final[Mapping[str, frozenset[str]]] = {"webhooks": frozenset({"url"})}
+"""URLs that are secrets themselves: who knows their path can post there. Only scheme and host are recorded."""
+SCHEME_AND_HOST: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\\\s]+(?=[/?#]|$)")
 ROWS_MAX: Final = 50
 """Rows that one statement may change and have recorded."""
 
@@ -164,8 +168,15 @@ def _document(table: Table, row: Row) -> dict[str, Any]:
         value = row.get(column.name)
         is_json = column.name in DOCUMENTS and isinstance(value, str)
         found[column.name] = _said(_parsed(value)) if is_json else value
+        if column.name in CAPABILITIES.get(table.name, ()) and isinstance(value, str):
+            found[column.name] = _without_path(value)
     cleaned: dict[str, Any] = without_secrets(found)
     return cleaned
+
+
+def _without_path(url: str) -> str:
+    start = SCHEME_AND_HOST.match(url)
+    return f"{start.group()}/{REMOVED}" if start is not None else REMOVED
 
 
 def _said(document: Any) -> Any:
