@@ -66,7 +66,9 @@ def test_a_template_names_assets_and_a_newer_command_uses_both(server: Server) -
     assert "  assets.environment: base\n" in server.typed("runai describe template nightly")
     server.typed("runai-adm template update nightly --description Changed")
     refused = server.refused("runai-adm environment delete base")
-    assert refused == ("environment base is used by the template nightly: change or delete the template nightly first\n")
+    assert refused == (
+        "environment base is used by the template nightly: change or delete the template nightly first\n"
+    )
     server.typed("runai training submit t1 --template nightly --compute-resource half -- python -V")
     found = server.admin.workload(server.id_of("team-a", "t1"))
     assert (found.images, found.spec["compute"]) == (["python"], {"gpu": "0.5"})

@@ -71,7 +71,11 @@ def choose_location(data_directory: DataDirectory, location: str) -> None:
     if not location:
         if kept:
             what = f"the control database of {data_directory.root} is {kept}"
-            raise PlatformError(Problem("database.elsewhere", what, f"set {VARIABLE}, or pass --database where the command has that flag"))
+            raise PlatformError(
+                Problem(
+                    "database.elsewhere", what, f"set {VARIABLE}, or pass --database where the command has that flag"
+                )
+            )
         return
     from fairpool.control.store.postgresql import described
 
