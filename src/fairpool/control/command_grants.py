@@ -18,6 +18,7 @@ from fairpool.control.plane import Caller
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import access as access_store
 from fairpool.control.store import identity_providers as provider_store
+from fairpool.control.store import sessions as session_store
 from fairpool.control.store import sign_in_tickets as tickets
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import SECOND_MS, Instant
@@ -83,7 +84,7 @@ def new_device_codes(connection: Connection, address: str, now: Instant) -> Devi
         return None
     device, word = "fpd_" + secrets.token_urlsafe(32), "".join(secrets.choice(LETTERS) for _ in range(8))
     until = now + DEVICE_S * SECOND_MS
-    waiting = {"user": "", "session": "", "is_denied": False, "asked_at": 0}
+    waiting = {"user": "", "family": "", "session": "", "is_denied": False, "asked_at": 0}
     tickets.add(connection, digest_of(device), DEVICE, waiting, until)
     tickets.add(connection, digest_of(word), USER_CODE, {"device": digest_of(device), "from": address}, until)
     return DeviceCodes(device, f"{word[:4]}-{word[4:]}")
@@ -126,9 +127,10 @@ def redeem_device(connection: Connection, now: Instant, device: str | None) -> R
 
 
 def _granted_by(connection: Connection, caller: Caller) -> dict[str, Any]:
-    """Whose tokens a command gets; if they signed in at a provider, only as long as that session goes on."""
+    """Whose tokens a command gets, and the browser's session that must go on until it has them. If they signed in at a
+    provider, the command's session lasts only as long as the one there."""
     session = provider_store.session_of(connection, caller.family)
-    return {"user": caller.id, "session": session.id if session is not None else ""}
+    return {"user": caller.id, "family": caller.family, "session": session.id if session is not None else ""}
 
 
 def _redeemed(connection: Connection, ticket: dict[str, Any]) -> Redeemed | None:
@@ -136,6 +138,8 @@ def _redeemed(connection: Connection, ticket: dict[str, Any]) -> Redeemed | None
     if (
         user is None
         or user.disabled
+        # A new password, or an administrator, ends the sessions of a user: codes that these gave out end with them.
+        or session_store.one(connection, ticket["family"]) is None
         or (ticket["session"] and provider_store.session(connection, ticket["session"]) is None)
     ):
         return None
