@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from fairpool.control.command_sign_in import CODES_A_MINUTE
 from tests.control.control_plane import HERE, ControlPlane, codes, control_plane, expect
 
 OWN_PAGE = {"Origin": HERE}
@@ -46,6 +47,7 @@ def copied(control: ControlPlane, browser: TestClient) -> dict[str, str]:
 def approved(control: ControlPlane, browser: TestClient) -> dict[str, str]:
     """The same, after the person approved a device code."""
     begun = begin(control)
+    assert 'value="approve"' in browser.post("/device", data={"code": begun["userCode"]}).text
     page = browser.post("/device", data={"code": begun["userCode"], "decision": "approve"})
     assert "Sign-in approved" in page.text
     return {"grantType": DEVICE_GRANT, "deviceCode": begun["deviceCode"]}
@@ -80,3 +82,31 @@ def test_codes_end_with_the_session_that_gave_them_out(control: ControlPlane, br
         browser.post("/sign-out")
     for body, refusal in asked:
         assert codes(control.http.post("/api/v1/token", json=body)) == [refusal]
+
+
+def test_a_device_code_is_allowed_only_after_it_is_shown_who_asks(control: ControlPlane, browser: TestClient) -> None:
+    """A link with a code can come from an attacker, whose own command waits."""
+    begun = begin(control, "<b>evil</b>/1.0")
+    control.clock.turn(125)
+    linked = browser.get("/device", params={"code": begun["userCode"]}).text
+    assert begun["userCode"] in linked
+    assert 'value="approve"' not in linked
+    shown = browser.post("/device", data={"code": begun["userCode"].replace("-", " ").lower()}).text
+    for said in ("ann@example.com", "2 min ago", "testclient", "&lt;b&gt;evil&lt;/b&gt;/1.0"):
+        assert said in shown
+    body = {"grantType": DEVICE_GRANT, "deviceCode": begun["deviceCode"]}
+    assert codes(control.http.post("/api/v1/token", json=body)) == ["access.authorization_pending"]
+    assert "Nothing was signed in" in browser.post("/device", data={"code": begun["userCode"], "decision": "deny"}).text
+    assert codes(control.http.post("/api/v1/token", json=body)) == ["access.code_denied"]
+    assert browser.post("/device", data={"code": begun["userCode"]}).status_code == 404
+
+
+def test_codes_cannot_be_guessed_by_looking_them_up(control: ControlPlane, browser: TestClient) -> None:
+    begun = begin(control)
+    tried = [browser.post("/device", data={"code": f"BCDF-{each:04}"}).status_code for each in range(CODES_A_MINUTE)]
+    assert set(tried) == {404}
+    for decision in ({}, {"decision": "approve"}):
+        answer = browser.post("/device", data={"code": begun["userCode"], **decision})
+        assert answer.status_code == 429
+    control.clock.turn(61)
+    assert "1 min ago" in browser.post("/device", data={"code": begun["userCode"]}).text
