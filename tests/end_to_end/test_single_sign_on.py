@@ -240,7 +240,8 @@ def test_runai_login_with_a_device_code_as_a_local_user(server: Server, chromium
     chromium.value("document.querySelector('input[name=username]').value = 'hugo@example.com'")
     chromium.value("document.querySelector('input[name=password]').value = 'correct horse'")
     chromium.value("document.querySelector('form').requestSubmit()")
-    click(chromium, "button[value=approve]", "the page of the device asks")
+    click(chromium, "form[action='/device'] button", "the page of the device has the code of the link")
+    click(chromium, "button[value=approve]", "the next one says which command asks")
     chromium.until("document.body.innerText.includes('Sign-in approved')", "it is approved")
     assert "Logged in successfully as hugo@example.com" in login.ends_well()
 

@@ -169,7 +169,7 @@ def create_app(
     app.state.tickets = Tickets()
     app.state.provider_client = ProviderClient()
     app.state.device_limit = command_sign_in.RateLimit(command_sign_in.DEVICES_A_MINUTE)
-    app.state.code_limit = command_sign_in.RateLimit(command_sign_in.WRONG_CODES_A_MINUTE)
+    app.state.code_limit = command_sign_in.RateLimit(command_sign_in.CODES_A_MINUTE)
     app.state.is_ready = lambda: True
     app.state.routes = ROUTES
     app.state.description = None

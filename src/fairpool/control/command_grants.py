@@ -18,8 +18,10 @@ from fairpool.control.plane import Caller
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import access as access_store
 from fairpool.control.store import identity_providers as provider_store
+from fairpool.control.store import sessions as session_store
 from fairpool.control.store import sign_in_tickets as tickets
 from fairpool.control.store.database import Connection
+from fairpool.control.tokens import SignInOrigin
 from fairpool.model.ids import SECOND_MS, Instant
 
 CODE, DEVICE, USER_CODE = "command", "device", "user-code"
@@ -76,29 +78,50 @@ class DeviceCodes:
     user: str
 
 
-def new_device_codes(connection: Connection, address: str, now: Instant) -> DeviceCodes | None:
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """A sign-in that waits for a decision, as the person sees it."""
+
+    address: str
+    client: str
+    """As the program calls itself."""
+    begun_at: Instant
+
+
+def new_device_codes(connection: Connection, origin: SignInOrigin, now: Instant) -> DeviceCodes | None:
     """None: too many are waiting."""
     tickets.drop_expired(connection, now)
     if tickets.count(connection, DEVICE) >= WAITING_MAX:
         return None
     device, word = "fpd_" + secrets.token_urlsafe(32), "".join(secrets.choice(LETTERS) for _ in range(8))
     until = now + DEVICE_S * SECOND_MS
-    waiting = {"user": "", "session": "", "is_denied": False, "asked_at": 0}
+    waiting = {"user": "", "family": "", "session": "", "is_denied": False, "asked_at": 0}
     tickets.add(connection, digest_of(device), DEVICE, waiting, until)
-    tickets.add(connection, digest_of(word), USER_CODE, {"device": digest_of(device), "from": address}, until)
+    named = {"device": digest_of(device), "from": origin.address, "client": origin.client, "begun_at": now}
+    tickets.add(connection, digest_of(word), USER_CODE, named, until)
     return DeviceCodes(device, f"{word[:4]}-{word[4:]}")
 
 
-def decide_device(connection: Connection, caller: Caller, code: str, now: Instant, *, is_denied: bool) -> str | None:
-    """Let the command with this code act as the caller, or not; the address it was begun from. None: no such code."""
-    word = "".join(each for each in code.upper() if each.isalnum())
-    named = tickets.take(connection, digest_of(word), USER_CODE, now)
+def device_request(connection: Connection, code: str, now: Instant) -> DeviceRequest | None:
+    """Which command waits with this code. None: no such code."""
+    named = tickets.peek(connection, _user_code_digest(code), USER_CODE, now)
+    return DeviceRequest(named["from"], named["client"], Instant(named["begun_at"])) if named is not None else None
+
+
+def decide_device(connection: Connection, caller: Caller, code: str, now: Instant, *, is_denied: bool) -> bool:
+    """Let the command with this code act as the caller, or not. False: no such code."""
+    named = tickets.take(connection, _user_code_digest(code), USER_CODE, now)
     waiting = tickets.peek(connection, named["device"], DEVICE, now) if named is not None else None
     if named is None or waiting is None:
-        return None
+        return False
     granted = {} if is_denied else _granted_by(connection, caller)
     tickets.change(connection, named["device"], {**waiting, **granted, "is_denied": is_denied})
-    return str(named["from"])
+    return True
+
+
+def _user_code_digest(code: str) -> str:
+    """However it was typed."""
+    return digest_of("".join(each for each in code.upper() if each.isalnum()))
 
 
 def redeem_device(connection: Connection, now: Instant, device: str | None) -> Redeemed | Refused:
@@ -126,9 +149,10 @@ def redeem_device(connection: Connection, now: Instant, device: str | None) -> R
 
 
 def _granted_by(connection: Connection, caller: Caller) -> dict[str, Any]:
-    """Whose tokens a command gets; if they signed in at a provider, only as long as that session goes on."""
+    """Whose tokens a command gets, and the browser's session that must go on until it has them. If they signed in at a
+    provider, the command's session lasts only as long as the one there."""
     session = provider_store.session_of(connection, caller.family)
-    return {"user": caller.id, "session": session.id if session is not None else ""}
+    return {"user": caller.id, "family": caller.family, "session": session.id if session is not None else ""}
 
 
 def _redeemed(connection: Connection, ticket: dict[str, Any]) -> Redeemed | None:
@@ -136,6 +160,8 @@ def _redeemed(connection: Connection, ticket: dict[str, Any]) -> Redeemed | None
     if (
         user is None
         or user.disabled
+        # A new password, or an administrator, ends the sessions of a user: codes that these gave out end with them.
+        or session_store.one(connection, ticket["family"]) is None
         or (ticket["session"] and provider_store.session(connection, ticket["session"]) is None)
     ):
         return None

@@ -15,13 +15,14 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from fairpool.control.command_grants import CODE_S, decide_device, new_code
+from fairpool.control.command_grants import CODE_S, DeviceRequest, decide_device, device_request, new_code
 from fairpool.control.host_check import check_origin
 from fairpool.control.page_layout import HEADERS, layout
 from fairpool.control.pages import signed_in
-from fairpool.control.plane import Caller, Plane
+from fairpool.control.plane import MINUTE_MS, Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.routes import Parameter, Routes
+from fairpool.model.ids import Instant
 
 routes = Routes(in_document=False)
 
@@ -81,46 +82,60 @@ def _loopback(port: int) -> str:
 
 @routes.get("/device", action=Action.OPEN)
 async def device_page(request: Request, plane: Plane, code: Annotated[str, Parameter(max_length=64)] = "") -> Response:
-    """Ask the signed-in person for the code, and whether the command may act as them."""
+    """Ask the signed-in person for the code."""
     caller = await signed_in(request)
-    return _sign_in_first(request) if caller is None else _device_form(caller, code)
+    return _sign_in_first(request) if caller is None else _device_form(code)
 
 
 @routes.post("/device", action=Action.OPEN)
-async def approve(request: Request, plane: Plane) -> Response:
-    """Approve or deny the sign-in with this code."""
+async def decide(request: Request, plane: Plane) -> Response:
+    """Show which command waits with this code; with a decision: approve or deny its sign-in."""
     check_origin(request.headers.get("origin"), request.headers.get("host", ""))
     caller, form = await signed_in(request), await request.form()
     if caller is None:
         return _sign_in_first(request)
-    code, is_denied = str(form.get("code", ""))[:64], form.get("decision") == "deny"
-    if request.app.state.code_limit.is_over(caller.id, plane.now()):
-        return _device_form(caller, code, "too many codes were tried: wait a minute", 429)
-    address = await plane.write(
-        lambda connection: decide_device(connection, caller, code, plane.now(), is_denied=is_denied)
-    )
-    if address is None:
-        return _device_form(caller, code, "this code is wrong, was used already, or has expired", 404)
+    code, decision, now = str(form.get("code", ""))[:64], form.get("decision"), plane.now()
+    if request.app.state.code_limit.is_over(caller.id, now):
+        return _device_form(code, "too many codes were tried: wait a minute", 429)
+    if decision not in ("approve", "deny"):
+        waiting = await plane.read(lambda connection: device_request(connection, code, now))
+        return _confirmation(caller, code, waiting, now) if waiting is not None else _device_form(code, _NO_CODE, 404)
+    is_denied = decision == "deny"
+    if not await plane.write(lambda connection: decide_device(connection, caller, code, now, is_denied=is_denied)):
+        return _device_form(code, _NO_CODE, 404)
     done = "denied" if is_denied else "approved"
-    body = (
-        f"<h1>Sign-in {done}</h1><p>It was started from the address {escape(address)}. "
-        f"{'Nothing was signed in.' if is_denied else 'The command continues by itself; you can close this page.'}</p>"
-    )
-    return _page(f"Sign-in {done}", body)
+    said = "Nothing was signed in." if is_denied else "The command continues by itself; you can close this page."
+    return _page(f"Sign-in {done}", f"<h1>Sign-in {done}</h1><p>{said}</p>")
 
 
-def _device_form(caller: Caller, code: str, wrong: str = "", status: int = 200) -> Response:
+_NO_CODE = "this code is wrong, was used already, or has expired"
+
+
+def _device_form(code: str, wrong: str = "", status: int = 200) -> Response:
+    """Nothing is allowed on this page: its link may come from an attacker, with the code of a command of theirs."""
     said = f'<p class="wrong" role="alert">{escape(wrong[:1].upper() + wrong[1:])}.</p>' if wrong else ""
     body = (
-        f"<h1>Sign in another device</h1>{said}<p>A command will act as <strong>{escape(caller.name)}</strong>. "
-        "Continue only if you have just started <code>runai login --device</code> yourself and it shows this code. "
-        "If another person sent you the code, deny it.</p>"
+        f"<h1>Sign in another device</h1>{said}<p>Enter the code that <code>runai login --device</code> shows.</p>"
         '<form method="post" action="/device"><label>Code <input name="code" autocomplete="off" required '
-        f'class="code" value="{escape(code)}"></label>'
-        '<button name="decision" value="approve">Allow</button> '
-        '<button name="decision" value="deny">Deny</button></form>'
+        f'class="code" value="{escape(code)}"></label><button>Continue</button></form>'
     )
     return _page("Sign in another device", body, status)
+
+
+def _confirmation(caller: Caller, code: str, waiting: DeviceRequest, now: Instant) -> Response:
+    minutes = (now - waiting.begun_at) // MINUTE_MS
+    begun = f"{minutes} min ago" if minutes else "less than a minute ago"
+    rows = {"Code": code, "Started": begun, "From the address": waiting.address, "Program": waiting.client or "unknown"}
+    shown = "".join(f"<li>{name}: <strong>{escape(value)}</strong></li>" for name, value in rows.items())
+    body = (
+        f"<h1>Let this command act as {escape(caller.name)}?</h1><ul>{shown}</ul><p>Allow it only if you have started "
+        "<code>runai login --device</code> yourself, on the machine with this address. If another person sent you the "
+        "code or the link, deny it: they would get access to your account.</p>"
+        f'<form method="post" action="/device"><input type="hidden" name="code" value="{escape(code)}">'
+        '<button name="decision" value="deny">Deny</button> '
+        '<button name="decision" value="approve">Allow</button></form>'
+    )
+    return _page("Let a command in", body)
 
 
 def _sign_in_first(request: Request) -> Response:

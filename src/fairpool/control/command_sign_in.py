@@ -16,14 +16,15 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.routes import Routes
 from fairpool.control.store import identity_providers as provider_store
+from fairpool.control.tokens import origin_of
 from fairpool.model.ids import Instant
 
 routes = Routes("access")
 
 DEVICES_A_MINUTE: Final = 20
 """New device codes for one address."""
-WRONG_CODES_A_MINUTE: Final = 10
-"""Of one user: with 25 billion codes, guessing takes long enough."""
+CODES_A_MINUTE: Final = 20
+"""Looked up and decided on by one user; a sign-in takes both. With 25 billion codes, guessing takes long enough."""
 ENTRIES_MAX: Final = 10_000
 
 
@@ -64,10 +65,10 @@ async def ways(plane: Plane) -> wire.SignInWays:
 )
 async def begin_device(request: Request, plane: Plane) -> wire.DeviceAuthorization:
     """Ask for tokens with the device code until it is approved: POST /api/v1/token."""
-    address = request.client.host if request.client else ""
-    if request.app.state.device_limit.is_over(network_of(address), plane.now()):
+    origin = origin_of(request)
+    if request.app.state.device_limit.is_over(network_of(origin.address), plane.now()):
         raise _too_many("too many sign-ins with a device code were begun from your address")
-    codes = await plane.write(lambda connection: new_device_codes(connection, address, plane.now()))
+    codes = await plane.write(lambda connection: new_device_codes(connection, origin, plane.now()))
     if codes is None:
         raise _too_many("too many sign-ins with a device code are waiting")
     page = f"{base_address(request)}/device"

@@ -10,7 +10,7 @@ import hmac
 import uuid
 from dataclasses import dataclass
 from html import escape
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypedDict
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -47,6 +47,13 @@ PENDING_S = 600
 """How long a person may take at the provider."""
 USED_LOGOUT = "logout"
 Text = Annotated[str, Parameter(max_length=4096)]
+
+
+class _Attributes(TypedDict):
+    path: str
+    secure: bool
+    httponly: bool
+    samesite: Literal["lax"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +127,7 @@ async def come_back(
         answer = await signed_in_by(request, plane, idp, identity, pending.following, sid=sid, refresh_token=refresh)
     except ProviderError as refusal:
         answer = await _refused(request, plane, idp, refusal.problem, pending.following)
-    answer.delete_cookie(_cookie(pending.state), path="/sign-in")
+    answer.delete_cookie(_cookie(request, pending.state), **_attributes(request))
     return answer
 
 
@@ -234,13 +241,10 @@ _NOT_BEGUN = Problem(
 def _keep(request: Request, answer: Response, key: SealingKey, pending: PendingSignIn) -> None:
     said = {name: str(getattr(pending, name)).encode() for name in PendingSignIn.__slots__}
     answer.set_cookie(
-        _cookie(pending.state),
+        _cookie(request, pending.state),
         key.seal(said, BOUND_TO),
         max_age=PENDING_S,
-        httponly=True,
-        samesite="lax",
-        path="/sign-in",
-        secure=request.url.scheme == "https",
+        **_attributes(request),
     )
 
 
@@ -249,7 +253,7 @@ def _pending(request: Request, plane: Plane, alias: str, state: str) -> PendingS
         key = plane.key_file.existing()
     except KeyUnusable:
         key = None
-    sealed = request.cookies.get(_cookie(state), "")
+    sealed = request.cookies.get(_cookie(request, state), "")
     said = key.unseal(sealed, BOUND_TO) if key is not None and sealed else None
     if said is None:
         return None
@@ -260,9 +264,23 @@ def _pending(request: Request, plane: Plane, alias: str, state: str) -> PendingS
     return found if is_ours and found.expires_at > plane.now() else None
 
 
-def _cookie(state: str) -> str:
-    """Each sign-in has its own: a person may have begun two, in two tabs."""
-    return COOKIE + digest_of(state)[:16]
+def _cookie(request: Request, state: str) -> str:
+    """Each sign-in has its own: a person may have begun two, in two tabs.
+
+    With TLS the browser itself ensures that no other host has set it: an attacker on another subdomain could plant the
+    cookie of a sign-in that they began, and so sign the person in as themselves.
+    """
+    return ("__Host-" if _is_secure(request) else "") + COOKIE + digest_of(state)[:16]
+
+
+def _attributes(request: Request) -> _Attributes:
+    """Browsers keep and delete a `__Host-` cookie only with path / and marked as secure."""
+    is_secure = _is_secure(request)
+    return {"path": "/" if is_secure else "/sign-in", "secure": is_secure, "httponly": True, "samesite": "lax"}
+
+
+def _is_secure(request: Request) -> bool:
+    return request.url.scheme == "https"
 
 
 async def _known(plane: Plane, alias: str) -> ProviderSettings:
