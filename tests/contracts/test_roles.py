@@ -186,7 +186,7 @@ def test_an_access_manager_cannot_become_an_administrator_through_an_identity_pr
     made = expect(control.call("POST", ROLES, {"name": "Access manager", "permissions": everything}), 201)
     person(control, "ida", made["id"], "tenant", "")
     document = {"clientId": "c", "discoverDocumentUrl": "https://login.example.com/a", "scopes": [], "mappers": {}}
-    row = {"document": json.dumps(document), "type": "oidc", "sealed": "", "key_id": ""}
+    row: dict[str, Any] = {"document": json.dumps(document), "type": "oidc", "sealed": "", "key_id": ""}
     row |= {"created_at": 0, "created_by": "", "updated_at": 0}
 
     async def prepare() -> None:
