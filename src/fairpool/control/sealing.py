@@ -135,6 +135,7 @@ def parsed_key(content: bytes) -> SealingKey:
 def write_key(path: Path, key: SealingKey) -> None:
     """On the disk when this returns, and never half. Raises OSError, `FileExistsError` if there is one."""
     new = path.with_name(f".{path.name}.{os.getpid()}")
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # beside a database on a server it may be new
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(fd, "wb") as file:
