@@ -1347,4 +1347,4 @@ def test_version_needs_no_server(server: Server) -> None:
 
 
 def test_what_is_documented_and_not_there_yet_says_so(server: Server) -> None:
-    assert "single sign-on (--idp-issuer-url) is not supported yet" in server.refused("runai login --idp-issuer-url x")
+    assert "--idp-issuer-url cannot be set here" in server.refused("runai login --idp-issuer-url x")

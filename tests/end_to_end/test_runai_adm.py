@@ -329,9 +329,9 @@ def test_settings_are_shown_changed_and_restored(server: Server) -> None:
     changed = server.typed("runai-adm setting update security.passwordMinLength 12")
     assert changed == "Setting security.passwordMinLength is now 12.\n"
     assert json.loads(server.typed("runai-adm setting get security.passwordMinLength -o json"))["value"] == 12
-    assert server.admin.create_user({"email": "long@example.com", "password": "a" * 12}).username
+    assert server.admin.create_user({"email": "long@example.com", "password": "two horses.."}).username
     with pytest.raises(Refused, match="use at least 12"):
-        server.admin.create_user({"email": "short@example.com", "password": "a" * 11})
+        server.admin.create_user({"email": "short@example.com", "password": "two horses."})
     server.typed("runai-adm setting update security.passwordMinLength --default")
     assert "VALUE: 8" in server.typed("runai-adm setting get security.passwordMinLength")
     server.typed("runai-adm setting update department.use FALSE")

@@ -140,7 +140,7 @@ def test_a_change_at_one_ends_a_pull_that_the_other_holds(planes: Planes) -> Non
     begun = time.monotonic()
     pulling = threading.Thread(target=lambda: answers.append(cluster.pull(seen, PULL_S)))
     pulling.start()
-    made = planes.one.administrator().create_project({"name": "woken"})
+    made = planes.one.administrator().create_project({"name": "woken", "clusterId": "held"})
     pulling.join(PATIENCE_S)
     assert answers[0].revision >= made.revision
     assert time.monotonic() - begun < PULL_S, "it did not wait to its end"
@@ -148,7 +148,7 @@ def test_a_change_at_one_ends_a_pull_that_the_other_holds(planes: Planes) -> Non
 
 def test_a_stream_goes_on_at_the_other_without_loss(planes: Planes) -> None:
     reader, writer = planes.through_front(), planes.other.administrator()
-    first = writer.create_project({"name": "stream-0"})
+    first = writer.create_project({"name": "stream-0", "clusterId": "far"})
     names: list[str] = []
     is_over = threading.Event()
 
@@ -166,7 +166,7 @@ def test_a_stream_goes_on_at_the_other_without_loss(planes: Planes) -> None:
         if number in (10, 25):
             (planes.one if number == 10 else planes.other).kill()
             writer = (planes.other if number == 10 else planes.one).administrator()
-        writer.create_project({"name": f"stream-{number}"})
+        writer.create_project({"name": f"stream-{number}", "clusterId": "far"})
         if number == 20:
             planes.one.up()
     planes.other.up()
