@@ -143,8 +143,8 @@ PEER_LISTEN = _with_default(
     DEFAULT_PEERS,
     "HOST:PORT",
     "Address where other control planes of the same database reach this one: each hands requests for a cluster to the "
-    "one that the cluster is connected to. With control planes on several machines, name an address that the others can "
-    "reach. Needs no certificate.",
+    "one that the cluster is connected to. With control planes on several machines, name an address that the others "
+    "can reach. Needs no certificate.",
 )
 HOST_NAMES = click.option(
     "--host-name",
