@@ -52,7 +52,7 @@ class Outcome:
     revealed: list[str] = field(default_factory=list)
     """Names and ids of the other department in the answers to a caller who may not know them."""
     tenant_sees_more: bool = False
-    """A caller for the whole tenant is revealed more than one for a department."""
+    """A caller for the whole tenant is shown more than one for a department."""
 
     @property
     def cell(self) -> Cell:
