@@ -74,7 +74,7 @@ async def tunnel(folder: Path) -> AsyncIterator[tuple[PodAccess, int]]:
         cluster = context.Process(target=serve_cluster, args=(address, identity.token), daemon=True)
         cluster.start()
         try:
-            while identity.id not in app.state.plane.pod_access.tunnels.clusters():
+            while identity.id not in app.state.plane.pod_access.tunnels.here():
                 await asyncio.sleep(0.01)
             assert cluster.pid is not None
             yield app.state.plane.pod_access.of(identity.id), cluster.pid

@@ -296,7 +296,7 @@ def test_a_reader_who_does_not_read_holds_up_no_other_and_fills_no_memory(contro
         quick = control.pods().read_log(POD, LogRange(), follow=True)
         for _ in range(2000):
             await anext(quick)
-        connection = control.plane.pod_access.tunnels.connection(control.identity.id)
+        connection = control.plane.pod_access.tunnels.here()[control.identity.id]
         held = [sum(map(len, stream._inbox)) for stream in connection._streams.values()]
         await slow.aclose()
         await quick.aclose()

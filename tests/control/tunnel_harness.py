@@ -137,7 +137,7 @@ class TunnelControl:
 
     def is_connected(self, cluster: str) -> bool:
         async def look() -> bool:
-            return cluster in self.plane.pod_access.tunnels.clusters()
+            return cluster in self.plane.pod_access.tunnels.here()
 
         return self.call(look())
 

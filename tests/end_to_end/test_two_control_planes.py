@@ -15,16 +15,23 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from fairpool.api.calls import Refused
 from fairpool.api.client import Client
 from fairpool.api.cluster_client import ClusterClient
+from fairpool.api.shell import Channel
+from fairpool.api.workload_spec import SubmitTraining
 from fairpool.model.ids import Revision
 from tests.postgresql import PostgresServer
 from tests.running_platform import PATIENCE_S, fairpool
-from tests.two_programs import ControlProcess
+from tests.two_programs import ClusterProcess, ControlProcess
 
 pytestmark = pytest.mark.slow
 
 PIECE = 65536
+AWAY_S = 10.0
+SPEAKING = "import time; [(print(n), time.sleep(0.2)) for n in range(100000)]"
+LINES = 60
+"""So many take longer than a control process takes to start."""
 PULL_S = 19.0
 
 
@@ -108,6 +115,58 @@ def server() -> Iterator[PostgresServer]:
 def planes(server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planes]:
     with planes_on(tmp_path_factory.mktemp("planes"), server.url()) as planes:
         yield planes
+
+
+@pytest.fixture(scope="module")
+def workload(planes: Planes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A pod that runs in a cluster whose tunnel is held by the first process."""
+    folder, client = tmp_path_factory.mktemp("east"), planes.one.administrator()
+    cluster = ClusterProcess(folder, planes.one.address, planes.one.token_file("east"), folder / "config")
+    cluster.up("--nodes", "1x2")
+    client.create_project({"name": "team-a", "clusterId": "east", "resources": [{"gpu": {"deserved": 2}}]})
+    spec = {"image": "python", "command": "python", "args": f"-u -c '{SPEAKING}'", "compute": {"gpu": "0.5"}}
+    made = client.submit(SubmitTraining.model_validate({"name": "speaking", "projectId": "team-a", "spec": spec})).id
+    cluster.until(lambda: client.workload(made).phase == "Running", "it runs")
+    yield made
+    cluster.clean_up()
+
+
+def said_in(client: Client, workload: str, *command: str) -> tuple[bytes, bytes]:
+    """What a command in a pod printed, and how it ended."""
+    printed, end = b"", b""
+    with client.shell(workload, command) as shell:
+        shell.send_end()
+        while (frame := shell.receive(PATIENCE_S)) is not None:
+            if frame.channel is Channel.OUTPUT:
+                printed += frame.data
+            elif frame.channel is Channel.ENDED:
+                end = frame.data
+                break
+    return printed, end
+
+
+def test_pods_are_reached_through_the_process_that_has_no_tunnel(planes: Planes, workload: str) -> None:
+    other = planes.other.administrator()
+    pieces = other.logs(workload, follow=True)
+    log = next(pieces)
+    assert said_in(other, workload, "echo", "relayed")[0] == b"relayed\n"
+    assert next(other.snapshot("east")), "a question to the scheduler"
+    planes.one.kill()
+    began = time.monotonic()
+    with pytest.raises(Refused, match="the cluster is away"):
+        said_in(other, workload, "echo", "too late")
+    assert time.monotonic() - began < AWAY_S, "it is not waited for"
+    planes.one.up()
+    until_true(lambda: _answers(other, workload), "the cluster has connected again")
+    while log.count(b"\n") < LINES:
+        log += next(pieces)
+    assert log.splitlines()[:LINES] == [b"%d" % number for number in range(LINES)], "the log went on where it was"
+
+
+def _answers(client: Client, workload: str) -> bool:
+    with suppress(Refused):
+        return said_in(client, workload, "echo", "again")[0] == b"again\n"
+    return False
 
 
 def until_true(condition: object, what: str) -> None:

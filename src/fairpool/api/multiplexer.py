@@ -183,6 +183,11 @@ class Stream:
             self._put_close(problem)
         self._wake()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the other side has closed it, or the connection broke. Data may still be waiting to be received."""
+        return self._is_over
+
     # --- for the multiplexer ---
 
     @property

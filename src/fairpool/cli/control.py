@@ -12,7 +12,7 @@ import click
 from fairpool.cli import server_flags, server_start
 from fairpool.cli.failure import UNUSABLE, fail
 from fairpool.model.problem import Problem
-from fairpool.platform.address import listening_socket, other_loopback
+from fairpool.platform.address import Address, listening_socket, other_loopback
 from fairpool.platform.data_directory import CONTROL, DataDirectory
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     server_flags.DATA,
     server_flags.DATABASE,
     server_flags.KEYS,
+    server_flags.PEER_LISTEN,
     server_flags.LISTEN,
     server_flags.HOST_NAMES,
     server_flags.GATEWAY_LISTEN,
@@ -47,6 +48,7 @@ def control(
     data: Path | None,
     database: str,
     keys: Path | None,
+    peer_listen: str,
     listen: str,
     host_names: tuple[str, ...],
     gateway_listen: str | None,
@@ -86,6 +88,7 @@ def control(
         server_flags.data_directory_at(data),
         options,
         server_flags.gateway_options(gateway_listen, gateway_url, public_url),
+        server_flags.address_of(peer_listen, server_flags.DEFAULT_PEERS),
         log_level,
         with_welcome=not in_background,
     )
@@ -99,6 +102,7 @@ class StartControl:
     data_directory: DataDirectory
     options: ControlOptions
     gateway: GatewayOptions
+    peer_listen: Address
     log_level: str
     with_welcome: bool
 
@@ -122,6 +126,7 @@ def _here(start: StartControl, _: list[str]) -> None:
     from fairpool.cli.welcome import LocalUser, shown_addresses
     from fairpool.platform.control_program import ControlProgram
     from fairpool.platform.gateway_server import bind_gateway
+    from fairpool.platform.peer_link import bind_peers
     from fairpool.platform.server_log import open_log
 
     data_directory = start.data_directory
@@ -129,6 +134,7 @@ def _here(start: StartControl, _: list[str]) -> None:
         listener, address = listening_socket(start.options.address)
         other = other_loopback(listener)
         gateway = bind_gateway(data_directory, start.gateway, address, start.options.host_names)
+        peers = bind_peers(start.peer_listen) if start.options.database else None
         reachable_at(address.url)
         server_start.check_database(data_directory, start.options.database, may_be_new=True)
         open_log(data_directory.log, level=start.log_level)
@@ -143,7 +149,7 @@ def _here(start: StartControl, _: list[str]) -> None:
             click.echo("Ready. Press Ctrl-C to stop the control plane; clusters keep running their pods.")
 
         second = None if isinstance(other, Problem) else other
-        options = replace(start.options, address=address, gateway=gateway, other_listener=second)
+        options = replace(start.options, address=address, gateway=gateway, peers=peers, other_listener=second)
         program = ControlProgram(data_directory, options, listener)
         program.run(ready, user.question() if start.with_welcome else {})
         click.echo("Stopped. Clusters keep running their pods.")

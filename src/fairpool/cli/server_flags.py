@@ -34,6 +34,7 @@ NOT_TYPED_AGAIN = frozenset({"data", "first_password_file", "database"})
 """Handed to a server in the background in other ways: secrets must not show in a process listing."""
 DATABASE_VARIABLE = "FAIRPOOL_DATABASE"
 DEFAULT_HEALTH = "127.0.0.1:8081"
+DEFAULT_PEERS = "127.0.0.1:0"
 
 
 def _read_config_file(context: click.Context, _: click.Parameter, file: Path | None) -> None:
@@ -137,6 +138,14 @@ def _with_default(name: str, default: str, metavar: str, words: str) -> Callable
 
 
 LISTEN = _with_default("--listen", DEFAULT, "HOST:PORT", "Address to listen on; port 0 picks a free port.")
+PEER_LISTEN = _with_default(
+    "--peer-listen",
+    DEFAULT_PEERS,
+    "HOST:PORT",
+    "Address where other control planes of the same database reach this one: each hands requests for a cluster to the "
+    "one that the cluster is connected to. With control planes on several machines, name an address that the others "
+    "can reach. Needs no certificate.",
+)
 HOST_NAMES = click.option(
     "--host-name",
     "host_names",

@@ -195,9 +195,6 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         tidying = {
             asyncio.create_task(plane.database.in_one_process(partial(_tidy, plane)), name="housekeeping"),
             asyncio.create_task(sessions.save_session_use(plane), name="sessions"),
-            # Each process for the clusters that are connected to it.
-            asyncio.create_task(uploads.delete_unused_uploads(plane), name="uploads"),
-            asyncio.create_task(claims.delete_marked_claims(plane), name="claims"),
         }
         try:
             yield
@@ -234,6 +231,8 @@ async def _tidy(plane: Plane) -> None:
         tasks.create_task(housekeeping.delete_old_rows(plane), name="old rows")
         tasks.create_task(audit_forwarding.forward_entries(plane), name="audit forwarding")
         tasks.create_task(notification_delivery.send_notifications(plane), name="notifications")
+        tasks.create_task(uploads.delete_unused_uploads(plane), name="uploads")
+        tasks.create_task(claims.delete_marked_claims(plane), name="claims")
 
 
 class StartupFailed(Exception):

@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from fairpool.api import pod_spec, workload_spec
 from fairpool.api import workloads as wire
+from fairpool.control.exclusive import alone
 from fairpool.control.moments import iso
 from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.pod_access import PodAccessError
@@ -235,7 +236,7 @@ async def delete_marked_claims(plane: Plane) -> None:
 async def sweep(plane: Plane) -> None:
     """Remove the data of claims that are being deleted, then their rows."""
     # One at a time: a second sweep would go on to remove the data of a claim that was created again meanwhile.
-    async with plane.claim_sweep:
+    async with alone(plane, "claims"):
         if not await plane.read(store.has_abandoned):
             return
         await plane.write(store.mark_abandoned)

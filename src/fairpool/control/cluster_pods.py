@@ -40,10 +40,10 @@ class ClusterPods:
         """Whether its pods are reached without a tunnel."""
         return self._local is not None and self.local_cluster in ("", cluster)
 
-    def reachable(self) -> list[str]:
-        """The clusters that can be asked now."""
+    async def reachable(self) -> list[str]:
+        """The clusters that can be asked now. Raises `Unavailable`."""
         local = [] if self._local is None else [self.local_cluster]
-        return [*local, *(each for each in self.tunnels.clusters() if each not in local)]
+        return [*local, *(each for each in await self.tunnels.clusters() if each not in local)]
 
     async def ask(self, cluster: str, question: bytes) -> AsyncGenerator[bytes]:
         """The answer of a cluster to a question, in pieces; raises `PodAccessError`."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Set
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache, partial
 from typing import Any
 
@@ -24,13 +25,14 @@ from fairpool.api.problems import problem_item
 from fairpool.api.report_reader import read_report
 from fairpool.control import declarations
 from fairpool.control.clusters import known_cluster
+from fairpool.control.exclusive import LOOK_AGAIN_S, lease_ends
 from fairpool.control.organization import organization_wire
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.report_intake import SLICE_S, ReportIntake
 from fairpool.control.routes import Routes
-from fairpool.control.store import changes
+from fairpool.control.store import changes, leases
 from fairpool.control.store import clusters as store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
@@ -264,11 +266,38 @@ async def _read_in_slices(body: bytes) -> link.PushReport | list[Problem]:
 
 async def pushed(plane: Plane, cluster: str, report: link.PushReport) -> link.PushAnswer:
     """Take in a report; when this returns, it survives a power cut. One after the other of each cluster."""
-    async with plane.report_locks.setdefault(cluster, asyncio.Lock()):
-        intake = ReportIntake(plane, cluster, report, slice_s=SLICE_S)
-        while (answer := await plane.write(intake.go_on)) is None:
-            pass
-        return answer
+    name = f"report {cluster}"
+    async with plane.lock(name):
+        while True:
+            intake = ReportIntake(plane, cluster, report, slice_s=SLICE_S)
+            unit = partial(_slice, intake=intake, plane=plane, lease=name) if plane.database.is_shared else intake.go_on
+            while (answer := await plane.write(unit)) is None:
+                pass
+            if not isinstance(answer, Elsewhere):
+                return answer
+            await plane.notifier.wait(plane.notifier.listen(), LOOK_AGAIN_S)
+
+
+class Elsewhere(Enum):
+    """In place of an answer."""
+
+    TAKEN_IN = "another process takes in a report of this cluster"
+
+
+def _slice(
+    connection: Connection, intake: ReportIntake, plane: Plane, lease: str
+) -> link.PushAnswer | Elsewhere | None:
+    """Another slice, unless another process has begun with a report of this cluster. Most reports are one slice, in one
+    transaction: those need no lease."""
+    if not leases.is_free(connection, lease, plane.process, plane.now()):
+        return Elsewhere.TAKEN_IN
+    is_first = not intake.has_begun
+    answer = intake.go_on(connection)
+    if answer is None:
+        leases.take(connection, lease, plane.process, plane.now(), lease_ends(plane))
+    elif not is_first:
+        leases.release(connection, lease, plane.process)
+    return answer
 
 
 def push_now(plane: Plane, cluster: str, report: link.PushReport) -> link.PushAnswer:

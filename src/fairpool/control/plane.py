@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
@@ -36,7 +37,7 @@ from fairpool.control.state_cache import StateCache
 from fairpool.control.store import access as access_store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store import changes
-from fairpool.control.store.database import CALLERS, MOVED, Connection, Database
+from fairpool.control.store.database import CALLERS, MOVED, TUNNELS, Connection, Database
 from fairpool.control.store.recording import Recording, recorded
 from fairpool.control.token_keys import TokenKeys
 from fairpool.model.ids import SECOND_MS, Instant
@@ -243,10 +244,9 @@ class Plane:
     cache: StateCache = field(default_factory=StateCache)
     port_server: PortServer | None = None
     """Listens on external ports; None: no process does."""
-    report_locks: dict[str, asyncio.Lock] = field(default_factory=dict)
-    """By cluster: held while one of its reports is taken in."""
-    claim_sweep: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while volume claims are deleted."""
+    process: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """By which other processes of the same database know this one."""
+    _locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     key_file: KeyFile = field(init=False)
     """The key that credentials are encrypted with."""
     token_keys: TokenKeys = field(init=False)
@@ -266,6 +266,10 @@ class Plane:
     def now(self) -> Instant:
         clock = self.settings.now
         return clock() if clock is not None else Instant(time.time_ns() // 1_000_000)
+
+    def lock(self, name: str) -> asyncio.Lock:
+        """For what is done by one task of this process at a time; see also `exclusive.py`."""
+        return self._locks.setdefault(name, asyncio.Lock())
 
     async def read(self, unit: Callable[[Connection], T]) -> T:
         return await self.database.read(unit)
@@ -292,6 +296,9 @@ class Plane:
             self.callers.clear()
         if MOVED in said:
             self.change_feed.forget()
+        if TUNNELS in said:
+            self.pod_access.tunnels.on_change()
+            self.pod_access.tunnels.look_again()
         self.notifier.notify()
 
     def forget_feed_when_committed(self) -> None:

@@ -7,14 +7,13 @@ be reached renews nothing: the caller may try again, and until then has the toke
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Sequence
 from typing import Any
-from weakref import WeakValueDictionary
 
 from starlette.requests import Request
 
+from fairpool.control.exclusive import alone
 from fairpool.control.guard import unauthenticated
 from fairpool.control.oidc import ProviderError, SessionEnded
 from fairpool.control.plane import Plane
@@ -31,8 +30,6 @@ from fairpool.model.problem import Problem
 
 REFRESH = "refresh"
 TOKEN = "refreshToken"
-_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-"""By session: a provider may take each refresh token once, and two commands may renew at the same time."""
 
 
 def begin_session(
@@ -93,8 +90,8 @@ async def renew(request: Request, plane: Plane, digest: str) -> None:
 
     session = await plane.read(unit)
     if session is not None:
-        lock = _locks.setdefault(session.id, asyncio.Lock())
-        async with lock:
+        # A provider may take each refresh token once, and two commands may renew at the same time.
+        async with alone(plane, f"session {session.id}"):
             await _renew(request, plane, session.id)
 
 

@@ -44,6 +44,10 @@ class ReportIntake:
         self._steps: Iterator[None] | None = None
         self._slices = 0
 
+    @property
+    def has_begun(self) -> bool:
+        return self._steps is not None
+
     def go_on(self, connection: Connection) -> link.PushAnswer | None:
         """Take in another slice, in a transaction of the caller's. The answer, once all of it is taken in."""
         known = known_cluster(connection, self._cluster)

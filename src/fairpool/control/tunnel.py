@@ -3,15 +3,17 @@
 A cluster answers only on streams that were opened to it, and streams are opened for its own pods, so that no cluster
 can speak for another. If the connection breaks, shells and ports end with a message; a log is read on from the offset
 it had reached as soon as the cluster is connected again.
+
+Of several control processes, one holds a cluster's tunnel; the others open their streams through it (`OtherProcesses`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from types import NoneType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from fairpool.api import tunnel as wire
 from fairpool.api.multiplexer import FRAME_MAX_BYTES, ConnectionBroken, Multiplexer, Stream, StreamClosed
@@ -24,6 +26,8 @@ T = TypeVar("T")
 
 RECONNECT_S = 600.0
 """How long a reader of a log waits for a cluster whose connection broke."""
+LOOK_AGAIN_S = 2.0
+"""Between two looks whether a cluster has connected to another process, where no announcement came."""
 OPEN_S = 10.0
 ANSWER_S = 10.0
 REPORTS_S = 2.0
@@ -32,34 +36,64 @@ UNPACK_S = 600.0
 FROM_POD = frozenset({Channel.OUTPUT, Channel.ERRORS, Channel.ENDED})
 
 
+class OtherProcesses(Protocol):
+    """Control processes that share the database: a cluster may have its tunnel to one of them."""
+
+    async def connection(self, cluster: str) -> Multiplexer | None:
+        """A connection through which the process that holds the cluster's tunnel passes streams on; None: none does.
+
+        Raises `PodAccessError`."""
+
+    async def clusters(self) -> list[str]:
+        """Those whose tunnels are held by other processes. Raises `Unavailable`."""
+
+
 class Tunnels:
     """The connected clusters, by id."""
 
     def __init__(self) -> None:
         self._connections: dict[str, Multiplexer] = {}
         self._waiting: set[asyncio.Future[None]] = set()
+        self.others: OtherProcesses | None = None
+        """None: this process is the only one."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when a cluster has connected to this process or left it."""
 
     def join(self, cluster: str, connection: Multiplexer) -> None:
         """Use this connection for the cluster; one that it had before is given up."""
         before = self._connections.get(cluster)
         self._connections[cluster] = connection
         if before is not None:
-            before.break_off(_REPLACED)
+            before.break_off(REPLACED)
+        self.on_change()
+        self.look_again()
+
+    def leave(self, cluster: str, connection: Multiplexer) -> None:
+        if self._connections.get(cluster) is connection:
+            del self._connections[cluster]
+            self.on_change()
+
+    def look_again(self) -> None:
+        """A cluster may have connected, here or at another process: those who wait for one look again."""
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_result(None)
         self._waiting.clear()
 
-    def leave(self, cluster: str, connection: Multiplexer) -> None:
-        if self._connections.get(cluster) is connection:
-            del self._connections[cluster]
+    def here(self) -> dict[str, Multiplexer]:
+        """The tunnels that this process holds, by cluster."""
+        return {cluster: each for cluster, each in self._connections.items() if each.broken is None}
 
-    def clusters(self) -> list[str]:
-        return sorted(self._connections)
+    async def clusters(self) -> list[str]:
+        """All that are connected, to whichever process. Raises `Unavailable`."""
+        elsewhere = await self.others.clusters() if self.others is not None else []
+        return sorted({*self._connections, *elsewhere})
 
-    def connection(self, cluster: str) -> Multiplexer:
+    async def connection(self, cluster: str) -> Multiplexer:
         """Raises `PodAccessError`."""
         found = self._connections.get(cluster)
+        if (found is None or found.broken is not None) and self.others is not None:
+            found = await self.others.connection(cluster)
         if found is None or found.broken is not None:
             raise PodAccessError(AWAY)
         return found
@@ -68,11 +102,14 @@ class Tunnels:
         """Until the cluster is connected; raises `PodAccessError` if it is not in time."""
         try:
             async with asyncio.timeout(timeout_s):
-                while (found := self._connections.get(cluster)) is None or found.broken is not None:
+                while True:
                     waiting = asyncio.get_running_loop().create_future()
                     self._waiting.add(waiting)
                     try:
-                        await waiting
+                        await self.connection(cluster)
+                        return
+                    except PodAccessError:
+                        await asyncio.wait({waiting}, timeout=LOOK_AGAIN_S if self.others is not None else None)
                     finally:
                         self._waiting.discard(waiting)
         except TimeoutError:
@@ -80,7 +117,7 @@ class Tunnels:
 
 
 AWAY = Problem("cluster.away", "the cluster is away", "try again when it is connected; running pods are not affected")
-_REPLACED = Problem("tunnel.replaced", "the cluster has connected again", "try again")
+REPLACED = Problem("tunnel.replaced", "the cluster has connected again", "try again")
 _SILENT = Problem("cluster.silent", "the cluster does not answer", "try again")
 _MISLEADING = Problem("tunnel.answer", "the cluster sent data of the wrong form", "run the same release on both sides")
 
@@ -104,7 +141,7 @@ class TunnelPodAccess:
                 follow=follow,
             )
             try:
-                with self._stream(request) as stream:
+                async with self._stream(request) as stream:
                     while (message := await stream.receive()) is not None:
                         piece = _log_piece(message)
                         at = LogRange(piece.next_offset, timestamps=wanted.timestamps)
@@ -170,7 +207,7 @@ class TunnelPodAccess:
 
     async def ask(self, question: bytes) -> AsyncGenerator[bytes]:
         """The answer to a question about the scheduler, in pieces; raises `PodAccessError`."""
-        stream = self._open(wire.Ask())
+        stream = await self._open(wire.Ask())
         try:
             await stream.send_pieces(question)
             stream.end()
@@ -183,9 +220,9 @@ class TunnelPodAccess:
 
     # --- streams ---
 
-    @contextmanager
-    def _stream(self, request: wire.TunnelRequest) -> Iterator[Stream]:
-        stream = self._tunnels.connection(self._cluster).open(request.to_json().encode())
+    @asynccontextmanager
+    async def _stream(self, request: wire.TunnelRequest) -> AsyncIterator[Stream]:
+        stream = (await self._tunnels.connection(self._cluster)).open(request.to_json().encode())
         try:
             yield stream
         finally:
@@ -193,7 +230,7 @@ class TunnelPodAccess:
 
     async def _opened(self, request: wire.TunnelRequest) -> Stream:
         """A stream that the cluster has accepted."""
-        stream = self._open(request)
+        stream = await self._open(request)
         try:
             async with asyncio.timeout(OPEN_S):
                 await stream.accepted()
@@ -207,9 +244,9 @@ class TunnelPodAccess:
             raise
         return stream
 
-    def _open(self, request: wire.TunnelRequest) -> Stream:
+    async def _open(self, request: wire.TunnelRequest) -> Stream:
         try:
-            return self._tunnels.connection(self._cluster).open(request.to_json().encode())
+            return (await self._tunnels.connection(self._cluster)).open(request.to_json().encode())
         except StreamClosed as error:
             raise PodAccessError(error.problem) from error
 
@@ -217,7 +254,7 @@ class TunnelPodAccess:
         self, kind: type[T], request: wire.TunnelRequest, body: bytes = b"", timeout_s: float = ANSWER_S
     ) -> T:
         """One request with one answer, of this type."""
-        stream = self._open(request)
+        stream = await self._open(request)
         try:
             async with asyncio.timeout(timeout_s):
                 await stream.send_pieces(body)

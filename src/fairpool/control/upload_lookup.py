@@ -26,7 +26,7 @@ async def find_upload(plane: Plane, upload_id: str) -> HeldUpload | None:
     A cluster is believed only about projects of its own, so that none can draw another's uploads to itself.
     """
     known = plane.pod_access.holder(upload_id)
-    for cluster in plane.pod_access.reachable() if known is None else [known]:
+    for cluster in await plane.pod_access.reachable() if known is None else [known]:
         access = plane.pod_access.of(cluster)
         try:
             upload = await access.claim_upload(upload_id)
@@ -40,7 +40,7 @@ async def find_upload(plane: Plane, upload_id: str) -> HeldUpload | None:
 
 async def all_uploads(plane: Plane) -> list[HeldUpload]:
     """The uploads of every cluster that is connected."""
-    clusters = plane.pod_access.reachable()
+    clusters = await plane.pod_access.reachable()
     return [each for held in await asyncio.gather(*(_held(plane, cluster) for cluster in clusters)) for each in held]
 
 

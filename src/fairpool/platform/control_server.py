@@ -33,6 +33,7 @@ from fairpool.platform.data_directory import DataDirectory, PlatformError
 from fairpool.platform.external_ports import serving_external_ports
 from fairpool.platform.gateway_server import GatewayPlace, serving_gateway
 from fairpool.platform.http_server import Server
+from fairpool.platform.peer_link import PeerPlace, serving_peers
 from fairpool.platform.server_process import on_signals
 
 log = logging.getLogger("fairpool.up")
@@ -89,6 +90,8 @@ class ControlOptions:
     tls: TlsFiles | None = None
     gateway: GatewayPlace | None = None
     """None: none."""
+    peers: PeerPlace | None = None
+    """Where other processes of the same database reach this one; None: there are none."""
     other_listener: socket.socket | None = None
     """The port of the API at the other loopback address."""
 
@@ -140,7 +143,7 @@ class ControlServer:
         """Answer requests until `shut_down`; `handlers` are those of the admin socket."""
         self._app = app
         ports = serving_external_ports(app.state.plane, self._options.address.host)
-        async with self._gateway(app), ports, self._sockets(app, handlers) as server:
+        async with self._peers(app), self._gateway(app), ports, self._sockets(app, handlers) as server:
             with on_signals(self.shut_down):
                 serving = asyncio.create_task(server.serve(self._listeners), name="server")
                 sweeping = asyncio.create_task(server.sweep(), name="sweep")
@@ -153,6 +156,14 @@ class ControlServer:
                     await serving
                 finally:
                     sweeping.cancel()
+
+    @asynccontextmanager
+    async def _peers(self, app: Starlette) -> AsyncIterator[None]:
+        if self._options.peers is None:
+            yield
+            return
+        async with serving_peers(app.state.plane, self._options.peers):
+            yield
 
     @asynccontextmanager
     async def _gateway(self, app: Starlette) -> AsyncIterator[None]:

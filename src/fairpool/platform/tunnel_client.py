@@ -24,7 +24,7 @@ from websockets.typing import Subprotocol
 from fairpool.api import tunnel as wire
 from fairpool.api.limits import PIECE_MAX_BYTES
 from fairpool.api.loopback import JobListens, job_at
-from fairpool.api.multiplexer import MESSAGE_MAX_BYTES, Multiplexer, ProtocolError, Stream, StreamClosed
+from fairpool.api.multiplexer import MESSAGE_MAX_BYTES, Multiplexer, Stream, StreamClosed
 from fairpool.api.shell import Frame
 from fairpool.api.shell import decode_shell_frame as decode_shell
 from fairpool.control.pod_access import (
@@ -38,6 +38,7 @@ from fairpool.control.pod_access import (
 )
 from fairpool.model.ids import Instant
 from fairpool.model.problem import Problem
+from fairpool.platform.stream_socket import carry_frames
 
 log = logging.getLogger("fairpool.cluster")
 
@@ -46,8 +47,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 STABLE_S = 10.0
 """A connection that lasted so long makes the next pause short again."""
 SCHEMES = {"http": "ws", "https": "wss"}
-PROTOCOL = 1002
-REASON_MAX = 100
 QUESTIONS_MAX = 8
 
 
@@ -213,34 +212,13 @@ async def serve_connection(socket: ClientConnection, machine: TunnelEnd) -> str:
         task.add_done_callback(tasks.discard)
 
     connection = Multiplexer(on_open)
-    sending = asyncio.create_task(connection.send_all(socket.send))
-    receiving = asyncio.create_task(_receive(socket, connection))
     try:
-        await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
-        reason = receiving.result() if receiving.done() else "the connection was lost"
-        if receiving.done() and socket.close_code is None:
-            await socket.close(PROTOCOL, reason[:REASON_MAX])
-        return reason
+        return await carry_frames(socket, connection)
     finally:
         connection.break_off(_LOST)
-        leaving = [sending, receiving, *tasks]
-        for task in leaving:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*leaving, return_exceptions=True)
-
-
-async def _receive(socket: ClientConnection, connection: Multiplexer) -> str:
-    try:
-        async for message in socket:
-            if isinstance(message, str):
-                return "the control plane sent text"
-            connection.received(message)
-    except ProtocolError as error:
-        log.warning("the control plane broke the rules of the tunnel: %s", error)
-        return str(error)
-    except WebSocketException:
-        pass
-    return socket.close_reason or "the connection was lost"
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 _LOST = Problem("tunnel.lost", "the connection to the control plane was lost", "")

@@ -39,9 +39,9 @@ UNITS_S = 0.02
 SLICE_S = 0.003
 """How long units are carried out before other callbacks of the event loop have their turn."""
 
-CALLERS, MOVED = "callers", "moved"
+CALLERS, MOVED, TUNNELS = "callers", "moved", "tunnels"
 """What processes tell each other besides that something was committed: permissions or tokens changed; something belongs
-to another project now."""
+to another project now; a cluster has connected to another process."""
 ANSWER_S = 1.0
 """How long a database may take to answer whether it is there."""
 BUSY_S = 5.0

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from fairpool.control.store.database import CALLERS, MOVED
+from fairpool.control.store.database import CALLERS, MOVED, TUNNELS
 from fairpool.control.store.postgresql import connect
 from fairpool.control.store.postgresql_errors import code_of
 from fairpool.control.store.postgresql_writer import CHANNEL
@@ -60,7 +60,7 @@ class Bell:
             self._ring(frozenset(said))
 
 
-EVERYTHING = frozenset({CALLERS, MOVED})
+EVERYTHING = frozenset({CALLERS, MOVED, TUNNELS})
 
 
 async def in_turn(location: str, number: int, work: Callable[[], Awaitable[None]]) -> None:

@@ -627,6 +627,32 @@ shared_keys = Table(
 )
 """Which keys the processes of one database use."""
 
+control_processes = Table(
+    "control_processes",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("address", String(256), nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+)
+"""The processes of one database that run now, and where the others reach them."""
+
+cluster_tunnels = Table(
+    "cluster_tunnels",
+    metadata,
+    Column("cluster", String(64), primary_key=True),
+    Column("process", String(64), nullable=False),
+)
+"""Which process each cluster is connected to."""
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("name", String(128), primary_key=True),
+    Column("holder", String(64), nullable=False),
+    Column("until", BigInteger, nullable=False),
+)
+"""What one process does at a time, and which one may until when."""
+
 
 subscriptions = Table(
     "subscriptions",

@@ -1,0 +1,125 @@
+"""What two control processes on one PostgreSQL database share, tried with two of them on one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from fairpool.api.clusters import PushReport
+from fairpool.api.multiplexer import Multiplexer
+from fairpool.api.nodes import ClusterRequest
+from fairpool.control import clusters, exclusive, organization
+from fairpool.control.cluster_sync import pushed
+from fairpool.control.exclusive import alone
+from fairpool.control.plane import Plane
+from fairpool.control.settings import Settings
+from fairpool.control.store import leases
+from fairpool.control.store.database import Connection
+from fairpool.control.store.migrations import upgrade
+from fairpool.control.store.postgresql_database import PostgresDatabase
+from fairpool.control.tunnel_holders import TunnelHolders
+from fairpool.model.ids import Instant, Token
+from tests.postgresql import databases
+
+pytestmark = pytest.mark.slow
+
+PATIENCE_S = 60.0
+
+
+def played(folder: Path, scene: Callable[[Plane, Plane], Awaitable[None]]) -> None:
+    url = databases().url(folder)
+
+    async def play() -> None:
+        planes = [Plane(settings=Settings(data=folder / name), database=PostgresDatabase(url)) for name in "ab"]
+        for each in planes:
+            await each.database.open(upgrade)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await scene(*planes)
+        finally:
+            for each in planes:
+                await each.database.close()
+
+    asyncio.run(play())
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    while not await holds():
+        await asyncio.sleep(0.01)
+
+
+def test_one_process_at_a_time_works_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exclusive, "LEASE_S", 1.0)
+    monkeypatch.setattr(exclusive, "RENEW_S", 0.1)
+    inside: list[str] = []
+
+    async def work(plane: Plane, name: str) -> None:
+        async with alone(plane, "work"):
+            inside.append(name)
+            assert len(inside) == 1
+            await asyncio.sleep(1.5 if name == "first" else 0.0)  # longer than a lease that is not renewed
+            inside.remove(name)
+
+    async def scene(one: Plane, other: Plane) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(work(one, "first"))
+            await until(lambda: _is(bool(inside)))
+            for number in range(3):
+                tasks.create_task(work(other if number % 2 else one, f"later {number}"))
+        await one.write(lambda connection: leases.take(connection, "work", "killed", one.now(), one.now() + 300))
+        await work(other, "after a process that was killed")
+
+    played(tmp_path, scene)
+
+
+async def _is(value: bool) -> bool:
+    return value
+
+
+def test_a_report_waits_while_the_other_process_takes_one_in(tmp_path: Path) -> None:
+    async def scene(one: Plane, other: Plane) -> None:
+        def unit(connection: Connection) -> str:
+            organization.make_first_organization(one, connection)
+            return clusters.add_cluster(one, connection, ClusterRequest(name="east"))[0]
+
+        east = await one.write(unit)
+        report = PushReport(cluster=east, token=Token(1), number=1, whole=True, at=Instant(1))
+        name = f"report {east}"
+        await one.write(
+            lambda connection: leases.take(connection, name, one.process, one.now(), exclusive.lease_ends(one))
+        )
+        waiting = asyncio.create_task(pushed(other, east, report))
+        assert (await pushed(one, east, report)).number == 1, "its own lease does not stop it"
+        assert not waiting.done()
+        await one.write(lambda connection: leases.release(connection, name, one.process))
+        assert (await waiting).number == 1
+
+    played(tmp_path, scene)
+
+
+def test_a_cluster_is_connected_to_the_process_it_connected_to_last(tmp_path: Path) -> None:
+    async def scene(one: Plane, other: Plane) -> None:
+        holders = [TunnelHolders(one, "one:1"), TunnelHolders(other, "other:2")]
+        noting = [asyncio.create_task(each.run()) for each in holders]
+        first, second = Multiplexer(), Multiplexer()
+        one.pod_access.tunnels.join("east", first)
+        await until(lambda: _has(holders[1], {"east": (one.process, "one:1")}))
+        assert await holders[0].elsewhere() == {}
+        other.pod_access.tunnels.join("east", second)
+        await first.ended()
+        assert second.broken is None
+        await until(lambda: _has(holders[0], {"east": (other.process, "other:2")}))
+        for each in noting:
+            each.cancel()
+        await asyncio.gather(*noting, return_exceptions=True)
+        await holders[1].end()
+        assert await holders[0].elsewhere() == {}
+
+    played(tmp_path, scene)
+
+
+async def _has(holders: TunnelHolders, expected: object) -> bool:
+    return await holders.elsewhere() == expected
