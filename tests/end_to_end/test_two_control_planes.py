@@ -252,7 +252,7 @@ class Submitters:
             headers = {"Authorization": f"Bearer {self._token}", "Idempotency-Key": str(uuid.uuid4())}
             with suppress(httpx2.HTTPError):
                 url = f"{self._address}/api/v1/org-unit/projects"
-                body = {"name": name, "resources": [{"gpu": {"deserved": 0}}]}
+                body = {"name": name, "clusterId": "far", "resources": [{"gpu": {"deserved": 0}}]}
                 if httpx2.post(url, json=body, headers=headers, timeout=30).status_code == 201:
                     self.acknowledged.append(name)
 
