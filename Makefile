@@ -92,7 +92,8 @@ golden: env ## Update golden files and generated reference pages; review the dif
 	$(BIN)/python -m tools.api_reference
 	$(BIN)/python -m tools.role_reference
 	$(BIN)/python -m tools.flag_table
-	FAIRPOOL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/end_to_end/test_golden_screens.py tests/client/test_client.py
+	FAIRPOOL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/contracts/test_permissions.py \
+	  tests/end_to_end/test_golden_screens.py tests/client/test_client.py
 
 format: env ## Format the code and apply lint fixes
 	$(BIN)/ruff format .
