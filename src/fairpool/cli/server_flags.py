@@ -23,7 +23,7 @@ from fairpool.platform.data_directory import DataDirectory, PlatformError, defau
 
 if TYPE_CHECKING:
     from fairpool.control.settings import Retention
-    from fairpool.platform.gateway_server import GatewayOptions
+    from fairpool.platform.gateway_options import GatewayOptions
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -377,7 +377,7 @@ def address_of(text: str, default: str = DEFAULT) -> Address:
 def gateway_options(listen: str | None, url: str | None, public_url: str | None) -> GatewayOptions:
     """Ends the command if they cannot be used."""
     from fairpool.api.gateway_address import read_gateway_url
-    from fairpool.platform.gateway_server import DEFAULT_PORT, GatewayOptions
+    from fairpool.platform.gateway_options import DEFAULT_PORT, GatewayOptions
 
     address = read_gateway_url(url) if url else None
     if isinstance(address, Problem):
