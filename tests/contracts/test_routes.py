@@ -93,9 +93,11 @@ def test_the_description_is_complete(control: ControlPlane) -> None:
     document = openapi_document(ROUTES)
     described = {(method.upper(), path) for path, item in document["paths"].items() for method in item}
     pages = ("/", "/docs", "/sign-in", "/healthz", "/readyz", "/api/openapi.json", "/api/docs", "/researcher/api/docs")
-    sign_in = ("/open", "/device", "/sign-in/command", "/sign-in/with/{idp}", "/sign-in/with/{idp}/callback")
-    forms = ("/sign-out", "/sign-in", "/device", "/sign-in/command", "/sign-in/with/{idp}/logout")
+    sign_in = ("/open", "/device", "/sign-in/command", "/sign-in/with/{idp}")
+    forms = ("/sign-out", "/sign-in", "/device", "/sign-in/command")
     hidden = {("GET", path) for path in (*pages, *sign_in)} | {("POST", path) for path in forms}
+    hidden |= {("GET", f"/sign-in/with/{{idp}}/{word}") for word in ("callback", "acs", "metadata")}
+    hidden |= {("POST", f"/sign-in/with/{{idp}}/{word}") for word in ("logout", "acs")}
     hidden |= {(verb, f"/{name}-password") for verb in ("GET", "POST") for name in ("forgot", "reset")}
     assert described | hidden == set(ACTIONS)
     for path, item in document["paths"].items():
