@@ -76,6 +76,7 @@ soak: env ## Fault injection, fuzz, a real server killed, a long run: make soak 
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation --two-processes --seeds $(APART) --first $(FIRST)
 	$(BIN)/python -m tests.fuzz --requests $(REQUESTS)
+	FAIRPOOL_WORLDS=50 $(PYTEST) tests/properties/test_prepared.py
 	FAIRPOOL_KILL_ROUNDS=$(ROUNDS) $(PYTEST) tests/end_to_end/test_netapp_commands.py
 	FAIRPOOL_KILL_ROUNDS=$(ROUNDS) $(PYTEST) tests/end_to_end/test_netapp_two_programs.py
 	FAIRPOOL_CHAOS_S=$(CHAOS_S) $(PYTEST) tests/end_to_end/test_chaos.py
