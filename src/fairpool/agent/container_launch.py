@@ -115,6 +115,8 @@ def plan_container(
         mounts.append({"source": paths.home, "target": cwd, "mode": "rw"})  # created for this pod alone
     env = _environment(launch["env"], order, image)
     options = _options(order, gpus, own, cwd, pod_uuid, features, settings)
+    if program.security.directory_user:
+        options = replace(options, groups=(*options.groups, user.gid))  # claims belong to the group of the project
     view = _view(launch["view"], own, paths, features, is_simulated=is_simulated)
     problem = variable_objection(env.items()) or _misplaced([*view["binds"], *mounts], settings)
     return problem or {
@@ -201,7 +203,8 @@ def _user(security: SecurityContext, project: PodUser, allowed: Collection[Privi
     """Uid and gid of the container; empty: those of the image. Users may always run as themselves."""
     if security.image_user:
         return ""
-    if security.uid is not None and Privilege.USER not in allowed and not _is_group_of(security.uid, security.gid):
+    is_vouched_for = security.directory_user or Privilege.USER in allowed
+    if security.uid is not None and not is_vouched_for and not _is_group_of(security.uid, security.gid):
         return user_refused()
     uid = project.uid if security.uid is None else security.uid
     return f"{uid}:{project.gid if security.gid is None else security.gid}"
