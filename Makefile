@@ -8,7 +8,7 @@ DEV    := $(VENV)/.dev-up-to-date
 JOBS   ?= auto
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
-ON_POSTGRESQL := FAIRPOOL_TEST_DATABASE=postgresql FAIRPOOL_KILL_ROUNDS=2 $(PYTEST) \
+ON_POSTGRESQL := FAIRPOOL_TEST_DATABASE=postgresql FAIRPOOL_KILL_ROUNDS=1 $(PYTEST) \
   tests/contracts tests/control tests/end_to_end/test_netapp_commands.py
 
 BENCHMARKS := $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))

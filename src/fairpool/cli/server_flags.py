@@ -353,16 +353,18 @@ def database_location(context: click.Context, location: str) -> str:
     problem = problem_with_location(location)
     if problem is not None:
         fail([problem], UNUSABLE)
+    if context.get_parameter_source("database") is click.core.ParameterSource.COMMANDLINE:
+        warn_of_password(location, "--database")
+    return location
+
+
+def warn_of_password(location: str, name: str) -> None:
+    """If an address that was typed contains one."""
     from fairpool.control.store.postgresql import described
 
-    is_typed = context.get_parameter_source("database") is click.core.ParameterSource.COMMANDLINE
-    if is_typed and described(location) != location:
-        click.echo(
-            "warning: other users can read the password in --database; put it into PGPASSFILE, or the whole address "
-            f"into {DATABASE_VARIABLE}",
-            err=True,
-        )
-    return location
+    if described(location) != location:
+        what = f"other users can read the password in {name}; put it into PGPASSFILE"
+        click.echo(f"warning: {what}, or the whole address into {DATABASE_VARIABLE}", err=True)
 
 
 def address_of(text: str, default: str = DEFAULT) -> Address:
