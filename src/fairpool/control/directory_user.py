@@ -14,8 +14,8 @@ from fairpool.api.problems import ProblemItem, problem_item
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.preferences import DIRECTORY_ID_MIN, current_value
 from fairpool.control.provider_identity import UnixIdentity
-from fairpool.control.store import identity_providers as store
 from fairpool.control.refusal import Refused
+from fairpool.control.store import identity_providers as store
 from fairpool.control.store.database import Connection
 from fairpool.control.workload_documents import directory_user_of
 from fairpool.model.ids import PROJECT_UIDS
