@@ -366,6 +366,11 @@ def test_metadata_that_cannot_be_used_is_refused_in_words(content: str, why: str
         saml.read_metadata(content.encode(), NOW_S)
 
 
+def test_an_odd_address_of_the_provider_is_no_error_of_the_server() -> None:
+    found = saml.read_metadata(metadata_xml(signer()).replace(SIGN_IN_URL, "https://[1/a").encode(), NOW_S)
+    assert saml.sign_in_url(found, HERE, "_asked", "state", NOW_S).startswith("https://[1/a?SAMLRequest=")
+
+
 def test_the_way_there_says_who_asks_and_where_to_come_back() -> None:
     there = saml.sign_in_url(replace(METADATA, sign_in_url=f"{SIGN_IN_URL}?a=1"), HERE, "_asked", "state", NOW_S)
     said = parse_qs(urlsplit(there).query)
