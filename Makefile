@@ -8,7 +8,7 @@ DEV    := $(VENV)/.dev-up-to-date
 JOBS   ?= auto
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
-ON_POSTGRESQL := FAIRPOOL_TEST_DATABASE=postgresql FAIRPOOL_KILL_ROUNDS=2 $(PYTEST) \
+ON_POSTGRESQL := FAIRPOOL_TEST_DATABASE=postgresql FAIRPOOL_KILL_ROUNDS=1 $(PYTEST) \
   tests/contracts tests/control tests/end_to_end/test_netapp_commands.py
 
 BENCHMARKS := $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))
@@ -92,7 +92,8 @@ golden: env ## Update golden files and generated reference pages; review the dif
 	$(BIN)/python -m tools.api_reference
 	$(BIN)/python -m tools.role_reference
 	$(BIN)/python -m tools.flag_table
-	FAIRPOOL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/end_to_end/test_golden_screens.py tests/client/test_client.py
+	FAIRPOOL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/contracts/test_permissions.py \
+	  tests/end_to_end/test_golden_screens.py tests/client/test_client.py
 
 format: env ## Format the code and apply lint fixes
 	$(BIN)/ruff format .

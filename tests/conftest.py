@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,3 +41,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [each for each in items if each.path.name in WITHOUT_DATABASE]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [each for each in items if each.path.name not in WITHOUT_DATABASE]
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: without this, each full collection of garbage would walk all of it."""
+    gc.collect()
+    gc.freeze()

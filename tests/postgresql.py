@@ -48,6 +48,7 @@ def is_chosen() -> bool:
 
 
 of_sqlite = pytest.mark.skipif(is_chosen(), reason="about the file of SQLite")
+of_both = pytest.mark.skipif(is_chosen(), reason="tries both databases at once")
 
 
 def programs() -> Path:

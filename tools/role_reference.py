@@ -1,15 +1,11 @@
-"""`python -m tools.role_reference`: writes the pages about roles from the tables in the code."""
+"""`python -m tools.role_reference`: writes the page about roles from the tables in the code."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from fairpool.api.access import ScopeType
 from fairpool.api.roles import RESOURCES, Verb
-from fairpool.control import rbac
-from fairpool.control.app import ROUTES
 from fairpool.control.builtin_roles import BUILT_IN, BuiltInRole
-from fairpool.control.rbac import Action
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 LETTERS = {Verb.CREATE: "c", Verb.READ: "r", Verb.UPDATE: "u", Verb.DELETE: "d"}
@@ -77,21 +73,10 @@ applications and custom roles, and to read the audit log, hold only in rules for
 
 """
 
-ROUTES_INTRO = """# Routes and roles
-
-Written by `python -m tools.role_reference`. What each built-in role may call: `all` needs a rule for the whole tenant,
-`own` holds in the scope of the rule (project, department, cluster or tenant) and is refused elsewhere, `yes` is open
-to every signed-in caller, `-` is refused. Short names are those of the [roles](roles.md#built-in-roles).
-
-Routes without a token and those for clusters are left out. `tests/contracts/test_routes.py` calls every route as
-several of these roles.
-
-"""
-
 
 def pages() -> dict[Path, str]:
-    """The pages as they should be."""
-    return {FOLDER / "roles.md": _roles(), FOLDER / "permissions.md": _routes()}
+    """The page as it should be."""
+    return {FOLDER / "roles.md": _roles()}
 
 
 def _roles() -> str:
@@ -111,24 +96,6 @@ def _grid() -> str:
 def _letters(role: BuiltInRole, resource: object) -> str:
     held = {cell.verb for cell in role.cells if cell.resource == resource}
     return "".join(LETTERS[verb] for verb in Verb if verb in held) or "-"
-
-
-def _routes() -> str:
-    head = f"| route | {' | '.join(SHORT[key] for key in BUILT_IN)} |\n|---|{'---|' * len(BUILT_IN)}\n"
-    rows = (
-        f"| {route.method} {route.path} | {' | '.join(_may(role, route.action) for role in BUILT_IN.values())} |"
-        for route in sorted(ROUTES, key=lambda each: (each.path, each.method))
-        if route.action not in (Action.OPEN, Action.LINK) and route.in_document
-    )
-    return ROUTES_INTRO + head + "\n".join(rows) + "\n"
-
-
-def _may(role: BuiltInRole, action: Action) -> str:
-    if action is Action.SELF:
-        return "yes"
-    if rbac.allowed_somewhere([role.grant(ScopeType.PROJECT, "own")], action):
-        return "own"
-    return "all" if rbac.allowed_somewhere([role.grant(ScopeType.TENANT)], action) else "-"
 
 
 if __name__ == "__main__":

@@ -144,8 +144,12 @@ def test_a_server_that_stops_is_named_and_found_again() -> None:
                     await call
                 assert found.value.code == "database.unreachable"
                 assert found.value.status == 503
+            problem = await database.problem()
+            assert problem is not None
+            assert problem.code == "database.unreachable"
             await asyncio.to_thread(server.start)
             assert await database.write(bump) == 3
+            assert await database.problem() is None
             assert await database.read(changes.current) == 3
 
         with_databases(server.url(), scenario)

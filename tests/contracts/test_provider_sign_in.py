@@ -1,32 +1,62 @@
-"""What a browser keeps while a person signs in at an identity provider."""
+"""What a browser keeps while a person signs in at an identity provider, and what a hostile provider gets by it."""
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from joserfc import jwt
 from joserfc.jwk import ECKey
+from starlette.testclient import TestClient
 
 from fairpool.control.oidc import WELL_KNOWN
-from tests.control.control_plane import HERE, ControlPlane, control_plane, expect
+from tests.control.control_plane import HERE, START, ControlPlane, codes, control_plane, expect
 
 TLS = HERE.replace("http:", "https:")
 
 
-class Discovery(BaseHTTPRequestHandler):
-    """What an OpenID Connect provider says of itself. Nothing else is asked for before a person comes back."""
+KEY = ECKey.generate_key("P-256", {"kid": "k1"})
+
+
+class Provider(BaseHTTPRequestHandler):
+    """An OpenID Connect provider. Each code is the nonce of its sign-in, and good once."""
+
+    used: ClassVar[set[str]] = set()
+    secrets: ClassVar[list[str]] = []
+    said: ClassVar[dict[str, Any]] = {}
+    """Claims that differ from those of an honest provider."""
 
     def do_GET(self) -> None:
-        here = f"http://{self.headers['Host']}"
+        here = self._here()
         said = {"issuer": here, "authorization_endpoint": f"{here}/a", "token_endpoint": f"{here}/t"}
         more = {"jwks_uri": f"{here}/k", "id_token_signing_alg_values_supported": ["ES256"]}
-        key = ECKey.generate_key("P-256", {"use": "sig", "alg": "ES256"}, private=False).as_dict(private=False)
-        body = json.dumps({**said, **more, "keys": [key]}).encode()
-        self.send_response(200)
+        self._answer({**said, **more, "keys": [KEY.as_dict(private=False)]})
+
+    def do_POST(self) -> None:
+        form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        self.secrets.append(base64.b64decode(self.headers["Authorization"].partition(" ")[2]).decode())
+        code = form["code"][0]
+        if code in self.used:
+            self._answer({"error": "invalid_grant"}, 400)
+            return
+        self.used.add(code)
+        claims = {"iss": self._here(), "aud": "fairpool", "sub": "1", "nonce": code, "email": "ann@example.com"}
+        times = {"iat": START // 1000, "exp": START // 1000 + 10_000}
+        token = jwt.encode({"alg": "ES256", "kid": "k1"}, {**claims, "groups": [], **times, **self.said}, KEY)
+        self._answer({"access_token": "a", "token_type": "Bearer", "id_token": token})
+
+    def _here(self) -> str:
+        return f"http://{self.headers['Host']}"
+
+    def _answer(self, said: Any, status: int = 200) -> None:
+        body = json.dumps(said).encode()
+        self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -38,7 +68,7 @@ class Discovery(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def control() -> Iterator[ControlPlane]:
     """With the provider `company`."""
-    with HTTPServer(("127.0.0.1", 0), Discovery) as provider, control_plane() as control:
+    with HTTPServer(("127.0.0.1", 0), Provider) as provider, control_plane() as control:
         serving = threading.Thread(target=provider.serve_forever, kwargs={"poll_interval": 0.01})
         serving.start()
         try:
@@ -85,3 +115,100 @@ def test_with_tls_only_the_cookie_that_no_other_host_can_set_counts(control: Con
     client.cookies[name.removeprefix("__Host-")] = value
     back = client.get("/sign-in/with/company/callback", params={"state": state, "error": "access_denied"})
     assert "was not started in this browser" in back.text
+
+
+class Visit:
+    """A browser that has begun to sign in."""
+
+    def __init__(self, control: ControlPlane, following: str = "/") -> None:
+        self.client: TestClient = control.browser(follow_redirects=False)
+        begun = self.client.get("/sign-in/with/company", params={"next": following})
+        said = parse_qs(urlsplit(begun.headers["location"]).query)
+        self.state, self.code = said["state"][0], said["nonce"][0]
+
+    def come_back(self, **changed: str) -> Any:
+        said = {"state": self.state, "code": self.code, **changed}
+        return self.client.get("/sign-in/with/company/callback", params=said)
+
+    @property
+    def is_signed_in(self) -> bool:
+        return self.client.get("/api/v1/me").status_code == 200
+
+
+def test_the_browser_that_began_gets_a_session_with_a_new_token(control: ControlPlane) -> None:
+    """A token that was in the browser before, perhaps planted there, is not the one that is signed in."""
+    visit = Visit(control, "/device?code=x")
+    visit.client.cookies["fairpool_session"] = "planted"
+    back = visit.come_back()
+    assert (back.status_code, back.headers["location"]) == (303, "/device?code=x")
+    assert visit.is_signed_in
+    set_cookie = next(each for each in back.headers.get_list("set-cookie") if each.startswith("fairpool_session="))
+    assert "planted" not in set_cookie
+
+
+def test_a_code_is_good_once(control: ControlPlane) -> None:
+    visit = Visit(control)
+    kept = dict(visit.client.cookies)
+    assert visit.come_back().status_code == 303
+    visit.client.cookies.clear()
+    assert "was not started in this browser" in visit.come_back().text
+    visit.client.cookies.update(kept)
+    assert "ended the session" in visit.come_back().text, "the provider refuses it as well"
+    assert not visit.is_signed_in
+
+
+def test_the_sign_in_of_another_browser_cannot_be_ended_here(control: ControlPlane) -> None:
+    """Login CSRF and fixation: an attacker's state, or code, in the browser of a victim."""
+    victim, attacker = Visit(control), Visit(control)
+    assert "was not started in this browser" in victim.come_back(state=attacker.state, code=attacker.code).text
+    assert "was not started in this browser" in victim.come_back(state="").text
+    refusal = victim.come_back(code=attacker.code)
+    assert "nonce" in refusal.text, "a code of the attacker belongs to the attacker's nonce"
+    assert not victim.is_signed_in
+    assert "another identity provider" in attacker.come_back(iss="https://evil.example.com").text, "mix-up"
+
+
+def test_a_sign_in_takes_ten_minutes_at_most(control: ControlPlane) -> None:
+    visit = Visit(control)
+    control.clock.turn(601)
+    assert "took longer than 10 minutes" in visit.come_back().text
+
+
+@pytest.mark.parametrize("said", [{"sub": 7}, {"email": "a\r\nBcc: b@c.d"}, {"email": []}, {"groups": ["g"] * 2000}])
+def test_claims_that_cannot_be_used_are_refused_on_a_page(control: ControlPlane, said: dict[str, Any]) -> None:
+    Provider.said = said
+    try:
+        visit = Visit(control)
+        assert visit.come_back().status_code == 400
+        assert not visit.is_signed_in
+    finally:
+        Provider.said = {}
+
+
+@pytest.mark.parametrize(
+    "there", ["https://evil.example.com/", "//evil.example.com", "/\\evil.example.com", "\t//e.com", "javascript:1"]
+)
+def test_no_sign_in_page_leads_elsewhere(control: ControlPlane, there: str) -> None:
+    visit = Visit(control, there)
+    assert visit.come_back().headers["location"] == "/"
+    for path in ("/sign-in", "/sign-in/with/missing"):
+        page = control.browser(follow_redirects=False).get(path, params={"next": there})
+        assert "location" not in page.headers
+        assert "evil.example.com" not in page.text
+        assert "javascript:" not in page.text
+
+
+def test_a_stored_secret_is_sent_to_no_other_provider(control: ControlPlane) -> None:
+    data = expect(control.call("GET", "/api/v1/idps/company"), 200)["oidcData"]
+    same = {name: data[name] for name in ("clientId", "discoverDocumentUrl")}
+    before = len(Provider.secrets)
+    for changed in (
+        {**same, "clientId": "other"},
+        {**same, "discoverDocumentUrl": data["discoverDocumentUrl"].replace("127.0.0.1", "localhost")},
+    ):
+        body = {"type": "oidc", "oidcData": changed}
+        assert codes(control.call("PUT", "/api/v1/idps/company", body)) == ["idp.no_secret"]
+    assert len(Provider.secrets) == before
+    expect(control.call("PUT", "/api/v1/idps/company", {"type": "oidc", "oidcData": same}), 200)
+    assert Visit(control).come_back().status_code == 303
+    assert set(Provider.secrets) == {"fairpool:not+told"}

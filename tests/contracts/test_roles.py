@@ -203,6 +203,7 @@ def test_an_access_manager_cannot_become_an_administrator_through_an_identity_pr
     assert codes(control.call("POST", "/api/v1/idps", provider, by="ida")) == ["access.denied"]
     assert codes(control.call("PUT", "/api/v1/idps/corp", provider, by="ida")) == ["access.denied"]
     assert codes(control.call("PUT", "/api/v1/idps/corp/mappers", {"groups": "mine"}, by="ida")) == ["access.denied"]
+    assert codes(control.call("DELETE", "/api/v1/idps/corp", by="ida")) == ["access.denied"]
 
 
 def test_a_role_that_is_switched_off_cannot_be_assigned_by_those_who_lack_it(control: ControlPlane) -> None:

@@ -290,7 +290,9 @@ def test_people_and_applications_sign_in_by_the_newer_words(server: Server) -> N
     assert "Roles: researcher" in server.typed("runai whoami", person="program")
     server.typed(f"runai login user -u {FIRST_USER}", stdin=f"{FIRST_PASSWORD}\n", person="kim")
     assert f"User: {FIRST_USER}" in server.typed("runai whoami", person="kim")
-    assert "single sign-on (sso) is not supported yet" in server.refused("runai login sso")
+    said = server.type("runai login remote-browser", stdin="not-a-code\n", person="kim")
+    assert "/sign-in/command?challenge=" in said.out + said.err, "a link to open on another machine"
+    assert said.code == 1, said
 
 
 def test_completion_suggests_jobs_of_the_kind(server: Server, project: str) -> None:

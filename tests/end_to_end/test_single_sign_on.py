@@ -230,6 +230,32 @@ def test_runai_login_by_the_browser_of_the_machine(company: Realm, server: Serve
     assert "gina@company.test" in server.typed("runai whoami", person="gina")
 
 
+def test_runai_login_by_a_saml_provider(company: Realm, server: Server, chromium: Page) -> None:
+    """The same realm speaks SAML too."""
+    made = server.typed(f"runai-adm identity-provider create directory --metadata-url {company.saml_metadata}")
+    entity = f"{server.address}/sign-in/with/directory/metadata"
+    assert entity in made
+    company.saml_client(entity, server.address, "directory")
+    company.user("jana", groups=("guests",), UID="4711")
+    rule = {"subjectId": "guests", "subjectType": "group", "roleId": "researcher", "scopeType": "project"}
+    server.admin.create_access_rule({**rule, "scopeId": "team-a"})
+    assert "ok" in server.typed("runai-adm identity-provider test directory")
+    login = Login(server, "jana")
+    chromium.call("Network.clearBrowserCookies")
+    chromium.open(login.opened())
+    click(chromium, "a[href^='/sign-in/with/directory']", "the sign-in page has a button for the provider")
+    sign_in_at_keycloak(chromium, "jana")
+    chromium.until("document.body.innerText.includes('jana@company.test')", "the person is asked")
+    click(chromium, "form button", "the page asks")
+    chromium.until("document.body.innerText.includes('You are signed in')", "the command has the code")
+    assert "Logged in successfully as jana@company.test" in login.ends_well()
+    assert "team-a" in server.typed("runai list projects", person="jana"), "the group has a role there"
+    server.typed("runai-adm identity-provider update directory --groups-claim roles")
+    assert "roles" in server.typed("runai-adm identity-provider get directory")
+    server.typed("runai-adm identity-provider delete directory")
+    assert server.type("runai whoami", person="jana").code == 1, "the sessions of its users end"
+
+
 def test_runai_login_with_a_device_code_as_a_local_user(server: Server, chromium: Page) -> None:
     server.admin.create_user({"email": "hugo@example.com", "password": "correct horse", "needToChangePassword": False})
     login = Login(server, "hugo", "--device")

@@ -307,10 +307,19 @@ def test_a_restart_of_the_server_in_the_middle_of_commits_loses_nothing_acknowle
     submitters.until_more()
     server.stop(how)
     assert status_of(planes.one.address, "fpa_unknown") == 503
+    assert "the control database cannot be reached" in planes.one.status["database"]["problem"]
     server.start()
     submitters.until_more()
     acknowledged = submitters.stop()
     assert set(acknowledged) <= names_in(planes.other.address, planes.other.owner_token())
+
+
+def test_status_and_a_second_start_name_the_database(planes: Planes, server: PostgresServer) -> None:
+    assert f"Database  {server.url()}: healthy" in planes.one.command("status").stdout
+    another = server.url().replace(f"{server.port}/", f"{server.port}/another-")
+    refused = planes.one.command("control", "--detach", "--database", another)
+    assert refused.returncode == 1
+    assert f"is running with the control database {server.url()}, not with" in refused.stderr
 
 
 def test_other_keys_than_the_others_have_are_refused(planes: Planes, server: PostgresServer, tmp_path: Path) -> None:

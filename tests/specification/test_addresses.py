@@ -11,7 +11,8 @@ import pytest
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address, listening_socket, other_loopback
 from fairpool.platform.data_directory import DataDirectory
-from fairpool.platform.gateway_server import GatewayOptions, bind_gateway
+from fairpool.platform.gateway_options import GatewayOptions
+from fairpool.platform.gateway_server import bind_gateway
 
 OTHERS = {"127.0.0.1": "::1", "::1": "127.0.0.1"}
 

@@ -47,7 +47,7 @@ def test_only_signing_in_health_and_documentation_are_open() -> None:
     documentation = {"/docs", "/api/docs", "/api/openapi.json", "/researcher/api/docs"}
     keys = {each for each in opened if each.endswith(("/openid-configuration", "/certs", "/jwks.json"))}
     pages = {"/sign-in", "/sign-out", "/sign-in/command", "/device", "/forgot-password", "/reset-password"}
-    pages |= {f"/sign-in/with/{{idp}}{page}" for page in ("", "/callback", "/logout")}
+    pages |= {f"/sign-in/with/{{idp}}{page}" for page in ("", "/callback", "/logout", "/acs", "/metadata")}
     commands = {"/api/v1/sign-in/device", "/api/v1/sign-in/ways", "/v1/k8s/auth/oauth/apptoken"}
     commands |= {"/api/v1/password/forgot", "/api/v1/password/reset"}
     assert opened - keys == {"/", "/healthz", "/readyz", "/open", *pages, *commands, *documentation}

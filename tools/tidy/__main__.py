@@ -1,5 +1,6 @@
 """Apply every house rule to the repository: `python -m tools.tidy [FOLDER]`."""
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,6 +34,7 @@ NOTES: tuple[Callable[[Tree], Iterator[Finding]], ...] = (code.long_modules,)
 
 
 def main(arguments: list[str]) -> int:
+    gc.disable()  # the syntax trees of all modules are kept to the end; collecting would walk them again and again
     tree = Tree(Path(arguments[0]) if arguments else Path.cwd())
     for note in NOTES:
         for finding in sorted(note(tree)):

@@ -32,8 +32,10 @@ STARTED_BY_NAME = frozenset({"__main__", "conftest"})
 def long_functions(tree: Tree) -> Iterator[Finding]:
     """A function fits on a screen, unless it is a table: no branches, no loops."""
     for module in tree.modules_in("src"):
-        for node in ast.walk(module.syntax):
+        for node in module.nodes:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            if (node.end_lineno or node.lineno) - node.lineno < FUNCTION_LINES:
                 continue
             lines = _lines_of_code(module, node)
             if lines > FUNCTION_LINES and any(isinstance(part, CONTROL_FLOW) for part in ast.walk(node)):
@@ -89,7 +91,7 @@ def unused_modules(tree: Tree) -> Iterator[Finding]:
 
 def _named(module: Module) -> Iterator[str]:
     """Modules that are imported by name when a command is called: `lazy("...", "fairpool.cli.plan:plan")`."""
-    for node in ast.walk(module.syntax):
+    for node in module.nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             name = node.value.partition(":")[0]
             if name.startswith("fairpool.") and name.replace(".", "").replace("_", "").isalnum():
@@ -113,7 +115,7 @@ def acting_code(tree: Tree) -> Iterator[Finding]:
     for module in tree.modules_in("src"):
         if ".".join(module.name.split(".")[:2]) not in DECIDING:
             continue
-        for node in ast.walk(module.syntax):
+        for node in module.nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ACTING_CALLS:
                 yield Finding(module.path, node.lineno, f"{node.func.id}() acts; deciding code only returns values")
             if isinstance(node, ast.Attribute) and ast.unparse(node) in {"np.random", "numpy.random"}:
@@ -140,7 +142,7 @@ def _docstring_lines(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 def _imports(module: Module) -> Iterator[tuple[str, int]]:
     """Every dotted name a module might be importing, with its line; `from a import b` counts as a and a.b."""
     package = module.name.split(".") if module.is_package else module.name.split(".")[:-1]
-    for node in ast.walk(module.syntax):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -155,7 +155,7 @@ def _explains(page: str) -> bool:
 def defines(module: Module, name: str) -> bool:
     """Whether a module defines `name`, or `Class.name`, anywhere in it."""
     last = name.rpartition(".")[2]
-    for node in ast.walk(module.syntax):
+    for node in module.nodes:
         match node:
             case ast.FunctionDef(name=found) | ast.AsyncFunctionDef(name=found) | ast.ClassDef(name=found):
                 pass

@@ -34,6 +34,11 @@ class Module:
     text: str
     syntax: ast.Module
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of its syntax: walked once, because most rules look at all of them."""
+        return tuple(ast.walk(self.syntax))
+
     @property
     def stem(self) -> str:
         return PurePosixPath(self.path).stem

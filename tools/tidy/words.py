@@ -77,7 +77,7 @@ def private_names(tree: Tree) -> Iterator[Finding]:
 
 
 def _names(module: Module) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(module.syntax):
+    for node in module.nodes:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield ("" if name.startswith("test_") else name), node.lineno  # the name of a test is a sentence

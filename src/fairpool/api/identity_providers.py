@@ -81,10 +81,11 @@ class SamlRequest(Request):
     metadata_xml_type: MetadataType = MetadataType.URL
     metadata_xml_url: Url | None = None
     metadata_xml_file: Annotated[str, StringConstraints(max_length=METADATA_MAX)] | None = None
-    """The document itself, as text or in base64."""
+    """The document itself, as text or in base64. For a provider that exists: none keeps the stored one."""
     file_name: ShortText | None = None
     entity_id: ShortText | None = None
-    """The name under which the provider knows this platform; by default the address of its SAML metadata."""
+    """The name under which the provider knows this platform. For a new provider, none is the address of our SAML
+    metadata; for one that exists, none keeps the stored one."""
 
 
 class IdentityProviderRequest(Request):
@@ -141,6 +142,7 @@ class SamlAnswer(Answer):
     issuer: str
     single_sign_on_service_url: str
     signing_certificate: str
+    """The first one, as it was when the provider was added or changed. Metadata by URL is read again at sign-in."""
     entity_id: str
     service_provider_metadata_url: str
 

@@ -17,7 +17,7 @@ from fairpool.platform.data_directory import CONTROL, DataDirectory
 
 if TYPE_CHECKING:
     from fairpool.platform.control_server import ControlOptions, TlsFiles
-    from fairpool.platform.gateway_server import GatewayOptions
+    from fairpool.platform.gateway_options import GatewayOptions
 
 
 @click.command(epilog="Example: fairpool control --listen 0.0.0.0:8443 --tls-cert cert.pem --tls-key key.pem")

@@ -49,6 +49,8 @@ _EXIT_CODES = {
     "ledger.no_backup": FULL,
     "restore.full": FULL,
     "database.busy": BUSY,
+    "database.used": BUSY,
+    "database.address": UNUSABLE,
     "ledger.busy": BUSY,
 }
 

@@ -21,6 +21,7 @@ MEMBERS = {
     "reset-password": lazy("Set a new password for a user.", "fairpool.cli.operation:reset_password"),
     "backup": lazy("Back up projects, workloads, users and settings to a file.", "fairpool.cli.operation:backup"),
     "restore": lazy("Restore a backup.", "fairpool.cli.operation:restore"),
+    "database": lazy("Migrate, check, compare or copy a control database.", "fairpool.cli.database:database"),
     "plan": lazy("Plan a saved snapshot: what starts, is preempted or waits, and why.", "fairpool.cli.plan:plan"),
     "simulate": lazy("Simulate a cluster: a scenario, a trace or an example.", "fairpool.cli.simulate:simulate"),
     "snapshot": lazy("Create snapshot files to plan.", "fairpool.cli.snapshot:snapshot"),

@@ -149,6 +149,8 @@ def _facts(data_directory: DataDirectory, said: dict[str, Any]) -> Iterator[tupl
     if "health" in said:
         yield "Health", f"{said['health']}/readyz"
     yield "Data", str(data_directory.root)
+    if "database" in said:
+        yield "Database", _database_words(said["database"])
     if "loop" in said:
         yield "Scheduler", _loop_health(said["loop"])
     if "pods" in said:
@@ -174,6 +176,11 @@ def _show_nodes(screen: Screen, nodes: list[dict[str, Any]]) -> None:
     for each in nodes:
         if each["words"]:
             screen.text(f"{each['name']}: {each['words']}")
+
+
+def _database_words(database: dict[str, Any]) -> str:
+    problem = database["problem"]
+    return f"{database['where']}: {problem}" if problem else f"{database['where']}: healthy"
 
 
 def _disk_words(disk: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from fairpool.platform.data_directory import DataDirectory, PlatformError, defau
 
 if TYPE_CHECKING:
     from fairpool.control.settings import Retention
-    from fairpool.platform.gateway_server import GatewayOptions
+    from fairpool.platform.gateway_options import GatewayOptions
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -353,16 +353,18 @@ def database_location(context: click.Context, location: str) -> str:
     problem = problem_with_location(location)
     if problem is not None:
         fail([problem], UNUSABLE)
+    if context.get_parameter_source("database") is click.core.ParameterSource.COMMANDLINE:
+        warn_of_password(location, "--database")
+    return location
+
+
+def warn_of_password(location: str, name: str) -> None:
+    """If an address that was typed contains one."""
     from fairpool.control.store.postgresql import described
 
-    is_typed = context.get_parameter_source("database") is click.core.ParameterSource.COMMANDLINE
-    if is_typed and described(location) != location:
-        click.echo(
-            "warning: other users can read the password in --database; put it into PGPASSFILE, or the whole address "
-            f"into {DATABASE_VARIABLE}",
-            err=True,
-        )
-    return location
+    if described(location) != location:
+        what = f"other users can read the password in {name}; put it into PGPASSFILE"
+        click.echo(f"warning: {what}, or the whole address into {DATABASE_VARIABLE}", err=True)
 
 
 def address_of(text: str, default: str = DEFAULT) -> Address:
@@ -375,7 +377,7 @@ def address_of(text: str, default: str = DEFAULT) -> Address:
 def gateway_options(listen: str | None, url: str | None, public_url: str | None) -> GatewayOptions:
     """Ends the command if they cannot be used."""
     from fairpool.api.gateway_address import read_gateway_url
-    from fairpool.platform.gateway_server import DEFAULT_PORT, GatewayOptions
+    from fairpool.platform.gateway_options import DEFAULT_PORT, GatewayOptions
 
     address = read_gateway_url(url) if url else None
     if isinstance(address, Problem):

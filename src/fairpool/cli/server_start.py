@@ -226,6 +226,7 @@ def in_background_with_welcome(
     """Start a server that users sign in to, unless it runs already, and sign in the user who typed the command."""
     holder = already_up(data_directory, program, changes_nothing=changes_nothing)
     if holder is not None:
+        _refuse_other_database(data_directory, holder, database)
         if first_password:
             click.echo(
                 "warning: --first-password-file was ignored: it only takes effect when the server starts", err=True
@@ -235,6 +236,21 @@ def in_background_with_welcome(
     status = start_in_background(data_directory, program, arguments, first_password, database)
     ask_for_welcome(data_directory, status["address"])
     say_running(status, what, data_directory)
+
+
+def _refuse_other_database(data_directory: DataDirectory, holder: LockHolder, database: str) -> None:
+    """Raises `PlatformError` if the server that runs has another one than the flag names."""
+    from fairpool.platform.database_location import kept_location
+
+    if not database:
+        return
+    from fairpool.control.store.postgresql import described
+
+    kept = kept_location(data_directory) or str(data_directory.control)
+    if described(database) != kept:
+        what = f"process {holder.pid} is running with the control database {kept}, not with {described(database)}"
+        fix = "stop it with `fairpool down` first: --database only takes effect when the server starts"
+        raise PlatformError(Problem("up.database", what, fix))
 
 
 def say_running(status: Mapping[str, Any], what: str, data_directory: DataDirectory) -> None:

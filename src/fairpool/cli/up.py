@@ -16,7 +16,7 @@ from fairpool.platform.data_directory import UP, DataDirectory
 
 if TYPE_CHECKING:
     from fairpool.control.settings import Retention
-    from fairpool.platform.gateway_server import GatewayOptions
+    from fairpool.platform.gateway_options import GatewayOptions
 
 
 @click.command(epilog="Example: fairpool up --nodes 4x8:A100-80GB")

@@ -63,6 +63,7 @@ from fairpool.control import (
     questions,
     registries,
     roles,
+    saml_sign_in,
     sessions,
     shells,
     sign_in,
@@ -131,7 +132,16 @@ MODULES = (
         older_paths,
     ),
     *(notifications, notification_channels),
-    *(identity_providers, description, pages, provider_sign_in, command_sign_in, command_pages, tool_pages),
+    *(
+        identity_providers,
+        description,
+        pages,
+        provider_sign_in,
+        saml_sign_in,
+        command_sign_in,
+        command_pages,
+        tool_pages,
+    ),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -10,32 +12,35 @@ from starlette.responses import Response
 
 from fairpool.api import identity_providers as wire
 from fairpool.api.access import ScopeType, SubjectType
-from fairpool.api.identity_providers import ProviderType
+from fairpool.api.identity_providers import MetadataType, ProviderType
 from fairpool.api.wire import Answer, compact, parse_json
-from fairpool.control import oidc, outbound, rbac
+from fairpool.control import oidc, outbound, rbac, saml
 from fairpool.control.access_rules import check_not_above
 from fairpool.control.moments import iso
-from fairpool.control.oidc import ProviderError
 from fairpool.control.plane import ActionResult, Caller, Plane
-from fairpool.control.provider_client import ProviderClient, outbound_rules
+from fairpool.control.provider_client import SAML_METADATA, ProviderClient, outbound_rules
+from fairpool.control.provider_error import ProviderError
 from fairpool.control.provider_identity import UnixIdentity
 from fairpool.control.provider_sessions import end_sessions
 from fairpool.control.provider_settings import (
     base_address,
     mandatory_claim_of,
     mappers_of,
+    metadata_document,
     provider_path,
+    provider_settings,
     readable_key,
     sealed_secret,
-    unsealed_secret,
+    stored_metadata,
 )
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import denied, refused, unknown
+from fairpool.control.refusal import Refused, denied, refused, unknown
 from fairpool.control.routes import Routes
 from fairpool.control.sealing import KeyUnusable, SealingKey
 from fairpool.control.store import access as access_store
 from fairpool.control.store import identity_providers as store
 from fairpool.control.store.database import Connection
+from fairpool.model.ids import SECOND_MS
 
 routes = Routes("access")
 
@@ -69,7 +74,7 @@ async def create_provider(
 ) -> Response:
     """The provider is asked for its discovery document or metadata first."""
     _require_administrator(caller)
-    document = await _document(request, plane, body)
+    document = await _document(plane, body)
     secret = body.oidc_data.client_secret if body.oidc_data is not None else ""
     if body.type is ProviderType.OIDC and not secret:
         raise refused(422, "idp.no_secret", "the client secret is missing", "send it", "oidcData.clientSecret")
@@ -89,7 +94,7 @@ async def create_provider(
             connection,
             alias,
             type=body.type.value,
-            document=compact(document),
+            document=compact(_named(request, alias, document)),
             sealed=sealed_secret(key, alias, secret or ""),
             key_id=key.id,
             created_at=now,
@@ -110,10 +115,11 @@ async def create_provider(
 async def update_provider(
     idp: str, request: Request, plane: Plane, caller: Caller, body: wire.IdentityProviderRequest
 ) -> Response:
-    """Without a client secret the stored one is kept, if client and discovery document are the same. The sessions of
-    its users go on."""
+    """Without a client secret the stored one is kept, if client and discovery document are the same; without entity ID
+    or metadata file, those of SAML. The sessions of its users go on."""
     _require_administrator(caller)
-    document = await _document(request, plane, body)
+    before = parse_json((await plane.read(lambda connection: known(connection, idp))).document.encode())
+    document = await _document(plane, body, before)
     secret = body.oidc_data.client_secret if body.oidc_data is not None else ""
     key = _key(plane)
 
@@ -122,8 +128,12 @@ async def update_provider(
         if row.type != body.type.value or body.name not in (None, idp):
             fix = "delete it and add another one"
             raise refused(422, "idp.type", "the name and the type of an identity provider cannot be changed", fix)
-        values = {"document": compact(document), "updated_at": plane.now()}
-        if not secret and not _is_same_client(parse_json(row.document.encode()), document):
+        values = {"document": compact(_named(request, idp, document)), "updated_at": plane.now()}
+        if (
+            body.type is ProviderType.OIDC
+            and not secret
+            and not _is_same_client(parse_json(row.document.encode()), document)
+        ):
             what = "the stored client secret is not sent to another provider or client"
             raise refused(422, "idp.no_secret", what, "send the client secret", "oidcData.clientSecret")
         if secret:
@@ -142,6 +152,7 @@ async def update_provider(
 )
 async def delete_provider(idp: str, request: Request, plane: Plane, caller: Caller) -> Response:
     """Its users stay, with their workloads and roles, but cannot sign in any more."""
+    _require_administrator(caller)
 
     def unit(connection: Connection) -> ActionResult:
         known(connection, idp)
@@ -192,19 +203,30 @@ async def update_mappers(idp: str, request: Request, plane: Plane, caller: Calle
 )
 async def test_provider(idp: str, request: Request, plane: Plane, caller: Caller) -> wire.ProviderTest:
     row = await plane.read(lambda connection: known(connection, idp))
-    document = parse_json(row.document.encode())
-    client, checks = ProviderClient(), []  # nothing that was found earlier
+    checks: list[wire.ProviderCheck] = []
     try:
-        unsealed_secret(plane, row)
-        checks.append(wire.ProviderCheck(what="the client secret can be decrypted"))
-        metadata = await client.metadata(plane, document["discoverDocumentUrl"])
-        checks.append(wire.ProviderCheck(what=f"{document['discoverDocumentUrl']} is that of {metadata.issuer}"))
-        keys = await client.keys(plane, metadata)
-        checks.append(wire.ProviderCheck(what=f"{metadata.jwks_uri} has keys: {len(keys.content.keys)}"))
+        async for each in _checks(plane, row):
+            checks.append(wire.ProviderCheck(what=each))
     except ProviderError as error:
         problem = error.problem
         checks.append(wire.ProviderCheck(what=problem.what, problem=problem.code, fix=problem.fix))
     return wire.ProviderTest(alias=idp, works=all(each.problem is None for each in checks), checks=checks)
+
+
+async def _checks(plane: Plane, row: Any) -> AsyncIterator[str]:
+    """What works, one after the other. Raises `ProviderError`."""
+    client = ProviderClient()  # nothing that was found earlier
+    settings = provider_settings(plane, row)
+    if settings.saml is not None:
+        described = await client.saml_metadata(plane, settings.saml)
+        yield f"{settings.saml.metadata_url or 'the stored metadata'} is that of {described.issuer}"
+        yield f"it has signing certificates: {len(described.certificates)}"
+    if settings.oidc is not None:
+        yield "the client secret can be decrypted"
+        metadata = await client.metadata(plane, settings.oidc.discovery_url)
+        yield f"{settings.oidc.discovery_url} is that of {metadata.issuer}"
+        keys = await client.keys(plane, metadata)
+        yield f"{metadata.jwks_uri} has keys: {len(keys.content.keys)}"
 
 
 @routes.post(
@@ -238,7 +260,7 @@ def _require_administrator(caller: Caller) -> None:
     """A provider says who its users are and what groups they are in, so that its owner may do everything."""
     caller.require_no_key()
     if rbac.lacking(caller.grants, rbac.EVERYTHING, ScopeType.TENANT):
-        raise denied("only a system administrator may add or change identity providers", "ask one")
+        raise denied("only a system administrator may add, change or delete identity providers", "ask one")
 
 
 def _is_same_client(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
@@ -252,61 +274,138 @@ def known(connection: Connection, alias: str) -> Any:
     return row
 
 
-async def _document(request: Request, plane: Plane, body: wire.IdentityProviderRequest) -> dict[str, Any]:
+async def _document(
+    plane: Plane, body: wire.IdentityProviderRequest, before: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """What is stored of a request, once the provider answers as it says."""
     mapped = (body.mappers or wire.Mappers()).model_dump()
     match body.type:
         case ProviderType.OIDC if body.oidc_data is not None:
-            said = body.oidc_data
-            await _check(request, plane, said.discover_document_url)
-            return {
-                "clientId": said.client_id,
-                "discoverDocumentUrl": said.discover_document_url,
-                "scopes": said.scopes,
-                "mandatoryClaim": said.mandatory_claim.model_dump() if said.mandatory_claim is not None else None,
-                "mappers": mapped,
-            }
+            return {**await _oidc_document(plane, body.oidc_data), "mappers": mapped}
         case ProviderType.OIDC:
             raise refused(422, "idp.incomplete", "an OIDC provider needs oidcData", "send it", "oidcData")
+        case ProviderType.SAML if body.saml_data is not None:
+            return {**await _saml_document(plane, body.saml_data, before or {}), "mappers": mapped}
         case ProviderType.SAML:
-            raise refused(422, "idp.type", "SAML providers are not supported yet", "use OIDC", "type")
+            raise refused(422, "idp.incomplete", "a SAML provider needs samlData", "send it", "samlData")
         case _:
             what = f"identity providers of type {body.type.value} are not supported"
             raise refused(422, "idp.type", what, "use oidc: OpenShift can be reached by it", "type")
 
 
-async def _check(request: Request, plane: Plane, url: str) -> None:
-    problem = outbound.check_url(url, await outbound_rules(plane))
-    if problem is not None:
-        raise refused(422, problem.code, problem.what, problem.fix, "oidcData.discoverDocumentUrl")
-    client = ProviderClient()
+async def _oidc_document(plane: Plane, said: wire.OidcRequest) -> dict[str, Any]:
+    url, place, client = said.discover_document_url, "oidcData.discoverDocumentUrl", ProviderClient()
+    await _check_url(plane, url, place)
     try:
         await client.keys(plane, await client.metadata(plane, url))
     except ProviderError as error:
-        found = error.problem
-        raise refused(422, found.code, found.what, found.fix, "oidcData.discoverDocumentUrl") from error
+        raise _unusable(error, place) from error
+    return {
+        "clientId": said.client_id,
+        "discoverDocumentUrl": url,
+        "scopes": said.scopes,
+        "mandatoryClaim": said.mandatory_claim.model_dump() if said.mandatory_claim is not None else None,
+    }
+
+
+async def _saml_document(plane: Plane, said: wire.SamlRequest, before: Mapping[str, Any]) -> dict[str, Any]:
+    is_url = said.metadata_xml_type is MetadataType.URL
+    url = said.metadata_xml_url if is_url else None
+    return {
+        "metadataXmlType": said.metadata_xml_type.value,
+        "metadataXmlUrl": url,
+        "fileName": None if is_url else said.file_name or before.get("fileName"),
+        "entityId": said.entity_id or before.get("entityId"),
+        "metadata": await _metadata_at(plane, url) if is_url else _metadata_in(plane, said.metadata_xml_file, before),
+    }
+
+
+async def _metadata_at(plane: Plane, url: str | None) -> dict[str, Any]:
+    place, now_s = "samlData.metadataXmlUrl", plane.now() // SECOND_MS
+    if not url:
+        raise refused(422, "idp.incomplete", "the URL of the metadata is missing", "send it", place)
+    await _check_url(plane, url, place)
+    try:
+        read = partial(saml.read_metadata, now_s=now_s)
+        return metadata_document(await ProviderClient().fetched(plane, url, read, SAML_METADATA))
+    except ProviderError as error:
+        raise _unusable(error, place) from error
+
+
+def _metadata_in(plane: Plane, text: str | None, before: Mapping[str, Any]) -> dict[str, Any]:
+    place = "samlData.metadataXmlFile"
+    if not text:
+        if before.get("metadataXmlType") == MetadataType.FILE.value:
+            return dict(before["metadata"])
+        raise refused(422, "idp.incomplete", "the metadata file is missing", "send its text", place)
+    try:
+        content = text.encode() if text.lstrip("\ufeff \t\r\n").startswith("<") else base64.b64decode(text)
+        return metadata_document(saml.read_metadata(content, plane.now() // SECOND_MS))
+    except ValueError as error:
+        what = "the metadata file is neither XML nor base64"
+        raise refused(422, "idp.metadata", what, "send the text of the file", place) from error
+    except ProviderError as error:
+        raise _unusable(error, place) from error
+
+
+def _named(request: Request, alias: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """With the name under which a SAML provider knows this platform: by default the address of our metadata."""
+    if "entityId" not in document:
+        return dict(document)
+    return {**document, "entityId": document["entityId"] or base_address(request) + provider_path(alias, "metadata")}
+
+
+async def _check_url(plane: Plane, url: str, place: str) -> None:
+    problem = outbound.check_url(url, await outbound_rules(plane))
+    if problem is not None:
+        raise refused(422, problem.code, problem.what, problem.fix, place)
+
+
+def _unusable(error: ProviderError, place: str) -> Refused:
+    found = error.problem
+    return refused(422, found.code, found.what, found.fix, place)
 
 
 def _shown(request: Request, plane: Plane, row: Any) -> wire.IdentityProvider:
     document, here, key = parse_json(row.document.encode()), base_address(request), readable_key(plane)
-    url = document["discoverDocumentUrl"]
+    is_oidc = row.type == ProviderType.OIDC.value
     return wire.IdentityProvider(
         alias=row.alias,
         type=ProviderType(row.type),
-        redirect_uri=here + provider_path(row.alias, "callback"),
-        oidc_data=wire.OidcAnswer(
-            client_id=document["clientId"],
-            discover_document_url=url,
-            issuer=url.removesuffix(oidc.WELL_KNOWN),
-            scopes=list(oidc.scopes_of(document["scopes"])),
-            mandatory_claim=mandatory_claim_of(row),
-            logout_uri=here + provider_path(row.alias, "logout"),
-        ),
+        redirect_uri=here + provider_path(row.alias, "callback" if is_oidc else "acs"),
+        oidc_data=_shown_oidc(row, document, here) if is_oidc else None,
+        saml_data=None if is_oidc else _shown_saml(row, document, here),
         mappers=mappers_of(row),
         status="Ready" if key is not None and row.key_id == key.id else "Unreadable",
         created_by=row.created_by,
         created_at=iso(row.created_at),
         updated_at=iso(row.updated_at),
+    )
+
+
+def _shown_oidc(row: Any, document: dict[str, Any], here: str) -> wire.OidcAnswer:
+    url = document["discoverDocumentUrl"]
+    return wire.OidcAnswer(
+        client_id=document["clientId"],
+        discover_document_url=url,
+        issuer=url.removesuffix(oidc.WELL_KNOWN),
+        scopes=list(oidc.scopes_of(document["scopes"])),
+        mandatory_claim=mandatory_claim_of(row),
+        logout_uri=here + provider_path(row.alias, "logout"),
+    )
+
+
+def _shown_saml(row: Any, document: dict[str, Any], here: str) -> wire.SamlAnswer:
+    described = stored_metadata(document)
+    return wire.SamlAnswer(
+        metadata_xml_type=MetadataType(document["metadataXmlType"]),
+        metadata_xml_url=document["metadataXmlUrl"],
+        file_name=document["fileName"],
+        issuer=described.issuer,
+        single_sign_on_service_url=described.sign_in_url,
+        signing_certificate=described.certificates[0],
+        entity_id=document["entityId"],
+        service_provider_metadata_url=here + provider_path(row.alias, "metadata"),
     )
 
 

@@ -21,7 +21,7 @@ from joserfc.errors import ExpiredTokenError, JoseError
 from joserfc.jwk import KeySet
 
 from fairpool.api.wire import parse_json
-from fairpool.model.problem import Problem
+from fairpool.control.provider_error import ProviderError, SessionEnded, UnknownKey, unusable
 
 WELL_KNOWN: Final = "/.well-known/openid-configuration"
 SCOPES: Final = ("openid", "profile", "email")
@@ -33,18 +33,6 @@ BACK_CHANNEL: Final = "http://schemas.openid.net/event/backchannel-logout"
 LOGOUT_AGE_S: Final = 300
 KEYS_MAX: Final = 64
 TOKEN_MAX: Final = 64 * 1024
-
-
-class ProviderError(Exception):
-    """The provider said something that is not accepted, or refused; in words for the person who signs in."""
-
-    def __init__(self, what: str, fix: str = "try again, or ask your administrator", code: str = "idp.refused") -> None:
-        super().__init__(what)
-        self.problem = Problem(code, what, fix)
-
-
-class UnknownKey(ProviderError):
-    """The token names a key that is not among those that were fetched: perhaps it is new."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +97,7 @@ def read_metadata(content: bytes, url: str) -> Metadata:
         raise ProviderError(what, f"use the URL {issuer[:256]}{WELL_KNOWN}", "idp.issuer")
     offered = [each for each in _texts(said, "id_token_signing_alg_values_supported") if each in ALGORITHMS]
     if not offered:
-        raise _unusable(f"it signs tokens with none of {', '.join(ALGORITHMS)}")
+        raise unusable(f"it signs tokens with none of {', '.join(ALGORITHMS)}")
     methods = _texts(said, "token_endpoint_auth_methods_supported") or ["client_secret_basic"]
     return Metadata(
         issuer=issuer,
@@ -126,7 +114,7 @@ def read_keys(content: bytes) -> Keys:
     """The published keys; those of a kind that is not known are left out. Raises `ProviderError`."""
     listed = _object(content, "the list of keys").get("keys")
     if not isinstance(listed, list) or len(listed) > KEYS_MAX:
-        raise _unusable("its list of keys cannot be read")
+        raise unusable("its list of keys cannot be read")
     known = []
     for each in listed:
         if not isinstance(each, dict) or each.get("kty") not in ("RSA", "EC") or each.get("use", "sig") != "sig":
@@ -137,7 +125,7 @@ def read_keys(content: bytes) -> Keys:
         except (JoseError, ValueError, TypeError, KeyError):
             continue
     if not known:
-        raise _unusable("none of its keys can be used")
+        raise unusable("none of its keys can be used")
     return Keys(KeySet(known), frozenset(each.kid for each in known if each.kid))
 
 
@@ -194,10 +182,6 @@ def _form(metadata: Metadata, client: OidcClient, fields: Mapping[str, str]) -> 
     return Form(headers, urlencode(fields).encode())
 
 
-class SessionEnded(ProviderError):
-    """The provider does not renew the session: it ended, or the account was disabled or removed."""
-
-
 def read_tokens(status: int, content: bytes) -> Mapping[str, Any]:
     """The answer of the token endpoint. Raises `ProviderError`."""
     try:
@@ -210,7 +194,7 @@ def read_tokens(status: int, content: bytes) -> Mapping[str, Any]:
     if error == "invalid_grant":
         raise SessionEnded("the identity provider ended the session, or disabled the account", "sign in again")
     if error in ("invalid_client", "unauthorized_client"):
-        raise _unusable("it does not accept the client ID and secret of this platform")
+        raise unusable("it does not accept the client ID and secret of this platform")
     raise ProviderError(f"the identity provider answered {error or status}", code="idp.unavailable")
 
 
@@ -313,26 +297,22 @@ def _object(content: bytes, noun: str) -> Mapping[str, Any]:
     try:
         said = parse_json(content)
     except ValueError as error:
-        raise _unusable(f"{noun} is not JSON") from error
+        raise unusable(f"{noun} is not JSON") from error
     if not isinstance(said, dict):
-        raise _unusable(f"{noun} is not a JSON object")
+        raise unusable(f"{noun} is not a JSON object")
     return said
 
 
 def _text(said: Mapping[str, Any], name: str) -> str:
     value = said.get(name)
     if not isinstance(value, str) or not value:
-        raise _unusable(f"its discovery document has no {name}")
+        raise unusable(f"its discovery document has no {name}")
     return value
 
 
 def _texts(said: Mapping[str, Any], name: str) -> list[str]:
     value = said.get(name)
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
-
-
-def _unusable(why: str) -> ProviderError:
-    return ProviderError(f"the identity provider cannot be used: {why}", "check its settings", "idp.unusable")
 
 
 def _words(error: Exception) -> str:

@@ -8,20 +8,25 @@ most.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from fairpool.control import oidc, outbound, preferences
-from fairpool.control.oidc import Keys, Metadata, OidcClient, ProviderError, UnknownKey
+from fairpool.control import oidc, outbound, preferences, saml
+from fairpool.control.oidc import Keys, Metadata, OidcClient
 from fairpool.control.outbound import OutboundAnswer, OutboundFailed, OutboundRequest
 from fairpool.control.outbound_rules import OutboundRules
 from fairpool.control.plane import MINUTE_MS, Plane
+from fairpool.control.provider_error import ProviderError, UnknownKey
+from fairpool.control.saml import SamlMetadata
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.problem import Problem
 
+K = TypeVar("K")
 T = TypeVar("T")
 
+JSON: Final = "application/json, */*;q=0.1"
+SAML_METADATA: Final = "application/samlmetadata+xml, application/xml, */*;q=0.1"
 KEPT_MS: Final = 600 * SECOND_MS
 REFETCHES: Final = 5
 """In a minute, for one provider, because of keys that are not known."""
@@ -42,6 +47,18 @@ class OidcProvider:
     client: OidcClient
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamlProvider:
+    """What is configured for a SAML provider."""
+
+    alias: str
+    entity_id: str
+    metadata_url: str
+    """Empty: an administrator gave the metadata as a file."""
+    stored: SamlMetadata
+    """As it was when an administrator last added or changed the provider."""
+
+
 @dataclass(slots=True)
 class ProviderClient:
     """Requests to identity providers, with what they answered lately."""
@@ -56,13 +73,13 @@ class ProviderClient:
     async def keys(self, plane: Plane, metadata: Metadata) -> Keys:
         return await self.fetched(plane, metadata.jwks_uri, oidc.read_keys)
 
-    async def fetched(self, plane: Plane, url: str, read: Callable[[bytes], T]) -> T:
+    async def fetched(self, plane: Plane, url: str, read: Callable[[bytes], T], accept: str = JSON) -> T:
         """A document at a URL, as it was found less than ten minutes ago. Raises `ProviderError`."""
         value, since = self._kept.get(url, (None, Instant(0)))
         if value is not None and 0 <= plane.now() - since < KEPT_MS:
             found: T = value
             return found
-        answer = await send(plane, OutboundRequest("GET", url, {"Accept": "application/json, */*;q=0.1"}))
+        answer = await send(plane, OutboundRequest("GET", url, {"Accept": accept}))
         if answer.status != 200:
             raise ProviderError(f"{url} answered {answer.status}", "check the URL and the provider", "idp.unavailable")
         found = read(answer.body)
@@ -86,7 +103,7 @@ class ProviderClient:
         return await self._token(plane, metadata, oidc.code_form(metadata, provider.client, code, verifier, back))
 
     async def renewed(self, plane: Plane, provider: OidcProvider, refresh_token: str) -> Any:
-        """New tokens for a refresh token. Raises `ProviderError`, and `oidc.SessionEnded` if the session is over."""
+        """New tokens for a refresh token. Raises `ProviderError`, and `SessionEnded` if the session is over."""
         metadata = await self.metadata(plane, provider.discovery_url)
         return await self._token(plane, metadata, oidc.refresh_form(metadata, provider.client, refresh_token))
 
@@ -129,12 +146,33 @@ class ProviderClient:
 
     async def with_keys(self, plane: Plane, metadata: Metadata, check: Callable[[Keys], T]) -> T:
         """What is checked with the provider's keys, which are fetched again if the one that is named is not known."""
+        return await self._checked(plane, metadata.jwks_uri, lambda: self.keys(plane, metadata), check)
+
+    async def saml_metadata(self, plane: Plane, provider: SamlProvider) -> SamlMetadata:
+        """What a SAML provider says about itself by now. Raises `ProviderError`."""
+        now_s = plane.now() // SECOND_MS
+        found = provider.stored
+        if provider.metadata_url:
+            found = await self.fetched(
+                plane, provider.metadata_url, lambda content: saml.read_metadata(content, now_s), SAML_METADATA
+            )
+        if found.issuer != provider.stored.issuer:
+            what = f"the metadata at {provider.metadata_url} is now that of another provider: {found.issuer[:256]}"
+            raise ProviderError(what, "ask your administrator to update the provider", "idp.issuer")
+        saml.check_validity(found, now_s)
+        return found
+
+    async def with_certificates(self, plane: Plane, provider: SamlProvider, check: Callable[[SamlMetadata], T]) -> T:
+        """The same with the certificates in the metadata of a SAML provider."""
+        return await self._checked(plane, provider.metadata_url, lambda: self.saml_metadata(plane, provider), check)
+
+    async def _checked(self, plane: Plane, url: str, fetch: Callable[[], Awaitable[K]], check: Callable[[K], T]) -> T:
         try:
-            return check(await self.keys(plane, metadata))
+            return check(await fetch())
         except UnknownKey:
-            if not self.forget(metadata.jwks_uri, plane.now()):
+            if not url or not self.forget(url, plane.now()):
                 raise
-            return check(await self.keys(plane, metadata))
+            return check(await fetch())
 
 
 async def send(plane: Plane, request: OutboundRequest) -> OutboundAnswer:

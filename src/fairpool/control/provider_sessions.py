@@ -15,10 +15,10 @@ from starlette.requests import Request
 
 from fairpool.control.exclusive import alone
 from fairpool.control.guard import unauthenticated
-from fairpool.control.oidc import ProviderError, SessionEnded
 from fairpool.control.plane import Plane
 from fairpool.control.provider_accounts import remember
 from fairpool.control.provider_client import ProviderClient
+from fairpool.control.provider_error import ProviderError, SessionEnded
 from fairpool.control.provider_identity import ProviderIdentity, identity_of
 from fairpool.control.provider_settings import provider_settings, readable_key
 from fairpool.control.refusal import Refused, refused

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from starlette.requests import Request
@@ -10,10 +10,11 @@ from starlette.requests import Request
 from fairpool.api.identity_providers import MandatoryClaim, MappersAnswer, ProviderType
 from fairpool.api.wire import parse_json
 from fairpool.control import oidc
-from fairpool.control.oidc import ProviderError
 from fairpool.control.plane import Plane
-from fairpool.control.provider_client import OidcProvider
+from fairpool.control.provider_client import OidcProvider, SamlProvider
+from fairpool.control.provider_error import ProviderError
 from fairpool.control.provider_identity import defaults_filled
+from fairpool.control.saml import SamlMetadata
 from fairpool.control.sealing import KeyUnusable, SealingKey
 
 SECRET = "clientSecret"
@@ -28,6 +29,7 @@ class ProviderSettings:
     mandatory_claim: MandatoryClaim | None
     oidc: OidcProvider | None
     """None: it speaks SAML."""
+    saml: SamlProvider | None
 
 
 def provider_settings(plane: Plane, row: Any) -> ProviderSettings:
@@ -39,6 +41,7 @@ def provider_settings(plane: Plane, row: Any) -> ProviderSettings:
         mappers=mappers_of(row),
         mandatory_claim=mandatory_claim_of(row),
         oidc=_oidc(plane, row, document) if is_oidc else None,
+        saml=None if is_oidc else _saml(row, document),
     )
 
 
@@ -55,6 +58,25 @@ def _oidc(plane: Plane, row: Any, document: dict[str, Any]) -> OidcProvider:
     scopes = oidc.scopes_of(document["scopes"])
     client = oidc.OidcClient(id=document["clientId"], secret=unsealed_secret(plane, row), scopes=scopes)
     return OidcProvider(alias=row.alias, discovery_url=document["discoverDocumentUrl"], client=client)
+
+
+def _saml(row: Any, document: dict[str, Any]) -> SamlProvider:
+    return SamlProvider(
+        alias=row.alias,
+        entity_id=document["entityId"],
+        metadata_url=document["metadataXmlUrl"] or "",
+        stored=stored_metadata(document),
+    )
+
+
+def metadata_document(metadata: SamlMetadata) -> dict[str, Any]:
+    """What is stored of a SAML provider's metadata."""
+    return asdict(metadata)
+
+
+def stored_metadata(document: dict[str, Any]) -> SamlMetadata:
+    said = document["metadata"]
+    return SamlMetadata(**{**said, "certificates": tuple(said["certificates"])})
 
 
 def sealed_secret(key: SealingKey, alias: str, secret: str) -> str:

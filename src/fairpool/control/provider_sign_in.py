@@ -1,30 +1,28 @@
-"""HTTP routes by which a browser signs in at an identity provider and comes back.
+"""HTTP routes by which a browser signs in at an identity provider, and comes back from one of OpenID Connect.
 
-What is kept between there and back is in an encrypted cookie of that browser, so that unknown callers who begin
-sign-ins fill no table, and a sign-in that was begun in one browser cannot be ended in another (login CSRF, fixation).
+It comes back from a SAML provider in `control/saml_sign_in.py`.
 """
 
 from __future__ import annotations
 
-import hmac
 import uuid
-from dataclasses import dataclass
 from html import escape
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from fairpool.api.gateway_address import PATH_MAX, local_path
-from fairpool.control import oidc, preferences
+from fairpool.control import oidc, preferences, saml
 from fairpool.control.guard import digest_of
-from fairpool.control.oidc import ProviderError
 from fairpool.control.page_layout import HEADERS, layout
 from fairpool.control.pages import with_session
+from fairpool.control.pending_sign_in import PENDING_S, PendingSignIn, forget, keep, pending_sign_in
 from fairpool.control.plane import ActionResult, Caller, Plane, entry
 from fairpool.control.provider_accounts import admit
-from fairpool.control.provider_client import ProviderClient
+from fairpool.control.provider_client import ProviderClient, SamlProvider
+from fairpool.control.provider_error import ProviderError
 from fairpool.control.provider_identity import ProviderIdentity, identity_of
 from fairpool.control.provider_sessions import begin_session, end_sessions
 from fairpool.control.provider_settings import ProviderSettings, base_address, provider_path, provider_settings
@@ -41,32 +39,8 @@ from fairpool.model.problem import Problem
 
 routes = Routes(in_document=False)
 
-COOKIE = "fairpool_sign_in_"
-BOUND_TO = "sign-in at an identity provider"
-PENDING_S = 600
-"""How long a person may take at the provider."""
 USED_LOGOUT = "logout"
 Text = Annotated[str, Parameter(max_length=4096)]
-
-
-class _Attributes(TypedDict):
-    path: str
-    secure: bool
-    httponly: bool
-    samesite: Literal["lax"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingSignIn:
-    """A sign-in on its way, as its browser keeps it."""
-
-    provider: str
-    state: str
-    nonce: str
-    verifier: str
-    back: str
-    following: str
-    expires_at: int
 
 
 @routes.get(
@@ -81,25 +55,46 @@ async def begin(
 ) -> Response:
     """Lead the browser to the provider."""
     try:
-        provider, key = await _known(plane, idp), _key(plane)
-        assert provider.oidc is not None
-        asked, back = oidc.new_request(), base_address(request) + provider_path(idp, "callback")
-        client: ProviderClient = request.app.state.provider_client
-        metadata = await client.metadata(plane, provider.oidc.discovery_url)
+        provider, key = await known_provider(plane, idp), sealing_key(plane)
+        pending, there = await _led_to(request, plane, provider, local_path(following))
     except ProviderError as error:
         return failed(error.problem, following)
-    pending = PendingSignIn(
-        provider=idp,
-        state=asked.state,
-        nonce=asked.nonce,
-        verifier=asked.verifier,
-        back=back,
-        following=local_path(following),
-        expires_at=plane.now() + PENDING_S * SECOND_MS,
-    )
-    answer = RedirectResponse(oidc.authorization_url(metadata, provider.oidc.client, asked, back), 303, HEADERS)
-    _keep(request, answer, key, pending)
+    answer = RedirectResponse(there, 303, HEADERS)
+    keep(request, answer, key, pending)
     return answer
+
+
+async def _led_to(
+    request: Request, plane: Plane, provider: ProviderSettings, following: str
+) -> tuple[PendingSignIn, str]:
+    """What the browser keeps, and where it goes."""
+    client: ProviderClient = request.app.state.provider_client
+    asked, now = oidc.new_request(), plane.now()
+    if provider.oidc is not None:
+        nonce, back = asked.nonce, base_address(request) + provider_path(provider.alias, "callback")
+        metadata = await client.metadata(plane, provider.oidc.discovery_url)
+        there = oidc.authorization_url(metadata, provider.oidc.client, asked, back)
+    else:
+        assert provider.saml is not None
+        nonce, platform = f"_{asked.nonce}", platform_of(request, provider.saml)
+        back, described = platform.acs_url, await client.saml_metadata(plane, provider.saml)
+        there = saml.sign_in_url(described, platform, nonce, asked.state, now // SECOND_MS)
+    pending = PendingSignIn(
+        provider=provider.alias,
+        state=asked.state,
+        nonce=nonce,
+        verifier=asked.verifier if provider.oidc is not None else "",
+        back=back,
+        following=following,
+        expires_at=now + PENDING_S * SECOND_MS,
+    )
+    return pending, there
+
+
+def platform_of(request: Request, provider: SamlProvider) -> saml.ServiceProvider:
+    """This platform, as the provider and this browser know it."""
+    acs_url = base_address(request) + provider_path(provider.alias, "acs")
+    return saml.ServiceProvider(entity_id=provider.entity_id, acs_url=acs_url)
 
 
 @routes.get(
@@ -116,22 +111,24 @@ async def come_back(
     iss: Text = "",
 ) -> Response:
     """The browser is back from an OpenID Connect provider, with a code."""
-    pending = _pending(request, plane, idp, state)
+    pending = pending_sign_in(request, plane, idp, state)
     if pending is None:
-        return failed(_NOT_BEGUN)
+        return failed(NOT_BEGUN)
     try:
         identity, tokens = await _identity(request, plane, pending, code, error, iss)
         if isinstance(identity, Problem):
-            raise _Refused(identity)
+            raise RefusedSignIn(identity)
         sid, refresh = str(tokens.get("sid") or ""), str(tokens.get("refresh_token") or "")
         answer = await signed_in_by(request, plane, idp, identity, pending.following, sid=sid, refresh_token=refresh)
     except ProviderError as refusal:
-        answer = await _refused(request, plane, idp, refusal.problem, pending.following)
-    answer.delete_cookie(_cookie(request, pending.state), **_attributes(request))
+        answer = await refused_sign_in(request, plane, idp, refusal.problem, pending.following)
+    forget(request, answer, pending)
     return answer
 
 
-class _Refused(ProviderError):
+class RefusedSignIn(ProviderError):
+    """For a reason that is known already."""
+
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.what, problem.fix, problem.code)
 
@@ -139,8 +136,9 @@ class _Refused(ProviderError):
 async def _identity(
     request: Request, plane: Plane, pending: PendingSignIn, code: str, error: str, issuer: str
 ) -> tuple[ProviderIdentity | Problem, dict[str, Any]]:
-    provider = await _known(plane, pending.provider)
-    assert provider.oidc is not None
+    provider = await known_provider(plane, pending.provider)
+    if provider.oidc is None:
+        raise ProviderError(f"{provider.alias} is not an OpenID Connect provider", "start again")
     client: ProviderClient = request.app.state.provider_client
     if error or not code:
         raise ProviderError(f"the identity provider did not let you in ({error[:64] or 'no code'})", "try again")
@@ -165,7 +163,7 @@ async def signed_in_by(
     refresh_token: str = "",
 ) -> Response:
     """A session for the user whose account this is. Raises `ProviderError`."""
-    key, family = _key(plane), str(uuid.uuid4())
+    key, family = sealing_key(plane), str(uuid.uuid4())
 
     def unit(connection: Connection) -> str | Problem:
         user = admit(connection, plane, alias, identity)
@@ -180,7 +178,7 @@ async def signed_in_by(
 
     signed_in = await plane.write(unit)
     if isinstance(signed_in, Problem):
-        raise _Refused(signed_in)
+        raise RefusedSignIn(signed_in)
     plane.forget_callers()
     return await with_session(request, signed_in, local_path(following))
 
@@ -196,7 +194,7 @@ async def log_out(idp: str, request: Request, plane: Plane) -> Response:
     """The provider says that a session ended (OpenID Connect Back-Channel Logout)."""
     token = (await request.form()).get("logout_token")
     try:
-        provider = await _known(plane, idp)
+        provider = await known_provider(plane, idp)
         if provider.oidc is None:
             raise ProviderError(f"{idp} is not an OpenID Connect provider")
         oidc_client, client_id = request.app.state.provider_client, provider.oidc.client.id
@@ -228,79 +226,34 @@ def _log_out(connection: Connection, request: Request, plane: Plane, alias: str,
     audit_store.add(connection, entry(request, caller, done, now))
 
 
-# --- between there and back ----------------------------------------------------------------------------------------
+# --- what is configured --------------------------------------------------------------------------------------------
 
 
-_NOT_BEGUN = Problem(
+NOT_BEGUN = Problem(
     "idp.not_begun",
     "this sign-in was not started in this browser, or took longer than 10 minutes",
     "start again, and allow cookies",
 )
 
 
-def _keep(request: Request, answer: Response, key: SealingKey, pending: PendingSignIn) -> None:
-    said = {name: str(getattr(pending, name)).encode() for name in PendingSignIn.__slots__}
-    answer.set_cookie(
-        _cookie(request, pending.state),
-        key.seal(said, BOUND_TO),
-        max_age=PENDING_S,
-        **_attributes(request),
-    )
-
-
-def _pending(request: Request, plane: Plane, alias: str, state: str) -> PendingSignIn | None:
-    try:
-        key = plane.key_file.existing()
-    except KeyUnusable:
-        key = None
-    sealed = request.cookies.get(_cookie(request, state), "")
-    said = key.unseal(sealed, BOUND_TO) if key is not None and sealed else None
-    if said is None:
-        return None
-    words = {name: value.decode() for name, value in said.items()}
-    until = int(words.pop("expires_at"))
-    found = PendingSignIn(**words, expires_at=until)
-    is_ours = found.provider == alias and hmac.compare_digest(found.state.encode(), state.encode())
-    return found if is_ours and found.expires_at > plane.now() else None
-
-
-def _cookie(request: Request, state: str) -> str:
-    """Each sign-in has its own: a person may have begun two, in two tabs.
-
-    With TLS the browser itself ensures that no other host has set it: an attacker on another subdomain could plant the
-    cookie of a sign-in that they began, and so sign the person in as themselves.
-    """
-    return ("__Host-" if _is_secure(request) else "") + COOKIE + digest_of(state)[:16]
-
-
-def _attributes(request: Request) -> _Attributes:
-    """Browsers keep and delete a `__Host-` cookie only with path / and marked as secure."""
-    is_secure = _is_secure(request)
-    return {"path": "/" if is_secure else "/sign-in", "secure": is_secure, "httponly": True, "samesite": "lax"}
-
-
-def _is_secure(request: Request) -> bool:
-    return request.url.scheme == "https"
-
-
-async def _known(plane: Plane, alias: str) -> ProviderSettings:
+async def known_provider(plane: Plane, alias: str) -> ProviderSettings:
     row = await plane.read(lambda connection: store.provider(connection, alias))
     if row is None:
         raise ProviderError(f"there is no identity provider {alias[:64]}", "start again", "idp.unknown")
     return provider_settings(plane, row)
 
 
-def _key(plane: Plane) -> SealingKey:
+def sealing_key(plane: Plane) -> SealingKey:
     try:
         return plane.key_file.key()
     except KeyUnusable as error:
-        raise _Refused(error.problem) from error
+        raise RefusedSignIn(error.problem) from error
 
 
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
-async def _refused(request: Request, plane: Plane, alias: str, problem: Problem, following: str) -> Response:
+async def refused_sign_in(request: Request, plane: Plane, alias: str, problem: Problem, following: str) -> Response:
     if plane.denials.is_worth_a_line(f"idp {alias}", plane.now()):
         line = _line(request, plane, Caller(id="", name=alias, kind="app"), "Failed")
         await plane.write(lambda connection: audit_store.add(connection, line))

@@ -88,7 +88,7 @@ class Platform:
             access = OwnerAccess(app.state, cluster.not_isolated)
 
             async def status(question: Mapping[str, Any]) -> Mapping[str, Any]:
-                return {**self._control.status(app), **cluster.status()}
+                return {**await self._control.status(app), **cluster.status()}
 
             async def when_ready() -> None:
                 on_ready(await access.welcome(question))

@@ -42,7 +42,8 @@ class ControlProgram:
             access = OwnerAccess(app.state, "")
 
             async def status(question: Mapping[str, Any]) -> Mapping[str, Any]:
-                return {**self._control.status(app), "clusters": await self._clusters(app)}
+                said = await self._control.status(app)
+                return said if said["database"]["problem"] else {**said, "clusters": await self._clusters(app)}
 
             async def when_ready() -> None:
                 on_ready(await access.welcome(question))

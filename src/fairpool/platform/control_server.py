@@ -209,8 +209,10 @@ class ControlServer:
         if self._app is not None:
             self._app.state.plane.notifier.close()
 
-    def status(self, app: Starlette) -> Mapping[str, Any]:
+    async def status(self, app: Starlette) -> Mapping[str, Any]:
         """For `fairpool status`."""
+        database = app.state.plane.database
+        problem = await database.problem()
         return {
             "pid": os.getpid(),
             "version": __version__,
@@ -218,6 +220,10 @@ class ControlServer:
             "gateway": self._options.gateway.address.url if self._options.gateway is not None else "",
             "since_ms": self._since_ms,
             "is_ready": self._server is not None and self._server.started and bool(app.state.is_ready()),
+            "database": {
+                "where": database.where or str(self._data_directory.control),
+                "problem": str(problem) if problem is not None else None,
+            },
         }
 
 
@@ -234,7 +240,7 @@ def start_up_errors() -> Iterator[None]:
     try:
         yield
     except Unavailable as error:
-        raise PlatformError(Problem(error.code, str(error), error.problem.fix)) from error
+        raise PlatformError(error.described) from error
     except StartupFailed as error:
         raise PlatformError(_in_command_words(error.problem)) from error
 

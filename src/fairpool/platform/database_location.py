@@ -14,6 +14,7 @@ from fairpool.model.problem import Problem
 from fairpool.platform.data_directory import DataDirectory, PlatformError, directory_problem
 
 VARIABLE = "FAIRPOOL_DATABASE"
+FLAG = "--database"
 SCHEMES = ("postgresql", "postgres")
 FILE = "database"
 FILES = ("passfile", "sslrootcert", "sslcert", "sslkey", "sslcrl")
@@ -21,46 +22,44 @@ OPTIONS = ("sslmode", *FILES, "sslpassword", "user", "password", "host", "port",
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
-def problem_with_location(location: str) -> Problem | None:
-    """Why this cannot be the address of a database. Never repeats it: it may contain a password."""
+def problem_with_location(location: str, name: str = FLAG) -> Problem | None:
+    """Why this cannot be the address of a database; `name`: of the flag or argument. Never repeats the address: it may
+    contain a password."""
     fix = "pass an address such as postgresql://fairpool@db.example.com/fairpool"
     scheme = location.partition("://")[0]
     if scheme not in SCHEMES:
-        what = "--database is not an address of a PostgreSQL database: it does not begin with postgresql://"
+        what = f"{name} is not an address of a PostgreSQL database: it does not begin with postgresql://"
         return Problem("database.address", what, fix)
     try:
         parts = urlsplit(location)
     except ValueError:
-        return Problem("database.address", "--database is not a valid address", fix)
+        return Problem("database.address", f"{name} is not a valid address", fix)
     if not parts.path.strip("/"):
-        return Problem("database.address", "--database names no database", fix)
-    return _port_problem(parts.netloc, fix) or _option_problem(parse_qsl(parts.query, keep_blank_values=True))
+        return Problem("database.address", f"{name} names no database", fix)
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    return _port_problem(parts.netloc, name, fix) or _option_problem(options, name)
 
 
-def _port_problem(netloc: str, fix: str) -> Problem | None:
+def _port_problem(netloc: str, name: str, fix: str) -> Problem | None:
     for host in netloc.rpartition("@")[2].split(","):
         port = host.rpartition("]")[2].partition(":")[2]
         if port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-            return Problem("database.address", f"the port of --database, {port!r}, is not a number up to 65535", fix)
+            return Problem("database.address", f"the port of {name}, {port!r}, is not a number up to 65535", fix)
     return None
 
 
-def _option_problem(options: list[tuple[str, str]]) -> Problem | None:
+def _option_problem(options: list[tuple[str, str]], of: str) -> Problem | None:
     for name, value in options:
         if name not in OPTIONS:
             known = f"use one of {', '.join(OPTIONS)}"
-            return Problem("database.address", f"--database has an option that is not known: {name[:64]}", known)
+            return Problem("database.address", f"{of} has an option that is not known: {name[:64]}", known)
         if name == "sslmode" and value not in SSL_MODES:
-            return Problem(
-                "database.address", "--database has an unknown sslmode", f"use one of {', '.join(SSL_MODES)}"
-            )
+            return Problem("database.address", f"{of} has an unknown sslmode", f"use one of {', '.join(SSL_MODES)}")
         if name in FILES and not Path(value).is_file():
-            return Problem(
-                "database.address", f"--database: {name} is {value}, and there is no such file", "correct it"
-            )
+            return Problem("database.address", f"{of}: {name} is {value}, and there is no such file", "correct it")
     given = dict(options)
     if given.get("sslmode") in ("verify-ca", "verify-full") and "sslrootcert" not in given:
-        what = f"--database has sslmode={given['sslmode']}, and no certificate to check the server with"
+        what = f"{of} has sslmode={given['sslmode']}, and no certificate to check the server with"
         return Problem("database.address", what, "add sslrootcert=FILE")
     return None
 
@@ -81,7 +80,10 @@ def choose_location(data_directory: DataDirectory, location: str) -> None:
 
     if data_directory.control.exists():
         what = f"{data_directory.root} has a control database of its own, {data_directory.control.name}"
-        fix = "use an empty data directory for PostgreSQL, or leave out --database"
+        fix = (
+            "leave out --database, or use an empty data directory; to move to PostgreSQL, run `fairpool database copy` "
+            f"and then move {data_directory.control.name} elsewhere"
+        )
         raise PlatformError(Problem("database.two", what, fix))
     text = described(location)
     if kept and data_directory.ledger.exists() and _database_in(text) != _database_in(kept):

@@ -81,7 +81,7 @@ def reset_password_offline(data_directory: DataDirectory, user: str, database: s
     try:
         return asyncio.run(reset())
     except Unavailable as error:
-        return Problem(error.code, str(error), error.problem.fix)
+        return error.described
 
 
 async def _new_password(state: Any, user: str) -> Mapping[str, Any] | Problem:

@@ -217,7 +217,7 @@ def _oidc(asked: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _saml(asked: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    file, entity = asked["metadata_file"], asked["entity_id"] or before.get("ownEntityId")
+    file, entity = asked["metadata_file"], asked["entity_id"] or before.get("entityId")
     named = {"entityId": entity} if entity else {}
     if file is not None:
         try:
@@ -227,5 +227,5 @@ def _saml(asked: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]
         return {"metadataXmlType": "file", "metadataXmlFile": text, "fileName": file.name, **named}
     url = asked["metadata_url"] or before.get("metadataXmlUrl")
     if not url:
-        raise failure("idp.incomplete", "the metadata of this provider is not stored as a URL", "add --metadata-file")
+        return {"metadataXmlType": "file", **named}  # the stored one is kept
     return {"metadataXmlType": "url", "metadataXmlUrl": url, **named}

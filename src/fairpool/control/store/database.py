@@ -23,8 +23,10 @@ from typing import Any, Generic, TypeVar, cast
 
 from sqlalchemy import Connection as Connection  # the rest of the package takes it from here
 from sqlalchemy import Table as Table
+from sqlalchemy import select
 
-from fairpool.control.store.unavailable import Unavailable
+from fairpool.control.store.unavailable import UNREACHABLE, Unavailable
+from fairpool.model.problem import Problem
 
 log = logging.getLogger("fairpool.control")
 
@@ -40,6 +42,8 @@ SLICE_S = 0.003
 CALLERS, MOVED, TUNNELS = "callers", "moved", "tunnels"
 """What processes tell each other besides that something was committed: permissions or tokens changed; something belongs
 to another project now; a cluster has connected to another process."""
+ANSWER_S = 1.0
+"""How long a database may take to answer whether it is there."""
 BUSY_S = 5.0
 """How long a change waits for another process that holds the write lock."""
 
@@ -76,6 +80,8 @@ class Database(ABC):
 
     is_shared = False
     """Whether other processes write to it as well."""
+    where = ""
+    """Its address, without a password; empty: it is a file."""
 
     def __init__(self) -> None:
         self._problem: Unavailable | None = None
@@ -204,6 +210,16 @@ class Database(ABC):
         """Undo the transaction, if there is one."""
 
     # --- problems ---
+
+    async def problem(self) -> Problem | None:
+        """Why nothing can be read or saved at the moment; None: it can, as far as was seen."""
+        try:
+            await asyncio.wait_for(self.read(lambda connection: connection.execute(select(1)).scalar()), ANSWER_S)
+        except TimeoutError:
+            return Unavailable(UNREACHABLE, f"{self.where}: no answer within {ANSWER_S:g} s").described
+        except Unavailable as error:
+            return error.described
+        return self._problem.described if self._problem is not None else None
 
     @abstractmethod
     def _unavailable(self, error: BaseException) -> Unavailable | None:

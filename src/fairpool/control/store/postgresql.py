@@ -36,6 +36,8 @@ STATEMENT_S = 60.0
 IDLE_IN_TRANSACTION_MS = 15_000
 """A process that stops in the middle of a transaction must not keep the others from writing for longer."""
 STATEMENTS_CACHED = 500
+APPLICATION = "fairpool"
+"""How the server shows connections of control planes."""
 
 BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -73,8 +75,8 @@ class PostgresLink:
 class PostgresLinks:
     """The connections of one event loop."""
 
-    def __init__(self, location: str) -> None:
-        self._location = location
+    def __init__(self, location: str, application: str = APPLICATION) -> None:
+        self._location, self._application = location, application
         self._engine: AsyncEngine | None = None
         self._idle: list[PostgresLink] = []
         self._room = asyncio.Semaphore(READERS)
@@ -84,7 +86,7 @@ class PostgresLinks:
         """A new connection. Raises the errors of asyncpg and the network."""
         engine = self._engine or self._made_engine()
         connection = engine.connect()
-        self._settings = {"application_name": "fairpool", **server_settings}
+        self._settings = {"application_name": self._application, **server_settings}
         await connection.start()
         raw = (await connection.get_raw_connection()).driver_connection
         assert raw is not None
@@ -164,7 +166,12 @@ async def connect(location: str, **server_settings: str) -> Any:
         command_timeout=STATEMENT_S,
         statement_cache_size=0,  # SQLAlchemy keeps the prepared statements
         target_session_attrs=None if "target_session_attrs=" in location else "read-write",
-        server_settings={"synchronous_commit": "on", "jit": "off", **server_settings},
+        server_settings={
+            "application_name": APPLICATION,
+            "synchronous_commit": "on",
+            "jit": "off",
+            **server_settings,
+        },
     )
 
 

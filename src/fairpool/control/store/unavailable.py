@@ -93,5 +93,10 @@ class Unavailable(Exception):
         super().__init__(f"{what}: {detail}" if detail else what)
 
     @property
+    def described(self) -> Problem:
+        """With the detail, for administrators."""
+        return Problem(self.code, str(self), self.problem.fix)
+
+    @property
     def is_for_good(self) -> bool:
         return self.code in FOR_GOOD

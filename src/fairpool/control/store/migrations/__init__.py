@@ -6,6 +6,7 @@ every start, is recognized without it.
 
 from __future__ import annotations
 
+import ast
 import re
 import sqlite3
 from contextlib import closing
@@ -31,18 +32,31 @@ def upgrade(connection: Connection, version: str = HEAD) -> None:
 
     Raises `Unavailable` for tables of a newer release, which are never touched, and for those of another program.
     """
-    found, known = _version_in(connection), known_versions()
-    if version == HEAD and found == known[-1]:
+    try:
+        found = found_version(connection)
+    finally:
+        connection.rollback()  # Alembic commits only a transaction that it has begun itself
+    if version == HEAD and found == known_versions()[-1]:
         return
-    if found is not None and found not in known:
-        raise Unavailable(NEWER, f"its version is {found}, and this one supports {known[-1]}")
-    if found is None and (others := _tables_in(connection)):
-        raise Unavailable(FOREIGN, f"its tables are {', '.join(others[:4])}")
     from alembic import command
 
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, version)
+
+
+def found_version(connection: Connection) -> str | None:
+    """The version of the tables that are there; None: there are none. Raises `Unavailable` for tables of a newer
+    release, and for those of another program."""
+    tables, known = set(inspect(connection).get_table_names()), known_versions()
+    found: str | None = None
+    if "alembic_version" in tables:
+        found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    if found is not None and found not in known:
+        raise Unavailable(NEWER, f"its version is {found}, and this one supports {known[-1]}")
+    if found is None and (others := sorted(tables - {"alembic_version"})):
+        raise Unavailable(FOREIGN, f"its tables are {', '.join(others[:4])}")
+    return found
 
 
 def create_in_memory(connection: Connection) -> None:
@@ -88,21 +102,16 @@ def known_versions() -> list[str]:
     return found
 
 
-def _version_in(connection: Connection) -> str | None:
-    try:
-        if not inspect(connection).has_table("alembic_version"):
-            return None
-        found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-        return found
-    finally:
-        connection.rollback()  # Alembic commits only a transaction that it has begun itself
+def steps_after(version: str | None) -> list[tuple[str, str]]:
+    """The steps from a version to today's, each with what it does; None: all."""
+    known = known_versions()
+    return [(each, _purpose(each)) for each in known[known.index(version) + 1 if version is not None else 0 :]]
 
 
-def _tables_in(connection: Connection) -> list[str]:
-    try:
-        return sorted({*inspect(connection).get_table_names()} - {"alembic_version"})
-    finally:
-        connection.rollback()
+def _purpose(version: str) -> str:
+    (step,) = (Path(__file__).parent / "versions").glob(f"{version}_*.py")
+    words = ast.get_docstring(ast.parse(step.read_text(encoding="utf-8"))) or step.stem
+    return " ".join(words.partition("\n\n")[0].split())
 
 
 def _config() -> Config:
