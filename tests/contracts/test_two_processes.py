@@ -14,10 +14,12 @@ from fairpool.api.gateway_address import GatewayAddress
 from fairpool.api.multiplexer import Multiplexer
 from fairpool.api.nodes import ClusterRequest
 from fairpool.control import app, clusters, exclusive, organization
+from fairpool.control.attempts import names_of
 from fairpool.control.cluster_sync import pushed
 from fairpool.control.exclusive import alone
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.settings import Settings
+from fairpool.control.sign_in_attempt import recalled, save_counts
 from fairpool.control.store import access, leases, processes
 from fairpool.control.store.database import Connection
 from fairpool.control.store.migrations import upgrade
@@ -166,6 +168,21 @@ def test_a_process_with_other_keys_of_tokens_does_not_start(tmp_path: Path, monk
         shutil.copy(tmp_path / "a" / "token-keys.json", tmp_path / "b")
         await app._check_keys(other)
         noting.cancel()
+
+    played(tmp_path, scene)
+
+
+def test_wrong_passwords_at_one_count_at_the_other(tmp_path: Path) -> None:
+    def begun(connection: Connection) -> int:
+        names = names_of("user", "guessed", "203.0.113.1")
+        attempts = recalled(connection, names)
+        wait_s = attempts.begin(names, Instant(1_000_000))
+        save_counts(connection, names, attempts)
+        return wait_s
+
+    async def scene(one: Plane, other: Plane) -> None:
+        waits = [await each.write(begun) for each in (one, other, one, other)]
+        assert waits == [0, 0, 0, 1]
 
     played(tmp_path, scene)
 

@@ -200,13 +200,6 @@ def test_a_one_time_link_of_one_signs_in_once_at_either(planes: Planes) -> None:
     assert used == [303, 403]
 
 
-def test_wrong_passwords_at_one_count_at_the_other(planes: Planes) -> None:
-    asked = {"grantType": "password", "username": "guessed@example.com", "password": "wrong"}
-    turns = [planes.one, planes.other] * 2
-    statuses = [httpx2.post(f"{each.address}/api/v1/token", json=asked, timeout=60).status_code for each in turns]
-    assert statuses == [401, 401, 401, 429], "as at one process alone"
-
-
 def test_a_change_at_one_ends_a_pull_that_the_other_holds(planes: Planes) -> None:
     token = planes.one.administrator().create_cluster({"name": "held"}).token
     cluster = ClusterClient(planes.other.address, token)
