@@ -71,9 +71,11 @@ APART ?= 200
 ROUNDS ?= 20
 SUBMITS ?= 6000
 CHAOS_S ?= 180
-soak: env ## Fault injection, a real server killed, a long run: make soak SEEDS=10000 FIRST=0 APART=200 ROUNDS=20 SUBMITS=6000
+REQUESTS ?= 1000000
+soak: env ## Fault injection, fuzz, a real server killed, a long run: make soak SEEDS=10000 FIRST=0 APART=200 ROUNDS=20 REQUESTS=1000000
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation --two-processes --seeds $(APART) --first $(FIRST)
+	$(BIN)/python -m tests.fuzz --requests $(REQUESTS)
 	FAIRPOOL_WORLDS=50 $(PYTEST) tests/properties/test_prepared.py
 	FAIRPOOL_KILL_ROUNDS=$(ROUNDS) $(PYTEST) tests/end_to_end/test_netapp_commands.py
 	FAIRPOOL_KILL_ROUNDS=$(ROUNDS) $(PYTEST) tests/end_to_end/test_netapp_two_programs.py
