@@ -253,8 +253,9 @@ def test_pods_run_with_the_numbers_of_the_directory(control: ControlPlane) -> No
     grant = rbac.Grant("admin", rbac.EVERYTHING, ScopeType.TENANT)
     names = ("unix@example.com", "bob@example.com")
     callers = [Caller(id=each, name=each, kind="user", grants=(grant,)) for each in names]
-    origin, call = f"{made['workloadId']}-8888", control.http.portal.call
-    opened = [call(may_open, control.app.state.plane, each, origin) for each in callers]
+    origin, portal = f"{made['workloadId']}-8888", control.http.portal
+    assert portal is not None
+    opened = [portal.call(may_open, control.app.state.plane, each, origin) for each in callers]
     assert [each is not None for each in opened] == [True, False], "nor open its tools"
 
 

@@ -59,7 +59,7 @@ def test_root_is_refused_whatever_the_setting_says() -> None:
 def test_only_the_submitter_acts_in_pods_with_their_numbers(kind: str, name: str, is_allowed: bool) -> None:
     caller = Caller(id="1", name=name, kind=kind)
     assert may_act_as(caller, "ann@example.com") is is_allowed
-    assert may_act_as(caller, None), "other pods are open to everybody with the permission"
+    assert may_act_as(caller, None), "other pods are open to each user with the permission"
 
 
 def test_a_node_without_containers_refuses_it() -> None:

@@ -46,12 +46,12 @@ def with_directory_user(
 
 
 def may_act_as(caller: Caller, directory_user: str | None) -> bool:
-    """Whether a caller may change, or act in, pods with the numbers of this user; None: they have nobody's."""
+    """Whether a caller may change, or act in, pods with the numbers of this user; None: not those of a directory."""
     return directory_user is None or (caller.kind == "user" and caller.name == directory_user)
 
 
 def require_own_if_directory_user(caller: Caller, row: Any) -> None:
-    """Refuse everybody but the submitter of a workload that runs with the numbers of a directory.
+    """Refuse all but the submitter of a workload that runs with the numbers of a directory.
 
     A permission in the project is not enough: its files on a file server are those of one person.
     """
