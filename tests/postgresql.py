@@ -171,10 +171,18 @@ class Databases:
             name = self._names[data] = f"test_{self._made}"
             self.server.ask(f"CREATE DATABASE {name} TEMPLATE {self.TEMPLATE}")
             if len(self._names) > KEPT:
-                oldest = next(iter(self._names))
-                dropped = self._names.pop(oldest)
-                self.server.ask(f"DROP DATABASE {dropped} WITH (FORCE)")
+                self.drop(next(iter(self._names)))
         return self.server.url(name)
+
+    def copy(self, of: Path, to: Path) -> str:
+        """A copy of the database of a data directory, which nothing is connected to, for another directory."""
+        self._made += 1
+        name = self._names[to] = f"test_{self._made}"
+        self.server.ask(f"CREATE DATABASE {name} TEMPLATE {self._names[of]}")
+        return self.server.url(name)
+
+    def drop(self, data: Path) -> None:
+        self.server.ask(f"DROP DATABASE {self._names.pop(data)} WITH (FORCE)")
 
 
 @cache

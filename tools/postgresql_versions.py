@@ -20,8 +20,8 @@ from pathlib import Path
 
 FOLDER = Path(os.environ.get("FAIRPOOL_POSTGRESQL_FOLDER", "/var/tmp/fairpool-postgresql"))
 """Not below the home of root: root runs the server as another user."""
-RELEASES = {"13": "13.21.0", "14": "14.18.0", "15": "15.13.0", "16": "16.9.0", "17": "17.5.0", "18": "18.0.0"}
-TESTS = ("test_postgresql.py", "test_store.py", "test_change_feed.py", "test_figures.py", "test_audit.py")
+RELEASES = {"13": "13.22.0", "14": "14.18.0", "15": "15.13.0", "16": "16.9.0", "17": "17.5.0", "18": "18.0.0"}
+TESTS = ("test_postgresql.py", "test_store.py")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64v8"}
 
 

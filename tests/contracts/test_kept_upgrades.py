@@ -57,7 +57,9 @@ def test_both_systems_make_the_same_of_a_kept_database(
     for table in ("users", "projects", "departments", "clusters", "tokens", "audit", "access_rules"):
         assert after[table] == before[table], f"{table}: nothing is lost"
     with closing(sqlite3.connect(file.file)) as database, database:
-        database.execute("UPDATE users SET must_change = 0, first_password = 0")  # the first version asked for another password
+        database.execute(
+            "UPDATE users SET must_change = 0, first_password = 0"
+        )  # the first version asked for another password
     with control_plane(tmp_path) as control:
         listed = expect(control.call("GET", "/api/v1/workloads"), 200)["workloads"]
         assert "first" in {each["name"] for each in listed}
