@@ -8,8 +8,8 @@ DEV    := $(VENV)/.dev-up-to-date
 JOBS   ?= auto
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
-ON_POSTGRESQL := FAIRPOOL_TEST_DATABASE=postgresql FAIRPOOL_KILL_ROUNDS=2 $(PYTEST) \
-  tests/contracts tests/control tests/end_to_end/test_netapp_commands.py tests/simulation/test_two_processes.py
+ON_POSTGRESQL := FAIRPOOL_TEST_DATABASE=postgresql FAIRPOOL_KILL_ROUNDS=1 $(PYTEST) \
+  tests/contracts tests/control tests/end_to_end/test_netapp_commands.py
 
 BENCHMARKS := $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))
 
@@ -71,10 +71,12 @@ APART ?= 200
 ROUNDS ?= 20
 SUBMITS ?= 6000
 CHAOS_S ?= 180
-soak: env ## Fault injection, a real server killed, a long run: make soak SEEDS=10000 FIRST=0 APART=200 ROUNDS=20 SUBMITS=6000
+REQUESTS ?= 1000000
+soak: env ## Fault injection, fuzz, a real server killed, a long run: make soak SEEDS=10000 FIRST=0 APART=200 ROUNDS=20 REQUESTS=1000000
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation --two-processes --seeds $(APART) --first $(FIRST)
-	FAIRPOOL_TEST_DATABASE=postgresql $(BIN)/python -m tests.simulation --two-processes --seeds $(APART) --first $(FIRST)
+	$(BIN)/python -m tests.fuzz --requests $(REQUESTS)
+	FAIRPOOL_WORLDS=50 $(PYTEST) tests/properties/test_prepared.py
 	FAIRPOOL_KILL_ROUNDS=$(ROUNDS) $(PYTEST) tests/end_to_end/test_netapp_commands.py
 	FAIRPOOL_KILL_ROUNDS=$(ROUNDS) $(PYTEST) tests/end_to_end/test_netapp_two_programs.py
 	FAIRPOOL_CHAOS_S=$(CHAOS_S) $(PYTEST) tests/end_to_end/test_chaos.py

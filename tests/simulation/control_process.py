@@ -29,6 +29,7 @@ from fairpool.control import app as control_app
 from fairpool.control import submit
 from fairpool.control.app import cluster_identity, create_app
 from fairpool.control.owner import owner_token
+from fairpool.control.sealing import FILE as SECRET_KEY
 from fairpool.control.settings import Settings
 from fairpool.control.store import tables
 from fairpool.control.store.database import Database
@@ -87,7 +88,9 @@ def empty_installation(cluster: str, now: Instant) -> tuple[tempfile.TemporaryDi
 def copied_installation(folder: Path, cluster: str, now: Instant) -> tuple[str, Tokens]:
     """The address of a copy that belongs to this folder; empty: it is a file there."""
     template, tokens = empty_installation(cluster, now)
-    shutil.copy(Path(template.name) / TOKEN_KEYS, folder / TOKEN_KEYS)
+    for keys in (TOKEN_KEYS, SECRET_KEY):
+        if (Path(template.name) / keys).exists():
+            shutil.copy(Path(template.name) / keys, folder / keys)
     if postgresql.is_chosen():
         return postgresql.databases().copy(Path(template.name), folder), tokens
     shutil.copy(Path(template.name) / DATABASE, folder / DATABASE)
