@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
+from sqlalchemy.exc import DatabaseError
 
+from fairpool.control.store.local_database import LocalDatabase
+from fairpool.control.store.migrations import upgrade
+from fairpool.control.store.sqlite import Sqlite, driver_of
 from tests.control.control_plane import ControlPlane, control_plane, expect, gone
 from tests.control.kept import as_far_as, in_todays_words, keep_database, kept_answers
 from tests.postgresql import of_sqlite
@@ -18,6 +23,7 @@ from tests.postgresql import of_sqlite
 pytestmark = [pytest.mark.slow, of_sqlite]
 
 ANSWERS = kept_answers()
+CHANGES_OF_TABLES = (sqlite3.SQLITE_CREATE_TABLE, sqlite3.SQLITE_ALTER_TABLE, sqlite3.SQLITE_CREATE_INDEX)
 
 
 @pytest.fixture
@@ -73,3 +79,30 @@ def test_labels_and_addresses_are_found_by_filters(control: ControlPlane) -> Non
     assert named("labels.team!=serving") == ["done", "first", "leaving", "paused", "second", "waiting"]
     assert named("status==Running") == ["first", "model", "paused", "second"]
     assert named("status=@end") == ["waiting"]
+
+
+@pytest.mark.parametrize("last", [3, 40, 90])
+def test_an_upgrade_that_is_cut_off_changes_nothing(tmp_path: Path, last: int) -> None:
+    keep_database(tmp_path)
+    path = tmp_path / "control.sqlite"
+    before = _schema(path)
+
+    def prepare(connection: Connection) -> None:
+        left = iter(range(last))
+        verdicts = {True: sqlite3.SQLITE_OK, False: sqlite3.SQLITE_DENY}
+        driver_of(connection).set_authorizer(
+            lambda action, *_: verdicts[action not in CHANGES_OF_TABLES or next(left, None) is not None]
+        )
+        upgrade(connection)
+
+    cut_off = LocalDatabase(Sqlite(path))
+    with pytest.raises(DatabaseError, match="not authorized"):
+        cut_off.open_now(prepare)
+    cut_off.close_now()
+    assert _schema(path) == before
+
+
+def _schema(path: Path) -> list[Any]:
+    with closing(sqlite3.connect(path)) as database:
+        version = database.execute("SELECT version_num FROM alembic_version").fetchall()
+        return [*version, *database.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()]

@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
-from fairpool.control import notification_delivery, sealing
-from fairpool.control.notification_events import LINES_MAX, event_of, text_of
+from fairpool.control import limit_warnings, notification_delivery, sealing
+from fairpool.control.notification_events import LINES_MAX, event_of, text_of, warned_from
 from fairpool.control.outbound import Network
 from fairpool.control.outbound_rules import Address
 from fairpool.control.store import notifications as store
+from fairpool.model.ids import Instant
 from fairpool.model.pod_record import Cause
 from fairpool.model.status import WorkloadPhase
 from tests.control.control_plane import ControlPlane, codes, control_plane, expect
@@ -172,6 +173,40 @@ def finished(control: ControlPlane, name: str, by: str = "ann", project: str = "
 )
 def test_which_changes_are_worth_a_notification(before: str, now: str, reason: Any, event: str | None) -> None:
     assert event_of(WorkloadPhase(before), WorkloadPhase(now), reason) == event
+
+
+def test_the_owner_is_warned_once_before_a_time_limit_ends_a_job(
+    place: tuple[ControlPlane, World], receiver: Receiver
+) -> None:
+    control, _ = place
+    hooked(control, "near-limit")
+    own = control.train("own", by="ann", deadlineSeconds=3600)["id"]
+    of_project, free = (control.train(name, by="ann")["id"] for name in ("of-project", "of-no-limit"))
+    started = control.clock.now
+    control.push(control.report(workloads=tuple(control.runs(each) for each in (own, of_project, free))))
+
+    def warned_at(seconds: int) -> list[str]:
+        control.clock.now = Instant(started + seconds * 1000)
+        assert control.http.portal is not None
+        control.http.portal.call(limit_warnings.warn_once, control.app.state.plane)
+        return [each["workload"] for each in log(control)]
+
+    assert warned_at(2699) == []
+    assert warned_at(2700) == ["own"]
+    assert warned_at(2710) == ["own"], "once"
+    rules = {"schedulingRules": {"trainingJobTimeLimitSeconds": 4000}}
+    expect(control.call("PATCH", "/api/v1/org-unit/projects/team-a", rules), 200)
+    assert warned_at(3000) == ["own"], "its own limit is nearer, and the others have a quarter of their time left"
+    assert sorted(warned_at(3100)) == ["of-no-limit", "of-project", "own"]
+    send(control)
+    assert receiver.events == ["near-limit"] * 3
+    control.push(control.report(workloads=(control.completed(own),)))
+    assert len(warned_at(3700)) == 3
+
+
+def test_a_short_limit_is_told_in_its_last_quarter() -> None:
+    assert warned_from(0, 100) == 75_000
+    assert warned_from(0, 36_000) == (36_000 - 900) * 1000
 
 
 def test_a_webhook_gets_what_was_subscribed_to_signed_and_once(

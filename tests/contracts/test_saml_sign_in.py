@@ -15,7 +15,10 @@ import pytest
 from lxml import etree
 from starlette.testclient import TestClient
 
+from fairpool.api.clusters import NodeReport
 from fairpool.control import saml
+from fairpool.model.ids import NodeName, PoolName
+from fairpool.model.node import RUNTIME_LABEL
 from tests.control.control_plane import HERE, ControlPlane, codes, control_plane, expect
 from tests.control.saml_provider import ENTITY, SIGN_IN_URL, Answer, Signer, encoded, metadata_xml, signer
 
@@ -64,9 +67,13 @@ class Visit:
     """A browser that begins to sign in, and comes back with what a test has the provider say."""
 
     def __init__(self, control: ControlPlane, alias: str = "company", base: str = HERE, following: str = "/") -> None:
+        self.control, self.alias = control, alias
         self.client: TestClient = control.browser(base, follow_redirects=False)
         self.path = f"/sign-in/with/{alias}/acs"
-        begun = self.client.get(f"/sign-in/with/{alias}", params={"next": following})
+        self.begin(following)
+
+    def begin(self, following: str = "/") -> None:
+        begun = self.client.get(f"/sign-in/with/{self.alias}", params={"next": following})
         assert begun.status_code == 303, begun.text
         said = parse_qs(urlsplit(begun.headers["location"]).query)
         assert begun.headers["location"].startswith(SIGN_IN_URL)
@@ -75,7 +82,9 @@ class Visit:
         platform = saml.ServiceProvider(
             entity_id=asked.findtext(f"{saml.A}Issuer"), acs_url=asked.get("AssertionConsumerServiceURL")
         )
-        self.answer = Answer(platform, asked.get("ID"), control.clock.now // 1000, identifier=f"_{self.state[:16]}")
+        self.answer = Answer(
+            platform, asked.get("ID"), self.control.clock.now // 1000, identifier=f"_{self.state[:16]}"
+        )
 
     def post(self, response: bytes, state: str | None = None) -> Any:
         """As a page of another site does it: without our cookies."""
@@ -186,6 +195,45 @@ def test_a_new_certificate_is_fetched_and_another_provider_is_not_believed(contr
     finally:
         Provider.signers, Provider.entity = [signer()], ENTITY
         control.clock.turn(601)
+
+
+TRAININGS = "/api/v1/workloads/trainings"
+IN_CONTAINERS = {"image": "python", "compute": {"gpu": "1"}, "security": {"uidGidSource": "fromIdpToken"}}
+
+
+def test_pods_run_with_the_numbers_of_the_directory(control: ControlPlane) -> None:
+    control.project("team-a")
+    labels = {RUNTIME_LABEL: "podman"}
+    report = NodeReport(name=NodeName("n1"), pool=PoolName("default"), gpus=8, labels=labels, privileges=())
+    control.push(control.report(whole=True, nodes=(report,)))
+    rule = {"subjectId": "unix", "subjectType": "group", "roleId": "researcher", "scopeType": "project"}
+    expect(control.call("POST", "/api/v1/authorization/access-rules", {**rule, "scopeId": "team-a"}), 201)
+    visit = Visit(control, "published")
+
+    def signed_in(uid: str, gid: str) -> None:
+        visit.begin()
+        numbers = {"UID": [uid], "GID": [gid], "SUPPLEMENTARYGROUPS": ["5000", "5001"]}
+        said = replace(visit.answer, subject="unix", email="unix@example.com")
+        said.attributes = {"GROUPS": ["unix"], **numbers}
+        assert visit.come_back(said.signed()).status_code == 303
+
+    def submitted(name: str) -> Any:
+        body = {"name": name, "projectId": "team-a", "spec": IN_CONTAINERS}
+        return visit.client.post(TRAININGS, json=body, headers={"X-Fairpool-Request": "1"})
+
+    signed_in("0", "4712")
+    assert codes(submitted("root")) == ["security.directory_id"]
+    signed_in("4711", "4712")
+    made = expect(submitted("mine"), 202)
+    (declared,) = (each for each in control.pull().workloads if each.name == "mine")
+    security = declared.template.program.security
+    assert (security.uid, security.gid, security.groups) == (4711, 4712, (5000, 5001))
+    assert security.directory_user
+    by_admin = control.call("POST", TRAININGS, {"name": "other", "projectId": "team-a", "spec": IN_CONTAINERS})
+    assert codes(by_admin) == ["security.no_directory_user"]
+    assert "numeric user ID" in by_admin.text
+    changed = control.call("PATCH", f"{TRAININGS}/{made['workloadId']}", {"spec": {"args": "other"}})
+    assert codes(changed) == ["security.directory_user"], "it would do what another user says with these numbers"
 
 
 def test_settings_are_shown_changed_and_tested(control: ControlPlane) -> None:

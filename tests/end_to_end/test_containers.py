@@ -303,6 +303,22 @@ def test_privileges_that_the_administrator_has_not_allowed_are_refused(
     assert what in answer.message
 
 
+def test_the_user_of_a_directory_needs_no_privilege(machine: Machine) -> None:
+    """F-208: the control plane knows the submitter from an identity provider."""
+    security = SecurityContext(uid=OTHER_UID, gid=OTHER_UID + 1, groups=(77,), directory_user=True)
+    claim = Volume(claim="of-directory", target="/pvc")
+    script = "id; touch $HOME/x /pvc/x && stat -c %u:%g $HOME/x; stat -c %u:%g /pvc /pvc/x"
+    user, home, project, file = said(machine, "directory", script, security=security, volumes=(claim,)).splitlines()
+    group = project.partition(":")[2]
+    assert user.startswith(f"uid={OTHER_UID} gid={OTHER_UID + 1} groups=77,{OTHER_UID + 1},{group}")
+    assert home == f"{OTHER_UID}:{OTHER_UID + 1}"
+    assert file == f"{OTHER_UID}:{group}", "claims belong to the group of the project"
+    for wrong in (replace(security, uid=0), replace(security, gid=None), replace(security, groups=(0,))):
+        order = machine.order(f"wrong-{wrong.uid}-{wrong.gid}-{len(wrong.groups)}", "id", image=BUSYBOX, security=wrong)
+        (answer,) = machine.engine.carry_out([order], TOKEN)
+        assert (answer.status, "no user that a pod can run as" in answer.message) == ("refused", True)
+
+
 @pytest.mark.flag("--add-capability", "--host-ipc", "--host-network")
 def test_privileges_that_are_allowed_are_given(own_machine: Machine, tool: Containers) -> None:
     """F-222: the user of a pod can be chosen."""

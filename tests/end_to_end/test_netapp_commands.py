@@ -38,7 +38,7 @@ from tests.running_platform import PATIENCE_S, Running
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = int(os.environ.get("FAIRPOOL_KILL_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("FAIRPOOL_KILL_ROUNDS", "2"))
 MODULES = {"runai": "fairpool.cli.runai.main", "runai-adm": "fairpool.cli.adm.main"}
 QUICKSTART = "registry.example/run-ai-demo/quickstart"
 

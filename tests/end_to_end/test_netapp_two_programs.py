@@ -23,7 +23,7 @@ from tests.two_programs import ClusterProcess, ControlProcess, Relay
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = int(os.environ.get("FAIRPOOL_KILL_ROUNDS", "2"))
+ROUNDS = int(os.environ.get("FAIRPOOL_KILL_ROUNDS", "1"))
 CONTROL, CLUSTER, LINK = "control", "cluster", "link"
 FAULTS = ((CONTROL,), (CLUSTER,), (LINK,), (CONTROL, CLUSTER), (CLUSTER, LINK))
 

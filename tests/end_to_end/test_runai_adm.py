@@ -318,6 +318,10 @@ def test_the_life_of_an_application(server: Server, tmp_path: Path) -> None:
 def test_a_secret_that_cannot_be_written_is_not_made(server: Server, tmp_path: Path) -> None:
     said = server.refused(f"runai-adm application create lost --secret-file {tmp_path}/no/file")
     assert "choose another file with --secret-file" in said
+    kept = tmp_path / "of-another"
+    kept.write_text("its secret")
+    assert "of-another exists already" in server.refused(f"runai-adm application create lost --secret-file {kept}")
+    assert kept.read_text() == "its secret"
     assert "project nowhere was not found" in server.refused("runai-adm application create lost --project nowhere")
     assert "lost" not in server.typed("runai-adm application list -o name")
 

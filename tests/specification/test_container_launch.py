@@ -236,13 +236,20 @@ def test_every_field_of_security_is_carried_or_refused_where_nodes_run_container
     assert security(runAsUid=5, runAsGid=6, supplementalGroups="7, 8") == SecurityContext(uid=5, gid=6, groups=(7, 8))
     assert security(uidGidSource="fromTheImage").image_user
     assert security(uidGidSource="custom", runAsUid=5).uid == 5
+    assert security(uidGidSource="fromIdpToken").directory_user
+    for own, field in (
+        ({"runAsUid": 5}, "runAsUid"),
+        ({"runAsGid": 5}, "runAsUid"),
+        ({"supplementalGroups": "5"}, "supplementalGroups"),
+    ):
+        assert submitted({"security": {"uidGidSource": "fromIdpToken", **own}}) == [f"spec.security.{field}"]
     assert security(capabilities=["cap_net_admin"]).capabilities == ("NET_ADMIN",)
     assert security(hostIpc=True, hostNetwork=True) == SecurityContext(host_ipc=True, host_network=True)
     assert security(runAsUser=True, createHomeDir=True, allowPrivilegeEscalation=False) == SecurityContext()
     for name, value in (
         ("allowPrivilegeEscalation", True),
         ("createHomeDir", False),
-        ("uidGidSource", "fromIdpToken"),
+        ("uidGidSource", "elsewhere"),
         ("supplementalGroups", "wheel"),
         ("capabilities", ["NET ADMIN"]),
     ):

@@ -114,7 +114,7 @@ def plan_container(
     if image.lacks_working_dir and not is_within(cwd, [each["target"] for each in mounts]):
         mounts.append({"source": paths.home, "target": cwd, "mode": "rw"})  # created for this pod alone
     env = _environment(launch["env"], order, image)
-    options = _options(order, gpus, own, cwd, pod_uuid, features, settings)
+    options = _options(order, gpus, own, user.gid, cwd, pod_uuid, features, settings)
     view = _view(launch["view"], own, paths, features, is_simulated=is_simulated)
     problem = variable_objection(env.items()) or _misplaced([*view["binds"], *mounts], settings)
     return problem or {
@@ -151,6 +151,7 @@ def _options(
     order: StartOrder,
     gpus: Sequence[Gpu],
     user: str,
+    project_gid: int,
     cwd: str,
     pod_uuid: str,
     features: MachineFeatures,
@@ -163,7 +164,8 @@ def _options(
         host_name=host_name(order),
         user=user,
         working_dir=cwd,
-        groups=security.groups,
+        # Claims belong to the group of the project.
+        groups=(*security.groups, project_gid) if security.directory_user else security.groups,
         capabilities=tuple(_plain(each) for each in security.capabilities),
         processes_max=features.isolation.processes_max,
         cpu_milli=program.cpu_limit_milli,
@@ -201,7 +203,8 @@ def _user(security: SecurityContext, project: PodUser, allowed: Collection[Privi
     """Uid and gid of the container; empty: those of the image. Users may always run as themselves."""
     if security.image_user:
         return ""
-    if security.uid is not None and Privilege.USER not in allowed and not _is_group_of(security.uid, security.gid):
+    is_vouched_for = security.directory_user or Privilege.USER in allowed
+    if security.uid is not None and not is_vouched_for and not _is_group_of(security.uid, security.gid):
         return user_refused()
     uid = project.uid if security.uid is None else security.uid
     return f"{uid}:{project.gid if security.gid is None else security.gid}"

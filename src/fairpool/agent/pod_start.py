@@ -32,6 +32,7 @@ from fairpool.agent.project_users import ProjectUsers, chown_tree
 from fairpool.agent.reaper import Reaper
 from fairpool.agent.state_directory import StateDirectory, make_pod_directories
 from fairpool.agent.tombstones import Tombstones
+from fairpool.model.container_rules import process_objection
 from fairpool.model.ids import NodeName, PodId
 from fairpool.model.observation import CONFIG_ERROR, OrderResult, OrderStatus, StartOrder
 from fairpool.model.problem import Problem
@@ -160,6 +161,8 @@ class PodStarter:
         runtime = self._runtimes.get(node.runtime)
         if runtime is not None:
             return self._plan_container(order, paths, node, runtime)
+        if problem := process_objection(order.program):
+            return problem
         image = self._images.find(order.program.image)
         if isinstance(image, Problem):
             return StoredOrder(order=order, start_failure=f"{IMAGE_ERROR}: {image}")

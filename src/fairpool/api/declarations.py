@@ -146,6 +146,7 @@ class SecurityWire(Wire):
     gid: Count | None = None
     groups: tuple[Count, ...] = ()
     image_user: bool = False
+    directory_user: bool = False
     capabilities: tuple[str, ...] = ()
     host_network: bool = False
     host_ipc: bool = False

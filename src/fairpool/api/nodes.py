@@ -284,4 +284,4 @@ class JoinRequest(Request):
 class NewCluster(ClusterAnswer):
     """A cluster and its token, which is shown only once."""
 
-    token: str
+    token: Annotated[str, Field(description="Empty in the answer to a repeated request")]

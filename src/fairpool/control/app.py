@@ -41,6 +41,7 @@ from fairpool.control import (
     description,
     housekeeping,
     identity_providers,
+    limit_warnings,
     logs,
     mail_settings,
     nodes,
@@ -241,6 +242,7 @@ async def _tidy(plane: Plane) -> None:
         tasks.create_task(housekeeping.delete_old_rows(plane), name="old rows")
         tasks.create_task(audit_forwarding.forward_entries(plane), name="audit forwarding")
         tasks.create_task(notification_delivery.send_notifications(plane), name="notifications")
+        tasks.create_task(limit_warnings.warn_of_limits(plane), name="limit warnings")
         tasks.create_task(uploads.delete_unused_uploads(plane), name="uploads")
         tasks.create_task(claims.delete_marked_claims(plane), name="claims")
 

@@ -89,7 +89,7 @@ async def create_cluster(request: Request, plane: Plane, caller: Caller, body: w
         made = _cluster(plane, store.cluster(connection, cluster_id))
         return ActionResult(
             body=wire.NewCluster(**made.model_dump(), token=token),
-            kept=made,
+            kept=wire.NewCluster(**made.model_dump(), token=""),
             status=201,
             action="create",
             entity_type="cluster",
@@ -119,7 +119,7 @@ async def renew_token(cluster_id: str, request: Request, plane: Plane, caller: C
         token = new_cluster_token(plane, connection, row.id)
         return ActionResult(
             body=wire.NewCluster(**made.model_dump(), token=token),
-            kept=made,
+            kept=wire.NewCluster(**made.model_dump(), token=""),
             status=201,
             action="update",
             entity_type="cluster",

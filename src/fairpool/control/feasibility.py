@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 
-from fairpool.model.container_rules import Privilege, container_objection, privilege_objection
+from fairpool.model.container_rules import Privilege, container_objection, privilege_objection, process_objection
 from fairpool.model.empty_node import copies_when_empty, label_objection, node_objection
 from fairpool.model.ids import NodeName, PoolName
 from fairpool.model.node import DRAIN, RUNTIME_LABEL, Node, Topology
@@ -174,7 +174,7 @@ def _not_in_containers(spec: WorkloadSpec, members: PoolNodes) -> Problem | None
 def _refused_in_container(program: Program, node: Node, members: PoolNodes, *, is_gang: bool) -> Problem | None:
     runtime = node.labels.get(RUNTIME_LABEL)
     if runtime is None:
-        return None
+        return process_objection(program)
     allowed = members.privileges.get(node.name, tuple(Privilege))
     return container_objection(program) or privilege_objection(program, allowed, is_gang=is_gang, runtime=runtime)
 

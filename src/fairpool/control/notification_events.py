@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fairpool.model.ids import SECOND_MS
 from fairpool.model.pod_record import Cause
 from fairpool.model.status import WorkloadPhase
 
@@ -16,7 +17,11 @@ TYPES: Final[Mapping[str, str]] = {
     "finished": "A job of yours completed",
     "failed": "A job of yours failed, and is not tried again",
     "preempted": "A job of yours gave its GPUs back to another project",
+    "near-limit": "A job of yours will soon be stopped by a time limit",
 }
+NEAR_LIMIT: Final = "near-limit"
+AHEAD_MS: Final = 15 * 60 * SECOND_MS
+"""How long before the end of a time limit its owner is told."""
 IN_PHASE: Final = {
     WorkloadPhase.RUNNING: "started",
     WorkloadPhase.COMPLETED: "finished",
@@ -49,6 +54,12 @@ def event_of(before: str, now: str, reason: str | None) -> str | None:
     return IN_PHASE.get(WorkloadPhase(now))
 
 
+def warned_from(started_at: int, limit_s: int) -> int:
+    """From when on the owner is told that a job which started then will reach a limit: a quarter of an hour before, and
+    in the last quarter of a shorter limit."""
+    return started_at + limit_s * SECOND_MS - min(AHEAD_MS, limit_s * SECOND_MS // 4)
+
+
 def note_id(workload: str, event: str, since: int, owner: str, channel: str) -> str:
     """The same for the same event, however often it is reported or sent."""
     return hashlib.sha256("\n".join((workload, event, str(since), owner, channel)).encode()).hexdigest()[:32]
@@ -57,7 +68,8 @@ def note_id(workload: str, event: str, since: int, owner: str, channel: str) -> 
 def subject_of(notes: Sequence[Note]) -> str:
     """The subject of a mail."""
     if len(notes) == 1:
-        return f"Fairpool: job {notes[0].workload} {notes[0].event}"
+        event = notes[0].event
+        return f"Fairpool: job {notes[0].workload} {'is near its time limit' if event == NEAR_LIMIT else event}"
     counts = {event: sum(note.event == event for note in notes) for event in TYPES}
     return "Fairpool: " + ", ".join(f"{count} {event}" for event, count in counts.items() if count)
 

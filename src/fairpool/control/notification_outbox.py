@@ -13,8 +13,12 @@ from fairpool.model.ids import Instant
 def note_change(connection: Connection, row: Any, phase: str, reason: str | None, since: int, now: Instant) -> None:
     """In the transaction that takes in a report: what the owner of a workload is to be told of it."""
     event = event_of(row.phase, phase, reason)
-    if event is None:
-        return
+    if event is not None:
+        note(connection, row, event, since, now)
+
+
+def note(connection: Connection, row: Any, event: str, since: int, now: Instant) -> None:
+    """Tell the owner of a workload of an event, once for each `since`."""
     for each in store.wanted(connection, row.submitted_by, event):
         store.add(
             connection,

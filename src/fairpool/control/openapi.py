@@ -36,6 +36,7 @@ REFUSALS: Document = {
         421: "The host name is not one of the server's",
         422: "The request is not valid",
         429: "Too many attempts",
+        502: "A server that this one had to ask did not answer, or said no",
         503: "Temporarily unavailable",
     }.items()
 }
@@ -206,7 +207,10 @@ def _responses(route: Route, found: Mapping[Key, Document]) -> Document:
             content = {"content": {"application/json": {"schema": found[(route.name, status)]}}}
         else:
             content = response
-        responses[str(status)] = {**responses[str(status)], **content}
+        known = responses[str(status)]
+        if status >= 400:  # a form that cannot be read is refused as everywhere
+            content = {**content, "content": {**known["content"], **content["content"]}}
+        responses[str(status)] = {**known, **content}
     return responses
 
 

@@ -34,6 +34,7 @@ OWN_FLAGS = {
 }
 
 FROM_THE_IMAGE = "fromTheImage"
+FROM_THE_DIRECTORY = "fromIdpToken"
 """As the source of uid and gid: the user that the image names."""
 
 LARGE_SHM_BYTES = 64 * 1024**3
@@ -125,6 +126,7 @@ def _security(asked: pod_spec.Security) -> SecurityContext:
         gid=asked.run_as_gid,
         groups=tuple(int(each) for each in group_numbers(asked.supplemental_groups)),
         image_user=asked.uid_gid_source == FROM_THE_IMAGE,
+        directory_user=asked.uid_gid_source == FROM_THE_DIRECTORY,
         capabilities=tuple(each.upper().removeprefix("CAP_") for each in asked.capabilities),
         host_network=asked.host_network,
         host_ipc=asked.host_ipc,

@@ -65,6 +65,7 @@ REFRESH_TOKEN = "security.refreshTokenSeconds"
 SESSION_IDLE = "security.sessionIdleSeconds"
 SESSION_MAX = "security.sessionMaxSeconds"
 BROWSER_IDLE = "security.browserIdleMinutes"
+DIRECTORY_ID_MIN = "security.directoryIdMinimum"
 PASSWORD_LENGTH = "security.passwordMinLength"
 PASSWORD_CLASSES = "security.passwordMinClasses"
 PASSWORD_COMMON = "security.passwordRefuseCommon"
@@ -149,6 +150,14 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
             "A link that was sent by mail to a user who forgot the password works once, within this time",
             1,
             7 * 24 * 60,
+        ),
+        DIRECTORY_ID_MIN: Preference(
+            "Security",
+            "Lowest uid and gid from a directory",
+            "Pods that run with the uid, gid and groups of the directory are refused if one of them is lower. Root is "
+            "always refused",
+            1,
+            1_000_000_000,
         ),
         PRIVATE_PROVIDERS: Preference(
             "Security",
@@ -236,6 +245,7 @@ def _defaults(settings: Settings) -> dict[str, bool | int | str]:
         PASSWORD_CLASSES: 1,
         PASSWORD_COMMON: True,
         PASSWORD_LINK: 30,
+        DIRECTORY_ID_MIN: 1000,
         PRIVATE_PROVIDERS: False,
         UPLOAD_SIZE: 256,
         UPLOAD_FILES: 20_000,

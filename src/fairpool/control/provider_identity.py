@@ -40,6 +40,11 @@ class UnixIdentity:
     def text(self) -> str:
         return json.dumps({"uid": self.uid, "gid": self.gid, "groups": self.groups})
 
+    @classmethod
+    def from_text(cls, text: str) -> UnixIdentity:
+        said = json.loads(text)
+        return cls(said["uid"], said["gid"], tuple(said["groups"]))
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderIdentity:

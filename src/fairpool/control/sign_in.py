@@ -66,7 +66,7 @@ OAUTH_FORM = {
         }
     }
 }
-OAUTH_ERRORS = {status: {"model": wire.OAuthError} for status in (400, 401)}
+OAUTH_ERRORS = {status: {"model": wire.OAuthError} for status in (400, 401, 429)}
 
 
 # --- tokens ----------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from fairpool.control import (
 )
 from fairpool.control.credential_checks import credential_uses
 from fairpool.control.credentials import known_credentials
+from fairpool.control.directory_user import with_directory_user
 from fairpool.control.feasibility import never_starts
 from fairpool.control.organization import cluster_of, effective_project, pool_names, pool_view, topologies_in
 from fairpool.control.placement_request import permitted_types
@@ -249,6 +250,7 @@ def _admitted(
     # An upload is stored under the id of its workload.
     workload_id = WorkloadId(upload.id) if upload is not None else new_id(now)
     spec = admission.admit(body, context, workload_id=workload_id, name=name, now=now)
+    spec = spec if isinstance(spec, list) else with_directory_user(plane, connection, caller, spec)
     taken = declarations.name_taken(name) if store.is_taken(connection, f"{project.name}/{name}") else None
     if isinstance(spec, list):
         raise Refused(422, [*spec, *(taken.problems if taken is not None else ())])

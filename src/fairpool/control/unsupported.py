@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
 from fairpool.api.problems import ProblemItem
-from fairpool.control.pod_template import FROM_THE_IMAGE, group_numbers
+from fairpool.control.pod_template import FROM_THE_DIRECTORY, FROM_THE_IMAGE, group_numbers
 
 LEAVE_OUT = "remove it"
 NO_OWN_URL = "remove it: the gateway chooses the URL, over HTTP, for the members of the project"
@@ -100,10 +100,14 @@ def _of_security(security: pod_spec.Security) -> Asked:
         yield "spec.security.seccompProfileType", "remove it: the container runtime's own profile is used"
     if security.create_home_dir is False:
         yield "spec.security.createHomeDir", "remove it: every pod has a home directory of its own"
-    if security.uid_gid_source not in (None, CUSTOM, FROM_THE_IMAGE):
-        yield "spec.security.uidGidSource", f"use {FROM_THE_IMAGE}, or {CUSTOM} with runAsUid and runAsGid"
-    if security.uid_gid_source == FROM_THE_IMAGE and (security.run_as_uid, security.run_as_gid) != (None, None):
+    if security.uid_gid_source not in (None, CUSTOM, FROM_THE_IMAGE, FROM_THE_DIRECTORY):
+        sources = f"use {FROM_THE_IMAGE}, {FROM_THE_DIRECTORY}, or {CUSTOM} with runAsUid and runAsGid"
+        yield "spec.security.uidGidSource", sources
+    is_given = (security.run_as_uid, security.run_as_gid) != (None, None)
+    if is_given and security.uid_gid_source in (FROM_THE_IMAGE, FROM_THE_DIRECTORY):
         yield "spec.security.runAsUid", f"remove it, or use the source {CUSTOM}"
+    if security.supplemental_groups and security.uid_gid_source == FROM_THE_DIRECTORY:
+        yield "spec.security.supplementalGroups", f"remove it, or use the source {CUSTOM}"
     if any(not GROUP.fullmatch(each) for each in group_numbers(security.supplemental_groups)):
         yield "spec.security.supplementalGroups", "use numbers with commas between them, e.g. 100,200"
     if any(not CAPABILITY.fullmatch(each.upper()) for each in security.capabilities):

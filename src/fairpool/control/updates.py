@@ -14,6 +14,7 @@ from fairpool.api import workloads as wire
 from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError, compact
 from fairpool.control import admission, claims, declarations, external_ports, items, preferences, submit_values
+from fairpool.control.directory_user import with_directory_user
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.questions import forecast
 from fairpool.control.rbac import Action
@@ -258,6 +259,7 @@ def _admitted(
         images=context.images if changes.fields & {"image", "masterSpec"} else None,
     )
     spec = admission.admit(again, context, workload_id=before.id, name=row.name, now=before.created_at)
+    spec = spec if isinstance(spec, list) else with_directory_user(plane, connection, caller, spec, row.submitted_by)
     if isinstance(spec, list):
         return spec
     return replace(spec, desired_state=before.desired_state, run=before.run)

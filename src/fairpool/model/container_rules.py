@@ -75,6 +75,10 @@ def privilege_objection(
     if security.host_ipc and Privilege.HOST_IPC not in allowed:
         what = "containers may not use the IPC namespace of their node"
         return Problem("security.host_ipc", what, _ask_for(Privilege.HOST_IPC))
+    if security.directory_user and not _is_complete(security):
+        return Problem(
+            "security.directory_user", "the directory gives no user that a pod can run as", "submit it again"
+        )
     if is_another_user(security, program.submitter_uid) and Privilege.USER not in allowed:
         return user_refused()
     return _capability_objection(security, allowed, runtime, image_user)
@@ -98,9 +102,24 @@ def _capability_objection(
 
 def is_another_user(security: SecurityContext, submitter: int | None) -> bool:
     """Whether it runs as neither the user of its project nor the user who submitted it."""
+    if security.directory_user:
+        return False  # the control plane knows the submitter from an identity provider
     is_submitter = submitter is not None and security.uid == submitter
     is_named = security.uid is not None or security.gid is not None
     return security.image_user or bool(security.groups) or (is_named and not is_submitter)
+
+
+def _is_complete(security: SecurityContext) -> bool:
+    """Whether it names a user and a group, and root nowhere: the control plane has checked it, and this is cheap."""
+    return bool(security.uid and security.gid) and 0 not in security.groups and not security.image_user
+
+
+def process_objection(program: Program) -> Problem | None:
+    """Why no process of a node without containers can run this."""
+    if not program.security.directory_user:
+        return None
+    what = "processes run as the user of their project, not with the uid and gid of a directory"
+    return Problem("security.directory_user", what, "remove uidGidSource, or ask for nodes that run containers")
 
 
 def user_refused() -> Problem:

@@ -180,6 +180,8 @@ class SecurityContext:
     """Supplementary groups."""
     image_user: bool = False
     """The user that the image names, instead of that of the project."""
+    directory_user: bool = False
+    """Uid, gid and groups are those that an identity provider gave the submitter."""
     capabilities: tuple[str, ...] = ()
     """Linux capabilities without the prefix: `NET_ADMIN`."""
     host_network: bool = False

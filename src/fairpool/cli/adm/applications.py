@@ -124,7 +124,7 @@ def update_application(
 def secret_application(options: GlobalOptions, name: str, overlap: str, secret_file: Path | None) -> None:
     """Make a new secret for an application. Without overlap the earlier one and its sessions end at once."""
     overlap_s = seconds(overlap, "--overlap")
-    with SecretFile(secret_file, "--secret-file") as written, Session(options).connected() as client:
+    with SecretFile(secret_file, "--secret-file", replaces=True) as written, Session(options).connected() as client:
         found = find_named("application", name, client.applications())
         made = client.new_program_secret("apps", found.id, overlap_s)
         written.keep(made.secret)

@@ -98,7 +98,7 @@ def update_cluster(options: GlobalOptions, name: str, renamed: str | None, domai
 @click.pass_obj
 def token_cluster(options: GlobalOptions, name: str, token_file: Path | None) -> None:
     """Make a new token for a cluster. Earlier tokens stop working at once."""
-    with SecretFile(token_file, "--token-file") as written, Session(options).connected() as client:
+    with SecretFile(token_file, "--token-file", replaces=True) as written, Session(options).connected() as client:
         made = client.new_cluster_token(find_named("cluster", name, client.clusters()).uuid)
         written.keep(made.token)
     click.echo(f"Earlier tokens of cluster {printable(name)} no longer work.", err=True)

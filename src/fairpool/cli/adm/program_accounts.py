@@ -111,7 +111,7 @@ def update_account(
 @click.pass_obj
 def secret_account(options: GlobalOptions, name: str, overlap: str, secret_file: Path | None) -> None:
     """Make a new secret for a service account. Without overlap the earlier one and its sessions end at once."""
-    with SecretFile(secret_file, "--secret-file") as written, Session(options).connected() as client:
+    with SecretFile(secret_file, "--secret-file", replaces=True) as written, Session(options).connected() as client:
         found = find_named(NOUN, name, client.service_accounts())
         made = client.new_program_secret(PATH, found.id, seconds(overlap, "--overlap"))
         written.keep(made.secret)

@@ -100,7 +100,7 @@ def create_key(
 @click.pass_obj
 def secret_key(options: GlobalOptions, name: str, overlap: str, key_file: Path | None) -> None:
     """Make a new secret for an access key."""
-    with SecretFile(key_file, "--key-file") as written, Session(options).connected() as client:
+    with SecretFile(key_file, "--key-file", replaces=True) as written, Session(options).connected() as client:
         made = client.new_access_key_secret(name, seconds(overlap, "--overlap"))
         _print(made, written, f"Access key {printable(made.name)} has a new secret.")
 

@@ -40,7 +40,7 @@ def subscription_columns() -> list[Column[Subscription]]:
 @flag("--channel", "channels", multiple=True, default=("email",), help="email or webhook:NAME; repeatable.")
 @click.pass_obj
 def subscribe(options: GlobalOptions, events: tuple[str, ...], channels: tuple[str, ...]) -> None:
-    """Be notified of events of your jobs: started, finished, failed, preempted."""
+    """Be notified of your jobs: started, finished, failed, preempted, near-limit."""
     body = {"events": [{"category": "workload", "types": list(events)}], "channels": list(channels)}
     with Session(options).connected() as client:
         made = client.subscribe(body)

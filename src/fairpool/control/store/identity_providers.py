@@ -58,6 +58,12 @@ def put_account(
     connection.execute(insert(provider_accounts).values(**values, created_at=now))
 
 
+def unix_identities(connection: Connection, user_id: str) -> list[str]:
+    """What the providers say about the accounts of a user."""
+    query = select(provider_accounts.c.unix_identity).where(provider_accounts.c.user_id == user_id)
+    return list(connection.execute(query.order_by(provider_accounts.c.provider)).scalars())
+
+
 def set_unix_identity(connection: Connection, provider: str, subject: str, unix_identity: str) -> None:
     table = provider_accounts.c
     where = (table.provider == provider) & (table.subject == subject)

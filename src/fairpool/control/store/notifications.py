@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
 
 from fairpool.control.store.compiled import Compiled
-from fairpool.control.store.tables import notifications, subscriptions, webhooks
+from fairpool.control.store.tables import notifications, subscriptions, webhooks, workloads
 
 WAITING_MAX: Final = 10_000
 """Notifications of one user that may wait to be sent; later ones are dropped."""
@@ -36,6 +36,18 @@ def wanted(connection: Connection, owner_name: str, event: str) -> list[WantedNo
         if any(event in each["types"] for each in document["events"]):
             found.update({(row.owner, channel): WantedNote(row.owner, channel) for channel in document["channels"]})
     return list(found.values())
+
+
+def running_work_of_subscribers(connection: Connection, event: str) -> list[Any]:
+    """The running workloads of users who subscribed to an event."""
+    wanted_by = select(subscriptions.c.owner_name).where(subscriptions.c.document.contains(f'"{event}"'))
+    query = select(workloads).where(
+        workloads.c.phase == "Running",
+        workloads.c.deleted_at.is_(None),
+        workloads.c.started_at.is_not(None),
+        workloads.c.submitted_by.in_(wanted_by),
+    )
+    return list(connection.execute(query))
 
 
 def add(connection: Connection, values: dict[str, Any]) -> bool:

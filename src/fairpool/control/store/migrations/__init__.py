@@ -40,9 +40,7 @@ def upgrade(connection: Connection, version: str = HEAD) -> None:
         return
     from alembic import command
 
-    config = _config()
-    config.attributes["connection"] = connection
-    command.upgrade(config, version)
+    command.upgrade(_config(connection), version)
 
 
 def found_version(connection: Connection) -> str | None:
@@ -79,9 +77,7 @@ def downgrade(connection: Connection, version: str) -> None:
     """Back to an earlier shape: for tests, and to go back to an older release."""
     from alembic import command
 
-    config = _config()
-    config.attributes["connection"] = connection
-    command.downgrade(config, version)
+    command.downgrade(_config(connection), version)
 
 
 @cache
@@ -114,9 +110,10 @@ def _purpose(version: str) -> str:
     return " ".join(words.partition("\n\n")[0].split())
 
 
-def _config() -> Config:
+def _config(connection: Connection) -> Config:
     from alembic.config import Config
 
     config = Config()
+    config.attributes["connection"] = connection
     config.set_main_option("script_location", str(Path(__file__).parent))
     return config

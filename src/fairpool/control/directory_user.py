@@ -1,0 +1,76 @@
+"""Pods that run with the uid, gid and groups of the directory: which numbers a submitter has, and which are accepted.
+
+They are what the identity provider said when the submitter last signed in or renewed a token. They become part of the
+workload when it is submitted, so that a pod keeps its user while the directory changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fairpool.api.problems import ProblemItem, problem_item
+from fairpool.control.plane import Caller, Plane
+from fairpool.control.preferences import DIRECTORY_ID_MIN, current_value
+from fairpool.control.provider_identity import UnixIdentity
+from fairpool.control.store import identity_providers as store
+from fairpool.control.store.database import Connection
+from fairpool.model.ids import PROJECT_UIDS
+from fairpool.model.problem import Problem
+from fairpool.model.spec import PodTemplate, WorkloadSpec
+
+FIELD = "spec.security.uidGidSource"
+_MAP = "ask your administrator to map uid and gid at the identity provider, sign in again, or use custom"
+
+
+def with_directory_user(
+    plane: Plane, connection: Connection, caller: Caller, spec: WorkloadSpec, submitted_by: str | None = None
+) -> WorkloadSpec | list[ProblemItem]:
+    """The workload with the numbers of its submitter, if it asks for them; else as it is.
+
+    Another user may not change such a workload: it would then do what they say with the rights of the submitter.
+    """
+    if not any(each.program.security.directory_user for each in _templates(spec)):
+        return spec
+    if submitted_by not in (None, caller.name):
+        what = f"it runs with the uid and gid of {submitted_by}, so that only they can change it"
+        return [problem_item(Problem("security.directory_user", what, "submit it again as yourself"), FIELD)]
+    said = [UnixIdentity.from_text(each) for each in store.unix_identities(connection, caller.id)]
+    found = accepted_identity(said, current_value(plane.settings, connection, DIRECTORY_ID_MIN))
+    if isinstance(found, Problem):
+        return [problem_item(found, FIELD)]
+    leader = _running_as(spec.leader, found) if spec.leader is not None else None
+    return replace(spec, template=_running_as(spec.template, found), leader=leader)
+
+
+def accepted_identity(said: Sequence[UnixIdentity], least: int) -> UnixIdentity | Problem:
+    """The numbers that pods may run with, of those that the providers of a user say."""
+    known = list(dict.fromkeys(each for each in said if each.uid is not None))
+    if not known:
+        return Problem("security.no_directory_user", "no identity provider has given you a numeric user ID", _MAP)
+    if len(known) > 1:
+        what = "your accounts at two identity providers have different numeric IDs"
+        return Problem("security.no_directory_user", what, "ask your administrator, or use custom")
+    found = known[0]
+    if found.gid is None:
+        return Problem("security.no_directory_user", "no identity provider has given you a numeric group ID", _MAP)
+    wrong = [each for each in (found.uid, found.gid, *found.groups) if not _is_allowed(each, least)]
+    if wrong:
+        what = f"the identity provider gives you the ID {wrong[0]}, which pods may not have"
+        fix = f"ask your administrator; the lowest one is {least} (setting {DIRECTORY_ID_MIN})"
+        return Problem("security.directory_id", what, fix)
+    return found
+
+
+def _is_allowed(number: int | None, least: int) -> bool:
+    """Neither root or a user of the system, nor the user of a project."""
+    return number is not None and number >= max(1, least) and number not in PROJECT_UIDS
+
+
+def _templates(spec: WorkloadSpec) -> list[PodTemplate]:
+    return [each for each in (spec.template, spec.leader) if each is not None]
+
+
+def _running_as(template: PodTemplate, found: UnixIdentity) -> PodTemplate:
+    security = replace(template.program.security, uid=found.uid, gid=found.gid, groups=found.groups)
+    return replace(template, program=replace(template.program, security=security))

@@ -1,0 +1,59 @@
+"""Which numbers of a directory pods may run with."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairpool.control.directory_user import accepted_identity
+from fairpool.control.provider_identity import UnixIdentity
+from fairpool.model.container_rules import process_objection
+from fairpool.model.ids import PROJECT_UIDS
+from fairpool.model.problem import Problem
+from fairpool.model.spec import Program, SecurityContext
+
+LEAST = 1000
+ANN = UnixIdentity(4711, 4712, (5000, 5001))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [[ANN], [UnixIdentity(), ANN], [ANN, ANN], [UnixIdentity(LEAST, LEAST)]],
+    ids=["one", "some", "same", "least"],
+)
+def test_the_numbers_of_a_person_are_accepted(said: list[UnixIdentity]) -> None:
+    assert accepted_identity(said, LEAST) == said[-1]
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ([], "numeric user ID"),
+        ([UnixIdentity()], "numeric user ID"),
+        ([UnixIdentity(gid=4712)], "numeric user ID"),
+        ([UnixIdentity(uid=4711)], "numeric group ID"),
+        ([ANN, UnixIdentity(4712, 4712)], "different numeric IDs"),
+        ([UnixIdentity(0, 4712)], "the ID 0"),
+        ([UnixIdentity(4711, 0)], "the ID 0"),
+        ([UnixIdentity(4711, 4712, (0,))], "the ID 0"),
+        ([UnixIdentity(999, 4712)], "the ID 999"),
+        ([UnixIdentity(4711, 4712, (5000, 6))], "the ID 6"),
+        ([UnixIdentity(PROJECT_UIDS[0], 4712)], "the ID 2000000000"),
+        ([UnixIdentity(4711, PROJECT_UIDS[-1])], "the ID 2000065535"),
+    ],
+)
+def test_no_other_numbers_are_accepted(said: list[UnixIdentity], why: str) -> None:
+    found = accepted_identity(said, LEAST)
+    assert isinstance(found, Problem)
+    assert why in found.what
+
+
+def test_root_is_refused_whatever_the_setting_says() -> None:
+    assert isinstance(accepted_identity([UnixIdentity(0, 0)], 0), Problem)
+
+
+def test_a_node_without_containers_refuses_it() -> None:
+    security = SecurityContext(uid=4711, gid=4712, directory_user=True)
+    found = process_objection(Program(security=security))
+    assert found is not None
+    assert "processes run as the user of their project" in found.what
+    assert process_objection(Program()) is None
