@@ -1,8 +1,8 @@
 """Short tests of the control plane on several versions of PostgreSQL.
 
-`python -m tools.postgresql_versions [VERSION ...]`: a version is a number (`17`), whose server is fetched once from the Maven registry (`io.zonky.test.postgres`), or a
-folder with the programs of a server, as `/usr/lib/postgresql/15/bin`. Not part of `make test`, which uses the version
-that is installed.
+`python -m tools.postgresql_versions [VERSION ...]`: a version is a number (`17`), whose server is fetched once from the
+Maven registry (`io.zonky.test.postgres`), or a folder with the programs of a server, as `/usr/lib/postgresql/15/bin`.
+Not part of `make test`, which uses the version that is installed.
 """
 
 from __future__ import annotations
