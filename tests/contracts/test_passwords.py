@@ -153,6 +153,7 @@ def rows(control: ControlPlane) -> int:
 @pytest.mark.slow
 def test_unknown_users_cannot_be_told_from_known_ones(control: ControlPlane, box: Mailbox) -> None:
     """Same answer, and as many rows written."""
+    ask(control, "first@example.com")  # the address is counted from then on
     seen = {}
     for email in ("ann@example.com", "eve@example.com"):
         before = rows(control)

@@ -6,9 +6,9 @@ import asyncio
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from argon2.exceptions import VerificationError
@@ -22,8 +22,13 @@ from fairpool.control.passwords import WAITING_MAX, Passwords, new_password
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.settings import Settings
+from fairpool.control.sign_in_attempt import recalled, save_counts
+from fairpool.control.store import attempts as store
+from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import users
 from tests.control.control_plane import CHEAP, HERE, START, ControlPlane, codes, control_plane, expect
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -91,8 +96,8 @@ def test_without_a_first_password_no_password_opens_the_first_account(tmp_path: 
 
 def test_a_sign_in_link_is_good_once_and_for_ten_minutes(control: ControlPlane) -> None:
     assert control.http.portal is not None
-    plane, links = control.app.state.plane, control.app.state.links
-    path = str(control.http.portal.call(new_link, plane, links))
+    plane = control.app.state.plane
+    path = str(control.http.portal.call(new_link, plane))
     assert "not signed in" in control.http.get("/").text
     opened = control.http.get(path)
     assert "You are signed in as <strong>test@run.ai</strong>" in opened.text
@@ -103,7 +108,7 @@ def test_a_sign_in_link_is_good_once_and_for_ten_minutes(control: ControlPlane) 
     assert control.http.get("/api/v1/me").json()["username"] == "test@run.ai"
     assert control.http.get(path).status_code == 403
     assert "not signed in" in control.http.post("/sign-out").text
-    late = str(control.http.portal.call(new_link, plane, links))
+    late = str(control.http.portal.call(new_link, plane))
     control.clock.turn(601)
     assert control.http.get(late).status_code == 403
     assert "<form" in control.http.get("/sign-in").text, "without a code, a password is asked for"
@@ -133,17 +138,32 @@ def test_the_right_password_from_a_known_address_gets_in_whatever_attackers_do(t
     """A13: wrong passwords for another user cost their sender time, and lock no user out. Also after a restart."""
     right = {"grantType": "password", "username": "test@run.ai", "password": "password"}
     with control_plane(tmp_path) as control:
-        attempts: Attempts = control.app.state.attempts
-        for number in range(500):
-            attempts.begin(names_of("user", "test@run.ai", f"127.0.{number % 250}.{number % 200}"), control.clock.now)
-            attempts.begin(names_of("user", "test@run.ai", f"203.0.113.{number % 250}"), control.clock.now)
-        assert attempts.wait_s(names_of("user", "test@run.ai", "203.0.113.251"), control.clock.now) > 0
-        assert attempts.delay_s(names_of("user", "test@run.ai", "203.0.113.1")) == 0
+        expect(control.http.post("/api/v1/token", json=right), 200)
+
+        def guesses(connection: Connection) -> None:
+            for number in range(500):
+                for address in (f"127.0.{number % 250}.{number % 200}", f"203.0.113.{number % 250}"):
+                    names = names_of("user", "test@run.ai", address)
+                    attempts = recalled(connection, names)
+                    attempts.begin(names, control.clock.now)
+                    save_counts(connection, names, attempts)
+
+        in_database(control, guesses)
+        elsewhere, here = (names_of("user", "test@run.ai", each) for each in ("203.0.113.251", "testclient"))
+        found = in_database(control, lambda connection: recalled(connection, elsewhere))
+        assert found.wait_s(elsewhere, control.clock.now) > 0
+        assert found.delay_s(elsewhere) == 0
         expect(control.http.post("/api/v1/token", json=right), 200)
     with control_plane(tmp_path) as again:
-        attempts = again.app.state.attempts
-        assert attempts.is_known(names_of("user", "test@run.ai", "testclient"))
-        assert not attempts.is_known(names_of("user", "test@run.ai", "127.9.9.9"))
+        found = in_database(again, lambda connection: recalled(connection, here))
+        assert found.is_known(here)
+        assert not in_database(again, lambda connection: recalled(connection, elsewhere)).is_known(elsewhere)
+
+
+def in_database(control: ControlPlane, unit: Callable[[Connection], T]) -> T:
+    assert control.http.portal is not None
+    done: T = control.http.portal.call(control.app.state.plane.write, unit)
+    return done
 
 
 def test_every_address_of_this_machine_counts_as_one() -> None:
@@ -167,7 +187,6 @@ def test_what_could_not_be_checked_is_no_wrong_password(control: ControlPlane, m
     """A9: argon2 without memory or threads. It is not a mismatch, and does not count towards the wait."""
     right = {"grantType": "password", "username": "test@run.ai", "password": "password"}
     passwords: Passwords = control.app.state.passwords
-    attempts: Attempts = control.app.state.attempts
 
     class Short:
         def verify(self, *_: str) -> bool:
@@ -178,7 +197,8 @@ def test_what_could_not_be_checked_is_no_wrong_password(control: ControlPlane, m
         for _ in range(10):
             busy = control.http.post("/api/v1/token", json=right)
             assert (busy.status_code, codes(busy), busy.headers["retry-after"]) == (503, ["access.busy"], "2")
-    assert not attempts._failures
+    names = names_of("user", "test@run.ai", "testclient")
+    assert not in_database(control, lambda connection: store.counts(connection, names))
     expect(control.http.post("/api/v1/token", json=right), 200)
 
 
@@ -194,7 +214,7 @@ def test_sign_ins_wait_in_a_short_queue_of_their_own() -> None:
     known_hash = CHEAP.hash("right")
 
     async def all_at_once() -> None:
-        def begin() -> None: ...
+        async def begin() -> None: ...
 
         waiting = [asyncio.create_task(passwords.fits(None, "wrong", begin)) for _ in range(WAITING_MAX)]
         await asyncio.sleep(0)

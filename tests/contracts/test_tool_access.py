@@ -31,7 +31,7 @@ class Browser:
 
     def __init__(self, control: ControlPlane) -> None:
         self.control = control
-        self.tools = Tools(control.app.state.plane, control.app.state.tickets, AT, HERE)
+        self.tools = Tools(control.app.state.plane, AT, HERE)
 
     def get(self, path: str) -> Any:
         return self.control.http.get(path, follow_redirects=False)
@@ -329,7 +329,7 @@ def test_the_sign_in_form_is_for_its_own_page(browser: Browser) -> None:
 def test_an_owner_without_a_password_opens_a_tool_by_a_link(browser: Browser) -> None:
     origin = running(browser)
     state = browser.control.app.state
-    link = browser.call(new_link, state.plane, state.links)
+    link = browser.call(new_link, state.plane)
     assert browser.get(link).status_code == 303
     assert browser.admitted(origin, browser.session(origin)) == 200
 

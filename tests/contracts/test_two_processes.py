@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from fairpool.api.clusters import PushReport
+from fairpool.api.gateway_address import GatewayAddress
 from fairpool.api.multiplexer import Multiplexer
 from fairpool.api.nodes import ClusterRequest
-from fairpool.control import clusters, exclusive, organization
+from fairpool.control import app, clusters, exclusive, organization
+from fairpool.control.attempts import names_of
 from fairpool.control.cluster_sync import pushed
 from fairpool.control.exclusive import alone
-from fairpool.control.plane import Plane
+from fairpool.control.plane import Caller, Plane
 from fairpool.control.settings import Settings
-from fairpool.control.store import leases
+from fairpool.control.sign_in_attempt import recalled, save_counts
+from fairpool.control.store import access, leases, processes
 from fairpool.control.store.database import Connection
 from fairpool.control.store.migrations import upgrade
 from fairpool.control.store.postgresql_database import PostgresDatabase
+from fairpool.control.tool_access import Tools, new_ticket
 from fairpool.control.tunnel_holders import TunnelHolders
 from fairpool.model.ids import Instant, Token
 from tests.postgresql import databases
@@ -27,6 +32,7 @@ from tests.postgresql import databases
 pytestmark = pytest.mark.slow
 
 PATIENCE_S = 60.0
+ORIGIN = "0b5e2a5c-0000-4000-8000-000000000000-8888"
 
 
 def played(folder: Path, scene: Callable[[Plane, Plane], Awaitable[None]]) -> None:
@@ -117,6 +123,66 @@ def test_a_cluster_is_connected_to_the_process_it_connected_to_last(tmp_path: Pa
         await asyncio.gather(*noting, return_exceptions=True)
         await holders[1].end()
         assert await holders[0].elsewhere() == {}
+
+    played(tmp_path, scene)
+
+
+def test_a_ticket_of_one_begins_one_session_at_the_other(tmp_path: Path) -> None:
+    async def scene(one: Plane, other: Plane) -> None:
+        caller = Caller(id="u", name="ann", kind="user", token_hash="t" * 64, family="f")
+
+        def unit(connection: Connection) -> list[str]:
+            access.add_token(
+                connection,
+                caller.token_hash,
+                family="f",
+                kind="access",
+                subject_id="u",
+                subject_type="user",
+                now=one.now(),
+                expires_at=None,
+            )
+            return [new_ticket(connection, ORIGIN, "browser", caller, one.now()) for _ in range(2)]
+
+        first, second = await one.write(unit)
+        tools = [Tools(each, GatewayAddress("http", "localhost", 8088), "http://here") for each in (one, other)]
+        assert await tools[1].enter(ORIGIN, first, ("browser",)) is not None
+        assert await tools[0].enter(ORIGIN, first, ("browser",)) is None, "it was used at the other"
+        assert await tools[1].enter(ORIGIN, second, ("another browser",)) is None
+        assert await tools[0].enter(ORIGIN, second, ("browser",)) is None, "it was shown at the wrong place"
+
+    played(tmp_path, scene)
+
+
+def test_a_process_with_other_keys_of_tokens_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "NEW_KEYS_S", 0.1)
+
+    async def scene(one: Plane, other: Plane) -> None:
+        await app._check_keys(one)
+        noting = asyncio.create_task(TunnelHolders(one, "one:1").run())
+        await until(lambda: other.read(lambda connection: bool(processes.others(connection, other.process, 0))))
+        (tmp_path / "b").mkdir()
+        shutil.copy(tmp_path / "a" / "secret.key", tmp_path / "b")
+        with pytest.raises(app.StartupFailed, match=r"keys of tokens in .*/b .* \(fairpool-.*--keys"):
+            await app._check_keys(other)
+        shutil.copy(tmp_path / "a" / "token-keys.json", tmp_path / "b")
+        await app._check_keys(other)
+        noting.cancel()
+
+    played(tmp_path, scene)
+
+
+def test_wrong_passwords_at_one_count_at_the_other(tmp_path: Path) -> None:
+    def begun(connection: Connection) -> int:
+        names = names_of("user", "guessed", "203.0.113.1")
+        attempts = recalled(connection, names)
+        wait_s = attempts.begin(names, Instant(1_000_000))
+        save_counts(connection, names, attempts)
+        return wait_s
+
+    async def scene(one: Plane, other: Plane) -> None:
+        waits = [await each.write(begun) for each in (one, other, one, other)]
+        assert waits == [0, 0, 0, 1]
 
     played(tmp_path, scene)
 

@@ -21,6 +21,8 @@ from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.shell import Channel
 from fairpool.api.workload_spec import SubmitTraining
 from fairpool.model.ids import Revision
+from fairpool.model.problem import Problem
+from fairpool.platform import admin_socket
 from tests.postgresql import PostgresServer
 from tests.running_platform import PATIENCE_S, fairpool
 from tests.two_programs import ClusterProcess, ControlProcess
@@ -189,6 +191,13 @@ def test_a_token_that_one_revoked_is_refused_by_the_other(planes: Planes) -> Non
     assert status_of(planes.other.address, token) == status_of(planes.one.address, token) == 200
     administrator.delete_user(user.id)
     until_true(lambda: status_of(planes.other.address, token) == 401, "the other refuses it too")
+
+
+def test_a_one_time_link_of_one_signs_in_once_at_either(planes: Planes) -> None:
+    answer = admin_socket.ask(planes.one.data_directory.admin_socket, "welcome", PATIENCE_S, holding=[], project="")
+    assert not isinstance(answer, Problem)
+    used = [httpx2.get(each.address + answer["link"], timeout=60).status_code for each in (planes.other, planes.one)]
+    assert used == [303, 403]
 
 
 def test_a_change_at_one_ends_a_pull_that_the_other_holds(planes: Planes) -> None:

@@ -82,11 +82,9 @@ from fairpool.control import (
     workload_properties,
     workloads,
 )
-from fairpool.control.attempts import Attempts
 from fairpool.control.cluster_pods import ClusterPods
 from fairpool.control.endpoint import Endpoint
 from fairpool.control.host_check import HostCheck
-from fairpool.control.owner import SignInLinks
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import Plane, on_denied
 from fairpool.control.pod_access import PodAccess
@@ -98,13 +96,15 @@ from fairpool.control.routes import Route
 from fairpool.control.sealing import KeyUnusable
 from fairpool.control.settings import Settings
 from fairpool.control.store import clusters as cluster_store
-from fairpool.control.store import shared_keys
+from fairpool.control.store import processes, shared_keys
 from fairpool.control.store.database import Connection
 from fairpool.control.store.location import database_at
 from fairpool.control.store.migrations import upgrade
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.store.unfit import Unfit
-from fairpool.control.tool_access import Tickets
+from fairpool.control.token_keys import KeysUnusable
+from fairpool.control.tunnel_holders import ALIVE_S
+from fairpool.model.ids import SECOND_MS
 from fairpool.model.problem import Problem
 
 log = logging.getLogger("fairpool.control")
@@ -173,20 +173,16 @@ def create_app(
     app.router = router
     app.state.plane = plane
     app.state.passwords = Passwords(hasher)
-    app.state.attempts = Attempts()
-    app.state.mail_attempts = Attempts()
     app.state.mails = set()
-    app.state.links = SignInLinks()
-    app.state.tickets = Tickets()
     app.state.provider_client = ProviderClient()
-    app.state.device_limit = command_sign_in.RateLimit(command_sign_in.DEVICES_A_MINUTE)
-    app.state.code_limit = command_sign_in.RateLimit(command_sign_in.CODES_A_MINUTE)
     app.state.is_ready = lambda: True
     app.state.routes = ROUTES
     app.state.description = None
     return app
 
 
+NEW_KEYS_S = ALIVE_S + 1.0
+"""Until each process has noted that it signs with another key."""
 MAILS_S = 5.0
 """How long mails that are being sent may still take when the server stops."""
 
@@ -199,7 +195,6 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         if plane.database.is_shared:
             await _check_keys(plane)
         app.state.first_password_ignored = await create_defaults(plane, app.state.passwords)
-        await sign_in.recall_addresses(plane, app.state.attempts)
         problem = await users.listening_problem(plane, plane.settings.is_local)
         if problem is not None:
             raise StartupFailed(problem)
@@ -234,6 +229,27 @@ async def _check_keys(plane: Plane) -> None:
         what = f"the key of credentials in {where} is {key.id}, and other control planes of this database use {used}"
         fix = "share one directory of keys between them with --keys, or copy their files there"
         raise StartupFailed(Problem("keys.differ", what, fix))
+    await _check_token_keys(plane)
+
+
+async def _check_token_keys(plane: Plane) -> None:
+    """The same for the keys of tokens. They may have been replaced just now, so it is looked for a while."""
+    for is_last in (False, True):
+        since = plane.now() - int(3 * ALIVE_S * SECOND_MS)
+        others = await plane.read(partial(processes.others, process=plane.process, since=since))
+        try:
+            ours = {each.id for each in plane.token_keys.published(plane.now())}
+        except KeysUnusable as error:
+            raise StartupFailed(error.problem) from error
+        theirs = {each.token_key for each in others if each.token_key} - ours
+        if not theirs:
+            return
+        if is_last:
+            where, used = plane.settings.keys or plane.settings.data, ", ".join(sorted(theirs))
+            what = f"the keys of tokens in {where} are others than that of a running control plane of this database"
+            fix = "share one directory of keys between them with --keys"
+            raise StartupFailed(Problem("keys.differ", f"{what} ({used})", fix))
+        await asyncio.sleep(NEW_KEYS_S)
 
 
 async def _tidy(plane: Plane) -> None:

@@ -11,13 +11,15 @@ addresses count as one, because one process can use sixteen million of them.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from fairpool.model.ids import SECOND_MS, Instant
 
 FORGOTTEN_MS = 15 * 60 * SECOND_MS
-REMEMBERED_MAX = 10_000
-"""Names and addresses; beyond that the oldest are forgotten, so that attackers cannot fill the memory."""
+KNOWN_MS = 90 * 24 * 3600 * SECOND_MS
+"""How long an address is known after a user last signed in from there."""
 LOOPBACK = "loopback"
 IPV6_NETWORK = 64
 """A host usually controls a whole network of this size."""
@@ -68,22 +70,20 @@ def network_of(address: str) -> str:
 
 
 class Attempts:
-    """Failures by user and by address, in memory. A restart forgets them, which helps an attacker little."""
+    """Failures by user and by address, as far as they are known: those of the names that are asked about."""
 
-    def __init__(self) -> None:
-        self._failures: dict[str, tuple[int, Instant]] = {}
-        self._known: dict[str, None] = {}
+    def __init__(
+        self, failures: Mapping[str, tuple[int, Instant]] = MappingProxyType({}), known: Collection[str] = ()
+    ) -> None:
+        self.failures, self._known = dict(failures), set(known)
 
     def is_known(self, names: Names) -> bool:
         """Whether this user has signed in from this address before."""
-        return _pair(names) in self._known
+        return pair_of(names) in self._known
 
     def know(self, names: Names) -> None:
         """This user has signed in from this address."""
-        self._known.pop(_pair(names), None)
-        self._known[_pair(names)] = None
-        while len(self._known) > REMEMBERED_MAX:
-            self._known.pop(next(iter(self._known)))
+        self._known.add(pair_of(names))
 
     def wait_s(self, names: Names, now: Instant) -> int:
         """How long until another attempt is accepted; 0: now."""
@@ -96,39 +96,37 @@ class Attempts:
         wait_s = self.wait_s(names, now)
         if wait_s == 0:
             for name in names:
-                count, since = self._failures.pop(name, (0, now))
-                self._failures[name] = (count + 1 if now - since < FORGOTTEN_MS else 1, now)
-            while len(self._failures) > REMEMBERED_MAX:
-                self._failures.pop(next(iter(self._failures)))
+                count, since = self.failures.pop(name, (0, now))
+                self.failures[name] = (count + 1 if now - since < FORGOTTEN_MS else 1, now)
         return wait_s
 
     def delay_s(self, names: Names) -> float:
         """How long the answer to a wrong password from a known address is delayed."""
         if not self.is_known(names):
             return 0.0
-        count, _ = self._failures.get(_pair(names), (0, Instant(0)))
+        count, _ = self.failures.get(pair_of(names), (0, Instant(0)))
         over = count - USER_AT_ADDRESS.free
         return 0.0 if over <= 0 else min(0.25 * (1 << min(over, 10)), float(KNOWN_LONGEST_S))
 
     def undo(self, names: Names) -> None:
         """The password could not be checked: the attempt does not count."""
         for name in names:
-            count, since = self._failures.get(name, (0, Instant(0)))
+            count, since = self.failures.get(name, (0, Instant(0)))
             if count > 1:
-                self._failures[name] = (count - 1, since)
+                self.failures[name] = (count - 1, since)
             else:
-                self._failures.pop(name, None)
+                self.failures.pop(name, None)
 
     def succeeded(self, names: Names) -> None:
         """The password was right. Failures of the address remain: its user could otherwise guess other passwords."""
         self.know(names)
         for name, patience in names.items():
-            count, since = self._failures.pop(name, (0, Instant(0)))
+            count, since = self.failures.pop(name, (0, Instant(0)))
             if patience is ADDRESS and count > 1:
-                self._failures[name] = (count - 1, since)
+                self.failures[name] = (count - 1, since)
 
     def _wait_s(self, name: str, patience: FailureLimit, now: Instant) -> int:
-        count, last = self._failures.get(name, (0, now))
+        count, last = self.failures.get(name, (0, now))
         if count < patience.free:
             return 0
         wait_s = min(1 << min(count - patience.free, 10), patience.longest_s)
@@ -136,5 +134,6 @@ class Attempts:
         return max(0, -(-(until - now) // SECOND_MS))
 
 
-def _pair(names: Names) -> str:
+def pair_of(names: Names) -> str:
+    """The name of user and address together."""
     return next(iter(names))

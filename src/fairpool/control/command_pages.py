@@ -16,12 +16,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from fairpool.control.command_grants import CODE_S, DeviceRequest, decide_device, device_request, new_code
+from fairpool.control.command_sign_in import CODES_A_MINUTE
 from fairpool.control.host_check import check_origin
 from fairpool.control.page_layout import HEADERS, layout
 from fairpool.control.pages import signed_in
 from fairpool.control.plane import MINUTE_MS, Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.routes import Parameter, Routes
+from fairpool.control.sign_in_attempt import is_over_rate
 from fairpool.model.ids import Instant
 
 routes = Routes(in_document=False)
@@ -95,7 +97,8 @@ async def decide(request: Request, plane: Plane) -> Response:
     if caller is None:
         return _sign_in_first(request)
     code, decision, now = str(form.get("code", ""))[:64], form.get("decision"), plane.now()
-    if request.app.state.code_limit.is_over(caller.id, now):
+    name = f"device codes tried by {caller.id}"
+    if await plane.write(lambda connection: is_over_rate(connection, name, CODES_A_MINUTE, now)):
         return _device_form(code, "too many codes were tried: wait a minute", 429)
     if decision not in ("approve", "deny"):
         waiting = await plane.read(lambda connection: device_request(connection, code, now))

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 from starlette.requests import Request
 
 from fairpool.api import command_sign_in as wire
 from fairpool.control.attempts import network_of
-from fairpool.control.command_grants import DEVICE_S, INTERVAL_S, new_device_codes
-from fairpool.control.plane import MINUTE_MS, Plane
+from fairpool.control.command_grants import DEVICE_S, INTERVAL_S, DeviceCodes, new_device_codes
+from fairpool.control.plane import Plane
 from fairpool.control.provider_settings import base_address
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.routes import Routes
+from fairpool.control.sign_in_attempt import is_over_rate
 from fairpool.control.store import identity_providers as provider_store
+from fairpool.control.store.database import Connection
 from fairpool.control.tokens import origin_of
-from fairpool.model.ids import Instant
 
 routes = Routes("access")
 
@@ -25,25 +25,6 @@ DEVICES_A_MINUTE: Final = 20
 """New device codes for one address."""
 CODES_A_MINUTE: Final = 20
 """Looked up and decided on by one user; a sign-in takes both. With 25 billion codes, guessing takes long enough."""
-ENTRIES_MAX: Final = 10_000
-
-
-class RateLimit:
-    """So many a minute for each name. In memory."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._lately: dict[str, deque[Instant]] = {}
-
-    def is_over(self, name: str, now: Instant) -> bool:
-        """Whether that was too many; counts this one otherwise."""
-        lately = self._lately.setdefault(name, deque(maxlen=self._most))
-        if len(lately) == self._most and now - lately[0] < MINUTE_MS:
-            return True
-        lately.append(now)
-        while len(self._lately) > ENTRIES_MAX:
-            self._lately.pop(next(iter(self._lately)))
-        return False
 
 
 @routes.get(
@@ -66,9 +47,14 @@ async def ways(plane: Plane) -> wire.SignInWays:
 async def begin_device(request: Request, plane: Plane) -> wire.DeviceAuthorization:
     """Ask for tokens with the device code until it is approved: POST /api/v1/token."""
     origin = origin_of(request)
-    if request.app.state.device_limit.is_over(network_of(origin.address), plane.now()):
-        raise _too_many("too many sign-ins with a device code were begun from your address")
-    codes = await plane.write(lambda connection: new_device_codes(connection, origin, plane.now()))
+    name = f"device codes from {network_of(origin.address)}"
+
+    def unit(connection: Connection) -> DeviceCodes | None:
+        if is_over_rate(connection, name, DEVICES_A_MINUTE, plane.now()):
+            raise _too_many("too many sign-ins with a device code were begun from your address")
+        return new_device_codes(connection, origin, plane.now())
+
+    codes = await plane.write(unit)
     if codes is None:
         raise _too_many("too many sign-ins with a device code are waiting")
     page = f"{base_address(request)}/device"

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from fairpool.control.attempts import FORGOTTEN_MS, KNOWN_MS
 from fairpool.control.audit_chain import Head
 from fairpool.control.plane import Plane
 from fairpool.control.settings import Settings
-from fairpool.control.store import audit, changes, clusters, notifications, sessions, workloads
+from fairpool.control.store import attempts, audit, changes, clusters, notifications, sessions, workloads
 from fairpool.control.store.database import Connection
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.model.ids import SECOND_MS, Instant
@@ -61,6 +62,7 @@ def clear(connection: Connection, settings: Settings, now: Instant) -> bool:
         clusters.drop_events(connection, old, AT_A_TIME),
         changes.drop_old(connection, old, AT_A_TIME),
         sessions.drop_ended(connection, now, AT_A_TIME),
+        attempts.drop_old(connection, now - FORGOTTEN_MS, now - KNOWN_MS, AT_A_TIME),
         audit.drop_kept(connection, repeatable, AT_A_TIME),
         notifications.drop_old(connection, old, AT_A_TIME),
         audit.drop_old(connection, now - kept.audit_s * SECOND_MS, AT_A_TIME),

@@ -1,7 +1,7 @@
 """Sign-in of the platform's owner without a password: a session for `runai`, and one-time links for a browser.
 
 Both are requested over the admin socket in the data directory, which only that user can open. A link works once, for
-ten minutes. Links are kept in memory as hashes and never written to disk.
+ten minutes. Only hashes of links are stored.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from fairpool.control.guard import digest_of
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
+from fairpool.control.store import sign_in_tickets as tickets
 from fairpool.control.store.database import Connection
 from fairpool.control.tokens import new_tokens
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.problem import Problem
 
 LINK_MS = 10 * 60 * SECOND_MS
-LINKS_MAX = 64
+LINK = "owner-link"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,28 +74,22 @@ def signed_in_here(user: store.UserRow, now: Instant) -> dict[str, object]:
     return audit_store.without_request(now, (user.email, "User"), "sign-in", ("user", user.email, user.id))
 
 
-class SignInLinks:
-    """One-time codes for sign-in links, valid for ten minutes."""
-
-    def __init__(self) -> None:
-        self._codes: dict[str, tuple[str, Instant]] = {}
-
-    def new(self, user_id: str, now: Instant) -> str:
-        code = "fpl" + secrets.token_urlsafe(32)
-        self._codes[digest_of(code)] = (user_id, Instant(now + LINK_MS))
-        while len(self._codes) > LINKS_MAX:
-            self._codes.pop(next(iter(self._codes)))
-        return code
-
-    def take(self, code: str, now: Instant) -> str | None:
-        """Redeem a code: the user it signs in; None: unknown, already used, or expired."""
-        user_id, until = self._codes.pop(digest_of(code), ("", Instant(0)))
-        return user_id if user_id and now < until else None
-
-
-async def new_link(plane: Plane, links: SignInLinks) -> str | Problem:
+async def new_link(plane: Plane) -> str | Problem:
     """The path of a one-time link that signs the owner in to the web UI."""
-    user = await plane.read(lambda connection: users.owner(connection, plane.settings.first_user))
-    if user is None:
-        return Problem("user.no_administrator", "there is no administrator account", "restore a backup")
-    return f"/sign-in?code={links.new(user.id, plane.now())}"
+    code = "fpl" + secrets.token_urlsafe(32)
+
+    def unit(connection: Connection) -> str | Problem:
+        user = users.owner(connection, plane.settings.first_user)
+        if user is None:
+            return Problem("user.no_administrator", "there is no administrator account", "restore a backup")
+        tickets.drop_expired(connection, plane.now())
+        tickets.add(connection, digest_of(code), LINK, {"user": user.id}, plane.now() + LINK_MS)
+        return f"/sign-in?code={code}"
+
+    return await plane.write(unit)
+
+
+def redeem_link(connection: Connection, code: str, now: Instant) -> str | None:
+    """The user that a link signs in; None: unknown, already used, or expired."""
+    link = tickets.take(connection, digest_of(code), LINK, now)
+    return str(link["user"]) if link is not None else None

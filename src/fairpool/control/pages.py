@@ -17,7 +17,7 @@ from fairpool.api.wire import ValidationError
 from fairpool.control.browser_session import OWN_SITES, clear_session, cookie_of, set_session
 from fairpool.control.guard import BROWSER_TOKENS, caller_with
 from fairpool.control.host_check import check_origin
-from fairpool.control.owner import SignInLinks, signed_in_here
+from fairpool.control.owner import redeem_link, signed_in_here
 from fairpool.control.page_layout import HEADERS, layout
 from fairpool.control.plane import Caller, Plane, plane_of
 from fairpool.control.provider_settings import provider_path
@@ -118,8 +118,7 @@ async def sign_in_by_link(
     if not code:
         return await _form(request, following)
     plane = plane_of(request)
-    links: SignInLinks = request.app.state.links
-    user_id = links.take(code, plane.now())
+    user_id = await plane.write(lambda connection: redeem_link(connection, code, plane.now()))
     token = await _browser_token(request, plane, user_id) if user_id is not None else None
     if token is None:
         body = (

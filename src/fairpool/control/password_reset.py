@@ -17,7 +17,7 @@ from starlette.responses import Response
 from fairpool.api import access as wire
 from fairpool.api.access import normal_email
 from fairpool.control import preferences
-from fairpool.control.attempts import Attempts, names_of
+from fairpool.control.attempts import names_of
 from fairpool.control.guard import digest_of
 from fairpool.control.mail import Mail, configured, send
 from fairpool.control.passwords import Passwords
@@ -25,6 +25,7 @@ from fairpool.control.plane import ActionResult, Caller, Plane, entry
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.routes import Routes
+from fairpool.control.sign_in_attempt import recalled, save_counts
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection
@@ -77,7 +78,7 @@ async def send_link(request: Request, plane: Plane, email: str) -> None:
     server = await plane.read(lambda connection: configured(connection, plane))
     if isinstance(server, Problem):
         raise refused(409, server.code, server.what, "ask an administrator for a new password")
-    _check_rate(request, plane, email)
+    await _check_rate(request, plane, email)
     code, minutes, user = await plane.write(lambda connection: _new_link(connection, request, plane, email))
     if user is None:
         return
@@ -99,9 +100,18 @@ def begin_sending(request: Request, plane: Plane, mail: Mail) -> None:
     task.add_done_callback(request.app.state.mails.discard)
 
 
-def _check_rate(request: Request, plane: Plane, email: str) -> None:
-    attempts: Attempts = request.app.state.mail_attempts
-    wait_s = attempts.begin(names_of("mail", normal_email(email), address_of(request)), plane.now())
+async def _check_rate(request: Request, plane: Plane, email: str) -> None:
+    names = names_of("mail", normal_email(email), address_of(request))
+    names = {f"mail {name}": limit for name, limit in names.items()}  # apart from those of sign-ins
+
+    def unit(connection: Connection) -> int:
+        attempts = recalled(connection, names)
+        wait_s = attempts.begin(names, plane.now())
+        if not wait_s:
+            save_counts(connection, names, attempts)
+        return wait_s
+
+    wait_s = await plane.write(unit)
     if wait_s:
         what = f"too many requests for a new password: the next one is accepted in {wait_s} s"
         refusal = refused(429, "access.too_many_attempts", what, "wait, then try again")

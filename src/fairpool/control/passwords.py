@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import string
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -51,7 +51,7 @@ class Passwords:
         return await self._new.run(lambda: self._hashed(password))
 
     async def fits(
-        self, password_hash: str | None, password: str, begin: Callable[[], None], *, is_known: bool = False
+        self, password_hash: str | None, password: str, begin: Callable[[], Awaitable[None]], *, is_known: bool = False
     ) -> bool:
         """Whether a password is right; takes as long for an unknown user. `begin` is called when its turn comes.
 
@@ -88,13 +88,14 @@ class _Queue:
         self._turn = asyncio.Lock()
         self._waiting = 0
 
-    async def run(self, work: Callable[[], T], begin: Callable[[], None] = lambda: None) -> T:
+    async def run(self, work: Callable[[], T], begin: Callable[[], Awaitable[None]] | None = None) -> T:
         if self._waiting >= WAITING_MAX:
             raise too_many_sign_ins()
         self._waiting += 1
         try:
             async with self._turn:
-                begin()
+                if begin is not None:
+                    await begin()
                 try:
                     return await asyncio.get_running_loop().run_in_executor(self._threads, work)
                 except (Unchecked, RuntimeError) as error:  # the thread may not start

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Callable
 from typing import TypeVar
@@ -16,9 +15,8 @@ from fairpool.api.access import normal_email
 from fairpool.api.wire import ValidationError
 from fairpool.control import preferences, rbac
 from fairpool.control.access_rules import rule_answers
-from fairpool.control.attempts import Attempts, names_of
 from fairpool.control.command_grants import redeem_code, redeem_device
-from fairpool.control.guard import PEER_UID, digest_of, idle_limit_ms, unauthenticated
+from fairpool.control.guard import digest_of, idle_limit_ms, unauthenticated
 from fairpool.control.passwords import Passwords
 from fairpool.control.plane import ActionResult, Caller, Plane, entry
 from fairpool.control.program_sign_in import program_with
@@ -28,6 +26,7 @@ from fairpool.control.refusal import Refused, refused
 from fairpool.control.role_lookup import role_labels
 from fairpool.control.routes import Routes
 from fairpool.control.settings import FIRST_PASSWORD
+from fairpool.control.sign_in_attempt import TOO_MANY, SignInAttempt
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store import sessions as session_store
@@ -40,8 +39,6 @@ routes = Routes("access")
 
 T = TypeVar("T")
 
-TOO_MANY = 429
-UNAVAILABLE = 503
 REFRESH = ("refresh", store.SPENT)
 RACE_MS = 30 * SECOND_MS
 """Two commands of one user may renew at the same time: the second is refused without ending the session."""
@@ -165,9 +162,13 @@ async def signed_in_by_password(
         raise refused(422, "access.incomplete", "a password grant needs username and password", "set both")
     unknown_caller = Caller(id="", name=username, kind="user")
     attempt = SignInAttempt(request, plane, "user", normal_email(username))
-    user = await plane.read(lambda connection: store.user_by_email(connection, username))
+
+    def look(connection: Connection) -> store.UserRow | None:
+        attempt.check(connection)
+        return store.user_by_email(connection, username)
+
+    user = await plane.read(look)
     passwords: Passwords = request.app.state.passwords
-    attempt.check()
     fits = await attempt.fits(passwords, user.password_hash if user else None, password)
 
     def unit(connection: Connection) -> T | None:
@@ -177,6 +178,7 @@ async def signed_in_by_password(
             return None  # changed or deleted meanwhile
         caller = Caller(id=user.id, name=user.email, kind="user")
         audit_store.add(connection, _line(request, plane, caller, "Succeeded"))
+        attempt.succeeded(connection)
         return issue(connection, now_is, caller)
 
     answer = await plane.write(unit) if fits and user else None
@@ -184,7 +186,6 @@ async def signed_in_by_password(
         await _note(request, plane, unknown_caller, "Failed")
         await attempt.failed()
         raise refused(401, "access.wrong_password", "wrong user name or password", "try again")
-    attempt.succeeded()
     return answer
 
 
@@ -193,13 +194,14 @@ async def _by_secret(request: Request, plane: Plane, client_id: str | None, secr
         raise refused(422, "access.incomplete", "this grant needs clientId and clientSecret", "set both")
     unknown_caller = Caller(id="", name=client_id, kind="app")
     attempt = SignInAttempt(request, plane, "app", client_id)
-    attempt.begin()
 
     def unit(connection: Connection) -> wire.TokenAnswer | Refused:
+        attempt.begin(connection)
         found = program_with(connection, client_id, secret, plane.now())
         if isinstance(found, Refused):
-            return found
+            return found  # not raised here: the attempt counts
         caller, key = found
+        attempt.succeeded(connection)
         audit_store.add(connection, _line(request, plane, caller, "Succeeded"))
         return new_tokens(connection, plane, caller, str(uuid.uuid4()), origin_of(request, key))
 
@@ -207,7 +209,6 @@ async def _by_secret(request: Request, plane: Plane, client_id: str | None, secr
     if isinstance(answer, Refused):
         await _note(request, plane, unknown_caller, "Failed")
         raise answer
-    attempt.succeeded()
     return answer
 
 
@@ -282,52 +283,6 @@ def _is_over(connection: Connection, plane: Plane, family: str, now: Instant) ->
     return bool(idle_ms and used_at + idle_ms <= now) or (session.expires_at or now + 1) <= now
 
 
-class SignInAttempt:
-    """One attempt to sign in. It counts as failed before the password is checked, so that concurrent attempts count."""
-
-    def __init__(self, request: Request, plane: Plane, kind: str, name: str) -> None:
-        self._plane = plane
-        self._attempts: Attempts = request.app.state.attempts
-        self._names = names_of(kind, name, address_of(request))
-        self._has_begun = False
-        if PEER_UID in request.scope:  # attempts of others never delay the machine's own user
-            self._attempts.know(self._names)
-
-    def check(self) -> None:
-        """Refuse an attempt that comes too soon."""
-        self._refuse_if(self._attempts.wait_s(self._names, self._plane.now()))
-
-    def begin(self) -> None:
-        """Count it, when its turn has come: others may have failed while it waited."""
-        self._refuse_if(self._attempts.begin(self._names, self._plane.now()))
-        self._has_begun = True
-
-    async def fits(self, passwords: Passwords, password_hash: str | None, password: str) -> bool:
-        """Whether the password is right; one that could not be checked is not a failure."""
-        try:
-            is_known = self._attempts.is_known(self._names)
-            return await passwords.fits(password_hash, password, self.begin, is_known=is_known)
-        except Refused as refusal:
-            if self._has_begun and refusal.status == UNAVAILABLE:
-                self._attempts.undo(self._names)
-            raise
-
-    async def failed(self) -> None:
-        """Delay the answer to a wrong password from a known address, where later attempts are not refused."""
-        await asyncio.sleep(self._attempts.delay_s(self._names))
-
-    def succeeded(self) -> None:
-        self._attempts.succeeded(self._names)
-
-    def _refuse_if(self, wait_s: int) -> None:
-        if wait_s:
-            what = f"too many wrong passwords: the next attempt is accepted in {wait_s} s"
-            refusal = refused(TOO_MANY, "access.too_many_attempts", what, "wait, then try again")
-            refusal.headers["Retry-After"] = str(wait_s)
-            refusal.is_denial = True
-            raise refusal
-
-
 def _issued(
     connection: Connection, request: Request, plane: Plane, caller: Caller, family: str, action: str = "sign-in"
 ) -> wire.TokenAnswer:
@@ -386,8 +341,12 @@ async def change_password(request: Request, plane: Plane, caller: Caller, body: 
     caller.require_no_key()
     passwords: Passwords = request.app.state.passwords
     attempt = SignInAttempt(request, plane, caller.kind, normal_email(caller.name))
-    attempt.check()
-    user = await plane.read(lambda connection: store.user(connection, caller.id))
+
+    def look(connection: Connection) -> store.UserRow | None:
+        attempt.check(connection)
+        return store.user(connection, caller.id)
+
+    user = await plane.read(look)
     if user is not None and user.password_hash == NO_PASSWORD:
         _check_owner(caller)
     elif user is None or not await attempt.fits(passwords, user.password_hash, body.current_password):
@@ -395,7 +354,7 @@ async def change_password(request: Request, plane: Plane, caller: Caller, body: 
         wrong = refused(403, "access.wrong_password", "the current password is wrong", "try again", "currentPassword")
         wrong.is_denial = True
         raise wrong
-    attempt.succeeded()
+    await plane.write(attempt.succeeded)
     if body.new_password in (body.current_password, FIRST_PASSWORD):
         what = "the new password is the same as the current one, or is the default of earlier releases"
         raise refused(422, "access.same_password", what, "choose another password", "newPassword")
@@ -442,16 +401,3 @@ async def sign_out(request: Request, plane: Plane, caller: Caller) -> Response:
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()
     return answer
-
-
-# --- across a restart --------------------------------------------------------------------------------------------
-
-RECALLED_MAX = 500
-
-
-async def recall_addresses(plane: Plane, attempts: Attempts) -> None:
-    """Restore known addresses from recent sign-ins in the audit log, so that a restart does not forget them."""
-    chosen = audit_store.Choice({"action": "sign-in", "result": "Succeeded", "subject_type": "User"})
-    lines = await plane.read(lambda connection: audit_store.entries(connection, chosen, 0, RECALLED_MAX))
-    for line in reversed(lines):
-        attempts.know(names_of("user", normal_email(line.subject), line.source_ip))

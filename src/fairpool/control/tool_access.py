@@ -22,6 +22,7 @@ from fairpool.control.pod_access import PodAccessError, PodAddress, PortStream
 from fairpool.control.rbac import Action, for_kind
 from fairpool.control.refusal import Refused
 from fairpool.control.store import access as access_store
+from fairpool.control.store import sign_in_tickets as tickets
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.unavailable import Unavailable
@@ -30,7 +31,7 @@ from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.problem import Problem
 
 TICKET_MS = 60 * SECOND_MS
-TICKETS_MAX = 10_000
+TICKET = "tool"
 REMEMBERED_MAX = 10_000
 FRESH_S = 0.05
 """How long a route may be used without looking at its row again, while other things are committed."""
@@ -51,35 +52,21 @@ NOT_RUNNING = NotAdmitted(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """Permission to begin a session, for one origin and one browser."""
-
-    origin: str
-    browser: str
-    caller: Caller
-    until: Instant
-
-
-class Tickets:
-    """Tickets that were given and not yet used. In memory, as hashes: after a restart the browser gets another."""
-
-    def __init__(self) -> None:
-        self._tickets: dict[str, Ticket] = {}
-
-    def new(self, origin: str, browser: str, caller: Caller, now: Instant) -> str:
-        code = "fpt_" + secrets.token_urlsafe(32)
-        self._tickets[digest_of(code)] = Ticket(origin, browser, caller, Instant(now + TICKET_MS))
-        while len(self._tickets) > TICKETS_MAX:
-            self._tickets.pop(next(iter(self._tickets)))
-        return code
-
-    def take(self, code: str, origin: str, browsers: tuple[str, ...], now: Instant) -> Ticket | None:
-        """Use a ticket. One that is shown at the wrong place is used up as well: it was stolen."""
-        ticket = self._tickets.pop(digest_of(code), None)
-        if ticket is None or now >= ticket.until or ticket.origin != origin or ticket.browser not in browsers:
-            return None
-        return ticket
+def new_ticket(connection: Connection, origin: str, browser: str, caller: Caller, now: Instant) -> str:
+    """Permission to begin a session, for one origin and one browser. Only its hash is stored."""
+    code = "fpt_" + secrets.token_urlsafe(32)
+    ticket = {
+        "origin": origin,
+        "browser": browser,
+        "token": caller.token_hash,
+        "family": caller.family,
+        "subject": caller.id,
+        "kind": caller.kind,
+        "expires_at": caller.expires_at,
+    }
+    tickets.drop_expired(connection, now)
+    tickets.add(connection, digest_of(code), TICKET, ticket, now + TICKET_MS)
+    return code
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -117,9 +104,9 @@ class CachedRow:
 class Tools:
     """The tools of all workloads. For one event loop."""
 
-    def __init__(self, plane: Plane, tickets: Tickets, address: GatewayAddress, control_url: str) -> None:
+    def __init__(self, plane: Plane, address: GatewayAddress, control_url: str) -> None:
         """`control_url`: where browsers reach the control plane."""
-        self._plane, self._tickets, self._control_url = plane, tickets, control_url
+        self._plane, self._control_url = plane, control_url
         self._address = address
         self._seen: dict[str, CachedRow] = {}
         self._admissions: dict[tuple[str, Credential], Turns] = {}
@@ -211,23 +198,24 @@ class Tools:
     # --- sessions ---
 
     async def enter(self, origin: str, ticket: str, browsers: tuple[str, ...]) -> str | None:
-        given = self._tickets.take(ticket, origin, browsers, self._plane.now())
-        if given is None:
-            return None
-        session, caller = "fpg_" + secrets.token_urlsafe(32), given.caller
+        session, now = "fpg_" + secrets.token_urlsafe(32), self._plane.now()
 
         def unit(connection: Connection) -> str | None:
-            if access_store.token(connection, caller.token_hash) is None:
+            # One that is shown at the wrong place is used up as well: it was stolen.
+            given = tickets.take(connection, digest_of(ticket), TICKET, now)
+            if given is None or given["origin"] != origin or given["browser"] not in browsers:
+                return None
+            if access_store.token(connection, given["token"]) is None:
                 return None  # signed out meanwhile
             access_store.add_token(
                 connection,
                 _session_digest(origin, session),
-                family=caller.family,
+                family=given["family"],
                 kind=SESSION,
-                subject_id=caller.id,
-                subject_type=caller.kind,
-                now=self._plane.now(),
-                expires_at=caller.expires_at,
+                subject_id=given["subject"],
+                subject_type=given["kind"],
+                now=now,
+                expires_at=given["expires_at"],
             )
             return session
 

@@ -13,10 +13,12 @@ from fairpool.api.gateway import ENTER
 from fairpool.api.gateway_address import PATH_MAX, GatewayAddress, local_path
 from fairpool.control.page_layout import HEADERS, layout
 from fairpool.control.pages import is_from_elsewhere, led_on, signed_in
-from fairpool.control.plane import ActionResult, Caller, Plane, plane_of
+from fairpool.control.plane import ActionResult, Caller, Plane, entry, plane_of
 from fairpool.control.rbac import Action
 from fairpool.control.routes import Parameter, Routes
-from fairpool.control.tool_access import Tickets, may_open, tool_urls
+from fairpool.control.store import audit as audit_store
+from fairpool.control.store.database import Connection
+from fairpool.control.tool_access import may_open, new_ticket, tool_urls
 
 routes = Routes(in_document=False)
 
@@ -56,10 +58,13 @@ async def open_tool(
     found = await may_open(plane, caller, origin)
     if found is None or not browser:
         return layout("Not found", NOT_THERE, 404)
-    tickets: Tickets = request.app.state.tickets
-    ticket = tickets.new(origin, browser, caller, plane.now())
     opened = ActionResult(action="open-tool", entity_type="workload", entity_id=found.key.id, entity_name=found.name)
-    await plane.note(request, caller, opened)
+
+    def unit(connection: Connection) -> str:
+        audit_store.add(connection, entry(request, caller, opened, plane.now()))
+        return new_ticket(connection, origin, browser, caller, plane.now())
+
+    ticket = await plane.write(unit)
     query = urlencode({"ticket": ticket, "path": local_path(path)})
     return RedirectResponse(f"{gateway.origin_url(origin)}{ENTER}?{query}", 303, HEADERS)
 

@@ -18,8 +18,9 @@ from fairpool.control.plane import Plane
 from fairpool.control.store import processes as store
 from fairpool.control.store.database import TUNNELS, Closed, Connection
 from fairpool.control.store.unavailable import Unavailable
+from fairpool.control.token_keys import KeysUnusable
 from fairpool.control.tunnel import REPLACED
-from fairpool.model.ids import SECOND_MS
+from fairpool.model.ids import SECOND_MS, Instant
 
 log = logging.getLogger("fairpool.control")
 
@@ -89,9 +90,16 @@ class TunnelHolders:
             self._due = time.monotonic() + ALIVE_S / 2
         self._noted = here
 
+    def _token_key(self, now: Instant) -> str:
+        """Empty: the file cannot be read, which is reported where tokens are signed."""
+        try:
+            return self._plane.token_keys.published(now)[0].id
+        except KeysUnusable:
+            return ""
+
     def _note(self, connection: Connection, new: list[str], gone: list[str]) -> None:
         now = self._plane.now()
-        store.note(connection, self._plane.process, self._address, now)
+        store.note(connection, self._plane.process, self._address, self._token_key(now), now)
         store.forget_lost(connection, now - int(FORGOTTEN_S * SECOND_MS))
         store.hold(connection, self._plane.process, new)
         store.let_go(connection, self._plane.process, gone)

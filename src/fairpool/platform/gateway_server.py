@@ -86,7 +86,7 @@ def _control_url(control: Address, host_names: Sequence[str]) -> str:
 @asynccontextmanager
 async def serving_gateway(place: GatewayPlace, state: Any, tls: ssl.SSLContext | None) -> AsyncIterator[None]:
     """Pass requests on to pods. `state` is that of the control plane's application."""
-    tools = Tools(state.plane, state.tickets, place.address, place.control_url)
+    tools = Tools(state.plane, place.address, place.control_url)
     gateway = Gateway(tools, place.address)
     server = aio.make_server(gateway.handle)
     secured = tls if place.address.is_secure else None

@@ -42,7 +42,7 @@ class OwnerAccess:
             return {}
         plane = self._state.plane
         session = await owner.owner_session(plane, [str(each) for each in question.get("holding", ())])
-        link = await owner.new_link(plane, self._state.links)
+        link = await owner.new_link(plane)
         for each in (session, link):
             if isinstance(each, Problem):
                 return each

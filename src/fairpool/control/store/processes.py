@@ -11,11 +11,13 @@ from fairpool.control.store.tables import cluster_tunnels, control_processes
 from fairpool.model.ids import Instant
 
 
-def note(connection: Connection, process: str, address: str, now: Instant) -> None:
-    """This process runs, and is reached there."""
-    mine = control_processes.c.id == process
-    if not connection.execute(update(control_processes).where(mine).values(address=address, seen_at=now)).rowcount:
-        connection.execute(insert(control_processes).values(id=process, address=address, seen_at=now))
+def note(connection: Connection, process: str, address: str, token_key: str, now: Instant) -> None:
+    """This process runs, is reached there, and signs tokens with this key."""
+    values = {"address": address, "token_key": token_key, "seen_at": now}
+    if not connection.execute(
+        update(control_processes).where(control_processes.c.id == process).values(**values)
+    ).rowcount:
+        connection.execute(insert(control_processes).values(id=process, **values))
 
 
 def others(connection: Connection, process: str, since: int) -> list[Any]:

@@ -224,7 +224,25 @@ sign_in_tickets = Table(
     Column("document", Text, nullable=False),
     Column("expires_at", BigInteger, nullable=False, index=True),
 )
-"""Sign-ins on their way, device codes, and SAML assertions and logout tokens that were used. Codes are only hashes."""
+"""Sign-ins on their way, one-time links, tickets of the gateway, device codes, and SAML assertions and logout tokens
+that were used. Codes are only hashes."""
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("times", Integer, nullable=False),
+    Column("at", BigInteger, nullable=False, index=True),
+)
+"""Failed sign-ins by user and address, and other attempts that are limited. Names are only hashes."""
+
+known_addresses = Table(
+    "known_addresses",
+    metadata,
+    Column("hash", String(64), primary_key=True),
+    Column("at", BigInteger, nullable=False, index=True),
+)
+"""Users with addresses that they have signed in from, as hashes."""
 
 sessions = Table(
     "sessions",
@@ -633,8 +651,10 @@ control_processes = Table(
     Column("id", String(64), primary_key=True),
     Column("address", String(256), nullable=False),
     Column("seen_at", BigInteger, nullable=False),
+    Column("token_key", String(64)),
 )
-"""The processes of one database that run now, and where the others reach them."""
+"""The processes of one database that run now, where the others reach them, and the id of the key that they sign tokens
+with."""
 
 cluster_tunnels = Table(
     "cluster_tunnels",
