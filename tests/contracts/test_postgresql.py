@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import asyncpg
 import pytest
 from sqlalchemy import Connection, insert, select, text
 
-from fairpool.control.store import changes
+from fairpool.control.store import changes, postgresql, postgresql_writer
 from fairpool.control.store.migrations import downgrade, upgrade
 from fairpool.control.store.postgresql import described
 from fairpool.control.store.postgresql_database import PostgresDatabase
@@ -21,6 +22,7 @@ from fairpool.control.store.unavailable import UNSURE, Unavailable
 from fairpool.control.store.unfit import Unfit
 from fairpool.model.ids import Instant
 from tests.postgresql import HASTY, PostgresServer, databases
+from tests.two_programs import Relay
 
 pytestmark = pytest.mark.slow
 
@@ -166,11 +168,11 @@ class LostAnswer:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._raw, name)
 
-    async def execute(self, statement: str) -> Any:
+    async def execute(self, statement: str, **options: Any) -> Any:
         if "COMMIT" not in statement:
-            return await self._raw.execute(statement)
+            return await self._raw.execute(statement, **options)
         if self._heard:
-            await self._raw.execute(statement)
+            await self._raw.execute(statement, **options)
         self._raw.terminate()
         raise ConnectionResetError("the network is gone")
 
@@ -347,3 +349,34 @@ def test_a_value_without_room_is_told_from_a_bug(url: str) -> None:
 )
 def test_passwords_are_not_shown(location: str, shown: str) -> None:
     assert described(location) == shown
+
+
+def test_a_server_that_vanishes_is_given_up_soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing answers and nothing ends, as on a dead cable: neither BEGIN nor ROLLBACK is waited for any longer."""
+    monkeypatch.setattr(postgresql_writer, "ANSWER_S", 0.3)
+    monkeypatch.setattr(postgresql, "CONNECT_S", 0.5)
+    relay = Relay()
+    url = databases().url(tmp_path)
+    host, _, name = url.rpartition("/")
+    relay.target = int(host.rpartition(":")[2])
+
+    async def run() -> None:
+        database = PostgresDatabase(f"postgresql://fairpool@127.0.0.1:{relay.port}/{name}", busy_s=0.3)
+        await database.open(upgrade)
+        await database.write(bump)
+        relay.cut()
+        async with asyncio.timeout(30):
+            with pytest.raises(Unavailable):
+                await database.write(bump)
+        relay.mend()
+        async with asyncio.timeout(30):
+            while True:
+                with suppress(Unavailable):
+                    await database.write(bump)
+                    break
+        await database.close()
+
+    try:
+        asyncio.run(run())
+    finally:
+        relay.close()

@@ -109,7 +109,7 @@ class PostgresLinks:
         """Cut off in the middle of a statement, or with a server that is gone, it is of no further use."""
         if isinstance(error, Exception) and not is_lost(error):
             with suppress(Exception):
-                await link.raw.execute("ROLLBACK")
+                await link.raw.execute("ROLLBACK", timeout=CONNECT_S)
                 self._put_back(link)
                 return
         await link.close()
@@ -130,7 +130,11 @@ class PostgresLinks:
             else:
                 return link
         link = await self.connect()
-        await link.raw.execute(BEGIN_READ)
+        try:
+            await link.raw.execute(BEGIN_READ)
+        except BaseException:
+            await link.close()
+            raise
         return link
 
     def _put_back(self, link: PostgresLink) -> None:

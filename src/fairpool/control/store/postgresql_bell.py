@@ -81,7 +81,7 @@ async def in_turn(location: str, number: int, work: Callable[[], Awaitable[None]
             return
         except Exception as error:
             if code_of(error) is None:
-                raise
+                log.exception("what one process does for all of them has failed; trying again")
         finally:
             if working is not None:
                 working.cancel()

@@ -151,7 +151,7 @@ class PostgresDatabase(Database):
                 await self._carry_out(writer, batch[-1])
             await writer.commit(self._announcement())
         except Exception as error:
-            await writer.roll_back()
+            await writer.roll_back(error)
             self._fail_all(batch, error)
         except BaseException:
             await writer.drop()
@@ -199,8 +199,8 @@ class PostgresDatabase(Database):
         try:
             result = await writer.run(unit)
             await writer.commit(self._announcement())
-        except BaseException:
-            await writer.roll_back()
+        except BaseException as error:
+            await writer.roll_back(error)
             raise
         return result
 

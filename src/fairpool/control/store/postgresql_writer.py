@@ -32,6 +32,9 @@ BEGIN = f"BEGIN; {LOCK}; SAVEPOINT unit"
 CHANNEL = "fairpool"
 """Where each commit is announced."""
 _MARK = "SELECT txid_current(), left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)"
+ANSWER_S = 5.0
+"""How long the server may take to begin or undo a transaction, besides waiting for its turn. One that has vanished from
+the network without a word is given up then, and another is looked for."""
 INQUIRIES = 20
 INQUIRY_S = 0.5
 
@@ -48,7 +51,7 @@ class PostgresWriter:
     """Transactions that write, one at a time. For one event loop."""
 
     def __init__(self, links: PostgresLinks, where: str, busy_s: float) -> None:
-        self._links, self._where = links, where
+        self._links, self._where, self._begin_s = links, where, busy_s + ANSWER_S
         self._settings = {
             "lock_timeout": f"{int(busy_s * 1000)}",
             "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_MS}",
@@ -75,10 +78,10 @@ class PostgresWriter:
 
     async def _begin(self, link: PostgresLink) -> None:
         try:
-            await link.raw.execute(BEGIN)
-            self._mark = _Mark(*await self._marking.fetchrow())
-        except BaseException:
-            await self.roll_back()
+            await link.raw.execute(BEGIN, timeout=self._begin_s)
+            self._mark = _Mark(*await self._marking.fetchrow(timeout=ANSWER_S))
+        except BaseException as error:
+            await self.roll_back(error)
             raise
 
     async def _connect(self) -> None:
@@ -118,12 +121,14 @@ class PostgresWriter:
         if status != "COMMIT":
             raise AssertionError(f"the transaction ended with {status}")
 
-    async def roll_back(self) -> None:
-        """Undo the transaction, if there is one."""
+    async def roll_back(self, error: BaseException | None = None) -> None:
+        """Undo the transaction, if there is one. `error`: why; if it broke the connection, no answer is waited for."""
         self._mark = None
-        if self._link is not None:
+        if error is not None and is_lost(error):
+            await self.drop()
+        elif self._link is not None:
             try:
-                await self._link.raw.execute("ROLLBACK")
+                await self._link.raw.execute("ROLLBACK", timeout=ANSWER_S)
             except BaseException:
                 await self.drop()
 
