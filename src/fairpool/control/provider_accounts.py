@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import uuid
 
+from fairpool.control.passwords import NO_PASSWORD
 from fairpool.control.plane import Plane
 from fairpool.control.provider_identity import ProviderIdentity
 from fairpool.control.store import access as access_store
 from fairpool.control.store import identity_providers as store
 from fairpool.control.store.database import Connection
-from fairpool.control.users import NO_PASSWORD
 from fairpool.model.problem import Problem
 
 
