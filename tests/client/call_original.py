@@ -68,10 +68,10 @@ def main() -> None:
         retry_enabled=False,
     )
     client = ApiClient(configuration)  # signs in
-    client.set_default_header("authorization", f"Bearer {start['token']}")
     _say({"operations": _operations()})
     for line in sys.stdin:
         asked = json.loads(line)
+        client.set_default_header("authorization", f"Bearer {asked['token'] or start['token']}")
         _say(_outcome(client, asked["operation"], asked["arguments"], asked["answer"]))
 
 

@@ -10,7 +10,11 @@ BINARIES = "it downloads a program of the original; Fairpool's commands are inst
 DATA_VOLUMES = "there are no data volumes; a volume claim can be used by every workload of its project"
 INFERENCE = "there are no inference workloads yet"
 INFERENCE_OF_SEVERAL = "there are no inference workloads of several pods that work together"
+INSTALLATION = "it describes the Helm chart of the original's clusters; a cluster joins with `fairpool cluster`"
+LOGO = "no page of Fairpool shows a logo"
 METRICS = "there are no metrics yet; no value is invented"
+SECURITY = "the client can only send `autoRedirectSSO`, which there is not; the sign-in page offers every way in"
+STORAGE = "there is one storage class, folders on the disks of the nodes, and nothing of it to be configured"
 VENDOR = "it runs a service from the vendor's catalogue"
 
 NOT_APPLICABLE = {
@@ -28,6 +32,11 @@ NOT_APPLICABLE = {
     "NotificationChannelsApi.create_slack_app": "Slack is not supported; a webhook can post to it",
     "AIApplicationsApi": "it lists applications that the original finds in Kubernetes",
     "WorkloadsV2Api": "it submits Kubernetes manifests, and no engine here runs them",
+    "ClustersApi.get_cluster_install_info_by_uuid": INSTALLATION,
+    "ClustersApi.get_install_file": INSTALLATION,
+    "LogoApi": LOGO,
+    "SettingsApi.update_security_setting_by_key": SECURITY,
+    "StorageClassConfigurationApi": STORAGE,
     "ClustersApi.get_cluster_metrics": METRICS,
     "ClustersApi.get_cluster_metrics_0": METRICS,
     "DepartmentsApi.get_department_metrics": METRICS,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -32,6 +33,8 @@ class Original:
     """By name: method and path of every operation the client has."""
     worked: set[str] = field(default_factory=set)
     refusals: dict[str, str] = field(default_factory=dict)
+    _token: str = ""
+    """Of the user whose calls these are; empty: the administrator's."""
 
     @classmethod
     def start(cls, python: Path, platform: Running) -> Self:
@@ -61,11 +64,21 @@ class Original:
         """The message with which the server refuses a call that it understood."""
         outcome = self._outcome(operation, arguments)
         assert outcome["status"] == status, f"{operation}: {outcome['status']} {outcome['trouble']}"
-        return str(outcome["data"]["message"])
+        said = outcome["data"]
+        return str(said.get("message") or said["error_description"])  # as OAuth 2.0 has it
 
     def never(self, operation: str, status: int, **arguments: Any) -> None:
         """An operation that is always refused; the server's own words go into the table."""
         self.refusals[operation] = self.refused(operation, status, **arguments)
+
+    @contextmanager
+    def signed_in_as(self, token: str) -> Iterator[None]:
+        """The calls inside are those of another user."""
+        self._token = token
+        try:
+            yield
+        finally:
+            self._token = ""
 
     def until(self, found: Callable[[], T], what: str) -> T:
         """What `found` returns as soon as it is true."""
@@ -78,7 +91,7 @@ class Original:
     def _outcome(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
         assert operation in self.operations, f"the client has no operation {operation}"
         assert operation in ANSWERS, f"answers.py has no model for {operation}"
-        asked = {"operation": operation, "arguments": arguments, "answer": ANSWERS[operation]}
+        asked = {"operation": operation, "arguments": arguments, "answer": ANSWERS[operation], "token": self._token}
         return dict(self._exchange(asked))
 
     def _exchange(self, line: dict[str, Any]) -> Any:

@@ -282,14 +282,16 @@ def test_the_log_is_filtered_searched_and_sorted(control: ControlPlane) -> None:
         assert control.call("GET", f"{LOG}?{wrong}").status_code in (400, 422)
 
 
-def test_the_file_as_json_lines_is_the_log(control: ControlPlane) -> None:
-    answer = control.call("GET", f"{LOG}/file?fileType=JSON")
+def test_the_file_as_json_and_as_json_lines_is_the_log(control: ControlPlane) -> None:
+    answer = control.call("GET", f"{LOG}/file?fileType=JSONL")
     assert "audit.jsonl" in answer.headers["content-disposition"]
     lines = [json.loads(line) for line in answer.text.splitlines()]
     assert [each["id"] for each in lines] == [each["id"] for each in entries(control)]
     assert lines[0]["changes"] == entries(control)[0]["changes"]
-    one = control.call("GET", f"{LOG}/file?fileType=json&numberOfSamples=1").text
+    one = control.call("GET", f"{LOG}/file?fileType=jsonl&numberOfSamples=1").text
     assert len(one.splitlines()) == 1
+    assert expect(control.call("GET", f"{LOG}/file?fileType=json"), 200) == lines
+    assert expect(control.call("GET", f"{LOG}/file?fileType=json&filterBy=entity_id==missing"), 200) == []
 
 
 # --- forwarding ---

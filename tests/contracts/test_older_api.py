@@ -141,6 +141,28 @@ def test_a_user_made_the_older_way(control: ControlPlane) -> None:
     assert control.call("GET", "/v1/k8s/users", by="ed").status_code == 200
 
 
+def test_roles_of_users_groups_and_departments_in_older_words(control: ControlPlane) -> None:
+    expect(control.call("POST", "/api/v1/users", {"email": "ada@example.com", "roles": ["viewer"]}), 201)
+    assert expect(control.call("GET", "/v1/k8s/users/ada@example.com/roles"), 200) == ["viewer"]
+    rules = "/api/v1/authorization/access-rules"
+    team = {"subjectId": "team", "subjectType": "group", "roleId": "viewer", "scopeType": "tenant"}
+    expect(control.call("POST", rules, team), 201)
+    (group,) = expect(control.call("GET", "/v1/k8s/groups"), 200)
+    assert group == {"userId": "team", "entityType": "group", "tenantId": 1, "roles": ["viewer"]}
+    assert expect(control.call("GET", "/v1/k8s/groups/team"), 200) == group
+    assert control.call("GET", "/v1/k8s/groups/missing").status_code == 404
+    cluster = expect(control.call("GET", "/api/v1/clusters"), 200)[0]["uuid"]
+    path = f"/v1/k8s/clusters/{cluster}/departments/default/access-control"
+    for wanted in (["ada@example.com"], []):
+        done = expect(control.call("PUT", path, {"departmentAdmins": wanted}), 200)
+        assert done["departmentAdmins"] == wanted
+        found = expect(control.call("GET", f"{rules}?scopeType=department&scopeId=default"), 200)["accessRules"]
+        assert [each["subjectName"] for each in found] == wanted
+    assert codes(control.call("PUT", path, {"departmentAdmins": ["missing@example.com"]})) == ["user.unknown"]
+    other = {"departmentId": "other", "departmentAdmins": []}
+    assert codes(control.call("PUT", path, other)) == ["department.unfit"]
+
+
 def test_the_audit_log_in_older_words(control: ControlPlane) -> None:
     (login,) = expect(control.call("GET", "/v1/k8s/audit?action=Login"), 200)
     assert (login["action"], login["sourceType"], login["sourceName"]) == ("Login", "User", "test@run.ai")

@@ -126,6 +126,24 @@ def test_a_link_sets_a_new_password_once_and_ends_all_sessions(control: ControlP
     assert code not in str(entries)
 
 
+def test_a_new_user_is_told_by_mail_when_that_is_asked_for(control: ControlPlane, box: Mailbox) -> None:
+    body = {"email": "new@example.com", "resetPassword": False, "notify": True}
+    made = expect(control.call("POST", "/api/v1/users", body), 201)
+    sent(control)
+    assert box.messages[-1]["To"] == "new@example.com"
+    assert made["tempPassword"] not in box.messages[-1].get_content()
+    control.sign_in("new", "new@example.com", made["tempPassword"])
+    assert expect(control.call("GET", "/api/v1/me", by="new"), 200)["mustChangePassword"] is False
+    expect(control.http.post(RESET, json={"code": code_in(box), "newPassword": "staple of the day"}), 204)
+    control.sign_in("new", "new@example.com", "staple of the day")
+    expect(control.call("DELETE", "/api/v1/mail/settings"), 204)
+    refused = control.call("POST", "/api/v1/users", {"email": "other@example.com", "notify": True})
+    assert refused.status_code == 409
+    assert "notify" in refused.json()["problems"][0]["fix"]
+    listed = expect(control.call("GET", "/api/v1/users"), 200)
+    assert "other@example.com" not in [each["email"] for each in listed], "nothing was created"
+
+
 @pytest.mark.slow
 def test_a_link_ends_with_its_time_and_with_another_change(control: ControlPlane, box: Mailbox) -> None:
     ask(control, "ann@example.com")

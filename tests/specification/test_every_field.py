@@ -573,7 +573,7 @@ OTHERS: dict[str, set[str]] = {
         *("grant_type", "username", "password", "client_id", "client_secret", "refresh_token"),
         *("code", "code_verifier", "device_code"),
     },
-    "UserRequest": {"email", "password", "need_to_change_password", "roles"},
+    "UserRequest": {"email", "password", "need_to_change_password", "roles", "reset_password", "notify"},
     # control.preferences
     "NamedSettingRequest": {"key"},
     "SettingRequest": {"value"},

@@ -189,6 +189,10 @@ class UserRequest(Request):
     need_to_change_password: StrictBool = True
     roles: Annotated[list[RoleId], Field(max_length=16)] = Field(default_factory=list)
     """Given over everything; roles in one project are access rules."""
+    reset_password: StrictBool | None = None
+    """The same as `needToChangePassword`, in newer words."""
+    notify: StrictBool | None = None
+    """Send a mail with a link that sets the password."""
 
 
 class User(AnswerWithNulls):
@@ -318,6 +322,8 @@ class AccessRuleBatchAction(StrEnum):
     """A batch action for access rules."""
 
     DELETE = "delete"
+    VALIDATE_DELETE = "validate_delete"
+    """Say for each of them whether it could be deleted."""
 
 
 RuleId = Annotated[int, Field(strict=True, ge=1, lt=2**53)] | ShortText

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
 
 from fairpool.api.access import Email, NewPassword
+from fairpool.api.limits import TENANT_ID
 from fairpool.api.pod_spec import (
     ARGUMENTS_MAX,
     ENVIRONMENT_MAX,
@@ -157,6 +158,31 @@ class ClassicUser(Request):
     permitted_clusters: Annotated[list[ShortText], Field(max_length=64)] = Field(default_factory=list)
     permit_all_clusters: StrictBool = True
     need_to_change_password: StrictBool = True
+
+
+class DepartmentAdminsRequest(Request):
+    """`PUT …/departments/{department_id}/access-control`: the users who administer a department."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"departmentAdmins": ["ann@example.com"]}]})
+    department_id: ShortText | Annotated[StrictInt, Field(ge=0, le=2**53)] | None = None
+    """The one of the path, if any."""
+    department_admins: Annotated[list[ShortText], Field(max_length=1000)]
+
+
+class DepartmentAdmins(Answer):
+    """The users who administer a department."""
+
+    department_id: int
+    department_admins: Annotated[list[str], Field(description="Email addresses")]
+
+
+class ClassicGroup(Answer):
+    """A group of an identity provider that access rules name."""
+
+    user_id: Annotated[str, Field(description="Its name")]
+    entity_type: str = "group"
+    tenant_id: int = TENANT_ID
+    roles: Annotated[list[str], Field(description="Those that its members have over everything")]
 
 
 class ClassicAuditEntry(Answer):

@@ -19,8 +19,8 @@ from fairpool.api import access as wire
 from fairpool.api.access import ScopeType, SubjectType
 from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import Count
-from fairpool.control import rbac
-from fairpool.control.moments import iso
+from fairpool.control import filters, rbac
+from fairpool.control.moments import instant, iso
 from fairpool.control.paging import (
     Field,
     FilterBy,
@@ -35,7 +35,7 @@ from fairpool.control.paging import (
 )
 from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.rbac import Action, actions_of
-from fairpool.control.refusal import Refused, denied, refused, unknown
+from fairpool.control.refusal import Refused, denied, not_a_date, refused, unknown
 from fairpool.control.role_lookup import KnownRole, known_role, roles_by_key
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import access as store
@@ -69,6 +69,48 @@ class RuleQuery(ListQuery):
 
     sort_by: Annotated[str, Parameter(alias="sortBy", max_length=64)] = "createdAt"
     subject_id: Annotated[str, Parameter(alias="subjectId", max_length=256)] = ""
+    subject_id_filter: Annotated[
+        str, Parameter(alias="subjectIdFilter", max_length=256, description="Part of a subject's id or name")
+    ] = ""
+    subject_ids: Annotated[
+        str, Parameter(alias="subjectIds", max_length=filters.TEXT_MAX, description="Ids or names, comma-separated")
+    ] = ""
+    subject_type: Annotated[SubjectType | None, Parameter(alias="subjectType")] = None
+    scope_type: Annotated[ScopeType | None, Parameter(alias="scopeType")] = None
+    scope_id: Annotated[str, Parameter(alias="scopeId", max_length=256)] = ""
+    cluster_id: Annotated[
+        str, Parameter(alias="clusterId", max_length=256, description="Rules of a cluster, or of projects in it")
+    ] = ""
+    role_id: Annotated[int | None, Parameter(alias="roleId", ge=1, le=2**31 - 1)] = None
+    last_updated: Annotated[
+        str, Parameter(alias="lastUpdated", max_length=64, description="Those changed since this moment")
+    ] = ""
+    include_deleted: Annotated[
+        bool, Parameter(alias="includeDeleted", description="No deleted rules are kept: there are none to include")
+    ] = False
+
+    def since(self) -> int:
+        """The moment of `lastUpdated`; refuses what is none."""
+        moment = instant(self.last_updated) if self.last_updated else 0
+        if moment is None:
+            raise Refused(400, [not_a_date(self.last_updated, "lastUpdated")])
+        return moment
+
+    def accepts(self, rule: wire.AccessRule, homes: Mapping[str, tuple[str, str]], since: int) -> bool:
+        """Whether a rule is among those asked for; `homes` are the department and the cluster of each project."""
+        names = (rule.subject_id, rule.subject_name)
+        scope = _in_homes(rule.scope_type, rule.scope_id, homes)
+        return (
+            self.subject_id in ("", *names)
+            and any(self.subject_id_filter in name for name in names)
+            and (not self.subject_ids or bool(set(names) & set(self.subject_ids.split(","))))
+            and self.subject_type in (None, rule.subject_type)
+            and self.scope_type in (None, rule.scope_type)
+            and self.scope_id in ("", rule.scope_id)
+            and self.role_id in (None, rule.role_id)
+            and self.cluster_id in ("", scope.cluster)
+            and (instant(rule.updated_at) or 0) >= since
+        )
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
@@ -79,7 +121,7 @@ async def my_access_rules(plane: Plane, caller: Caller, query: RuleQuery) -> wir
     """With those of your groups."""
 
     def unit(connection: Connection) -> wire.MyAccessRules:
-        return wire.MyAccessRules(access_rules=_page(_mine(connection, caller), query))
+        return wire.MyAccessRules(access_rules=_page(connection, _mine(connection, caller), query))
 
     return await plane.read(unit)
 
@@ -96,7 +138,7 @@ def _mine(connection: Connection, caller: Caller) -> list[wire.AccessRule]:
 
 @routes.get(RULES, action=Action.RULE_READ, answer=wire.AccessRulePage, summary="List the access rules you can see")
 async def access_rules(plane: Plane, caller: Caller, query: RuleQuery) -> wire.AccessRulePage:
-    return await plane.read(lambda connection: _page(_visible(connection, caller), query))
+    return await plane.read(lambda connection: _page(connection, _visible(connection, caller), query))
 
 
 @routes.get(f"{RULES}/count", action=Action.RULE_READ, answer=Count, summary="Count the access rules you can see")
@@ -113,9 +155,9 @@ async def access_rule(rule_id: str, plane: Plane, caller: Caller) -> wire.Access
     return await plane.read(unit)
 
 
-def _page(rules: list[wire.AccessRule], query: RuleQuery) -> wire.AccessRulePage:
-    mine = [each for each in rules if query.subject_id in ("", each.subject_id)]
-    found = filtered(mine, FIELDS, query)
+def _page(connection: Connection, rules: list[wire.AccessRule], query: RuleQuery) -> wire.AccessRulePage:
+    homes, since = organization_store.homes(connection), query.since()
+    found = filtered([each for each in rules if query.accepts(each, homes, since)], FIELDS, query)
     listed, following = page(found, query)
     return wire.AccessRulePage(
         total_records=len(found), display_records=len(listed), access_rules=listed, next=following
@@ -171,7 +213,7 @@ def _in_homes(scope_type: ScopeType, scope_id: str, homes: Mapping[str, tuple[st
     summary="Create an access rule: assign a role in a scope",
 )
 async def create_access_rule(request: Request, plane: Plane, caller: Caller, body: wire.AccessRuleRequest) -> Response:
-    answer = await plane.perform(request, caller, lambda connection: _given(plane, connection, caller, body))
+    answer = await plane.perform(request, caller, lambda connection: given(plane, connection, caller, body))
     plane.forget_callers()
     return answer
 
@@ -185,12 +227,12 @@ async def create_access_rule(request: Request, plane: Plane, caller: Caller, bod
 async def create_access_rules(
     request: Request, plane: Plane, caller: Caller, body: wire.AccessRuleBatchCreate
 ) -> Response:
-    given = body.payload
-    rules = given if isinstance(given, list) else _multiplied(given)
+    payload = body.payload
+    rules = payload if isinstance(payload, list) else _multiplied(payload)
 
     def unit(connection: Connection) -> ActionResult:
-        done, failed = _each((str(at), partial(_given, plane, connection, caller, one)) for at, one in enumerate(rules))
-        if isinstance(given, list):
+        done, failed = _each((str(at), partial(given, plane, connection, caller, one)) for at, one in enumerate(rules))
+        if isinstance(payload, list):
             return _batch([each.entity_id for each in done], failed, done)
         named = [each.model_copy(update={"payload": rules[int(each.id)].wire()}) for each in failed]
         return _batch([each.body for each in done], named, done)
@@ -221,10 +263,14 @@ def _multiplied(given: wire.AccessRuleProduct) -> list[wire.AccessRuleRequest]:
     summary="Delete several access rules; each succeeds or fails on its own",
 )
 async def delete_access_rules(request: Request, plane: Plane, caller: Caller, body: wire.AccessRuleBatch) -> Response:
+    """With `validate_delete`, it is only said which of them could be."""
+    is_trial = body.action is wire.AccessRuleBatchAction.VALIDATE_DELETE
+    try_one = _removable if is_trial else taken_away
+
     def unit(connection: Connection) -> ActionResult:
         ids = dict.fromkeys(map(str, body.ids))
-        done, failed = _each((each, partial(_taken_away, connection, caller, each)) for each in ids)
-        return _batch([each.entity_id for each in done], failed, done)
+        done, failed = _each((each, partial(try_one, connection, caller, each)) for each in ids)
+        return _batch([each.entity_id for each in done], failed, () if is_trial else done)
 
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()
@@ -233,7 +279,7 @@ async def delete_access_rules(request: Request, plane: Plane, caller: Caller, bo
 
 @routes.delete(RULES + "/{rule_id}", action=Action.RULE_DELETE, status=204, summary="Delete an access rule")
 async def delete_access_rule(rule_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    answer = await plane.perform(request, caller, lambda connection: _taken_away(connection, caller, rule_id))
+    answer = await plane.perform(request, caller, lambda connection: taken_away(connection, caller, rule_id))
     plane.forget_callers()
     return answer
 
@@ -259,7 +305,8 @@ def _batch(
     return ActionResult(body=answer, also=tuple(done))
 
 
-def _given(plane: Plane, connection: Connection, caller: Caller, body: wire.AccessRuleRequest) -> ActionResult:
+def given(plane: Plane, connection: Connection, caller: Caller, body: wire.AccessRuleRequest) -> ActionResult:
+    """Assign a role, as far as the caller may."""
     scope_id, problems = _scope(connection, caller, body)
     role = known_role(connection, body.role_id)
     scope = scope_of(connection, body.scope_type, scope_id)
@@ -364,7 +411,14 @@ def _scope_id(connection: Connection, scope_type: ScopeType, name: str) -> str |
     return row.name if row is not None else None
 
 
-def _taken_away(connection: Connection, caller: Caller, rule_id: str) -> ActionResult:
+def taken_away(connection: Connection, caller: Caller, rule_id: str) -> ActionResult:
+    """Delete a rule, as far as the caller may."""
+    done = _removable(connection, caller, rule_id)
+    store.delete_rule(connection, _known(connection, caller, rule_id).id)
+    return done
+
+
+def _removable(connection: Connection, caller: Caller, rule_id: str) -> ActionResult:
     """Only what the caller could give: a rule may not be taken from those above."""
     row = _known(connection, caller, rule_id)
     scope_type = ScopeType(row.scope_type)
@@ -376,7 +430,6 @@ def _taken_away(connection: Connection, caller: Caller, rule_id: str) -> ActionR
         _check_covers(caller, actions_of(role.cells), scope_type, scope, f"the role {role.label}")
     if not store.has_other_administrator(connection, rule_id=row.id):
         raise last_administrator()
-    store.delete_rule(connection, row.id)
     return ActionResult(action="delete", entity_type="access-rule", entity_id=str(row.number))
 
 

@@ -14,19 +14,21 @@ from starlette.responses import Response, StreamingResponse
 
 from fairpool.api import audit as wire
 from fairpool.api.limits import PAGE_DEFAULT, PAGE_MAX
-from fairpool.api.problems import ProblemItem
 from fairpool.control.audit_chain import ChainCheck, Head, head_of
 from fairpool.control.filters import Sort
 from fairpool.control.moments import instant, iso
 from fairpool.control.paging import FilterBy, Limit, Offset, SortBy, SortOrder, parsed
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import Refused, refused
+from fairpool.control.refusal import Refused, not_a_date, refused
 from fairpool.control.routes import Parameter, Query, Routes
 from fairpool.control.store import audit as store
 from fairpool.control.store.database import Connection
 
 routes = Routes("audit")
+
+MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "json": "application/json", "jsonl": "application/x-ndjson"}
+"""Of a downloaded log, by its form."""
 
 PIECE = 500
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -79,16 +81,7 @@ class AuditQuery(Query):
 def choice(said: dict[str, str], start: str | None, end: str | None) -> store.Choice:
     """Which entries are wanted; refuses a date that is not valid."""
     moments = {name: (text, instant(text)) for name, text in (("start", start), ("end", end)) if text is not None}
-    problems = [
-        ProblemItem(
-            code="request.not_a_date",
-            what=f"{text!r} is not a valid date",
-            fix="use ISO 8601, e.g. 2026-11-15T12:00:00Z",
-            field=name,
-        )
-        for name, (text, moment) in moments.items()
-        if moment is None
-    ]
+    problems = [not_a_date(text, name) for name, (text, moment) in moments.items() if moment is None]
     if problems:
         raise Refused(400, problems)
     first, last = (moments[name][1] if name in moments else None for name in ("start", "end"))
@@ -128,24 +121,22 @@ async def log(
 @routes.get(
     "/api/v1/audit/log/file",
     action=Action.AUDIT_READ,
-    summary="Download the audit log as CSV or JSON lines",
+    summary="Download the audit log as CSV, JSON or JSON lines",
     responses=FILE,
 )
 async def log_file(
     plane: Plane,
     caller: Caller,
     query: AuditQuery,
-    file_type: Annotated[str, Parameter(alias="fileType", pattern="(?i)^(csv|json)$", examples=["json"])] = "csv",
+    file_type: Annotated[str, Parameter(alias="fileType", pattern="(?i)^(csv|json|jsonl)$", examples=["json"])] = "csv",
     number_of_samples: Annotated[int | None, Parameter(alias="numberOfSamples", ge=1, le=2**31)] = None,
 ) -> Response:
     caller.require(Action.AUDIT_READ)
-    is_csv = file_type.lower() == "csv"
-    name = "audit.csv" if is_csv else "audit.jsonl"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    lines = _lines(plane, query.choice(), number_of_samples, is_csv=is_csv)
-    return StreamingResponse(
-        lines, media_type="text/csv; charset=utf-8" if is_csv else "application/x-ndjson", headers=headers
-    )
+    """A JSON file is one list, which needs memory to be read; JSON lines can be read one by one."""
+    form = file_type.lower()
+    headers = {"Content-Disposition": f'attachment; filename="audit.{form}"'}
+    lines = _lines(plane, query.choice(), number_of_samples, form)
+    return StreamingResponse(lines, media_type=MEDIA_TYPES[form], headers=headers)
 
 
 @routes.get(
@@ -200,8 +191,22 @@ def _check_piece(connection: Connection, check: ChainCheck) -> tuple[bool, Head]
     return True, last
 
 
-async def _lines(plane: Plane, chosen: store.Choice, most: int | None, *, is_csv: bool) -> AsyncIterator[str]:
-    """In pieces; entries added meanwhile are newer and are left out."""
+async def _lines(plane: Plane, chosen: store.Choice, most: int | None, form: str) -> AsyncIterator[str]:
+    pieces = _pieces(plane, chosen, most, form)
+    if form != "json":
+        async for piece in pieces:
+            yield piece
+        return
+    lead = "["
+    async for piece in pieces:
+        yield lead + "\n" + piece.rstrip("\n").replace("\n", ",\n")
+        lead = ","
+    yield "\n]\n" if lead == "," else "[]\n"
+
+
+async def _pieces(plane: Plane, chosen: store.Choice, most: int | None, form: str) -> AsyncIterator[str]:
+    """Entries, one in a line; those added meanwhile are newer and are left out."""
+    is_csv = form == "csv"
     if is_csv:
         yield _csv([list(wire.AuditEntry.model_fields)])
     before: int | None = None

@@ -1,6 +1,6 @@
 """Legacy administrator API: older paths of the same routes, and three routes with older fields.
 
-Left out is what one machine cannot answer: installation files of clusters, groups.
+Left out are the installation files of clusters.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from fairpool.control import preferences
 from fairpool.control.attempts import names_of
 from fairpool.control.guard import digest_of
 from fairpool.control.mail import Mail, configured, send
-from fairpool.control.passwords import Passwords
+from fairpool.control.passwords import NO_PASSWORD, Passwords
 from fairpool.control.plane import ActionResult, Caller, Plane, entry
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
@@ -30,7 +30,6 @@ from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.database import Connection
 from fairpool.control.tokens import address_of
-from fairpool.control.users import NO_PASSWORD
 from fairpool.model.ids import SECOND_MS
 from fairpool.model.problem import Problem
 
@@ -50,6 +49,15 @@ To choose one, open this link within {minutes} minutes. It works once.
 {link}
 
 If you did not ask for it, you can ignore this message: nothing has changed.
+"""
+WELCOME = """Hello,
+
+an account was created for you at {issuer}. Your user name is {email}.
+To choose your password, open this link within {minutes} minutes. It works once.
+
+{link}
+
+Later, ask for another link at {issuer}/forgot-password.
 """
 
 
@@ -75,16 +83,36 @@ async def reset(request: Request, plane: Plane, body: wire.ResetRequest) -> Resp
 
 async def send_link(request: Request, plane: Plane, email: str) -> None:
     """Mail a link to the user with this address, if there is one."""
-    server = await plane.read(lambda connection: configured(connection, plane))
-    if isinstance(server, Problem):
-        raise refused(409, server.code, server.what, "ask an administrator for a new password")
+    await plane.read(lambda connection: check_mail(connection, plane, "ask an administrator for a new password"))
     await _check_rate(request, plane, email)
     code, minutes, user = await plane.write(lambda connection: _new_link(connection, request, plane, email))
     if user is None:
         return
-    link = f"{plane.settings.issuer}/reset-password?code={code}"
-    text = TEXT.format(email=user.email, issuer=plane.settings.issuer, minutes=minutes, link=link)
-    begin_sending(request, plane, Mail(user.email, "Choose a new password", text))
+    begin_sending(request, plane, _mail(plane, user, "Choose a new password", TEXT, code, minutes))
+
+
+def check_mail(connection: Connection, plane: Plane, fix: str) -> None:
+    """Refuse what needs a mail where none can be sent."""
+    server = configured(connection, plane)
+    if isinstance(server, Problem):
+        raise refused(409, server.code, server.what, fix)
+
+
+def welcome(connection: Connection, plane: Plane, user: store.UserRow) -> Mail:
+    """For a new user: a mail with a link that sets the password. The caller sends it when the user is there."""
+    minutes = _link_minutes(connection, plane)
+    code = new_link_code(connection, plane, user.id, minutes * 60)
+    return _mail(plane, user, "Choose your password", WELCOME, code, minutes)
+
+
+def _mail(plane: Plane, user: store.UserRow, subject: str, text: str, code: str, minutes: int) -> Mail:
+    issuer = plane.settings.issuer
+    link = f"{issuer}/reset-password?code={code}"
+    return Mail(user.email, subject, text.format(email=user.email, issuer=issuer, minutes=minutes, link=link))
+
+
+def _link_minutes(connection: Connection, plane: Plane) -> int:
+    return preferences.current_value(plane.settings, connection, preferences.PASSWORD_LINK)
 
 
 def begin_sending(request: Request, plane: Plane, mail: Mail) -> None:
@@ -140,7 +168,7 @@ def _new_link(
 ) -> tuple[str, int, store.UserRow | None]:
     user = store.user_by_email(connection, email)
     has_password = user is not None and not user.disabled and user.password_hash != NO_PASSWORD
-    minutes = preferences.current_value(plane.settings, connection, preferences.PASSWORD_LINK)
+    minutes = _link_minutes(connection, plane)
     store.drop_expired(connection, plane.now())
     code = new_link_code(connection, plane, user.id if user is not None and has_password else NO_USER, minutes * 60)
     audit_store.add(connection, _line(request, plane, user.id if user is not None else "", email, "forgot-password"))

@@ -27,6 +27,8 @@ RETRY_S = 2
 PASSWORD_LETTERS = string.ascii_letters + string.digits
 PASSWORD_LENGTH = 16
 """95 bits."""
+NO_PASSWORD = ""
+"""In place of a hash: no password fits. Such an account can only be used over the Unix socket."""
 
 
 def new_password() -> str:

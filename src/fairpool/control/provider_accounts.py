@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from starlette.requests import Request
 
 from fairpool.control import audit_changes
+from fairpool.control.passwords import NO_PASSWORD
 from fairpool.control.plane import ActionResult, Caller, Plane, entry
 from fairpool.control.provider_identity import ProviderIdentity
 from fairpool.control.store import access as access_store
@@ -21,7 +22,6 @@ from fairpool.control.store import audit as audit_store
 from fairpool.control.store import identity_providers as store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.recording import recorded
-from fairpool.control.users import NO_PASSWORD
 from fairpool.model.problem import Problem
 
 

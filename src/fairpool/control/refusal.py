@@ -59,6 +59,11 @@ def unknown(noun: str, name: str, *, is_hidden: bool = False) -> Refused:
     return refusal
 
 
+def not_a_date(text: str, field: str) -> ProblemItem:
+    what, fix = f"{text!r} is not a valid date", "use ISO 8601, e.g. 2026-11-15T12:00:00Z"
+    return ProblemItem(code="request.not_a_date", what=what, fix=fix, field=field)
+
+
 def denied(
     what: str = "Access denied. You are not authorized to perform this action.",
     fix: str = "ask an administrator for a role in this project",

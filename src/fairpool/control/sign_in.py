@@ -17,7 +17,7 @@ from fairpool.control import preferences, rbac
 from fairpool.control.access_rules import rule_answers
 from fairpool.control.command_grants import redeem_code, redeem_device
 from fairpool.control.guard import digest_of, idle_limit_ms, unauthenticated
-from fairpool.control.passwords import Passwords
+from fairpool.control.passwords import NO_PASSWORD, Passwords
 from fairpool.control.plane import ActionResult, Caller, Plane, entry
 from fairpool.control.program_sign_in import program_with
 from fairpool.control.provider_sessions import renew
@@ -32,7 +32,6 @@ from fairpool.control.store import audit as audit_store
 from fairpool.control.store import sessions as session_store
 from fairpool.control.store.database import Connection
 from fairpool.control.tokens import address_of, new_tokens, origin_of
-from fairpool.control.users import NO_PASSWORD
 from fairpool.model.ids import SECOND_MS, Instant
 
 routes = Routes("access")

@@ -17,6 +17,7 @@ from fairpool.api.wire import Count
 from fairpool.control import rbac
 from fairpool.control.access_rules import check_may_give, check_not_above, last_administrator, rule_sight
 from fairpool.control.builtin_roles import BUILT_IN
+from fairpool.control.mail import Mail
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.paging import (
     Field,
@@ -30,7 +31,8 @@ from fairpool.control.paging import (
     text_field,
     time_field,
 )
-from fairpool.control.passwords import Passwords, new_password
+from fairpool.control.password_reset import begin_sending, check_mail, welcome
+from fairpool.control.passwords import NO_PASSWORD, Passwords, new_password
 from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.preferences import check_password
 from fairpool.control.rbac import Action
@@ -111,22 +113,27 @@ def _seen_ids(connection: Connection, caller: Caller) -> frozenset[str] | None:
 async def create_user(request: Request, plane: Plane, caller: Caller, body: wire.UserRequest) -> Response:
     password = body.password or new_password()
     hashed = await request.app.state.passwords.hash(password)
-    must_change = body.need_to_change_password or body.password is None
+    mails: list[Mail] = []
 
     def unit(connection: Connection) -> ActionResult:
+        if body.notify:
+            check_mail(connection, plane, "leave out notify, and tell them the password in another way")
         if body.password is not None:
             check_password(plane.settings, connection, body.password, "password", body.email)
         if store.user_by_email(connection, body.email) is not None:
             what = f"user {body.email} already exists"
             raise refused(409, "user.exists", what, "use another email address, or delete that user first", "email")
         now = plane.now()
-        row = store.UserRow(str(uuid.uuid4()), body.email, hashed, must_change, False, now, created_by=caller.name)
+        row = store.UserRow(
+            str(uuid.uuid4()), body.email, hashed, _must_change(body), False, now, created_by=caller.name
+        )
         store.add_user(connection, row)
         for name in body.roles:
             role = known_role(connection, name, "roles")
             check_may_give(caller, role, wire.ScopeType.TENANT, rbac.NOWHERE)
             grant = role.grant(wire.ScopeType.TENANT)
             store.add_rule(connection, str(uuid.uuid4()), row.id, wire.SubjectType.USER, grant, now, caller.name)
+        mails[:] = [welcome(connection, plane, row)] if body.notify else []
         made = _users(connection, [row])[0]
         shown = wire.NewUser(**made.model_dump(), temp_password=password if body.password is None else None)
         return ActionResult(
@@ -139,7 +146,17 @@ async def create_user(request: Request, plane: Plane, caller: Caller, body: wire
             entity_name=row.email,
         )
 
-    return await plane.perform(request, caller, unit)
+    answer = await plane.perform(request, caller, unit)
+    for mail in mails:
+        begin_sending(request, plane, mail)
+    return answer
+
+
+def _must_change(body: wire.UserRequest) -> bool:
+    """Whether the password is good for its own change only. One that was generated is, unless said otherwise."""
+    if body.reset_password is not None:
+        return body.reset_password
+    return body.need_to_change_password or body.password is None
 
 
 @routes.delete(
@@ -263,10 +280,6 @@ def _known_user(connection: Connection, user_id: str) -> store.UserRow:
 
 
 # --- the first user, and listening -------------------------------------------------------------------------------
-
-
-NO_PASSWORD = ""
-"""In place of a hash: no password fits. Such an account can only be used over the Unix socket."""
 
 
 async def make_first_user(plane: Plane, passwords: Passwords) -> bool:

@@ -48,6 +48,36 @@ def case_one_workload_with_every_asset(original: Original) -> None:
     _check_what_is_known(original, template)
 
 
+def case_what_cannot_be_mounted_is_refused(original: Original) -> None:
+    """A share and a bucket are kept as data sources; a workload that names them is told what to do instead."""
+    name = "asset-refused"
+    project = {"name": name, "resources": [{"gpu": {"deserved": 1}}]}
+    number = original.platform.client._post("/api/v1/org-unit/projects", project).number
+    share = {"server": "files.example.com", "path": "/export", "mountPath": "/data"}
+    bucket = {"bucket": "images", "path": "/data", "url": "https://s3.example.com"}
+    place = {"scope": "project", "projectId": number}
+    image = {"meta": {"name": "refused-image", **place}, "spec": {"image": "python"}}
+    environment = original.call("EnvironmentApi.create_environment_asset", environment_creation_request=image)
+    for kind, source, spec, fix in (
+        ("nfs", "NFSApi.create_nfs_asset", share, "mount it on the nodes"),
+        ("s3", "S3Api.create_s3_asset", bucket, "copy the data"),
+    ):
+        meta = {"name": f"refused-{kind}", **place}
+        made = original.call(source, **{f"{kind}_creation_request": {"meta": meta, "spec": spec}})["meta"]["id"]
+        assets = {"environment": environment["meta"]["id"], "datasources": [{"id": made, "kind": kind}]}
+        body = {"meta": meta, "spec": {"assets": assets}}
+        template = original.call("TemplateApi.create_template", workload_template_creation_request=body)["meta"]["id"]
+        job = {"name": f"refused-{kind}", "projectId": name, "clusterId": original.cluster}
+        for said in (
+            {**job, "templateId": template, "spec": {"image": "python"}},
+            {**job, "spec": {"image": "python", "storage": {kind: [spec]}}},
+        ):
+            outcome = original._outcome("TrainingsApi.create_training1", {"training_creation_request": said})
+            assert outcome["status"] == 422, outcome
+            assert fix in outcome["trouble"], outcome
+    assert original.call("WorkloadsApi.get_workloads", filter_by=[f"projectName=={name}"])["workloads"] == []
+
+
 def _check_what_is_known(original: Original, template: str) -> None:
     """Who uses an asset, whether what it needs is there, who may use it, and the history of the claim."""
     number = original.platform.client.project(PROJECT).number

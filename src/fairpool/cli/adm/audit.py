@@ -101,10 +101,15 @@ def _difference(change: dict[str, Any]) -> list[str]:
     return lines + [f"  ~ {name}" for name in change.get("fields") or []]
 
 
-@command("export", "runai-adm audit export --format json --since 2026-11-01 > audit.jsonl", with_project=False)
+@command("export", "runai-adm audit export --format jsonl --since 2026-11-01 > audit.jsonl", with_project=False)
 @_filters
 @flag(
-    "--format", "kind", type=click.Choice(["csv", "json"]), default="csv", show_default=True, help="CSV or JSON lines."
+    "--format",
+    "kind",
+    type=click.Choice(["csv", "json", "jsonl"]),
+    default="csv",
+    show_default=True,
+    help="CSV, one JSON list, or JSON lines.",
 )
 @click.pass_obj
 def export_audit(options: GlobalOptions, /, kind: str, **chosen: str | None) -> None:
