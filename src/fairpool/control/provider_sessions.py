@@ -62,13 +62,6 @@ def begin_session(
     store.add_family(connection, session, family)
 
 
-def join_session(connection: Connection, family: str, new_family: str) -> None:
-    """A command that a browser let in ends with the browser's sign-in at the provider."""
-    session = store.session_of(connection, family)
-    if session is not None:
-        store.add_family(connection, session.id, new_family)
-
-
 def end_sessions(connection: Connection, sessions: Sequence[str]) -> None:
     """With all their tokens; forget the callers after the commit."""
     for each in sessions:
@@ -130,7 +123,7 @@ def _session(connection: Connection, session_id: str) -> tuple[Any, Any]:
 def _record(connection: Connection, plane: Plane, session: Any, identity: ProviderIdentity, token: str) -> None:
     key = plane.key_file.key()
     store.seal_session(connection, session.id, key.seal({TOKEN: token.encode()}, session.id), key.id)
-    remember(connection, session.provider, identity, session.user_id)
+    remember(connection, plane, session.provider, identity, session.user_id)
 
 
 async def _end(plane: Plane, session_id: str) -> None:
