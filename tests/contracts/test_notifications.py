@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from fairpool.control.notification_events import LINES_MAX, event_of, text_of, w
 from fairpool.control.outbound import Network
 from fairpool.control.outbound_rules import Address
 from fairpool.control.store import notifications as store
+from fairpool.control.store.database import Connection
 from fairpool.model.ids import Instant
 from fairpool.model.pod_record import Cause
 from fairpool.model.status import WorkloadPhase
@@ -451,6 +453,21 @@ def keyed(control: ControlPlane, **scope: list[str]) -> None:
         "clientSecret": made["clientSecret"],
     }
     control.tokens["ci"] = expect(control.http.post("/api/v1/token", json=body), 200)["accessToken"]
+
+
+def test_what_a_deleted_user_subscribed_to_is_gone(place: tuple[ControlPlane, World]) -> None:
+    control, _ = place
+    hooked(control, "finished")
+    finished(control, "t1")
+    ann = next(each for each in expect(control.call("GET", "/api/v1/users"), 200) if "ann@" in each["email"])
+    expect(control.call("DELETE", f"/api/v1/users/{ann['id']}"), 204)
+
+    def left(connection: Connection) -> list[Any]:
+        of_user = (store.subscriptions_of, store.webhooks_of, partial(store.of_owner, offset=0, limit=9))
+        return [row for rows in of_user for row in rows(connection, ann["id"])]
+
+    assert control.http.portal is not None
+    assert control.http.portal.call(control.app.state.plane.read, left) == []
 
 
 def test_an_access_key_changes_no_subscription_and_no_webhook(place: tuple[ControlPlane, World]) -> None:

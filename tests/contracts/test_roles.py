@@ -280,6 +280,14 @@ def test_rules_as_the_original_client_creates_them(control: ControlPlane) -> Non
     assert (listed["totalRecords"], listed["displayRecords"]) == (counted, 1)
 
 
+def test_a_rule_for_a_cluster_holds_for_what_its_projects_use(control: ControlPlane) -> None:
+    person(control, "of-cluster", "viewer", "cluster", control.cluster)
+    person(control, "of-project", "viewer")
+    for by, status in (("of-cluster", 200), ("of-project", 404)):
+        path = "/api/v1/workload-templates?complyToProject=secret-project"
+        assert control.call("GET", path, by=by).status_code == status
+
+
 @pytest.fixture(scope="module")
 def watchers(control: ControlPlane) -> tuple[str, ...]:
     """Callers whose roles end at project own or department research."""

@@ -309,6 +309,27 @@ def test_what_is_no_response_is_refused(response: str) -> None:
             saml.read_response(junk, METADATA, HERE, NOW_S)
 
 
+@pytest.mark.parametrize("place", ["Response", "SignedInfo"])
+def test_what_has_no_canonical_form_is_refused(place: str) -> None:
+    """The names of namespaces must not be relative."""
+    tree = tree_of(answer().signed(response=True))
+    next(each for each in tree.iter("*") if each.tag.endswith(f"}}{place}")).append(etree.fromstring('<a xmlns="u"/>'))
+    with pytest.raises(ProviderError, match="no canonical form"):
+        read(etree.tostring(tree))
+
+
+@pytest.mark.parametrize("prefixes", ["#default", "a\u00e9b", "x y z", "\ud7ff"])
+def test_odd_prefix_lists_are_refused(prefixes: str) -> None:
+    tree = tree_of(answer().signed())
+    etree.SubElement(
+        next(tree.iter(f"{DS}CanonicalizationMethod")),
+        "{http://www.w3.org/2001/10/xml-exc-c14n#}InclusiveNamespaces",
+        PrefixList=prefixes,
+    )
+    with pytest.raises(ProviderError):
+        read(etree.tostring(tree))
+
+
 def test_an_encrypted_assertion_is_refused_in_words() -> None:
     response = answer().response(f'<saml:EncryptedAssertion xmlns:saml="{saml.ASSERTION}"/>')
     with pytest.raises(ProviderError, match="encrypted, which is not supported"):
@@ -343,6 +364,11 @@ def test_metadata_says_where_to_go_and_whom_to_believe() -> None:
 def test_metadata_that_cannot_be_used_is_refused_in_words(content: str, why: str) -> None:
     with pytest.raises(ProviderError, match=why):
         saml.read_metadata(content.encode(), NOW_S)
+
+
+def test_an_odd_address_of_the_provider_is_no_error_of_the_server() -> None:
+    found = saml.read_metadata(metadata_xml(signer()).replace(SIGN_IN_URL, "https://[1/a").encode(), NOW_S)
+    assert saml.sign_in_url(found, HERE, "_asked", "state", NOW_S).startswith("https://[1/a?SAMLRequest=")
 
 
 def test_the_way_there_says_who_asks_and_where_to_come_back() -> None:

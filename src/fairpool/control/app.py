@@ -208,7 +208,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
             for each in tidying:
                 each.cancel()
             await asyncio.wait(tidying)
-            await sessions.save_once(plane)
+            await sessions.save_once(plane, is_closing=True)
             if app.state.mails:
                 await asyncio.wait(app.state.mails, timeout=MAILS_S)
     finally:

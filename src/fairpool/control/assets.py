@@ -73,7 +73,7 @@ async def claim_history(
 def _is_of(connection: Connection, caller: Caller, row: Any, project: str) -> bool:
     """Whether a data source is for a project that the caller may see."""
     found = organization_store.project(connection, project)
-    if found is None or not caller.may(Action.WORKLOAD_READ, found.name, found.department):
+    if found is None or not caller.may(Action.WORKLOAD_READ, found.name, found.department, found.cluster):
         return False
     return bool(row.scope == "tenant" or store.place_of(found)[row.scope] == row.scope_id)
 

@@ -20,12 +20,14 @@ Usable = Callable[[Connection, Any, Collection[str]], dict[str, Any]]
 
 def of_all(connection: Connection, caller: Caller, usable: Usable) -> dict[str, wire.AssetUse]:
     """Workloads that the caller may see, by the id of each credential that they refer to."""
+    projects: dict[str, Any] = {}
     found: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for row in workload_store.with_credentials(connection):
-        if not caller.may(Action.WORKLOAD_READ, row.project, row.department):
+        if not caller.may(Action.WORKLOAD_READ, row.project, row.department, row.cluster):
             continue
-        project = organization_store.project(connection, row.project)
-        names = _named(row)
+        if row.project not in projects:
+            projects[row.project] = organization_store.project(connection, row.project)
+        project, names = projects[row.project], _named(row)
         if project is None or not names:
             continue
         use = wire.WorkloadUse(id=row.id, name=row.name, project_name=row.project, phase=row.phase, status=row.phase)

@@ -11,7 +11,7 @@ import logging
 import re
 import time
 import uuid
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -26,6 +26,7 @@ from fairpool.api.wire import Answer
 from fairpool.control import audit_changes, rbac
 from fairpool.control.change_feed import ChangeFeedCache
 from fairpool.control.cluster_pods import ClusterPods
+from fairpool.control.denials import Denials
 from fairpool.control.external_ports import PortServer
 from fairpool.control.notifier import Notifier
 from fairpool.control.refusal import Refused, denied, refused
@@ -53,8 +54,6 @@ BELIEVED_S = 0.5
 MINUTE_MS = 60 * SECOND_MS
 SLICE_S = 0.003
 """How long one part of an action that is many may keep the event loop busy; what is begun is finished."""
-DENIALS_A_MINUTE = 60
-"""Denied requests of one caller that are logged one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +237,7 @@ class Plane:
     pod_access: ClusterPods = field(default_factory=ClusterPods)
     callers: Callers = field(init=False)
     """Cache; emptied whenever users, rules or tokens change."""
-    denials: Denials = field(default_factory=lambda: Denials())
+    denials: Denials = field(default_factory=Denials)
     cluster_beside: str = ""
     """The cluster whose loop runs in this process, if one does."""
     cache: StateCache = field(default_factory=StateCache)
@@ -361,26 +360,25 @@ class Plane:
             if not done.goes_on:
                 return answered(done)
 
+    async def note_unlisted(self, *, is_closing: bool = False) -> None:
+        """Write down how many refusals of minutes that are over have no entry of their own."""
+        many = self.denials.unlisted(self.now(), is_closing=is_closing)
+        if not many:
+            return
+        now = self.now()
+
+        def unit(connection: Connection) -> None:
+            for each in many:
+                entity = ("request", f"{each.count} more refused requests within a minute", "")
+                line = audit_store.without_request(now, (each.name[:256], "User"), "refuse", entity)
+                audit_store.add(connection, {**line, "result": "Failed", "problem": "access.many_refusals"})
+
+        await self.write(unit)
+
     async def note(self, connection: HTTPConnection, caller: Caller, action: ActionResult) -> None:
         """Add an audit entry for something that is not a transaction."""
         line = entry(connection, caller, action, self.now())
         await self.write(lambda writing: audit_store.add(writing, line))
-
-
-class Denials:
-    """Denied requests of each caller in this minute: repeated attempts must not fill the audit log."""
-
-    def __init__(self) -> None:
-        self._minute = 0
-        self._count: Counter[str] = Counter()
-
-    def is_worth_a_line(self, caller: str, now: Instant) -> bool:
-        minute = now // MINUTE_MS
-        if minute != self._minute:
-            self._minute = minute
-            self._count.clear()
-        self._count[caller] += 1
-        return self._count[caller] <= DENIALS_A_MINUTE
 
 
 async def on_denied(connection: HTTPConnection, refusal: Exception) -> Response:
@@ -392,7 +390,7 @@ async def on_denied(connection: HTTPConnection, refusal: Exception) -> Response:
     if (
         isinstance(caller, Caller)
         and (refusal.is_denial or is_write)
-        and plane.denials.is_worth_a_line(caller.id, plane.now())
+        and plane.denials.is_worth_a_line(caller.id, plane.now(), caller.name)
     ):
         denial = ActionResult(
             action=_VERBS.get(method, "read"),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
 from typing import Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from fairpool.control.provider_error import ProviderError, UnknownKey, unusable
 from fairpool.control.xml_signature import (
@@ -128,7 +128,7 @@ def _metadata(root: Element) -> SamlMetadata:
 def _sign_in_url(role: Element) -> str:
     for each in role.findall(f"{M}SingleSignOnService"):
         url = each.get("Location", "")
-        if each.get("Binding") == REDIRECT and urlsplit(url).scheme in ("http", "https") and url.isprintable():
+        if each.get("Binding") == REDIRECT and url.startswith(("https://", "http://")) and url.isprintable():
             return str(url)
     raise NotAccepted("it has no SingleSignOnService with the binding HTTP-Redirect")
 
@@ -173,7 +173,7 @@ def sign_in_url(
     )
     deflated = zlib.compress(request.encode())[2:-4]  # without the header and checksum of zlib
     query = urlencode({"SAMLRequest": base64.b64encode(deflated).decode(), "RelayState": relay_state})
-    joint = "&" if urlsplit(metadata.sign_in_url).query else "?"
+    joint = "&" if "?" in metadata.sign_in_url else "?"
     return f"{metadata.sign_in_url}{joint}{query}"
 
 

@@ -162,14 +162,14 @@ async def save_session_use(plane: Plane) -> None:
         await save_once(plane)
 
 
-async def save_once(plane: Plane) -> None:
-    """The same, once."""
+async def save_once(plane: Plane, *, is_closing: bool = False) -> None:
+    """The same, once, and how many refusals have no entry in the audit log."""
     used = plane.session_use.unsaved(plane.now())
-    if not used:
-        return
     try:
-        await plane.write(lambda connection: store.note_use(connection, used))
+        await plane.note_unlisted(is_closing=is_closing)
+        if used:
+            await plane.write(lambda connection: store.note_use(connection, used))
     except Unavailable:  # already logged by the database
         return
     except Exception:
-        log.exception("could not record when sessions were used")
+        log.exception("could not record when sessions were used, or how many requests were refused")

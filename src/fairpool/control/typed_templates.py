@@ -275,7 +275,7 @@ def _complied(connection: Connection, caller: Caller, asked: str) -> Any:
     if not asked:
         return None
     row = organization_store.project(connection, project_name(connection, asked))
-    if row is None or not caller.may(Action.ASSET_READ, row.name, row.department):
+    if row is None or not caller.may(Action.ASSET_READ, row.name, row.department, row.cluster):
         raise unknown("project", asked, is_hidden=row is not None)
     return row
 

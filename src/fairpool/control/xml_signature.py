@@ -200,9 +200,12 @@ def _prefixes(method: Element) -> list[str]:
 
 def _canonical(element: Element, prefixes: Sequence[str]) -> bytes:
     named = list(prefixes) or None
-    content: bytes = etree.tostring(
-        element, method="c14n", exclusive=True, with_comments=False, inclusive_ns_prefixes=named
-    )
+    try:
+        content: bytes = etree.tostring(
+            element, method="c14n", exclusive=True, with_comments=False, inclusive_ns_prefixes=named
+        )
+    except (etree.LxmlError, ValueError) as error:  # a relative namespace, for one, has no canonical form
+        raise NotAccepted("it has no canonical form") from error
     return content
 
 

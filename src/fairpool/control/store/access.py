@@ -19,11 +19,15 @@ from fairpool.control.store.tables import (
     access_keys,
     access_rules,
     applications,
+    notifications,
+    provider_accounts,
     roles,
     sessions,
+    subscriptions,
     tokens,
     user_groups,
     users,
+    webhooks,
 )
 from fairpool.model.ids import Instant
 
@@ -276,6 +280,9 @@ def delete_user(connection: Connection, user_id: str) -> None:
     connection.execute(delete(users).where(users.c.id == user_id))
     connection.execute(delete(access_keys).where(access_keys.c.owner == user_id))
     connection.execute(delete(user_groups).where(user_groups.c.user_id == user_id))
+    connection.execute(delete(provider_accounts).where(provider_accounts.c.user_id == user_id))
+    for table in (subscriptions, webhooks, notifications):
+        connection.execute(delete(table).where(table.c.owner == user_id))
     delete_rules_of_subject(connection, SubjectType.USER, user_id)
     revoke_subject(connection, user_id)
 
