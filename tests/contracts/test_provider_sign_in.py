@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 
 from fairpool.control.oidc import WELL_KNOWN
 from fairpool.control.store import identity_providers as store
+from fairpool.model.ids import Instant
 from tests.control.control_plane import HERE, START, ControlPlane, codes, control_plane, expect
 
 TLS = HERE.replace("http:", "https:")
@@ -216,7 +217,7 @@ def test_a_stored_secret_is_sent_to_no_other_provider(control: ControlPlane) -> 
 
 
 def test_an_access_key_works_while_the_provider_confirms_its_owner(control: ControlPlane) -> None:
-    """Whoever was removed at the provider can do nothing with a key, or with a password."""
+    """A person who was removed at the provider can do nothing with a key, or with a password."""
     visit = Visit(control)
     assert visit.come_back().status_code == 303
     key = visit.client.post("/api/v1/access-keys", json={"name": "ci"}, headers={"X-Fairpool-Request": "1"}).json()
@@ -227,7 +228,7 @@ def test_an_access_key_works_while_the_provider_confirms_its_owner(control: Cont
 
     control.tokens["ci"] = expect(sign_in(), 200)["accessToken"]
     expect(control.call("GET", "/api/v1/me", by="ci"), 200)
-    _confirm(control, START - 30 * 86_400_000)
+    _confirm(control, Instant(START - 30 * 86_400_000))
     assert codes(sign_in()) == ["access-key.unconfirmed"]
     assert control.call("GET", "/api/v1/me", by="ci").status_code == 401, "sessions of the key end as well"
     assert Visit(control).come_back().status_code == 303
@@ -245,7 +246,7 @@ def test_an_access_key_works_while_the_provider_confirms_its_owner(control: Cont
     _connect(control, discovery)
 
 
-def _confirm(control: ControlPlane, moment: int) -> None:
+def _confirm(control: ControlPlane, moment: Instant) -> None:
     """The last time that the provider confirmed Ann's account is then."""
     plane = control.app.state.plane
 
