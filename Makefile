@@ -9,7 +9,7 @@ JOBS   ?= auto
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
 ON_POSTGRESQL := FAIRPOOL_TEST_DATABASE=postgresql FAIRPOOL_KILL_ROUNDS=1 $(PYTEST) \
-  tests/contracts tests/control tests/end_to_end/test_netapp_commands.py
+  tests/contracts tests/control tests/end_to_end/test_netapp_commands.py tests/simulation/test_two_processes.py
 
 BENCHMARKS := $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))
 
@@ -75,6 +75,7 @@ REQUESTS ?= 1000000
 soak: env ## Fault injection, fuzz, a real server killed, a long run: make soak SEEDS=10000 FIRST=0 APART=200 ROUNDS=20 REQUESTS=1000000
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation --two-processes --seeds $(APART) --first $(FIRST)
+	FAIRPOOL_TEST_DATABASE=postgresql $(BIN)/python -m tests.simulation --two-processes --seeds $(APART) --first $(FIRST)
 	$(BIN)/python -m tests.fuzz --requests $(REQUESTS)
 	FAIRPOOL_WORLDS=50 $(PYTEST) tests/properties/test_prepared.py
 	FAIRPOOL_KILL_ROUNDS=$(ROUNDS) $(PYTEST) tests/end_to_end/test_netapp_commands.py

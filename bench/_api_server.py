@@ -74,9 +74,9 @@ def add_empty_route() -> None:
     control.ROUTES = (*control.ROUTES, *routes)
 
 
-async def serve(folder: Path) -> None:
+async def serve(folder: Path, database: str) -> None:
     add_empty_route()
-    app = create_app(Settings(data=folder))
+    app = create_app(Settings(data=folder, database=database))
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
     async with app.router.lifespan_context(app):
         identity = await cluster_identity(app)
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str]) -> int:
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(Path(arguments[0])))
+        runner.run(serve(Path(arguments[0]), arguments[1] if len(arguments) > 1 else ""))
     return 0
 
 

@@ -1,12 +1,12 @@
 """The control plane under load: requests a second and what each costs, beside an endpoint that does nothing.
 
-    python -m bench.api [--case NAME ...] [--size WORKLOADS] [--seconds S] [--json FILE]
+    python -m bench.api [--case NAME ...] [--size WORKLOADS] [--seconds S] [--database URL] [--json FILE]
 
-A server of its own process, on a file with every commit on disk, with workloads in 100 projects on 500 nodes; the
-load comes from this process over 64 connections: first each asks again as soon as it is answered, which shows the
-highest rate; then requests arrive at half that rate, at random moments and whether earlier ones are answered or not,
-which shows what a user waits. `deleting` deletes all workloads in batches while others read. When all is measured the
-server is killed, and what it had acknowledged must be in the file.
+A server of its own process, on a file or an empty database of PostgreSQL, with every commit on disk, with workloads in
+100 projects on 500 nodes; the load comes from this process over 64 connections: first each asks again as soon as it is
+answered, which shows the highest rate; then requests arrive at half that rate, at random moments and whether earlier
+ones are answered or not, which shows what a user waits. `deleting` deletes all workloads in batches while others read.
+When all is measured the server is killed, and what it had acknowledged must be in the database.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import itertools
 import json
 import os
 import random
-import sqlite3
 import statistics
 import sys
 import tempfile
@@ -37,6 +36,8 @@ from fairpool.api.clusters import NodeReport, PodReport, PushReport, WorkloadRep
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.status import WorkloadPhase
+from fairpool.platform.database_place import DatabasePlace
+from fairpool.platform.database_work import examine
 
 CONNECTIONS = 64
 STREAMS = 200
@@ -71,9 +72,10 @@ class Size:
 class Store:
     """A server with a filled store, and requests to it."""
 
-    def __init__(self, folder: Path, size: Size) -> None:
-        self.size, self._folder = size, folder
-        self.server = Server("bench._api_server", str(folder))
+    def __init__(self, folder: Path, size: Size, database: str = "") -> None:
+        """`database`: the address of an empty one; without it, a file in the folder."""
+        self.size, self._database = size, DatabasePlace(database, folder / "control.sqlite")
+        self.server = Server("bench._api_server", str(folder), *filter(None, [database]))
         try:
             hello = self.server.hello
             root = f"http://127.0.0.1:{hello['port']}"
@@ -164,8 +166,7 @@ class Store:
     def kill_and_count(self) -> list[str]:
         """What was acknowledged survives a kill."""
         self.server.kill()
-        with sqlite3.connect(self._folder / "control.sqlite") as rows:
-            (kept,) = rows.execute("SELECT count(*) FROM workloads").fetchone()
+        kept = next(each.rows for each in examine(self._database).tables if each.table == "workloads")
         return [] if kept >= self.acknowledged else [f"{self.acknowledged} were acknowledged and {kept} are there"]
 
 
@@ -326,12 +327,14 @@ OTHERS: dict[str, Case] = {"watched": watched, "beside-churn": beside_churn, "de
 CASES = (*ASKS, *OTHERS)
 
 
-def run(cases: Sequence[str], size: Size, seconds: float, show: Callable[[Line], None]) -> list[Line]:
+def run(
+    cases: Sequence[str], size: Size, seconds: float, show: Callable[[Line], None], database: str = ""
+) -> list[Line]:
     """All cases on one store, which is judged in the end."""
     lines = []
     with tempfile.TemporaryDirectory() as folder:
         progress(f"filling a store with {size.workloads} workloads")
-        store = Store(Path(folder), size)
+        store = Store(Path(folder), size, database)
         try:
             for line in measured(store, cases, seconds):
                 show(line)
@@ -347,6 +350,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--case", action="extend", nargs="+", default=[], choices=CASES, metavar="NAME")
     parser.add_argument("--size", type=int, default=10_000, metavar="N", help="workloads in the store (default 10000)")
     parser.add_argument("--seconds", type=float, default=15.0, metavar="S", help="each case (default 15)")
+    parser.add_argument("--database", default="", metavar="URL", help="an empty PostgreSQL database (default: a file)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write one JSON object a line")
     options = parser.parse_args(arguments)
     end_in_good_order()
@@ -355,7 +359,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table = Table(COLUMNS, "rows", 14)
     table.head()
     cases = [case for case in CASES if case == "empty" or not options.case or case in options.case]
-    lines = run(cases, Size(options.size), options.seconds, lambda line: table.add(line, "; ".join(line.faults)))
+
+    def show(line: Line) -> None:
+        table.add(line, "; ".join(line.faults))
+
+    lines = run(cases, Size(options.size), options.seconds, show, options.database)
     if options.json:
         options.json.write_text("".join(f"{line.as_json('api', setting)}\n" for line in lines))
     faults = [fault for line in lines for fault in line.faults]

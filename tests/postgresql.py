@@ -33,6 +33,8 @@ from fairpool.control.store.sqlite import Sqlite
 from tests.needs import skip_unless_ci
 
 VARIABLE = "FAIRPOOL_TEST_DATABASE"
+PROGRAMS = "FAIRPOOL_TEST_POSTGRESQL"
+"""Names the folder with the programs of another server than the installed one."""
 USER = "fairpool"
 VERSIONS = Path("/usr/lib/postgresql")
 START_S = 120.0
@@ -52,7 +54,9 @@ of_both = pytest.mark.skipif(is_chosen(), reason="tries both databases at once")
 
 
 def programs() -> Path:
-    """The folder with the programs of the newest server that is installed."""
+    """The folder with the programs of the newest server that is installed, or of the one that was chosen."""
+    if os.environ.get(PROGRAMS):
+        return Path(os.environ[PROGRAMS])
     found = sorted(VERSIONS.glob("*/bin/postgres"), key=lambda path: float(path.parent.parent.name))
     if not found:
         skip_unless_ci("PostgreSQL is not installed (Debian package postgresql)")
@@ -167,10 +171,18 @@ class Databases:
             name = self._names[data] = f"test_{self._made}"
             self.server.ask(f"CREATE DATABASE {name} TEMPLATE {self.TEMPLATE}")
             if len(self._names) > KEPT:
-                oldest = next(iter(self._names))
-                dropped = self._names.pop(oldest)
-                self.server.ask(f"DROP DATABASE {dropped} WITH (FORCE)")
+                self.drop(next(iter(self._names)))
         return self.server.url(name)
+
+    def copy(self, of: Path, to: Path) -> str:
+        """A copy of the database of a data directory, which nothing is connected to, for another directory."""
+        self._made += 1
+        name = self._names[to] = f"test_{self._made}"
+        self.server.ask(f"CREATE DATABASE {name} TEMPLATE {self._names[of]}")
+        return self.server.url(name)
+
+    def drop(self, data: Path) -> None:
+        self.server.ask(f"DROP DATABASE {self._names.pop(data)} WITH (FORCE)")
 
 
 @cache

@@ -8,6 +8,7 @@ import pytest
 
 from bench import api
 from bench._load import Ask, Load
+from tests.postgresql import databases
 
 SMALL = api.Size(workloads=20, projects=2, nodes=3)
 
@@ -26,6 +27,12 @@ def test_each_case_is_measured_and_what_was_acknowledged_is_kept(monkeypatch: py
     assert by_case["beside-churn"]["cycles"] > 0
     assert by_case["get"]["half_rate_samples"] > 0
     assert by_case["deleting"]["max_read_s"] > 0
+
+
+@pytest.mark.slow
+def test_it_measures_a_database_on_a_server_as_well(tmp_path: Path) -> None:
+    lines = api.run(("empty", "submit"), SMALL, 0.3, lambda line: None, databases().url(tmp_path))
+    assert [line.faults for line in lines] == [[], []]
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from fairpool.control.store import identity_providers as store
 from fairpool.model.ids import Instant
 from tests.control.control_plane import HERE, START, ControlPlane, codes, control_plane, expect
 
+LOG = "/api/v1/audit/log"
 TLS = HERE.replace("http:", "https:")
 
 
@@ -185,6 +186,25 @@ def test_claims_that_cannot_be_used_are_refused_on_a_page(control: ControlPlane,
         assert not visit.is_signed_in
     finally:
         Provider.said = {}
+
+
+def test_what_a_provider_changes_is_in_the_audit_log(control: ControlPlane) -> None:
+    """A new user and their groups, which are their roles; nothing where nothing changed."""
+
+    def noted(*groups: str) -> list[tuple[str, list[str]]]:
+        Provider.said = {"sub": "bea", "email": "bea@example.com", "groups": groups}
+        try:
+            assert Visit(control).come_back().status_code == 303
+        finally:
+            Provider.said = {}
+        found = expect(control.call("GET", LOG, params={"filterBy": "subject==company"}), 200)["entries"]
+        hers = [each for each in found if each["entity_name"] == "bea@example.com"]
+        return [(each["action"], [change["kind"] for change in each["changes"]]) for each in hers]
+
+    first = ("create", ["users", "provider_accounts", "user_groups", "user_groups"])
+    assert noted("a", "b") == [first]
+    assert noted("b", "a") == [first]
+    assert noted("b") == [("update", ["user_groups"]), first]
 
 
 @pytest.mark.parametrize(

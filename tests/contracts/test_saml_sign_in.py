@@ -13,10 +13,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from lxml import etree
-from starlette.testclient import TestClient
+from starlette.testclient import TestClient, WebSocketDenialResponse
 
+from fairpool.api.access import ScopeType
 from fairpool.api.clusters import NodeReport
-from fairpool.control import saml
+from fairpool.control import rbac, saml
+from fairpool.control.plane import Caller
+from fairpool.control.tool_access import may_open
 from fairpool.model.ids import NodeName, PoolName
 from fairpool.model.node import RUNTIME_LABEL
 from tests.control.control_plane import HERE, ControlPlane, codes, control_plane, expect
@@ -198,7 +201,12 @@ def test_a_new_certificate_is_fetched_and_another_provider_is_not_believed(contr
 
 
 TRAININGS = "/api/v1/workloads/trainings"
-IN_CONTAINERS = {"image": "python", "compute": {"gpu": "1"}, "security": {"uidGidSource": "fromIdpToken"}}
+IN_CONTAINERS = {
+    "image": "python",
+    "compute": {"gpu": "1"},
+    "security": {"uidGidSource": "fromIdpToken"},
+    "ports": [{"container": 8888, "serviceType": "Ingress"}],
+}
 
 
 def test_pods_run_with_the_numbers_of_the_directory(control: ControlPlane) -> None:
@@ -234,6 +242,29 @@ def test_pods_run_with_the_numbers_of_the_directory(control: ControlPlane) -> No
     assert "numeric user ID" in by_admin.text
     changed = control.call("PATCH", f"{TRAININGS}/{made['workloadId']}", {"spec": {"args": "other"}})
     assert codes(changed) == ["security.directory_user"], "it would do what another user says with these numbers"
+    own = f"/api/v1/workloads/{made['workloadId']}"
+    bearer = {"Authorization": f"Bearer {control.tokens['admin']}"}
+    cookie = "; ".join(f"{name}={value}" for name, value in visit.client.cookies.items())
+    for path in (f"{own}/exec?command=id", f"{own}/attach", f"{own}/port-forward?port=80"):
+        assert refusal(control.http, path, bearer) == "security.directory_user", "nor may they type into its pods"
+        assert refusal(visit.client, path, {"Origin": HERE, "Cookie": cookie}) == "pod.unknown", (
+            "the submitter may, once there is one"
+        )
+    grant = rbac.Grant("admin", rbac.EVERYTHING, ScopeType.TENANT)
+    names = ("unix@example.com", "bob@example.com")
+    callers = [Caller(id=each, name=each, kind="user", grants=(grant,)) for each in names]
+    origin, portal = f"{made['workloadId']}-8888", control.http.portal
+    assert portal is not None
+    opened = [portal.call(may_open, control.app.state.plane, each, origin) for each in callers]
+    assert [each is not None for each in opened] == [True, False], "nor open its tools"
+
+
+def refusal(client: TestClient, path: str, headers: dict[str, str]) -> str:
+    """Why a WebSocket is refused."""
+    named = {"host": urlsplit(HERE).netloc, **headers}
+    with pytest.raises(WebSocketDenialResponse) as refused, client.websocket_connect(path, headers=named):
+        pass
+    return str(codes(refused.value)[0])
 
 
 def test_settings_are_shown_changed_and_tested(control: ControlPlane) -> None:

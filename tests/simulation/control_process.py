@@ -1,12 +1,14 @@
 """The control plane in a process of its own, as a world with two processes has it: its users call it over HTTP.
 
-The process serves the real application from a file, and dies at a step that was chosen before: between two requests,
-before or after a commit, before an answer is sent. The world reads the file itself, to check what was stored.
+The process serves the real application, and dies at a step that was chosen before: between two requests, before or
+after a commit, before an answer is sent. The world reads the database itself, to check what was stored. That is a file,
+or with FAIRPOOL_TEST_DATABASE=postgresql a database on a server.
 """
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 import tempfile
 from collections import Counter
@@ -27,9 +29,15 @@ from fairpool.control import app as control_app
 from fairpool.control import submit
 from fairpool.control.app import cluster_identity, create_app
 from fairpool.control.owner import owner_token
+from fairpool.control.sealing import FILE as SECRET_KEY
 from fairpool.control.settings import Settings
 from fairpool.control.store import tables
+from fairpool.control.store.database import Database
+from fairpool.control.store.local_database import LocalDatabase
+from fairpool.control.store.postgresql_database import PostgresDatabase
+from fairpool.control.store.postgresql_writer import PostgresWriter
 from fairpool.control.store.sqlite import Sqlite
+from fairpool.control.token_keys import FILE as TOKEN_KEYS
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, WorkloadId
 from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.organization import NodeOverrides, ProjectRules
@@ -39,6 +47,7 @@ from fairpool.platform.http_server import Server
 from fairpool.platform.server_process import run_server
 from fairpool.simulation.control_driver import ControlDriver
 from fairpool.simulation.quota_requests import gpus_of, overrides_request, rules_request
+from tests import postgresql
 from tests.control.control_plane import CHEAP
 from tests.simulation.loop_process import FORKS, HANGS_S
 from tests.simulation.shared_numbers import IS_DEAD, STEPS_LEFT, SharedNumbers
@@ -58,15 +67,16 @@ class Tokens:
     cluster: str
 
 
-def settings_of(folder: Path, cluster: str, now: Callable[[], Instant]) -> Settings:
-    return Settings(data=folder, cluster_name=cluster, now=now, access_token_s=FOREVER_S)
+def settings_of(folder: Path, cluster: str, now: Callable[[], Instant], url: str) -> Settings:
+    return Settings(data=folder, database=url, cluster_name=cluster, now=now, access_token_s=FOREVER_S)
 
 
 @lru_cache(maxsize=1)
 def empty_installation(cluster: str, now: Instant) -> tuple[tempfile.TemporaryDirectory[str], Tokens]:
     """A database with tables, a cluster and an administrator, to be copied: that is faster than to make one."""
     folder = tempfile.TemporaryDirectory()
-    app = create_app(settings_of(Path(folder.name), cluster, lambda: now), hasher=CHEAP)
+    url = postgresql.databases().url(Path(folder.name)) if postgresql.is_chosen() else ""
+    app = create_app(settings_of(Path(folder.name), cluster, lambda: now, url), hasher=CHEAP)
 
     async def prepare() -> Tokens:
         async with app.router.lifespan_context(app):
@@ -75,11 +85,23 @@ def empty_installation(cluster: str, now: Instant) -> tuple[tempfile.TemporaryDi
     return folder, asyncio.run(prepare())
 
 
+def copied_installation(folder: Path, cluster: str, now: Instant) -> tuple[str, Tokens]:
+    """The address of a copy that belongs to this folder; empty: it is a file there."""
+    template, tokens = empty_installation(cluster, now)
+    for keys in (TOKEN_KEYS, SECRET_KEY):
+        if (Path(template.name) / keys).exists():
+            shutil.copy(Path(template.name) / keys, folder / keys)
+    if postgresql.is_chosen():
+        return postgresql.databases().copy(Path(template.name), folder), tokens
+    shutil.copy(Path(template.name) / DATABASE, folder / DATABASE)
+    return "", tokens
+
+
 class ControlProcess:
     """The process: started, killed by itself, started again, always at the same port."""
 
-    def __init__(self, folder: Path, cluster: str, shared: SharedNumbers, seed: int) -> None:
-        self._folder, self._cluster, self._shared, self._seed = folder, cluster, shared, seed
+    def __init__(self, folder: Path, cluster: str, shared: SharedNumbers, seed: int, url: str) -> None:
+        self._folder, self._cluster, self._shared, self._seed, self._url = folder, cluster, shared, seed, url
         self._starts = 0
         self._process: BaseProcess | None = None
         # Bound and not listening: the port is kept, and who connects while the process is dead is refused.
@@ -97,7 +119,7 @@ class ControlProcess:
         self._starts += 1
         ready, other = FORKS.Pipe()
         port = int(self._port.getsockname()[1])
-        arguments = (other, self._folder, self._cluster, port, f"{self._seed} {self._starts}")
+        arguments = (other, self._folder, self._cluster, port, f"{self._seed} {self._starts}", self._url)
         self._process = FORKS.Process(target=_serve_control, args=arguments, daemon=True)
         self._process.start()
         other.close()
@@ -112,6 +134,11 @@ class ControlProcess:
     def close(self) -> None:
         self._reap()
         self._port.close()
+
+    def drop_database(self) -> None:
+        """When nothing reads it any more."""
+        if self._url:
+            postgresql.databases().drop(self._folder)
 
     def _reap(self) -> None:
         if self._process is not None:
@@ -128,13 +155,13 @@ def _bound(port: int) -> socket.socket:
 
 
 class ControlOverHttp(ControlDriver):
-    """Users call the process; what is stored is read from its file.
+    """Users call the process; what is stored is read from its database.
 
     A user who got no answer does not know what was done, and asks again later; one who got an answer relies on it.
     """
 
-    def __init__(self, now: Callable[[], Instant], folder: Path, cluster: str, client: Client) -> None:
-        super().__init__(now, folder / DATABASE, cluster=cluster)
+    def __init__(self, now: Callable[[], Instant], folder: Path, cluster: str, client: Client, url: str) -> None:
+        super().__init__(now, folder / DATABASE, cluster=cluster, database=PostgresDatabase(url) if url else None)
         self._client = client
         self._promised: dict[WorkloadId, DesiredState] = {}
         """What a user was told last about each workload; nothing, after a call that was not answered."""
@@ -250,23 +277,15 @@ class _Steps:
         await self._app(scope, receive, counted)
 
 
-def _serve_control(ready: Connection, folder: Path, cluster: str, port: int, seed: str) -> None:
+def _serve_control(ready: Connection, folder: Path, cluster: str, port: int, seed: str, url: str) -> None:
     shared = SharedNumbers(folder / "numbers")
-
-    class DyingSqlite(Sqlite):
-        """A step before each commit, and one after it."""
-
-        def commit(self) -> None:
-            shared.take_step()
-            super().commit()
-            shared.take_step()
-
-    control_app.Sqlite = DyingSqlite  # type: ignore[attr-defined]
+    database = _dying_database(shared, folder, url)
+    control_app.database_at = lambda location, data: database  # type: ignore[attr-defined]
     dice = Random(f"ids {seed}")
     submit.new_id = lambda now: WorkloadId(f"{dice.getrandbits(64):016x}")  # the same seed has the same ids
 
     async def serve() -> None:
-        app = create_app(settings_of(folder, cluster, shared.now), hasher=CHEAP)
+        app = create_app(settings_of(folder, cluster, shared.now, url), hasher=CHEAP)
         async with app.router.lifespan_context(app):
             listener = _bound(port)
             server = Server(_Steps(app, shared.take_step))
@@ -277,3 +296,25 @@ def _serve_control(ready: Connection, folder: Path, cluster: str, port: int, see
             await serving
 
     run_server(serve())
+
+
+def _dying_database(shared: SharedNumbers, folder: Path, url: str) -> Database:
+    """A step before each commit, and one after it."""
+    if not url:
+
+        class DyingSqlite(Sqlite):
+            def commit(self) -> None:
+                shared.take_step()
+                super().commit()
+                shared.take_step()
+
+        return LocalDatabase(DyingSqlite(folder / DATABASE))
+    commit = PostgresWriter.commit
+
+    async def dying(self: PostgresWriter, sender: str) -> None:
+        shared.take_step()
+        await commit(self, sender)
+        shared.take_step()
+
+    PostgresWriter.commit = dying  # type: ignore[method-assign]
+    return PostgresDatabase(url)

@@ -6,10 +6,8 @@ plane dies, and stays away for seconds or hours.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 
 from fairpool.api.client import Client
@@ -19,11 +17,10 @@ from fairpool.simulation.control_driver import ControlDriver
 from tests.fault_injection.faults import Faults
 from tests.fault_injection.skewed_clock import SkewedClock
 from tests.simulation.control_process import (
-    DATABASE,
     UNANSWERED,
     ControlOverHttp,
     ControlProcess,
-    empty_installation,
+    copied_installation,
 )
 from tests.simulation.loop_process import LoopProcess, LoopSetup
 from tests.simulation.shared_numbers import STEPS_LEFT, SharedClock, SharedNumbers
@@ -56,6 +53,7 @@ class TwoProcessWorld(World):
         self._end_loop()
         self._process.close()
         super().close()
+        self._process.drop_database()
 
     def calm(self) -> None:
         self._shared.numbers[STEPS_LEFT] = 0
@@ -75,11 +73,10 @@ class TwoProcessWorld(World):
 
     def _new_control(self) -> ControlDriver:
         """What is there from the start is written before the process is started."""
-        template, self._tokens = empty_installation(CLUSTER, START)
-        shutil.copy(Path(template.name) / DATABASE, self.folder / DATABASE)
-        self._process = ControlProcess(self.folder, CLUSTER, self._shared, self.seed)
+        url, self._tokens = copied_installation(self.folder, CLUSTER, START)
+        self._process = ControlProcess(self.folder, CLUSTER, self._shared, self.seed, url)
         client = Client(self._process.address, self._tokens.administrator)
-        self.over_http = ControlOverHttp(self.clock.now, self.folder, CLUSTER, client)
+        self.over_http = ControlOverHttp(self.clock.now, self.folder, CLUSTER, client, url)
         return self.over_http
 
     def _start_control(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairpool.control.directory_user import accepted_identity
+from fairpool.control.directory_user import accepted_identity, may_act_as
+from fairpool.control.plane import Caller
 from fairpool.control.provider_identity import UnixIdentity
 from fairpool.model.container_rules import process_objection
 from fairpool.model.ids import PROJECT_UIDS
@@ -49,6 +50,16 @@ def test_no_other_numbers_are_accepted(said: list[UnixIdentity], why: str) -> No
 
 def test_root_is_refused_whatever_the_setting_says() -> None:
     assert isinstance(accepted_identity([UnixIdentity(0, 0)], 0), Problem)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "is_allowed"),
+    [("user", "ann@example.com", True), ("user", "bob@example.com", False), ("app", "ann@example.com", False)],
+)
+def test_only_the_submitter_acts_in_pods_with_their_numbers(kind: str, name: str, is_allowed: bool) -> None:
+    caller = Caller(id="1", name=name, kind=kind)
+    assert may_act_as(caller, "ann@example.com") is is_allowed
+    assert may_act_as(caller, None), "other pods are open to each user with the permission"
 
 
 def test_a_node_without_containers_refuses_it() -> None:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from fairpool.api.problems import ProblemItem, problem_item
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.preferences import DIRECTORY_ID_MIN, current_value
 from fairpool.control.provider_identity import UnixIdentity
+from fairpool.control.refusal import Refused
 from fairpool.control.store import identity_providers as store
 from fairpool.control.store.database import Connection
+from fairpool.control.workload_documents import directory_user_of
 from fairpool.model.ids import PROJECT_UIDS
 from fairpool.model.problem import Problem
 from fairpool.model.spec import PodTemplate, WorkloadSpec
@@ -32,15 +35,34 @@ def with_directory_user(
     """
     if not any(each.program.security.directory_user for each in _templates(spec)):
         return spec
-    if submitted_by not in (None, caller.name):
-        what = f"it runs with the uid and gid of {submitted_by}, so that only they can change it"
-        return [problem_item(Problem("security.directory_user", what, "submit it again as yourself"), FIELD)]
+    if not may_act_as(caller, submitted_by):
+        return [_reserved(submitted_by)]
     said = [UnixIdentity.from_text(each) for each in store.unix_identities(connection, caller.id)]
     found = accepted_identity(said, current_value(plane.settings, connection, DIRECTORY_ID_MIN))
     if isinstance(found, Problem):
         return [problem_item(found, FIELD)]
     leader = _running_as(spec.leader, found) if spec.leader is not None else None
     return replace(spec, template=_running_as(spec.template, found), leader=leader)
+
+
+def may_act_as(caller: Caller, directory_user: str | None) -> bool:
+    """Whether a caller may change, or act in, pods with the numbers of this user; None: not those of a directory."""
+    return directory_user is None or (caller.kind == "user" and caller.name == directory_user)
+
+
+def require_own_if_directory_user(caller: Caller, row: Any) -> None:
+    """Refuse all but the submitter of a workload that runs with the numbers of a directory.
+
+    A permission in the project is not enough: its files on a file server are those of one person.
+    """
+    whose = directory_user_of(row)
+    if not may_act_as(caller, whose):
+        raise Refused(403, [_reserved(whose)], is_denial=True)
+
+
+def _reserved(directory_user: str | None) -> ProblemItem:
+    what = f"it runs with the uid and gid of {directory_user}, so that only they can change it or enter its pods"
+    return problem_item(Problem("security.directory_user", what, "submit it again as yourself"), FIELD)
 
 
 def accepted_identity(said: Sequence[UnixIdentity], least: int) -> UnixIdentity | Problem:

@@ -17,6 +17,7 @@ from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.pod_choice import has_log, pod_called, pod_to_read, pods_there
 from fairpool.api.wire import Count
 from fairpool.control import items
+from fairpool.control.directory_user import require_own_if_directory_user
 from fairpool.control.guard import still_known
 from fairpool.control.paging import (
     Field,
@@ -159,8 +160,14 @@ async def _with_reports(plane: Plane, workload_id: str, found: list[wire.PodItem
 def pod_items_of(connection: Connection, caller: Caller, workload_id: str, action: Action) -> list[wire.PodItem]:
     """Every reported pod of a workload, by index; the latest of each index is current."""
     row = readable(connection, caller, workload_id)
-    caller.require(for_kind(action, row.kind), row.project, row.department, row.cluster)
+    _require(caller, row, action)
     return _pod_items(connection, row)
+
+
+def _require(caller: Caller, row: Any, action: Action) -> None:
+    caller.require(for_kind(action, row.kind), row.project, row.department, row.cluster)
+    if action is not Action.WORKLOAD_READ:
+        require_own_if_directory_user(caller, row)
 
 
 def _pod_items(connection: Connection, row: Any) -> list[wire.PodItem]:
@@ -214,7 +221,7 @@ def _check_allowed(connection: Connection, caller: Caller, workload_id: str, act
     row = store.one(connection, workload_id)
     if row is None:
         raise unknown("workload", workload_id)
-    caller.require(for_kind(action, row.kind), row.project, row.department, row.cluster)
+    _require(caller, row, action)
 
 
 async def pod_address(

@@ -8,12 +8,19 @@ address would hand out every local account. An administrator can link the two.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from fairpool.control.plane import Plane
+from starlette.requests import Request
+
+from fairpool.control import audit_changes
+from fairpool.control.plane import ActionResult, Caller, Plane, entry
 from fairpool.control.provider_identity import ProviderIdentity
 from fairpool.control.store import access as access_store
+from fairpool.control.store import audit as audit_store
 from fairpool.control.store import identity_providers as store
 from fairpool.control.store.database import Connection
+from fairpool.control.store.recording import recorded
 from fairpool.control.users import NO_PASSWORD
 from fairpool.model.problem import Problem
 
@@ -49,6 +56,24 @@ def remember(connection: Connection, plane: Plane, alias: str, identity: Provide
     """What the provider says about a user by now. Afterwards, callers must be forgotten."""
     store.confirm_account(connection, alias, identity.subject, identity.unix.text(), plane.now())
     access_store.set_groups(connection, user_id, identity.groups)
+
+
+@contextmanager
+def changes_noted(connection: Connection, request: Request, plane: Plane, alias: str, subject: str) -> Iterator[None]:
+    """An entry in the audit log if what is done within makes the user of this account, or changes their groups."""
+    with recorded() as recording:
+        yield
+    changes = recording.changes(connection)
+    account = store.account(connection, alias, subject)
+    user = access_store.user(connection, account.user_id) if account is not None else None
+    if not changes or user is None:
+        return
+    is_new = any(each.table == "users" and each.before is None for each in changes)
+    done = ActionResult(
+        action="create" if is_new else "update", entity_type="user", entity_id=user.id, entity_name=user.email
+    )
+    provider = Caller(id="", name=alias, kind="app")
+    audit_store.add(connection, entry(request, provider, done, plane.now(), audit_changes.as_text(changes)))
 
 
 def _taken(alias: str, identity: ProviderIdentity) -> Problem:

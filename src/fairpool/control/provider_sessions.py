@@ -16,7 +16,7 @@ from starlette.requests import Request
 from fairpool.control.exclusive import alone
 from fairpool.control.guard import unauthenticated
 from fairpool.control.plane import Plane
-from fairpool.control.provider_accounts import remember
+from fairpool.control.provider_accounts import changes_noted, remember
 from fairpool.control.provider_client import ProviderClient
 from fairpool.control.provider_error import ProviderError, SessionEnded
 from fairpool.control.provider_identity import ProviderIdentity, identity_of
@@ -111,7 +111,7 @@ async def _renew(request: Request, plane: Plane, session_id: str) -> None:
         await _end(plane, session_id)
         raise unauthenticated(identity.what)
     follows = str(tokens.get("refresh_token") or refresh_token)
-    await plane.write(lambda connection: _record(connection, plane, session, identity, follows))
+    await plane.write(lambda connection: _record(connection, request, plane, session, identity, follows))
     plane.forget_callers()
 
 
@@ -120,10 +120,13 @@ def _session(connection: Connection, session_id: str) -> tuple[Any, Any]:
     return session, store.provider(connection, session.provider) if session is not None else None
 
 
-def _record(connection: Connection, plane: Plane, session: Any, identity: ProviderIdentity, token: str) -> None:
+def _record(
+    connection: Connection, request: Request, plane: Plane, session: Any, identity: ProviderIdentity, token: str
+) -> None:
     key = plane.key_file.key()
     store.seal_session(connection, session.id, key.seal({TOKEN: token.encode()}, session.id), key.id)
-    remember(connection, plane, session.provider, identity, session.user_id)
+    with changes_noted(connection, request, plane, session.provider, identity.subject):
+        remember(connection, plane, session.provider, identity, session.user_id)
 
 
 async def _end(plane: Plane, session_id: str) -> None:

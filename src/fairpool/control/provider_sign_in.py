@@ -20,7 +20,7 @@ from fairpool.control.page_layout import HEADERS, layout
 from fairpool.control.pages import with_session
 from fairpool.control.pending_sign_in import PENDING_S, PendingSignIn, forget, keep, pending_sign_in
 from fairpool.control.plane import ActionResult, Caller, Plane, entry
-from fairpool.control.provider_accounts import admit
+from fairpool.control.provider_accounts import admit, changes_noted
 from fairpool.control.provider_client import ProviderClient, SamlProvider
 from fairpool.control.provider_error import ProviderError
 from fairpool.control.provider_identity import ProviderIdentity, identity_of
@@ -166,7 +166,8 @@ async def signed_in_by(
     key, family = sealing_key(plane), str(uuid.uuid4())
 
     def unit(connection: Connection) -> str | Problem:
-        user = admit(connection, plane, alias, identity)
+        with changes_noted(connection, request, plane, alias, identity.subject):
+            user = admit(connection, plane, alias, identity)
         if isinstance(user, Problem):
             return user
         caller = Caller(id=user.id, name=user.email, kind="user")

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 
 from fairpool.api.gateway import AccessUnavailable, Admission, Credential, NotAdmitted, PodStream, StreamRefused
 from fairpool.api.gateway_address import GatewayAddress
+from fairpool.control.directory_user import may_act_as
 from fairpool.control.guard import caller_with, digest_of, is_idle, known
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.pod_access import PodAccessError, PodAddress, PortStream
@@ -347,7 +348,8 @@ def _for_gateway() -> Iterator[None]:
 def _may(caller: Caller, tool: Tool) -> bool:
     """A tool runs what is typed into it, so that it takes the right to change the workload."""
     needed = for_kind(Action.WORKLOAD_UPDATE, tool.kind)
-    return caller.may(needed, tool.project, tool.department, tool.cluster)
+    is_permitted = caller.may(needed, tool.project, tool.department, tool.cluster)
+    return is_permitted and may_act_as(caller, tool.directory_user)
 
 
 def _session_digest(origin: str, session: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from fairpool.control.pod_access import PodAddress
 from fairpool.control.store.workloads import Key
 from fairpool.control.workload_columns import of_run
-from fairpool.control.workload_documents import declaration_of, report_of
+from fairpool.control.workload_documents import declaration_of, directory_user_of, report_of
 from fairpool.model.lifecycle import PodPhase
 
 ORIGIN = re.compile(r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-([1-9][0-9]{0,4})")
@@ -36,6 +36,8 @@ class Tool:
     """Those that run, in order: they share its requests."""
     base_path: str
     """Where the tool begins, if its arguments say so: `/test-ingress/`."""
+    directory_user: str | None = None
+    """The only user who may open it, since its pods run with their numbers of a directory."""
 
     def origin(self, port: int) -> str:
         return origin_of(self.key.id, port)
@@ -68,6 +70,7 @@ def tool_of(row: Any) -> Tool | None:
         asked=asked,
         pods=running_pods(row),
         base_path=_base_path(declared.workload.template.program.arguments),
+        directory_user=directory_user_of(row),
     )
 
 

@@ -14,7 +14,7 @@ from fairpool.api import workloads as wire
 from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError, compact
 from fairpool.control import admission, claims, declarations, external_ports, items, preferences, submit_values
-from fairpool.control.directory_user import with_directory_user
+from fairpool.control.directory_user import require_own_if_directory_user, with_directory_user
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.questions import forecast
 from fairpool.control.rbac import Action
@@ -133,6 +133,7 @@ async def _update(
 ) -> Response:
     def admitted(connection: Connection) -> AdmittedChange:
         row = operable(connection, caller, workload_id, kind, Action.WORKLOAD_UPDATE)
+        require_own_if_directory_user(caller, row)
         check_match(request, row.revision)
         return _readmitted(plane, connection, caller, body, row, kind)
 

@@ -65,6 +65,13 @@ def declaration_of(row: Any) -> WorkloadDeclaration:
     return declaration_in(row.declaration)
 
 
+def directory_user_of(row: Any) -> str | None:
+    """The submitter, if the pods of a workload run with the numbers that a directory gives them."""
+    declared = declaration_of(row).workload
+    templates = [each for each in (declared.template, declared.leader) if each is not None]
+    return str(row.submitted_by) if any(each.program.security.directory_user for each in templates) else None
+
+
 def report_of(row: Any) -> WorkloadReport | None:
     """The last report about a workload, which may be about an earlier run."""
     return None if row.report is None else WorkloadReport.from_json(row.report)

@@ -32,7 +32,7 @@ from fairpool.control.store import changes
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
-from fairpool.control.store.database import Connection
+from fairpool.control.store.database import Connection, Database
 from fairpool.control.store.local_database import LocalDatabase
 from fairpool.control.store.migrations import create_in_memory, upgrade
 from fairpool.control.store.sqlite import Sqlite, Synchronous
@@ -75,11 +75,13 @@ class ControlDriver:
         *,
         cluster: str = "local",
         changes_kept: int = CHANGES_KEPT,
+        database: Database | None = None,
     ) -> None:
-        self._database = LocalDatabase(Sqlite(path, Synchronous.NORMAL))
+        """`database`: one that is not open yet, in place of the file."""
+        self._database = database or LocalDatabase(Sqlite(path, Synchronous.NORMAL))
         settings = Settings(data=Path(), cluster_name=cluster, changes_kept=changes_kept, now=now)
         self._plane = Plane(settings=settings, database=self._database)
-        self._database.open_now(create_in_memory if path is None else upgrade)
+        self._database.open_now(create_in_memory if path is None and database is None else upgrade)
         self._cluster = self._database.write_now(self._prepare)
 
     def _prepare(self, connection: Connection) -> str:

@@ -200,13 +200,14 @@ def set_groups(connection: Connection, user_id: str, names: Iterable[str]) -> bo
 
     Names are at most 256 characters long. Afterwards, callers must be forgotten.
     """
-    wanted = sorted(set(names))
-    if tuple(wanted) == groups(connection, user_id):
-        return False
-    connection.execute(delete(user_groups).where(user_groups.c.user_id == user_id))
-    if wanted:
-        connection.execute(insert(user_groups), [{"user_id": user_id, "group_name": name} for name in wanted])
-    return True
+    wanted, there = set(names), set(groups(connection, user_id))
+    table, gone, new = user_groups.c, sorted(there - wanted), sorted(wanted - there)
+    if gone:
+        where = (table.user_id == user_id) & table.group_name.in_(gone)
+        connection.execute(delete(user_groups).where(where))
+    if new:
+        connection.execute(insert(user_groups), [{"user_id": user_id, "group_name": name} for name in new])
+    return bool(gone or new)
 
 
 def subject_name(connection: Connection, row: TokenRow) -> str:

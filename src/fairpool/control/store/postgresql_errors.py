@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 import asyncpg
 from sqlalchemy.exc import DBAPIError
 
@@ -13,6 +15,7 @@ from fairpool.control.store.unavailable import (
     REFUSED,
     STANDBY,
     UNREACHABLE,
+    UNTRUSTED,
     Unavailable,
 )
 
@@ -67,6 +70,8 @@ def code_of(error: BaseException) -> str | None:
     if isinstance(cause, asyncpg.InterfaceError):
         text = str(cause)
         return UNREACHABLE if any(words in text for words in _CLOSED) else None
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return UNTRUSTED
     if isinstance(cause, OSError | TimeoutError | EOFError | asyncpg.InternalClientError):
         return UNREACHABLE
     return None
@@ -80,7 +85,7 @@ def is_unfit(error: BaseException) -> bool:
 
 def is_lost(error: BaseException) -> bool:
     """Whether the connection that it happened on is of no further use."""
-    return code_of(error) in (UNREACHABLE, STANDBY, NO_CONNECTIONS, REFUSED)
+    return code_of(error) in (UNREACHABLE, STANDBY, NO_CONNECTIONS, REFUSED, UNTRUSTED)
 
 
 def unavailable(error: BaseException, where: str) -> Unavailable | None:

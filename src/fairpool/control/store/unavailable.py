@@ -10,6 +10,7 @@ from fairpool.model.problem import Problem
 DAMAGED, MOVED, READ_ONLY = "database.damaged", "database.moved", "database.read_only"
 BUSY, FULL, FAILING = "database.busy", "disk.full", "disk.failing"
 UNREACHABLE, NO_CONNECTIONS, REFUSED = "database.unreachable", "database.connections", "database.refused"
+UNTRUSTED = "database.untrusted"
 STANDBY, UNSURE, NEWER, FOREIGN = "database.standby", "database.unsure", "database.newer", "database.foreign"
 FOR_GOOD = frozenset({DAMAGED, MOVED})
 """After one of these nothing more is written until the server was started again, which checks the file."""
@@ -56,6 +57,11 @@ _WORDS = {
         503,
         "the database server refused the control plane's user, password or database",
         f"{_ASK}, and correct --database, the password file or the user's permissions",
+    ),
+    UNTRUSTED: (
+        503,
+        "the certificate of the database server is not trusted",
+        f"{_ASK}, and correct sslrootcert, the host name in --database or the certificate of the server",
     ),
     STANDBY: (
         503,
