@@ -34,12 +34,19 @@ class Provider(BaseHTTPRequestHandler):
     secrets: ClassVar[list[str]] = []
     said: ClassVar[dict[str, Any]] = {}
     """Claims that differ from those of an honest provider."""
+    user_info: ClassVar[dict[str, Any]] = {}
+    """Claims that only its userinfo endpoint has."""
+    is_down: ClassVar[bool] = False
 
     def do_GET(self) -> None:
         here = self._here()
         said = {"issuer": here, "authorization_endpoint": f"{here}/a", "token_endpoint": f"{here}/t"}
+        if self.is_down:
+            self._answer({}, 503)
+            return
         more = {"jwks_uri": f"{here}/k", "id_token_signing_alg_values_supported": ["ES256"]}
-        self._answer({**said, **more, "keys": [KEY.as_dict(private=False)]})
+        info = {"userinfo_endpoint": f"{here}/u", "sub": "1", **self.user_info} if self.user_info else {}
+        self._answer({**said, **more, **info, "keys": [KEY.as_dict(private=False)]})
 
     def do_POST(self) -> None:
         form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
@@ -177,6 +184,33 @@ def test_a_sign_in_takes_ten_minutes_at_most(control: ControlPlane) -> None:
     assert "took longer than 10 minutes" in visit.come_back().text
 
 
+def test_mapped_claims_may_be_in_the_userinfo_alone(control: ControlPlane) -> None:
+    control.clock.turn(601)  # the discovery document is read again
+    Provider.user_info = {"UID": 4711, "GID": 4712}
+    try:
+        assert Visit(control).come_back().status_code == 303
+    finally:
+        Provider.user_info = {}
+        control.clock.turn(601)
+    found = expect(control.call("GET", LOG, params={"filterBy": "subject==company"}), 200)["entries"]
+    assert '"uid": 4711, "gid": 4712' in str(found[0]["changes"])
+
+
+def test_invented_keys_keep_no_one_from_signing_in(control: ControlPlane) -> None:
+    """Without a session, and while the provider does not answer."""
+    visit = Visit(control)
+    assert Visit(control).come_back().status_code == 303, "its keys are known"
+    token = jwt.encode({"alg": "ES256", "kid": "invented"}, {"sub": "1"}, KEY)
+    Provider.is_down = True
+    try:
+        for _ in range(3):
+            refused = control.http.post("/sign-in/with/company/logout", data={"logout_token": token})
+            assert refused.status_code == 400
+        assert visit.come_back().status_code == 303
+    finally:
+        Provider.is_down = False
+
+
 @pytest.mark.parametrize("said", [{"sub": 7}, {"email": "a\r\nBcc: b@c.d"}, {"email": []}, {"groups": ["g"] * 2000}])
 def test_claims_that_cannot_be_used_are_refused_on_a_page(control: ControlPlane, said: dict[str, Any]) -> None:
     Provider.said = said
@@ -198,8 +232,8 @@ def test_what_a_provider_changes_is_in_the_audit_log(control: ControlPlane) -> N
         finally:
             Provider.said = {}
         found = expect(control.call("GET", LOG, params={"filterBy": "subject==company"}), 200)["entries"]
-        hers = [each for each in found if each["entity_name"] == "bea@example.com"]
-        return [(each["action"], [change["kind"] for change in each["changes"]]) for each in hers]
+        own = [each for each in found if each["entity_name"] == "bea@example.com"]
+        return [(each["action"], [change["kind"] for change in each["changes"]]) for each in own]
 
     first = ("create", ["users", "provider_accounts", "user_groups", "user_groups"])
     assert noted("a", "b") == [first]
@@ -231,7 +265,14 @@ def test_a_stored_secret_is_sent_to_no_other_provider(control: ControlPlane) -> 
         body = {"type": "oidc", "oidcData": changed}
         assert codes(control.call("PUT", "/api/v1/idps/company", body)) == ["idp.no_secret"]
     assert len(Provider.secrets) == before
-    expect(control.call("PUT", "/api/v1/idps/company", {"type": "oidc", "oidcData": same}), 200)
+    required = {"claim": "sub", "values": ["1"]}
+    more = {"oidcData": {**same, "mandatoryClaim": required, "scopes": ["openid"]}, "mappers": {"uid": "number"}}
+    set_up = expect(control.call("PUT", "/api/v1/idps/company", {"type": "oidc", **more}), 200)
+    again = expect(control.call("PUT", "/api/v1/idps/company", {"type": "oidc", "oidcData": same}), 200)
+    assert again == set_up, "what is left out stays"
+    assert again["oidcData"]["mandatoryClaim"] == required
+    off = {"type": "oidc", "oidcData": {**same, "mandatoryClaim": None, "scopes": None}, "mappers": {}}
+    assert "mandatoryClaim" not in expect(control.call("PUT", "/api/v1/idps/company", off), 200)["oidcData"]
     assert Visit(control).come_back().status_code == 303
     assert set(Provider.secrets) == {"fairpool:not+told"}
 

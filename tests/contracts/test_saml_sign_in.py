@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, ClassVar
+from unittest.mock import ANY
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -114,6 +115,15 @@ def test_the_browser_that_began_gets_a_session(control: ControlPlane, base: str)
     assert (back.status_code, back.headers["location"]) == (303, "/device?code=x")
     assert signed_in_as(visit) == "ann@example.com"
     assert len(visit.client.cookies) == 1, "the cookie of the sign-in is gone"
+
+
+def test_a_session_ends_with_that_of_the_provider(control: ControlPlane) -> None:
+    visit = Visit(control)
+    assert visit.come_back(replace(visit.answer, session_s=900).signed()).status_code == 303
+    control.clock.turn(900 + saml.SKEW_S - 1)
+    assert signed_in_as(visit) == "ann@example.com"
+    control.clock.turn(1)
+    assert not signed_in_as(visit)
 
 
 def test_a_response_is_used_once(control: ControlPlane) -> None:
@@ -280,6 +290,8 @@ def test_settings_are_shown_changed_and_tested(control: ControlPlane) -> None:
     changed = expect(control.call("PUT", "/api/v1/idps/company", body), 200)
     assert changed["samlData"] == data, "what is not sent is kept"
     assert changed["mappers"]["groups"] == "roles"
+    body = {"type": "saml", "samlData": {"metadataXmlType": "file"}}
+    assert expect(control.call("PUT", "/api/v1/idps/company", body), 200) == {**changed, "updatedAt": ANY}
     for name in ("company", "published"):
         found = expect(control.call("POST", f"/api/v1/idps/{name}/test"), 200)
         assert found["works"], found

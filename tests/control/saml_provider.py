@@ -79,6 +79,8 @@ class Answer:
     name_format: str = saml.PERSISTENT
     conditions: str = ""
     prefix_declaration: str = ""
+    session_s: int | None = None
+    """How long the provider's own session lasts."""
 
     def assertion(self) -> str:
         early, late = _moment(self.now_s + self.early_s), _moment(self.now_s + self.late_s)
@@ -90,6 +92,7 @@ class Answer:
             for name, listed in said.items()
         )
         asked = f' InResponseTo="{self.asked}"' if self.asked else ""
+        until = f' SessionNotOnOrAfter="{_moment(self.now_s + self.session_s)}"' if self.session_s is not None else ""
         return (
             f'<saml:Assertion xmlns:saml="{saml.ASSERTION}" ID="{self.identifier}" Version="2.0" '
             f'IssueInstant="{early}"{self.prefix_declaration}><saml:Issuer>{self.issuer}</saml:Issuer><saml:Subject>'
@@ -98,7 +101,7 @@ class Answer:
             f'Recipient="{self.recipient or self.platform.acs_url}"{asked}/></saml:SubjectConfirmation></saml:Subject>'
             f'<saml:Conditions NotBefore="{early}" NotOnOrAfter="{late}"><saml:AudienceRestriction><saml:Audience>'
             f"{self.audience or self.platform.entity_id}</saml:Audience></saml:AudienceRestriction>{self.conditions}"
-            f'</saml:Conditions><saml:AuthnStatement AuthnInstant="{early}" SessionIndex="s1"/>'
+            f'</saml:Conditions><saml:AuthnStatement AuthnInstant="{early}" SessionIndex="s1"{until}/>'
             f"<saml:AttributeStatement>{values}</saml:AttributeStatement></saml:Assertion>"
         )
 

@@ -151,6 +151,9 @@ def test_a_discovery_document_is_that_of_its_address() -> None:
         {"issuer": f"{ISSUER}.evil.example.com"},
         {"issuer": None},
         {"token_endpoint": ""},
+        {"token_endpoint": f"{ISSUER}/t".replace("https:", "http:")},
+        {"jwks_uri": "http://id.example.com/k"},
+        {"userinfo_endpoint": "file:///etc/passwd"},
         {"id_token_signing_alg_values_supported": ["none", "HS256"]},
     ):
         with pytest.raises(ProviderError):

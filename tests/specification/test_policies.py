@@ -150,6 +150,13 @@ def test_every_rule_of_every_scope_is_named_at_once() -> None:
 
 # --- what is left out, and what cannot be known ----------------------------------------------------------------------
 
+FROM_DIRECTORY = {"security": {"uidGidSource": "fromIdpToken"}}
+
+
+def test_the_user_of_a_directory_is_never_root() -> None:
+    rules = {"security": {"runAsUid": {"min": 1}, "runAsGid": {"min": 1}}}
+    assert codes(FROM_DIRECTORY, policy(rules=rules)) == []
+
 
 @pytest.mark.parametrize(
     ("rules", "spec", "code"),
@@ -160,6 +167,9 @@ def test_every_rule_of_every_scope_is_named_at_once() -> None:
         ({"image": {"options": ["python"]}}, {"command": "sh"}, "options"),
         ({"nodeType": {"options": ["a100"]}}, {}, "options"),
         ({"security": {"runAsUid": {"min": 1}}}, {}, "unknown"),
+        ({"security": {"runAsUid": {"min": 2}}}, FROM_DIRECTORY, "unknown"),
+        ({"security": {"runAsUid": {"min": 1, "max": 9}}}, FROM_DIRECTORY, "unknown"),
+        ({"security": {"runAsGid": {"options": [1]}}}, FROM_DIRECTORY, "unknown"),
         ({"compute": {"gpuPortionRequest": {"max": 0.5}}}, {"compute": {"gpuMemoryRequest": "4G"}}, "unknown"),
         ({"compute": {"gpuMemoryRequest": {"max": "4G"}}}, {"compute": {"gpu": 0.5}}, "unknown"),
         ({"compute": {"gpu": {"max": 1}}}, {"compute": {"migProfile": "1g.5gb"}}, "unknown"),

@@ -53,7 +53,8 @@ def test_what_the_provider_signed_is_read(response: bool) -> None:
     said = read(answer(attributes={"GROUPS": ["a", "b"], "UID": ["4711"]}).signed(response=response))
     assert (said.subject, said.in_response_to, said.session, said.email) == ("account-1", "_asked", "s1", "")
     assert said.claims == {"email": ["ann@example.com"], "GROUPS": ["a", "b"], "UID": ["4711"]}
-    assert said.expires_at_s == NOW_S + 300 + saml.SKEW_S
+    assert (said.expires_at_s, said.session_ends_at_s) == (NOW_S + 300 + saml.SKEW_S, None)
+    assert read(answer(session_s=900).signed(response=response)).session_ends_at_s == NOW_S + 900 + saml.SKEW_S
 
 
 def test_a_response_may_have_both_signatures_and_both_must_be_right() -> None:

@@ -39,6 +39,8 @@ class Redeemed:
 
     user: access_store.UserRow
     family: str
+    ends_at: int | None = None
+    """When a session that began at a provider ends at the latest."""
 
 
 # --- codes that a browser hands over, or a person copies -------------------------------------------------------------
@@ -157,14 +159,15 @@ def _granted_by(connection: Connection, caller: Caller) -> dict[str, Any]:
 
 def _redeemed(connection: Connection, ticket: dict[str, Any]) -> Redeemed | None:
     user, family = access_store.user(connection, ticket["user"]), str(uuid.uuid4())
+    browser = session_store.one(connection, ticket["family"])
     if (
         user is None
         or user.disabled
         # A new password, or an administrator, ends the sessions of a user: codes that these gave out end with them.
-        or session_store.one(connection, ticket["family"]) is None
+        or browser is None
         or (ticket["session"] and provider_store.session(connection, ticket["session"]) is None)
     ):
         return None
     if ticket["session"]:
         provider_store.add_family(connection, ticket["session"], family)
-    return Redeemed(user, family)
+    return Redeemed(user, family, browser.expires_at if ticket["session"] else None)

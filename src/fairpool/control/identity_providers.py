@@ -76,7 +76,7 @@ async def create_provider(
 ) -> Response:
     """The provider is asked for its discovery document or metadata first."""
     _require_administrator(caller)
-    document = await _document(plane, body)
+    said = await _document(plane, body)
     secret = body.oidc_data.client_secret if body.oidc_data is not None else ""
     if body.type is ProviderType.OIDC and not secret:
         raise refused(422, "idp.no_secret", "the client secret is missing", "send it", "oidcData.clientSecret")
@@ -96,7 +96,7 @@ async def create_provider(
             connection,
             alias,
             type=body.type.value,
-            document=compact(_named(request, alias, document)),
+            document=compact(_named(request, alias, _completed(said, BLANK[body.type]))),
             sealed=sealed_secret(key, alias, secret or ""),
             key_id=key.id,
             created_at=now,
@@ -117,11 +117,11 @@ async def create_provider(
 async def update_provider(
     idp: str, request: Request, plane: Plane, caller: Caller, body: wire.IdentityProviderRequest
 ) -> Response:
-    """Without a client secret the stored one is kept, if client and discovery document are the same; without entity ID
-    or metadata file, those of SAML. The sessions of its users go on."""
+    """What is left out stays as it is: mappers, scopes, the mandatory claim, and entity ID or metadata file of SAML;
+    null removes it. The client secret stays only if client and discovery document are the same. The sessions of its
+    users go on."""
     _require_administrator(caller)
-    before = parse_json((await plane.read(lambda connection: known(connection, idp))).document.encode())
-    document = await _document(plane, body, before)
+    said = await _document(plane, body)
     secret = body.oidc_data.client_secret if body.oidc_data is not None else ""
     key = _key(plane)
 
@@ -130,12 +130,10 @@ async def update_provider(
         if row.type != body.type.value or body.name not in (None, idp):
             fix = "delete it and add another one"
             raise refused(422, "idp.type", "the name and the type of an identity provider cannot be changed", fix)
-        values = {"document": compact(_named(request, idp, document)), "updated_at": plane.now()}
-        if (
-            body.type is ProviderType.OIDC
-            and not secret
-            and not _is_same_client(parse_json(row.document.encode()), document)
-        ):
+        before = parse_json(row.document.encode())
+        document = _named(request, idp, _completed(said, before))
+        values = {"document": compact(document), "updated_at": plane.now()}
+        if body.type is ProviderType.OIDC and not secret and not _is_same_client(before, document):
             what = "the stored client secret is not sent to another provider or client"
             raise refused(422, "idp.no_secret", what, "send the client secret", "oidcData.clientSecret")
         if secret:
@@ -287,18 +285,31 @@ def known(connection: Connection, alias: str) -> Any:
     return row
 
 
-async def _document(
-    plane: Plane, body: wire.IdentityProviderRequest, before: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """What is stored of a request, once the provider answers as it says."""
-    mapped = (body.mappers or wire.Mappers()).model_dump()
+BLANK: Mapping[ProviderType, Mapping[str, Any]] = {
+    ProviderType.OIDC: {"scopes": None, "mandatoryClaim": None, "mappers": {}},
+    ProviderType.SAML: {"fileName": None, "entityId": None, "mappers": {}},
+}
+"""What is stored of a new provider where its request says nothing."""
+
+
+def _completed(said: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """What is stored: as the request says, else as it was."""
+    file, name = MetadataType.FILE.value, "metadataXmlType"
+    if said.get(name) == file and "metadata" not in said and before.get(name) != file:
+        raise refused(422, "idp.incomplete", "the metadata file is missing", "send its text", METADATA_FILE)
+    return {**before, **said}
+
+
+async def _document(plane: Plane, body: wire.IdentityProviderRequest) -> dict[str, Any]:
+    """What a request says, once the provider answers as it says; without what is left out."""
+    mapped = {"mappers": body.mappers.model_dump()} if body.mappers is not None else {}
     match body.type:
         case ProviderType.OIDC if body.oidc_data is not None:
-            return {**await _oidc_document(plane, body.oidc_data), "mappers": mapped}
+            return {**await _oidc_document(plane, body.oidc_data), **mapped}
         case ProviderType.OIDC:
             raise refused(422, "idp.incomplete", "an OIDC provider needs oidcData", "send it", "oidcData")
         case ProviderType.SAML if body.saml_data is not None:
-            return {**await _saml_document(plane, body.saml_data, before or {}), "mappers": mapped}
+            return {**await _saml_document(plane, body.saml_data), **mapped}
         case ProviderType.SAML:
             raise refused(422, "idp.incomplete", "a SAML provider needs samlData", "send it", "samlData")
         case _:
@@ -313,24 +324,28 @@ async def _oidc_document(plane: Plane, said: wire.OidcRequest) -> dict[str, Any]
         await client.keys(plane, await client.metadata(plane, url))
     except ProviderError as error:
         raise _unusable(error, place) from error
-    return {
-        "clientId": said.client_id,
-        "discoverDocumentUrl": url,
-        "scopes": said.scopes,
-        "mandatoryClaim": said.mandatory_claim.model_dump() if said.mandatory_claim is not None else None,
-    }
+    document: dict[str, Any] = {"clientId": said.client_id, "discoverDocumentUrl": url}
+    if "scopes" in said.model_fields_set:
+        document["scopes"] = said.scopes
+    if "mandatory_claim" in said.model_fields_set:
+        claim = said.mandatory_claim
+        document["mandatoryClaim"] = claim.model_dump() if claim is not None else None
+    return document
 
 
-async def _saml_document(plane: Plane, said: wire.SamlRequest, before: Mapping[str, Any]) -> dict[str, Any]:
+async def _saml_document(plane: Plane, said: wire.SamlRequest) -> dict[str, Any]:
     is_url = said.metadata_xml_type is MetadataType.URL
     url = said.metadata_xml_url if is_url else None
-    return {
-        "metadataXmlType": said.metadata_xml_type.value,
-        "metadataXmlUrl": url,
-        "fileName": None if is_url else said.file_name or before.get("fileName"),
-        "entityId": said.entity_id or before.get("entityId"),
-        "metadata": await _metadata_at(plane, url) if is_url else _metadata_in(plane, said.metadata_xml_file, before),
-    }
+    document: dict[str, Any] = {"metadataXmlType": said.metadata_xml_type.value, "metadataXmlUrl": url}
+    if said.entity_id:
+        document["entityId"] = said.entity_id
+    if is_url or said.file_name:
+        document["fileName"] = None if is_url else said.file_name
+    if is_url:
+        document["metadata"] = await _metadata_at(plane, url)
+    elif said.metadata_xml_file:
+        document["metadata"] = _metadata_in(plane, said.metadata_xml_file)
+    return document
 
 
 async def _metadata_at(plane: Plane, url: str | None) -> dict[str, Any]:
@@ -345,12 +360,11 @@ async def _metadata_at(plane: Plane, url: str | None) -> dict[str, Any]:
         raise _unusable(error, place) from error
 
 
-def _metadata_in(plane: Plane, text: str | None, before: Mapping[str, Any]) -> dict[str, Any]:
-    place = "samlData.metadataXmlFile"
-    if not text:
-        if before.get("metadataXmlType") == MetadataType.FILE.value:
-            return dict(before["metadata"])
-        raise refused(422, "idp.incomplete", "the metadata file is missing", "send its text", place)
+METADATA_FILE = "samlData.metadataXmlFile"
+
+
+def _metadata_in(plane: Plane, text: str) -> dict[str, Any]:
+    place = METADATA_FILE
     try:
         content = text.encode() if text.lstrip("\ufeff \t\r\n").startswith("<") else base64.b64decode(text)
         return metadata_document(saml.read_metadata(content, plane.now() // SECOND_MS))

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote_plus, urlencode
+from urllib.parse import quote_plus, urlencode, urlsplit
 
 from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
 from authlib.oauth2.rfc7636 import create_s256_code_challenge
@@ -98,6 +98,7 @@ def read_metadata(content: bytes, url: str) -> Metadata:
     offered = [each for each in _texts(said, "id_token_signing_alg_values_supported") if each in ALGORITHMS]
     if not offered:
         raise unusable(f"it signs tokens with none of {', '.join(ALGORITHMS)}")
+    _check_schemes(said, url)
     methods = _texts(said, "token_endpoint_auth_methods_supported") or ["client_secret_basic"]
     return Metadata(
         issuer=issuer,
@@ -108,6 +109,15 @@ def read_metadata(content: bytes, url: str) -> Metadata:
         algorithms=tuple(offered),
         secret_in_body="client_secret_basic" not in methods and "client_secret_post" in methods,
     )
+
+
+def _check_schemes(said: Mapping[str, Any], url: str) -> None:
+    """Codes, secrets and keys travel no less protected than the document that says where."""
+    allowed = ("https",) if urlsplit(url).scheme == "https" else ("https", "http")
+    for name in ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint"):
+        there = said.get(name)
+        if there and (not isinstance(there, str) or urlsplit(there).scheme not in allowed):
+            raise unusable(f"its {name} is not a URL with {' or '.join(allowed)}")
 
 
 def read_keys(content: bytes) -> Keys:

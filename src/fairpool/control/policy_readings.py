@@ -17,6 +17,7 @@ from fairpool.api import workload_spec as wire
 from fairpool.api.pod_spec import Compute
 from fairpool.api.wire import ValidationError
 from fairpool.control.admission import KINDS, RESTARTS
+from fairpool.control.pod_template import FROM_THE_DIRECTORY
 from fairpool.control.policy_document import amount
 from fairpool.control.policy_fields import FieldType, PolicyField, policy_fields
 from fairpool.control.resource_request import cpu_milli_of, gpu_request, memory_bytes_of
@@ -59,6 +60,10 @@ class Reading:
     """Why it cannot be known before the pods start."""
     given_as: str = ""
     """The field that says it, if it is another one."""
+    least: Decimal | None = None
+    """Of one that is unknown: it is no less than this."""
+    fix: str = ""
+    """Of one that is unknown: what makes it known."""
 
 
 OFF = Reading(is_off=True)
@@ -307,6 +312,10 @@ def _pools(view: PodView) -> Reading:
 def _user(path: str) -> Callable[[PodView], Reading]:
     def found(view: PodView) -> Reading:
         value = view.given(path)
+        if value is None and view.given("security.uidGidSource") == FROM_THE_DIRECTORY:
+            # Root and its group are refused whatever the directory says.
+            fix = f"set uidGidSource to custom, and {path}"
+            return Reading(unknown="the directory has the user of each submitter", least=Decimal(1), fix=fix)
         if value is None:
             return Reading(unknown="the image or the platform chooses the user unless it is set")
         return _number(value)

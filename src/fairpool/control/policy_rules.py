@@ -170,10 +170,18 @@ def field_problems(
     if not compares or reading.is_off:
         return
     if reading.unknown:
-        what = f"cannot be compared with {_terms(rule)} ({reading.unknown})"
-        yield problem("policy.unknown", what, f"set {place} to a value that is permitted")
+        if not _is_kept_anyway(rule, reading):
+            what = f"cannot be compared with {_terms(rule)} ({reading.unknown})"
+            yield problem("policy.unknown", what, reading.fix or f"set {place} to a value that is permitted")
         return
     yield from (problem(*each) for each in _comparisons(known, rule, reading))
+
+
+def _is_kept_anyway(rule: FieldRule, reading: Reading) -> bool:
+    """Whether a rule has only a minimum, and a value that is not known is known to be no less."""
+    if rule.minimum is None or reading.least is None:
+        return False
+    return rule.minimum <= reading.least and (rule.maximum, rule.step, rule.options) == (None, None, None)
 
 
 def _is_absent(view: PodView, known: PolicyField, reading: Reading, place: str) -> bool:

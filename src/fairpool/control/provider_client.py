@@ -64,6 +64,8 @@ class ProviderClient:
     """Requests to identity providers, with what they answered lately."""
 
     _kept: dict[str, tuple[Any, Instant]] = field(default_factory=dict)
+    _stale: set[str] = field(default_factory=set)
+    """URLs to fetch again, whose kept answers stay until there are new ones."""
     _refetched: dict[str, deque[Instant]] = field(default_factory=dict)
 
     async def metadata(self, plane: Plane, url: str) -> Metadata:
@@ -76,7 +78,9 @@ class ProviderClient:
     async def fetched(self, plane: Plane, url: str, read: Callable[[bytes], T], accept: str = JSON) -> T:
         """A document at a URL, as it was found less than ten minutes ago. Raises `ProviderError`."""
         value, since = self._kept.get(url, (None, Instant(0)))
-        if value is not None and 0 <= plane.now() - since < KEPT_MS:
+        is_stale = url in self._stale
+        self._stale.discard(url)
+        if value is not None and not is_stale and 0 <= plane.now() - since < KEPT_MS:
             found: T = value
             return found
         answer = await send(plane, OutboundRequest("GET", url, {"Accept": accept}))
@@ -88,13 +92,14 @@ class ProviderClient:
         self._kept[url] = (found, plane.now())
         return found
 
-    def forget(self, url: str, now: Instant) -> bool:
-        """Fetch it again the next time; False: that was done too often lately."""
+    def fetch_again(self, url: str, now: Instant) -> bool:
+        """The next time; False: that was done too often lately. What is kept stays until then, and if that fails:
+        unknown callers can cause this, and must not keep others from signing in."""
         lately = self._refetched.setdefault(url, deque(maxlen=REFETCHES))
         if len(lately) == REFETCHES and now - lately[0] < MINUTE_MS:
             return False
         lately.append(now)
-        self._kept.pop(url, None)
+        self._stale.add(url)
         return True
 
     async def exchanged(self, plane: Plane, provider: OidcProvider, code: str, verifier: str, back: str) -> Any:
@@ -170,7 +175,7 @@ class ProviderClient:
         try:
             return check(await fetch())
         except UnknownKey:
-            if not url or not self.forget(url, plane.now()):
+            if not url or not self.fetch_again(url, plane.now()):
                 raise
             return check(await fetch())
 

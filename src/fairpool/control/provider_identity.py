@@ -57,9 +57,14 @@ class ProviderIdentity:
 
 
 def identity_of(
-    subject: object, claims: Mapping[str, Any], mappers: MappersAnswer, mandatory: MandatoryClaim | None = None
+    subject: object,
+    claims: Mapping[str, Any],
+    mappers: MappersAnswer,
+    mandatory: MandatoryClaim | None = None,
+    known: UnixIdentity | None = None,
 ) -> ProviderIdentity | Problem:
-    """The account that these claims describe, or why it cannot sign in."""
+    """The account that these claims describe, or why it cannot sign in. `known`: numbers that stay where a renewed
+    token says nothing of them, since many providers repeat only a part of the claims."""
     if not isinstance(subject, str) or not 0 < len(subject) <= SUBJECT_MAX or not subject.isprintable():
         return Problem("idp.subject", "the identity provider does not say which account signed in", _ASK)
     if mandatory is not None and not set(_texts(claims, mandatory.claim)) & set(mandatory.values):
@@ -72,10 +77,19 @@ def identity_of(
     if len(groups) > GROUPS_MAX:
         what = f"the identity provider names {len(groups)} groups, and at most {GROUPS_MAX} are accepted"
         return Problem("idp.groups", what, "ask your administrator to send only those that this platform uses")
-    unix = UnixIdentity(
-        _number(claims, mappers.uid), _number(claims, mappers.gid), _numbers(claims, mappers.supplementary_groups)
+    return ProviderIdentity(subject, email, tuple(sorted(set(groups))), _unix(claims, mappers, known or UnixIdentity()))
+
+
+def _unix(claims: Mapping[str, Any], mappers: MappersAnswer, known: UnixIdentity) -> UnixIdentity:
+    def is_said(name: str) -> bool:
+        return _value(claims, name) is not None
+
+    more = mappers.supplementary_groups
+    return UnixIdentity(
+        _number(claims, mappers.uid) if is_said(mappers.uid) else known.uid,
+        _number(claims, mappers.gid) if is_said(mappers.gid) else known.gid,
+        _numbers(claims, more) if is_said(more) else known.groups,
     )
-    return ProviderIdentity(subject, email, tuple(sorted(set(groups))), unix)
 
 
 _ASK = "ask your administrator"

@@ -19,7 +19,7 @@ from fairpool.control.plane import Plane
 from fairpool.control.provider_accounts import changes_noted, remember
 from fairpool.control.provider_client import ProviderClient
 from fairpool.control.provider_error import ProviderError, SessionEnded
-from fairpool.control.provider_identity import ProviderIdentity, identity_of
+from fairpool.control.provider_identity import ProviderIdentity, UnixIdentity, identity_of
 from fairpool.control.provider_settings import provider_settings, readable_key
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.sealing import SealingKey
@@ -89,7 +89,7 @@ async def renew(request: Request, plane: Plane, digest: str) -> None:
 
 
 async def _renew(request: Request, plane: Plane, session_id: str) -> None:
-    session, row = await plane.read(lambda connection: _session(connection, session_id))
+    session, row, known = await plane.read(lambda connection: _session(connection, session_id))
     if session is None or row is None:
         raise unauthenticated("this session has ended")
     try:
@@ -99,9 +99,9 @@ async def _renew(request: Request, plane: Plane, session_id: str) -> None:
             raise SessionEnded(f"sessions of {row.alias} are not renewed", "sign in again")
         client: ProviderClient = request.app.state.provider_client
         tokens = await client.renewed(plane, provider.oidc, refresh_token)
-        wanted = (provider.mappers.email, provider.mappers.groups)
+        wanted = provider.wanted_claims
         claims = await client.claims(plane, provider.oidc, tokens, wanted, subject=session.subject)
-        identity = identity_of(session.subject, claims, provider.mappers, provider.mandatory_claim)
+        identity = identity_of(session.subject, claims, provider.mappers, provider.mandatory_claim, known)
     except SessionEnded as error:
         await _end(plane, session_id)
         raise unauthenticated(f"{error.problem.what}") from error
@@ -115,9 +115,14 @@ async def _renew(request: Request, plane: Plane, session_id: str) -> None:
     plane.forget_callers()
 
 
-def _session(connection: Connection, session_id: str) -> tuple[Any, Any]:
+def _session(connection: Connection, session_id: str) -> tuple[Any, Any, UnixIdentity]:
+    """With its provider, and the numbers that this gave the account."""
     session = store.session(connection, session_id)
-    return session, store.provider(connection, session.provider) if session is not None else None
+    if session is None:
+        return None, None, UnixIdentity()
+    account = store.account(connection, session.provider, session.subject)
+    known = UnixIdentity.from_text(account.unix_identity) if account is not None else UnixIdentity()
+    return session, store.provider(connection, session.provider), known
 
 
 def _record(

@@ -31,6 +31,12 @@ class ProviderSettings:
     """None: it speaks SAML."""
     saml: SamlProvider | None
 
+    @property
+    def wanted_claims(self) -> tuple[str, ...]:
+        """The claims that say who an account is and whether it may sign in."""
+        named = (self.mandatory_claim.claim,) if self.mandatory_claim is not None else ()
+        return (*self.mappers.model_dump().values(), *named)
+
 
 def provider_settings(plane: Plane, row: Any) -> ProviderSettings:
     """Raises `ProviderError` if its secret cannot be read."""

@@ -146,8 +146,7 @@ async def _identity(
     if issuer and issuer != metadata.issuer:
         raise ProviderError("the answer came from another identity provider", "start again")
     tokens = await client.exchanged(plane, provider.oidc, code, pending.verifier, pending.back)
-    wanted = (provider.mappers.email, provider.mappers.groups)
-    claims = await client.claims(plane, provider.oidc, tokens, wanted, nonce=pending.nonce)
+    claims = await client.claims(plane, provider.oidc, tokens, provider.wanted_claims, nonce=pending.nonce)
     found = identity_of(claims.get("sub"), claims, provider.mappers, provider.mandatory_claim)
     return found, {"sid": claims.get("sid"), "refresh_token": tokens.get("refresh_token")}
 
@@ -161,8 +160,9 @@ async def signed_in_by(
     *,
     sid: str = "",
     refresh_token: str = "",
+    ends_at: int | None = None,
 ) -> Response:
-    """A session for the user whose account this is. Raises `ProviderError`."""
+    """A session for the user whose account this is, until the provider's own ends. Raises `ProviderError`."""
     key, family = sealing_key(plane), str(uuid.uuid4())
 
     def unit(connection: Connection) -> str | Problem:
@@ -172,7 +172,9 @@ async def signed_in_by(
             return user
         caller = Caller(id=user.id, name=user.email, kind="user")
         # Not renewed, so it lasts as long as any token: then the provider is asked again.
-        token = new_browser_token(connection, plane, caller, origin_of(request), family, preferences.ACCESS_TOKEN)
+        token = new_browser_token(
+            connection, plane, caller, origin_of(request), family, preferences.ACCESS_TOKEN, ends_at
+        )
         begin_session(connection, plane, key, alias, identity, user.id, family, sid=sid, refresh_token=refresh_token)
         audit_store.add(connection, _line(request, plane, caller, "Succeeded"))
         return token

@@ -85,6 +85,8 @@ class Assertion:
     claims: Mapping[str, Sequence[str]]
     session: str
     expires_at_s: int
+    session_ends_at_s: int | None = None
+    """When the provider wants its own session to be over at the latest."""
 
 
 # --- metadata --------------------------------------------------------------------------------------------------------
@@ -255,14 +257,16 @@ def _read(assertion: Element, metadata: SamlMetadata, platform: ServiceProvider,
     if name.get("Format") == TRANSIENT:
         raise NotAccepted("its name ID is transient; ask your administrator to configure a persistent one")
     account = text_of(name).strip()
+    session, ends_at_s = _session(assertion, now_s)
     return Assertion(
         id=identifier,
         in_response_to=asked,
         subject=account,
         email=account if name.get("Format") == EMAIL else "",
         claims=_attributes(assertion),
-        session=_session(assertion, now_s),
+        session=session,
         expires_at_s=until_s + SKEW_S,
+        session_ends_at_s=ends_at_s,
     )
 
 
@@ -312,16 +316,16 @@ def _check_time(element: Element, now_s: int) -> None:
         raise NotAccepted("it has expired; the clocks of provider and platform may differ")
 
 
-def _session(assertion: Element, now_s: int) -> str:
-    """The provider's own session."""
+def _session(assertion: Element, now_s: int) -> tuple[str, int | None]:
+    """The provider's own session, and when it ends at the latest, if that is said."""
     statements = assertion.findall(f"{A}AuthnStatement")
     if not statements:
         raise NotAccepted("it has no AuthnStatement")
-    for each in statements:
-        late = each.get("SessionNotOnOrAfter")
-        if late is not None and _moment(late) <= now_s - SKEW_S:
-            raise NotAccepted("the session at the provider has ended")
-    return str(statements[0].get("SessionIndex", ""))
+    said = [each.get("SessionNotOnOrAfter") for each in statements]
+    ends_at_s = min((_moment(each) + SKEW_S for each in said if each is not None), default=None)
+    if ends_at_s is not None and ends_at_s <= now_s:
+        raise NotAccepted("the session at the provider has ended")
+    return str(statements[0].get("SessionIndex", "")), ends_at_s
 
 
 def _attributes(assertion: Element) -> dict[str, list[str]]:

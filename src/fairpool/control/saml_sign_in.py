@@ -132,7 +132,10 @@ async def _signed_in(request: Request, plane: Plane, pending: PendingSignIn, tic
     identity = identity_of(said.subject, claims, settings.mappers, settings.mandatory_claim)
     if isinstance(identity, Problem):
         raise RefusedSignIn(identity)
-    return await signed_in_by(request, plane, pending.provider, identity, pending.following, sid=said.session)
+    ends_at = said.session_ends_at_s * SECOND_MS if said.session_ends_at_s is not None else None
+    return await signed_in_by(
+        request, plane, pending.provider, identity, pending.following, sid=said.session, ends_at=ends_at
+    )
 
 
 async def _saml_provider(plane: Plane, alias: str) -> tuple[ProviderSettings, SamlProvider]:

@@ -266,7 +266,8 @@ async def _by_browser(request: Request, plane: Plane, body: wire.TokenRequest) -
         if isinstance(redeemed, Refused):
             return redeemed  # not raised here: a code that was tried is used
         user = redeemed.user
-        answer = _issued(connection, request, plane, Caller(id=user.id, name=user.email, kind="user"), redeemed.family)
+        caller = Caller(id=user.id, name=user.email, kind="user")
+        answer = _issued(connection, request, plane, caller, redeemed.family, ends_at=redeemed.ends_at)
         return answer.model_copy(update={"must_change_password": user.must_change or user.first_password})
 
     answer = await plane.write(unit)
@@ -292,11 +293,17 @@ def _is_of_secret(connection: Connection, row: store.TokenRow) -> bool:
 
 
 def _issued(
-    connection: Connection, request: Request, plane: Plane, caller: Caller, family: str, action: str = "sign-in"
+    connection: Connection,
+    request: Request,
+    plane: Plane,
+    caller: Caller,
+    family: str,
+    action: str = "sign-in",
+    ends_at: int | None = None,
 ) -> wire.TokenAnswer:
     """New tokens with their audit entry, in the transaction that checked the credentials."""
     audit_store.add(connection, _line(request, plane, caller, "Succeeded", action))
-    return new_tokens(connection, plane, caller, family, origin_of(request))
+    return new_tokens(connection, plane, caller, family, origin_of(request), ends_at)
 
 
 def _line(request: Request, plane: Plane, caller: Caller, result: str, action: str = "sign-in") -> dict[str, object]:

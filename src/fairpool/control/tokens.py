@@ -60,16 +60,17 @@ def new_tokens(
     caller: Caller,
     family: str,
     origin: SignInOrigin | None = None,
+    ends_at: int | None = None,
     *,
     is_renewable: bool = True,
 ) -> TokenAnswer:
     """An access token for an authenticated caller, and a refresh token unless told otherwise. A family that is not
-    known begins a session.
+    known begins a session, which ends at `ends_at` at the latest.
 
     Raises `Refused` if the session has reached its time limit, or tokens cannot be signed now.
     """
     now = plane.now()
-    limit = _session_limit(connection, plane, caller, family, origin, session_store.TOKEN)
+    limit = _session_limit(connection, plane, caller, family, origin, session_store.TOKEN, ends_at)
     lifetimes_s = [
         preferences.current_value(plane.settings, connection, key)
         for key in (preferences.ACCESS_TOKEN, preferences.REFRESH_TOKEN)
@@ -95,11 +96,12 @@ def new_browser_token(
     origin: SignInOrigin,
     family: str | None = None,
     lifetime: str = preferences.REFRESH_TOKEN,
+    ends_at: int | None = None,
 ) -> str:
     """The value of a browser's session cookie, for a new session. It is no bearer token. `lifetime`: the setting that
-    says how long it is valid."""
+    says how long it is valid; `ends_at`: when the session ends at the latest."""
     now, family = plane.now(), family or str(uuid.uuid4())
-    limit = _session_limit(connection, plane, caller, family, origin, session_store.BROWSER)
+    limit = _session_limit(connection, plane, caller, family, origin, session_store.BROWSER, ends_at)
     lifetime_s = preferences.current_value(plane.settings, connection, lifetime)
     token = "fpb_" + secrets.token_urlsafe(32)
     _add(connection, token, BROWSER_TOKEN, caller, family, now, _earlier(now + lifetime_s * SECOND_MS, limit))
@@ -107,7 +109,13 @@ def new_browser_token(
 
 
 def _session_limit(
-    connection: Connection, plane: Plane, caller: Caller, family: str, origin: SignInOrigin | None, kind: str
+    connection: Connection,
+    plane: Plane,
+    caller: Caller,
+    family: str,
+    origin: SignInOrigin | None,
+    kind: str,
+    ends_at: int | None = None,
 ) -> int | None:
     """When the session ends at the latest; a new one is recorded."""
     now, known = plane.now(), session_store.one(connection, family)
@@ -117,7 +125,7 @@ def _session_limit(
         session_store.note_use(connection, {family: now})
         return None if known.expires_at is None else int(known.expires_at)
     most_s = preferences.current_value(plane.settings, connection, preferences.SESSION_MAX)
-    limit = now + most_s * SECOND_MS if most_s else None
+    limit = _earlier(now + most_s * SECOND_MS, ends_at) if most_s else ends_at
     where = origin or SignInOrigin()
     session_store.add(
         connection,
