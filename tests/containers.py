@@ -65,7 +65,7 @@ STORAGE = """\
 [storage]
 driver = "overlay"
 graphroot = "{root}/graph"
-runroot = "{root}/run"
+runroot = "{run}"
 """
 
 
@@ -193,24 +193,27 @@ def set_environment(values: Mapping[str, str]) -> Iterator[None]:
 @contextmanager
 def running_podman(root: Path) -> Iterator[Podman]:
     """A podman that all commands of this process use, with a busybox image; nothing of it is left afterwards."""
-    podman = need_podman(root)
-    try:
-        with set_environment(podman.environment):
-            yield podman
-    finally:
-        podman.run("rm", "--all", "--force", "--time=0", check=False)
-        podman.run("rmi", "--all", "--force", check=False)
+    # With a path of more than 50 characters, podman would wait 20 seconds for the exit code of every container.
+    short = "/run" if os.geteuid() == 0 else None
+    with tempfile.TemporaryDirectory(prefix="podman-", dir=short, ignore_cleanup_errors=True) as run:
+        podman = _podman(root, run)
+        try:
+            with set_environment(podman.environment):
+                yield podman
+        finally:
+            podman.run("rm", "--all", "--force", "--time=0", check=False)
+            podman.run("rmi", "--all", "--force", check=False)
 
 
-def need_podman(root: Path) -> Podman:
-    """Podman with a busybox image, or a skip with the reason."""
+def _podman(root: Path, run: str) -> Podman:
+    """With a busybox image, or a skip with the reason."""
     for name, package in (("podman", "podman"), ("runc", "runc"), ("tini-static", "tini")):
         needs.program(name, package)
     needs.program("busybox", "busybox-static")
     if os.geteuid() != 0:
         needs.skip_unless_ci("containers need root")
     (root / "containers.conf").write_text(CONFIGURATION.format(files=20000), encoding="utf-8")
-    (root / "storage.conf").write_text(STORAGE.format(root=root), encoding="utf-8")
+    (root / "storage.conf").write_text(STORAGE.format(root=root, run=run), encoding="utf-8")
     environment = {
         "CONTAINERS_CONF": str(root / "containers.conf"),
         "CONTAINERS_STORAGE_CONF": str(root / "storage.conf"),
