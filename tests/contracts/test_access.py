@@ -253,9 +253,11 @@ def test_who_knocks_all_day_does_not_fill_the_audit_log(control: ControlPlane) -
 def test_every_way_to_a_token_has_its_line(control: ControlPlane) -> None:
     app = expect(control.call("POST", "/api/v1/apps", {"name": "nightly"}), 201)
     secret = {"grantType": "client_credentials", "clientId": app["clientId"], "clientSecret": app["secret"]}
-    answer = expect(control.http.post(TOKEN, json=secret), 200)
-    expect(control.http.post(TOKEN, json=renewal(answer)), 200)
-    assert [each["action"] for each in audit(control, subject="nightly", subject_type="App")] == ["renew", "sign-in"]
+    expect(control.http.post(TOKEN, json=secret), 200)
+    assert [each["action"] for each in audit(control, subject="nightly", subject_type="App")] == ["sign-in"]
+    right = expect(control.http.post(TOKEN, json=password("test@run.ai", "password")), 200)
+    expect(control.http.post(TOKEN, json=renewal(right)), 200)
+    assert [each["action"] for each in audit(control, subject="test@run.ai")][:2] == ["renew", "sign-in"]
     tries = [control.http.post(TOKEN, json=password("bob@example.com", "wrong")).status_code for _ in range(4)]
     assert tries == [401, 401, 401, 429]
     assert len(audit(control, subject="bob@example.com", result="Failed")) == 4

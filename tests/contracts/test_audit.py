@@ -9,6 +9,7 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +239,9 @@ def test_retention_leaves_an_anchor_from_which_the_rest_is_proved(control: Contr
     control.project("p2")
     control.clock.turn(2 * DAY_S)
     plane = control.app.state.plane
+    behind = replace(plane.settings, audit_forward="syslog:elsewhere")
+    unit(control, lambda connection: housekeeping.clear(connection, behind, plane.now()))
+    assert verified(control)["anchor"]["id"] == 0, "what was not forwarded yet stays"
     unit(control, lambda connection: housekeeping.clear(connection, plane.settings, plane.now()))
     control.project("p3")
     found = verified(control)

@@ -45,7 +45,7 @@ def test_a_program_can_be_disabled_and_its_secret_rotated_with_overlap(control: 
     one = f"{path}/{made['id']}"
     first = made["secret"]
     assert made["lastLogin"] is None
-    expect(signed_in(control, "sweep", "sweep", first), 200)
+    assert "refreshToken" not in expect(signed_in(control, "sweep", "sweep", first), 200), "it has its secret"
     (shown,) = expect(control.call("GET", path), 200)
     assert (shown["enabled"], shown["createdBy"], "secret" in shown) == (True, "test@run.ai", False)
     assert shown["lastLogin"] is not None

@@ -16,6 +16,8 @@ from joserfc.jwk import ECKey
 from starlette.testclient import TestClient
 
 from fairpool.control.oidc import WELL_KNOWN
+from fairpool.control.store import identity_providers as store
+from fairpool.model.ids import Instant
 from tests.control.control_plane import HERE, START, ControlPlane, codes, control_plane, expect
 
 LOG = "/api/v1/audit/log"
@@ -273,3 +275,45 @@ def test_a_stored_secret_is_sent_to_no_other_provider(control: ControlPlane) -> 
     assert "mandatoryClaim" not in expect(control.call("PUT", "/api/v1/idps/company", off), 200)["oidcData"]
     assert Visit(control).come_back().status_code == 303
     assert set(Provider.secrets) == {"fairpool:not+told"}
+
+
+def test_an_access_key_works_while_the_provider_confirms_its_owner(control: ControlPlane) -> None:
+    """A person who was removed at the provider can do nothing with a key, or with a password."""
+    visit = Visit(control)
+    assert visit.come_back().status_code == 303
+    key = visit.client.post("/api/v1/access-keys", json={"name": "ci"}, headers={"X-Fairpool-Request": "1"}).json()
+    secret = {"grantType": "client_credentials", "clientId": key["clientId"], "clientSecret": key["clientSecret"]}
+
+    def sign_in() -> Any:
+        return control.http.post("/api/v1/token", json=secret)
+
+    control.tokens["ci"] = expect(sign_in(), 200)["accessToken"]
+    expect(control.call("GET", "/api/v1/me", by="ci"), 200)
+    _confirm(control, Instant(START - 30 * 86_400_000))
+    assert codes(sign_in()) == ["access-key.unconfirmed"]
+    assert control.call("GET", "/api/v1/me", by="ci").status_code == 401, "sessions of the key end as well"
+    assert Visit(control).come_back().status_code == 303
+    expect(sign_in(), 200)
+    password = "/api/v1/users/ann@example.com/password"
+    assert codes(control.call("POST", password)) == ["user.no_password"]
+
+    discovery = expect(control.call("GET", "/api/v1/idps/company"), 200)["oidcData"]["discoverDocumentUrl"]
+    expect(control.call("DELETE", "/api/v1/idps/company"), 204)
+    assert control.call("GET", "/api/v1/me", by="ci").status_code == 401
+    assert codes(sign_in()) == ["access-key.unconfirmed"]
+    expect(control.call("POST", password), 200)
+    assert expect(control.call("GET", "/api/v1/users/ann@example.com"), 200)["isLocal"], "an administrator made it so"
+    expect(control.call("DELETE", "/api/v1/users/ann@example.com"), 204)
+    _connect(control, discovery)
+
+
+def _confirm(control: ControlPlane, moment: Instant) -> None:
+    """The last time that the provider confirmed Ann's account is then."""
+    plane = control.app.state.plane
+
+    async def prepare() -> None:
+        await plane.write(lambda connection: store.confirm_account(connection, "company", "1", "{}", moment))
+        plane.forget_callers()
+
+    assert control.http.portal is not None
+    control.http.portal.call(prepare)

@@ -12,6 +12,7 @@ import pytest
 from fairpool.control.app import ROUTES
 from fairpool.control.store import access as store
 from fairpool.control.store import identity_providers as provider_store
+from fairpool.control.users import owner
 from tests.control.control_plane import ControlPlane, codes, control_plane, expect
 from tools import role_reference
 
@@ -215,6 +216,40 @@ def test_a_role_that_is_switched_off_cannot_be_assigned_by_those_who_lack_it(con
     person(control, "rita", maker["id"], "tenant", "")
     rule = {"subjectId": "rita@example.com", "roleId": made["id"], "scopeType": "tenant", "scopeId": ""}
     assert codes(control.call("POST", RULES, rule, by="rita")) == ["access.denied"]
+
+
+def test_a_program_is_changed_by_those_alone_who_may_do_as_much(control: ControlPlane) -> None:
+    """Roles that are switched off count: they may be switched on."""
+    body = {"name": "Sleeper", "permissions": [{"resourceType": "nodes", "actions": ["update"]}]}
+    made = expect(control.call("POST", ROLES, body), 201)
+    for path, noun in (("/api/v1/apps", "apps"), ("/api/v1/service-accounts", "service-account")):
+        program = expect(control.call("POST", path, {"name": noun, "roles": [made["id"]]}), 201)
+        one = f"{path}/{program['id']}"
+        rights = [{"resourceType": noun, "actions": ["create", "read", "update", "delete"]}]
+        role = expect(control.call("POST", ROLES, {"name": f"{noun} manager", "permissions": rights}), 201)
+        person(control, noun, role["id"], "tenant", "")
+        for enabled in (True, False):
+            expect(control.call("PATCH", f"{ROLES}/{made['id']}", {"enabled": enabled}), 200)
+            assert codes(control.call("PATCH", one, {"enabled": False}, by=noun)) == ["access.denied"]
+            assert codes(control.call("POST", f"{one}/secret", by=noun)) == ["access.denied"]
+            assert codes(control.call("DELETE", one, by=noun)) == ["access.denied"]
+        own = expect(control.call("POST", path, {"name": f"own-{noun}"}, by=noun), 201)
+        expect(control.call("DELETE", f"{path}/{own['id']}", by=noun), 204)
+
+
+def test_the_owner_of_the_machine_is_no_disabled_user(control: ControlPlane) -> None:
+    """Who connects over the socket of the data directory is signed in as the owner."""
+    person(control, "otto", "administrator", "tenant", "")
+    plane = control.app.state.plane
+
+    async def owner_name() -> str:
+        row = await plane.read(lambda connection: owner(connection, "test@run.ai"))
+        return str(row.email)
+
+    assert control.http.portal is not None
+    assert control.http.portal.call(owner_name) == "test@run.ai"
+    expect(control.call("PATCH", "/api/v1/users/test@run.ai", {"disabled": True}, by="otto"), 200)
+    assert control.http.portal.call(owner_name) == "otto@example.com"
 
 
 def test_a_rule_for_a_service_account_names_one_that_exists(control: ControlPlane) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from fairpool.control.directory_user import accepted_identity, may_act_as
 from fairpool.control.plane import Caller
-from fairpool.control.provider_identity import UnixIdentity
+from fairpool.control.provider_identity import DEFAULTS, UnixIdentity, identity_of
 from fairpool.model.container_rules import process_objection
 from fairpool.model.ids import PROJECT_UIDS
 from fairpool.model.problem import Problem
@@ -46,6 +46,19 @@ def test_no_other_numbers_are_accepted(said: list[UnixIdentity], why: str) -> No
     found = accepted_identity(said, LEAST)
     assert isinstance(found, Problem)
     assert why in found.what
+
+
+def test_a_renewal_keeps_the_numbers_that_it_does_not_mention() -> None:
+    mappers = DEFAULTS["oidc"]
+
+    def numbers(known: UnixIdentity | None = None, **said: object) -> UnixIdentity:
+        found = identity_of("1", {"email": "ann@example.com", **said}, mappers, known=known)
+        assert not isinstance(found, Problem)
+        return found.unix
+
+    assert numbers(ANN) == ANN
+    assert numbers(ANN, UID=7, SUPPLEMENTARYGROUPS=[]) == UnixIdentity(7, 4712, ())
+    assert numbers() == UnixIdentity(), "a sign-in says everything"
 
 
 def test_root_is_refused_whatever_the_setting_says() -> None:

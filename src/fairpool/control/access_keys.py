@@ -16,6 +16,7 @@ from starlette.responses import Response
 from fairpool.api import programs as wire
 from fairpool.api.access import normal_email
 from fairpool.control import rbac
+from fairpool.control.access_key_end import end_key_sessions
 from fairpool.control.applications import Overlap, new_secret, rotated
 from fairpool.control.guard import digest_of
 from fairpool.control.moments import instant, iso, iso_or_none
@@ -24,7 +25,7 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import access as access_store
-from fairpool.control.store import organization, sessions
+from fairpool.control.store import organization
 from fairpool.control.store import programs as store
 from fairpool.control.store.database import Connection
 
@@ -135,7 +136,7 @@ async def renew_access_key(
     def unit(connection: Connection) -> ActionResult:
         row = _own(connection, caller, key_id)
         if not overlap:
-            _end_sessions(connection, row.id)
+            end_key_sessions(connection, row.id)
         store.change_key(connection, row.id, **rotated(row, secret, plane.now(), overlap))
         return _done(_answer(connection, store.key(connection, row.id)), "update", secret)
 
@@ -170,18 +171,13 @@ async def _delete(request: Request, plane: Plane, caller: Caller, key_id: str, o
         row = _own(connection, owner, key_id) if owner is not None else store.key(connection, key_id)
         if row is None:
             raise unknown("access-key", key_id)
-        _end_sessions(connection, row.id)
+        end_key_sessions(connection, row.id)
         store.delete_key(connection, row.id)
         return ActionResult(action="delete", entity_type="access-key", entity_id=row.id, entity_name=row.name)
 
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()
     return answer
-
-
-def _end_sessions(connection: Connection, key_id: str) -> None:
-    for family in sessions.of_access_key(connection, key_id):
-        access_store.revoke_family(connection, family)
 
 
 def _own(connection: Connection, caller: Caller, key: str) -> Any:

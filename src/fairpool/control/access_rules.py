@@ -344,10 +344,15 @@ def check_may_give(caller: Caller, role: KnownRole, scope_type: ScopeType, scope
 
 
 def check_not_above(connection: Connection, caller: Caller, subject: str, kind: SubjectType) -> None:
-    """Refuse to change a user who may do more than the caller: with a new password, the caller could act as them."""
+    """Refuse to change a user or program that may do more than the caller: with a new password or secret, the caller
+    could act as them. A role that is switched off counts as well, since it may be switched on."""
+    roles = roles_by_key(connection)
     for grant in store.grants(connection, subject, kind):
-        scope = scope_of(connection, grant.scope_type, grant.scope_id)
-        _check_covers(caller, grant.actions, grant.scope_type, scope, f"this {kind.value}")
+        role = roles.get(grant.role)
+        if role is not None:
+            scope = scope_of(connection, grant.scope_type, grant.scope_id)
+            noun = "this application" if kind is SubjectType.APP else f"this {kind.value.replace('-', ' ')}"
+            _check_covers(caller, actions_of(role.cells), grant.scope_type, scope, noun)
 
 
 def _check_covers(

@@ -12,6 +12,7 @@ from starlette.requests import HTTPConnection
 
 from fairpool.api.access import SubjectType
 from fairpool.control import preferences, rbac
+from fairpool.control.access_key_end import key_end
 from fairpool.control.browser_session import check_own_page, cookie_of
 from fairpool.control.key_scope import restricted
 from fairpool.control.plane import Caller, Plane, plane_of
@@ -174,9 +175,12 @@ def _caller(connection: Connection, plane: Plane, digest: str) -> Caller | None:
 def _with_key(connection: Connection, plane: Plane, caller: Caller, key_id: str) -> Caller | None:
     """The caller within the scope of an access key; None: it was deleted or has expired."""
     key = programs.key(connection, key_id)
-    if key is None or (key.expires_at is not None and key.expires_at <= plane.now()):
+    if key is None:
         return None
-    ends = [each for each in (caller.expires_at, key.expires_at) if each is not None]
+    end = key_end(connection, plane.settings, key)
+    if end is not None and end <= plane.now():
+        return None
+    ends = [each for each in (caller.expires_at, end) if each is not None]
     scope = json.loads(key.scope) if key.scope else {}
     projects = None if scope.get("projects") is None else _places(connection, scope["projects"])
     return replace(

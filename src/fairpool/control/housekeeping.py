@@ -2,7 +2,7 @@
 
 Live objects stay however old they are. Deleted workloads with their pods and events, changes, answers kept for repeated
 calls and audit entries go when they are older than `Retention` says, a few rows in each transaction, so that requests
-do not wait. The file does not shrink; its free pages are reused.
+do not wait. Audit entries that were not forwarded yet stay. The file does not shrink; its free pages are reused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fairpool.control.attempts import FORGOTTEN_MS, KNOWN_MS
 from fairpool.control.audit_chain import Head
 from fairpool.control.plane import Plane
 from fairpool.control.settings import Settings
-from fairpool.control.store import attempts, audit, changes, clusters, notifications, sessions, workloads
+from fairpool.control.store import access, attempts, audit, changes, clusters, notifications, sessions, workloads
 from fairpool.control.store.database import Connection
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.model.ids import SECOND_MS, Instant
@@ -61,10 +61,11 @@ def clear(connection: Connection, settings: Settings, now: Instant) -> bool:
         workloads.drop_deleted(connection, old, AT_A_TIME),
         clusters.drop_events(connection, old, AT_A_TIME),
         changes.drop_old(connection, old, AT_A_TIME),
+        access.drop_expired(connection, now, AT_A_TIME),
         sessions.drop_ended(connection, now, AT_A_TIME),
         attempts.drop_old(connection, now - FORGOTTEN_MS, now - KNOWN_MS, AT_A_TIME),
         audit.drop_kept(connection, repeatable, AT_A_TIME),
         notifications.drop_old(connection, old, AT_A_TIME),
-        audit.drop_old(connection, now - kept.audit_s * SECOND_MS, AT_A_TIME),
+        audit.drop_old(connection, now - kept.audit_s * SECOND_MS, AT_A_TIME, settings.audit_forward),
     )
     return AT_A_TIME in counts

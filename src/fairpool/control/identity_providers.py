@@ -15,6 +15,7 @@ from fairpool.api.access import ScopeType, SubjectType
 from fairpool.api.identity_providers import MetadataType, ProviderType
 from fairpool.api.wire import Answer, compact, parse_json
 from fairpool.control import oidc, outbound, rbac, saml
+from fairpool.control.access_key_end import confirmed_until, end_key_sessions
 from fairpool.control.access_rules import check_not_above
 from fairpool.control.moments import iso
 from fairpool.control.plane import ActionResult, Caller, Plane
@@ -39,6 +40,7 @@ from fairpool.control.routes import Routes
 from fairpool.control.sealing import KeyUnusable, SealingKey
 from fairpool.control.store import access as access_store
 from fairpool.control.store import identity_providers as store
+from fairpool.control.store import programs as program_store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import SECOND_MS
 
@@ -149,13 +151,16 @@ async def update_provider(
     summary="Delete an identity provider and end the sessions of its users",
 )
 async def delete_provider(idp: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    """Its users stay, with their workloads and roles, but cannot sign in any more."""
+    """Its users stay, with their workloads and roles, but neither they nor their access keys sign in any more."""
     _require_administrator(caller)
 
     def unit(connection: Connection) -> ActionResult:
         known(connection, idp)
         end_sessions(connection, store.sessions(connection, idp))
+        users = store.users_of(connection, idp)
         store.delete_provider(connection, idp)
+        for user in users:
+            _end_unconfirmed_keys(connection, plane, user)
         return _done("delete", idp)
 
     answer = await plane.perform(request, caller, unit)
@@ -252,6 +257,14 @@ async def link_account(
     answer = await plane.perform(request, caller, unit)
     plane.forget_callers()
     return answer
+
+
+def _end_unconfirmed_keys(connection: Connection, plane: Plane, user: str) -> None:
+    """End the sessions of access keys whose owner has no account at a provider any more."""
+    until = confirmed_until(connection, plane.settings, user)
+    if until is not None and until <= plane.now():
+        for key in program_store.keys(connection, user):
+            end_key_sessions(connection, key.id)
 
 
 def _require_administrator(caller: Caller) -> None:

@@ -169,7 +169,6 @@ def _new_link(
     user = store.user_by_email(connection, email)
     has_password = user is not None and not user.disabled and user.password_hash != NO_PASSWORD
     minutes = _link_minutes(connection, plane)
-    store.drop_expired(connection, plane.now())
     code = new_link_code(connection, plane, user.id if user is not None and has_password else NO_USER, minutes * 60)
     audit_store.add(connection, _line(request, plane, user.id if user is not None else "", email, "forgot-password"))
     return code, minutes, user if has_password else None

@@ -34,8 +34,9 @@ OWN_FLAGS = {
 }
 
 FROM_THE_IMAGE = "fromTheImage"
-FROM_THE_DIRECTORY = "fromIdpToken"
 """As the source of uid and gid: the user that the image names."""
+FROM_THE_DIRECTORY = "fromIdpToken"
+"""The same: the IDs that the submitter has at the identity provider."""
 
 LARGE_SHM_BYTES = 64 * 1024**3
 

@@ -70,6 +70,7 @@ PASSWORD_LENGTH = "security.passwordMinLength"
 PASSWORD_CLASSES = "security.passwordMinClasses"
 PASSWORD_COMMON = "security.passwordRefuseCommon"
 PASSWORD_LINK = "security.passwordLinkMinutes"
+KEY_CONFIRMED = "security.accessKeyConfirmedDays"
 PRIVATE_PROVIDERS = "security.privateIdentityProviders"
 UPLOAD_SIZE = "uploads.maxMebibytes"
 UPLOAD_FILES = "uploads.maxFiles"
@@ -159,6 +160,14 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
             1,
             1_000_000_000,
         ),
+        KEY_CONFIRMED: Preference(
+            "Security",
+            "Access keys without a sign-in at the identity provider, in days",
+            "Access keys of a user of an identity provider stop working when the user has not signed in there for so "
+            "long, and work again after the next sign-in",
+            1,
+            3650,
+        ),
         PRIVATE_PROVIDERS: Preference(
             "Security",
             "Identity providers in private networks",
@@ -246,6 +255,7 @@ def _defaults(settings: Settings) -> dict[str, bool | int | str]:
         PASSWORD_COMMON: True,
         PASSWORD_LINK: 30,
         DIRECTORY_ID_MIN: 1000,
+        KEY_CONFIRMED: 30,
         PRIVATE_PROVIDERS: False,
         UPLOAD_SIZE: 256,
         UPLOAD_FILES: 20_000,

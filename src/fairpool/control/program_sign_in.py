@@ -5,9 +5,11 @@ from __future__ import annotations
 import hmac
 from typing import Any
 
+from fairpool.control.access_key_end import confirmed_until
 from fairpool.control.guard import digest_of
 from fairpool.control.plane import Caller
 from fairpool.control.refusal import Refused, refused
+from fairpool.control.settings import Settings
 from fairpool.control.store import access as access_store
 from fairpool.control.store import programs as store
 from fairpool.control.store.database import Connection
@@ -17,7 +19,7 @@ NO_SECRET = "0" * 64
 
 
 def program_with(
-    connection: Connection, client_id: str, secret: str, now: Instant
+    connection: Connection, settings: Settings, client_id: str, secret: str, now: Instant
 ) -> tuple[Caller, str | None] | Refused:
     """The caller with this id and secret, and the access key if it is one; notes the sign-in.
 
@@ -36,6 +38,10 @@ def program_with(
         return refused(401, "access.disabled", "the owner of this access key is disabled", "ask an administrator")
     if row.expires_at is not None and row.expires_at <= now:
         return refused(401, "access-key.expired", f"access key {row.name} has expired", "create another one")
+    until = confirmed_until(connection, settings, row.owner)
+    if until is not None and until <= now:
+        what = f"the identity provider of {owner.name} has not confirmed the account for too long"
+        return refused(401, "access-key.unconfirmed", what, "sign in once with `runai login`, then use the key again")
     store.note_login(connection, row, now)
     return owner, row.id
 

@@ -48,13 +48,13 @@ def admit(
         store.put_account(connection, alias, identity.subject, user.id, identity.unix.text(), plane.now())
     if user.disabled:
         return Problem("idp.disabled", f"the user {user.email} is disabled here", "ask an administrator")
-    remember(connection, alias, identity, user.id)
+    remember(connection, plane, alias, identity, user.id)
     return user
 
 
-def remember(connection: Connection, alias: str, identity: ProviderIdentity, user_id: str) -> None:
+def remember(connection: Connection, plane: Plane, alias: str, identity: ProviderIdentity, user_id: str) -> None:
     """What the provider says about a user by now. Afterwards, callers must be forgotten."""
-    store.set_unix_identity(connection, alias, identity.subject, identity.unix.text())
+    store.confirm_account(connection, alias, identity.subject, identity.unix.text(), plane.now())
     access_store.set_groups(connection, user_id, identity.groups)
 
 

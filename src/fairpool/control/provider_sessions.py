@@ -131,7 +131,7 @@ def _record(
     key = plane.key_file.key()
     store.seal_session(connection, session.id, key.seal({TOKEN: token.encode()}, session.id), key.id)
     with changes_noted(connection, request, plane, session.provider, identity.subject):
-        remember(connection, session.provider, identity, session.user_id)
+        remember(connection, plane, session.provider, identity, session.user_id)
 
 
 async def _end(plane: Plane, session_id: str) -> None:

@@ -196,13 +196,15 @@ async def _by_secret(request: Request, plane: Plane, client_id: str | None, secr
 
     def unit(connection: Connection) -> wire.TokenAnswer | Refused:
         attempt.begin(connection)
-        found = program_with(connection, client_id, secret, plane.now())
+        found = program_with(connection, plane.settings, client_id, secret, plane.now())
         if isinstance(found, Refused):
             return found  # not raised here: the attempt counts
         caller, key = found
         attempt.succeeded(connection)
         audit_store.add(connection, _line(request, plane, caller, "Succeeded"))
-        return new_tokens(connection, plane, caller, str(uuid.uuid4()), origin_of(request, key))
+        # Without a refresh token (RFC 6749, 4.4.3), which would outlive a rotated secret.
+        origin = origin_of(request, key)
+        return new_tokens(connection, plane, caller, str(uuid.uuid4()), origin, is_renewable=False)
 
     answer = await plane.write(unit)
     if isinstance(answer, Refused):
@@ -241,7 +243,7 @@ async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire
                 plane.forget_callers_when_committed()
                 audit_store.add(connection, _line(request, plane, caller, "Failed", "renew"))
             return None
-        if _is_over(connection, plane, row.family, now):
+        if _is_over(connection, plane, row.family, now) or _is_of_secret(connection, row):
             return None
         store.spend_token(connection, digest, now)
         return _issued(connection, request, plane, caller, row.family, "renew")
@@ -281,6 +283,12 @@ def _is_over(connection: Connection, plane: Plane, family: str, now: Instant) ->
     idle_ms = idle_limit_ms(connection, plane, session)
     used_at = max(session.used_at, plane.session_use.latest(family))
     return bool(idle_ms and used_at + idle_ms <= now) or (session.expires_at or now + 1) <= now
+
+
+def _is_of_secret(connection: Connection, row: store.TokenRow) -> bool:
+    """Whether it began with the secret of a program or access key: earlier versions gave those refresh tokens."""
+    session = session_store.one(connection, row.family)
+    return row.subject_type is not wire.SubjectType.USER or (session is not None and session.access_key is not None)
 
 
 def _issued(

@@ -61,14 +61,15 @@ def new_tokens(
     family: str,
     origin: SignInOrigin | None = None,
     ends_at: int | None = None,
+    *,
+    is_renewable: bool = True,
 ) -> TokenAnswer:
-    """An access token and a refresh token for an authenticated caller. A family that is not known begins a session,
-    which ends at `ends_at` at the latest.
+    """An access token for an authenticated caller, and a refresh token unless told otherwise. A family that is not
+    known begins a session, which ends at `ends_at` at the latest.
 
     Raises `Refused` if the session has reached its time limit, or tokens cannot be signed now.
     """
     now = plane.now()
-    store.drop_expired(connection, now)
     limit = _session_limit(connection, plane, caller, family, origin, session_store.TOKEN, ends_at)
     lifetimes_s = [
         preferences.current_value(plane.settings, connection, key)
@@ -80,9 +81,10 @@ def new_tokens(
         token, identity = plane.token_keys.signed(claims, now), plane.token_keys.signed(claims, now, ID)
     except KeysUnusable as error:
         raise refused(503, error.problem.code, error.problem.what, error.problem.fix) from error
-    refresh = "fpr_" + secrets.token_urlsafe(32)
-    for each, kind, end in ((token, "access", until), (refresh, "refresh", renewable)):
-        _add(connection, each, kind, caller, family, now, end)
+    _add(connection, token, "access", caller, family, now, until)
+    refresh = "fpr_" + secrets.token_urlsafe(32) if is_renewable else None
+    if refresh is not None:
+        _add(connection, refresh, "refresh", caller, family, now, renewable)
     expires_in = (until - now) // SECOND_MS
     return TokenAnswer(access_token=token, id_token=identity, refresh_token=refresh, expires_in=expires_in)
 
@@ -99,7 +101,6 @@ def new_browser_token(
     """The value of a browser's session cookie, for a new session. It is no bearer token. `lifetime`: the setting that
     says how long it is valid; `ends_at`: when the session ends at the latest."""
     now, family = plane.now(), family or str(uuid.uuid4())
-    store.drop_expired(connection, now)
     limit = _session_limit(connection, plane, caller, family, origin, session_store.BROWSER, ends_at)
     lifetime_s = preferences.current_value(plane.settings, connection, lifetime)
     token = "fpb_" + secrets.token_urlsafe(32)

@@ -41,6 +41,7 @@ from fairpool.control.role_lookup import known_role, roles_by_key
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
+from fairpool.control.store import identity_providers as provider_store
 from fairpool.control.store.database import Connection
 from fairpool.model.problem import Problem
 
@@ -208,6 +209,9 @@ async def reset_password(user_id: str, request: Request, plane: Plane, caller: C
 
     def unit(connection: Connection) -> ActionResult:
         row = _changeable(connection, caller, user_id)
+        problem = _made_local(connection, row)
+        if problem is not None:
+            raise refused(409, problem.code, problem.what, problem.fix)
         store.set_password(connection, row.id, hashed, must_change=True)
         store.revoke_subject(connection, row.id)
         return ActionResult(
@@ -266,6 +270,18 @@ def _user(row: store.UserRow, roles: Iterable[str], groups: list[str]) -> wire.U
     )
 
 
+def _made_local(connection: Connection, row: store.UserRow) -> Problem | None:
+    """Before a user gets a password: why they must not. One whose identity provider was deleted becomes a local user;
+    a password of the others would outlive their account at the provider."""
+    if row.identity_provider is None:
+        return None
+    if provider_store.provider(connection, row.identity_provider) is None:
+        store.change_user(connection, row.id, identity_provider=None)
+        return None
+    what = f"{row.email} signs in with the identity provider {row.identity_provider}, not with a password"
+    return Problem("user.no_password", what, f"change the password at {row.identity_provider}")
+
+
 def _changeable(connection: Connection, caller: Caller, user_id: str) -> store.UserRow:
     row = _known_user(connection, user_id)
     check_not_above(connection, caller, row.id, wire.SubjectType.USER)
@@ -307,9 +323,9 @@ async def make_first_user(plane: Plane, passwords: Passwords) -> bool:
 
 
 def owner(connection: Connection, first_user: str) -> store.UserRow | None:
-    """The account of the platform's owner: the first user while it exists, else the oldest administrator."""
+    """The account of the platform's owner: the first user while it can be used, else the oldest administrator."""
     first = store.user_by_email(connection, first_user)
-    if first is not None and not store.is_administrator(connection, first.id):
+    if first is not None and (first.disabled or not store.is_administrator(connection, first.id)):
         first = None
     return first or store.oldest_administrator(connection)
 
@@ -324,6 +340,9 @@ async def give_new_password(plane: Plane, passwords: Passwords, email: str) -> s
         if row is None:
             there = ", ".join(each.email for each in store.all_users(connection, 8))
             return Problem("user.unknown", f"there is no user {email}", f"existing users: {there}")
+        problem = _made_local(connection, row)
+        if problem is not None:
+            return problem
         store.set_password(connection, row.id, hashed, must_change=True)
         store.revoke_subject(connection, row.id)
         made = ("user", row.email, row.id)

@@ -201,16 +201,26 @@ def drop_kept(connection: Connection, before: int, most: int) -> int:
     return connection.execute(delete(idempotency).where(tuple_(*key).in_(old))).rowcount
 
 
-def drop_old(connection: Connection, before: int, most: int) -> int:
-    """Delete entries that are older, the oldest first, and keep the hash of the last of them; says how many went."""
+def drop_old(connection: Connection, before: int, most: int, target: str = "") -> int:
+    """Delete entries that are older, the oldest first, and keep the hash of the last of them; says how many went.
+
+    Entries that have not arrived at the target, if there is one, stay however old they are.
+    """
     rows = connection.execute(select(audit.c.id, audit.c.at, audit.c.hash).order_by(audit.c.id).limit(most)).all()
-    old = list(takewhile(lambda row: row.at < before, rows))
+    through = _arrived(connection, target) if target else None
+    old = list(takewhile(lambda row: row.at < before and (through is None or row.id <= through), rows))
     if not old:
         return 0
     connection.execute(delete(audit).where(audit.c.id <= old[-1].id))
     if old[-1].hash:
         _LENGTHEN.run(connection, {"anchor_id": old[-1].id, "anchor_hash": old[-1].hash})
     return len(old)
+
+
+def _arrived(connection: Connection, target: str) -> int:
+    """The last entry that arrived at a target; 0: none."""
+    query = select(audit_forwarding.c.through).where(audit_forwarding.c.target == target)
+    return int(connection.execute(query).scalar() or 0)
 
 
 def is_behind(connection: Connection, target: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.engine import Row
 
 from fairpool.control.store.tables import (
@@ -64,10 +64,24 @@ def unix_identities(connection: Connection, user_id: str) -> list[str]:
     return list(connection.execute(query.order_by(provider_accounts.c.provider)).scalars())
 
 
-def set_unix_identity(connection: Connection, provider: str, subject: str, unix_identity: str) -> None:
+def confirm_account(connection: Connection, provider: str, subject: str, unix_identity: str, now: Instant) -> None:
+    """The provider says now that this account exists, and with which IDs."""
     table = provider_accounts.c
     where = (table.provider == provider) & (table.subject == subject)
-    connection.execute(update(provider_accounts).where(where).values(unix_identity=unix_identity))
+    values = {"unix_identity": unix_identity, "confirmed_at": now}
+    connection.execute(update(provider_accounts).where(where).values(**values))
+
+
+def confirmed_at(connection: Connection, user_id: str) -> int:
+    """When a provider last confirmed an account of this user; 0: never, or their provider was deleted."""
+    query = select(func.max(provider_accounts.c.confirmed_at)).where(provider_accounts.c.user_id == user_id)
+    return int(connection.execute(query).scalar_one() or 0)
+
+
+def users_of(connection: Connection, provider: str) -> list[str]:
+    """Those who have an account of a provider."""
+    query = select(provider_accounts.c.user_id).where(provider_accounts.c.provider == provider).distinct()
+    return list(connection.execute(query.order_by(provider_accounts.c.user_id)).scalars())
 
 
 # --- sessions ----------------------------------------------------------------------------------------------------

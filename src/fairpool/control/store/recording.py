@@ -38,8 +38,9 @@ IGNORED: Final[Mapping[str, frozenset[str]]] = {
     "clusters": frozenset(
         {"report_token", "report_number", "events_through", "needs_resync", "last_seen_at", "nodes_version"}
     ),
+    "provider_accounts": frozenset({"confirmed_at"}),
 }
-"""Columns that clusters' reports write, and those that follow from others."""
+"""Columns that clusters' reports and sign-ins write, and those that follow from others."""
 DOCUMENTS: Final = frozenset({"document", "declaration", "value"})
 """Columns whose text is JSON."""
 CAPABILITIES: Final[Mapping[str, frozenset[str]]] = {"webhooks": frozenset({"url"})}

@@ -165,7 +165,7 @@ tokens = Table(
     Column("subject_id", String(64), nullable=False, index=True),
     Column("subject_type", String(16), nullable=False),
     Column("created_at", BigInteger, nullable=False),
-    Column("expires_at", BigInteger),
+    Column("expires_at", BigInteger, index=True),
 )
 """Only their hashes. Revoked means deleted."""
 
@@ -191,8 +191,10 @@ provider_accounts = Table(
     Column("user_id", String(64), nullable=False, index=True),
     Column("unix_identity", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("confirmed_at", BigInteger, nullable=False, server_default=text("0")),
 )
-"""Which user an account of a provider signs in as, and the uid, gid and groups that it was last seen with."""
+"""Which user an account of a provider signs in as, and the uid, gid and groups that it was last seen with.
+`confirmed_at`: when the provider last said that it exists, at a sign-in or a renewal; 0: not yet."""
 
 provider_sessions = Table(
     "provider_sessions",
