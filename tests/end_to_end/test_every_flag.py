@@ -156,7 +156,7 @@ def test_kind_labels_and_annotations(flags: Flags) -> None:
     assert flags.jobs()["desk"]["type"] == "Workspace"
     assert "desk" in flags.typed("runai list --label team=vision")
     assert "desk" not in flags.typed("runai list --label team=speech")
-    assert flags.detail("desk").spec["annotations"] == {"why": "test"}
+    assert flags.detail("desk").spec["annotations"] == [{"name": "why", "value": "test"}]
     flags.typed("runai delete desk")
 
 
