@@ -19,10 +19,10 @@ import uvloop
 from fairpool.api.loopback import LoopbackHttp
 from fairpool.control.guard import PEER_UID
 from fairpool.control.settings import BODY_MAX_BYTES
+from fairpool.control.trusted_proxies import NO_PROXIES, TrustedProxies, read_proxies
 from fairpool.platform import http_server
 from fairpool.platform.admin_socket import private_socket
 from fairpool.platform.http_server import ConnectionLimiter, Limits, Server
-from fairpool.platform.trusted_proxies import NO_PROXIES, TrustedProxies, read_proxies
 
 PATIENCE_S = 60.0
 GET = b"GET /x HTTP/1.1\r\nhost: 127.0.0.1\r\n"

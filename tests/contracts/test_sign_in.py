@@ -26,7 +26,7 @@ from fairpool.control.sign_in_attempt import recalled, save_counts
 from fairpool.control.store import attempts as store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import users
-from fairpool.platform.trusted_proxies import ForwardedClients, TrustedProxies, read_proxies
+from fairpool.control.trusted_proxies import ForwardedClients, TrustedProxies, read_proxies
 from tests.control.control_plane import CHEAP, HERE, START, ControlPlane, codes, control_plane, expect
 
 T = TypeVar("T")
@@ -310,7 +310,7 @@ def test_clients_behind_a_trusted_proxy_are_told_apart(control: ControlPlane) ->
     proxies = read_proxies(["10.0.0.7"])
     assert isinstance(proxies, TrustedProxies)
     app = ForwardedClients(control.app, proxies, is_secure=False)
-    body = {"grantType": "password", "username": "nobody@example.com", "password": "a guess"}
+    body = {"grantType": "password", "username": "stranger@example.com", "password": "a guess"}
 
     def guess(peer: str, forwarded: str) -> int:
         client = TestClient(app, base_url=HERE, client=(peer, 4711))

@@ -1,4 +1,4 @@
-"""Whose word counts about the address of a client: that of the proxies an administrator named, and of nobody else."""
+"""Whose word counts about the address of a client: that of the proxies an administrator named, and of no other peer."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from fairpool.control.trusted_proxies import ForwardedClients, TrustedProxies, read_proxies
 from fairpool.model.problem import Problem
-from fairpool.platform.trusted_proxies import ForwardedClients, TrustedProxies, read_proxies
 
 PEER = "10.0.0.7"
 
@@ -57,7 +57,7 @@ def test_the_client_is_the_last_address_that_is_no_trusted_proxy(forwarded: tupl
 
 @pytest.mark.parametrize(
     "forwarded",
-    ["", ",", "unknown", "203.0.113.9, nobody", "203.0.113.9,", "1.2.3", "999.1.1.1", "[]", "203.0.113.9, \xff"],
+    ["", ",", "unknown", "203.0.113.9, none", "203.0.113.9,", "1.2.3", "999.1.1.1", "[]", "203.0.113.9, \xff"],
 )
 def test_a_header_that_cannot_be_understood_changes_nothing(forwarded: str) -> None:
     assert seen(PEER, forwarded)[0] == PEER
@@ -85,7 +85,7 @@ def test_what_is_no_network_of_proxies_is_refused(text: str) -> None:
     assert isinstance(read_proxies(["10.0.0.7", text]), Problem)
 
 
-def test_without_any_nobody_is_trusted() -> None:
+def test_without_any_no_peer_is_trusted() -> None:
     none = read_proxies([])
     assert isinstance(none, TrustedProxies)
     assert not none

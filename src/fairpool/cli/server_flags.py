@@ -23,8 +23,8 @@ from fairpool.platform.data_directory import DataDirectory, PlatformError, defau
 
 if TYPE_CHECKING:
     from fairpool.control.settings import Retention
+    from fairpool.control.trusted_proxies import TrustedProxies
     from fairpool.platform.gateway_options import GatewayOptions
-    from fairpool.platform.trusted_proxies import TrustedProxies
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -420,7 +420,7 @@ def check_host_names(names: Sequence[str]) -> None:
 
 def trusted_proxies_of(texts: Sequence[str]) -> TrustedProxies:
     """Ends the command if one is no network."""
-    from fairpool.platform.trusted_proxies import read_proxies
+    from fairpool.control.trusted_proxies import read_proxies
 
     found = read_proxies(texts)
     if isinstance(found, Problem):

@@ -16,8 +16,8 @@ from fairpool.platform.data_directory import UP, DataDirectory
 
 if TYPE_CHECKING:
     from fairpool.control.settings import Retention
+    from fairpool.control.trusted_proxies import TrustedProxies
     from fairpool.platform.gateway_options import GatewayOptions
-    from fairpool.platform.trusted_proxies import TrustedProxies
 
 
 @click.command(epilog="Example: fairpool up --nodes 4x8:A100-80GB")

@@ -26,6 +26,7 @@ from fairpool.control.request_log import RequestLog
 from fairpool.control.settings import Retention, Settings, is_loopback
 from fairpool.control.store import condition
 from fairpool.control.store.unavailable import Unavailable
+from fairpool.control.trusted_proxies import NO_PROXIES, ForwardedClients, TrustedProxies
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
 from fairpool.platform.admin_socket import Handler, open_admin_socket, private_socket
@@ -35,7 +36,6 @@ from fairpool.platform.gateway_server import GatewayPlace, serving_gateway
 from fairpool.platform.http_server import Server
 from fairpool.platform.peer_link import PeerPlace, serving_peers
 from fairpool.platform.server_process import on_signals
-from fairpool.platform.trusted_proxies import NO_PROXIES, ForwardedClients, TrustedProxies
 
 log = logging.getLogger("fairpool.up")
 

@@ -28,8 +28,8 @@ from fairpool.control.attempts import network_of
 from fairpool.control.guard import PEER_UID
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.settings import BODY_MAX_BYTES
+from fairpool.control.trusted_proxies import NO_PROXIES, TrustedProxies
 from fairpool.platform.admin_socket import peer_uid
-from fairpool.platform.trusted_proxies import NO_PROXIES, TrustedProxies
 
 DESCRIPTORS_KEPT = 384
 """Descriptors for everything else: databases, logs, watched pods, shells."""
