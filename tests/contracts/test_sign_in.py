@@ -310,7 +310,7 @@ def test_clients_behind_a_trusted_proxy_are_told_apart(control: ControlPlane) ->
     proxies = read_proxies(["10.0.0.7"])
     assert isinstance(proxies, TrustedProxies)
     app = ForwardedClients(control.app, proxies, is_secure=False)
-    body = {"grantType": "password", "username": "stranger@example.com", "password": "a guess"}
+    body = {"grantType": "password", "username": "unknown@example.com", "password": "a guess"}
 
     def guess(peer: str, forwarded: str) -> int:
         client = TestClient(app, base_url=HERE, client=(peer, 4711))
