@@ -220,7 +220,7 @@ def test_a_role_that_is_switched_off_cannot_be_assigned_by_those_who_lack_it(con
 
 def test_a_program_is_changed_by_those_alone_who_may_do_as_much(control: ControlPlane) -> None:
     """Roles that are switched off count: they may be switched on."""
-    body = {"name": "Node keeper", "permissions": [{"resourceType": "nodes", "actions": ["update"]}]}
+    body = {"name": "Node updates", "permissions": [{"resourceType": "nodes", "actions": ["update"]}]}
     made = expect(control.call("POST", ROLES, body), 201)
     for path, noun in (("/api/v1/apps", "apps"), ("/api/v1/service-accounts", "service-account")):
         program = expect(control.call("POST", path, {"name": noun, "roles": [made["id"]]}), 201)
