@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import socket
@@ -16,6 +17,8 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select, update
 
+from fairpool.api.audit_chain import Head
+from fairpool.api.audit_export import ExportCheck, exported_entries
 from fairpool.control import audit_forwarding, audit_targets, housekeeping
 from fairpool.control.app import ROUTES
 from fairpool.control.audit_forwarding import LEASE_S, AuditForwarding
@@ -57,6 +60,31 @@ def unit(control: ControlPlane, call: Any, *, writes: bool = True) -> Any:
 
 def verified(control: ControlPlane, **query: str) -> Any:
     return expect(control.call("GET", "/api/v1/audit/verify", params=query), 200)
+
+
+def checked(text: str, known: Head | None = None) -> ExportCheck:
+    check = ExportCheck(known)
+    check.run(exported_entries(io.StringIO(text, newline="")))
+    return check
+
+
+def test_an_export_is_verified_without_a_server(control: ControlPlane) -> None:
+    """Also with values that the forms write differently: no status, nothing, signs of formulas, quotes, lines."""
+    control.project("team-b", gpus=2.5, description="a 'quoted', \"ü\" one")
+    control.researcher("ann", "team-a")
+    control.call("POST", "/api/v1/org-unit/projects", {"name": "x"}, by="ann")
+    for name in ("=cmd()", "'=cmd()", "'+1", "o'neill", "-", "two\nlines", "a\rb", "\r"):
+        body = {"grantType": "password", "username": name, "password": "a guess"}
+        control.http.post("/api/v1/token", json=body)
+    control.train("t1", environmentVariables=[{"name": "A", "value": "1"}])
+    head = verified(control)["head"]
+    for form in ("csv", "json", "jsonl"):
+        text = control.call("GET", f"{LOG}/file?fileType={form}").text
+        check = checked(text)
+        assert (check.broken, check.why) == (None, ""), form
+        assert check.is_first_proved, "the log begins with entry 1"
+        assert (check.last, check.count) == (Head(**head), head["id"]), form
+        assert checked(text.replace("team-b", "team-c", 1)).broken is not None
 
 
 # --- what changed ---

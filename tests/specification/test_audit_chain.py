@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairpool.control.audit_chain import BEGINNING, FIELDS, ChainCheck, Head, hash_of, head_of
+from fairpool.api.audit_chain import BEGINNING, FIELDS, ChainCheck, Head, hash_of, head_of
 from fairpool.control.audit_changes import CHANGES_MAX, as_text, of_each
 from fairpool.control.store.recording import RowChange
 

@@ -13,8 +13,9 @@ from typing import Annotated, Any
 from starlette.responses import Response, StreamingResponse
 
 from fairpool.api import audit as wire
+from fairpool.api.audit_chain import ChainCheck, Head, head_of
+from fairpool.api.audit_export import FORMULA
 from fairpool.api.limits import PAGE_DEFAULT, PAGE_MAX
-from fairpool.control.audit_chain import ChainCheck, Head, head_of
 from fairpool.control.filters import Sort
 from fairpool.control.moments import instant, iso
 from fairpool.control.paging import FilterBy, Limit, Offset, SortBy, SortOrder, parsed
@@ -31,8 +32,6 @@ MEDIA_TYPES = {"csv": "text/csv; charset=utf-8", "json": "application/json", "js
 """Of a downloaded log, by its form."""
 
 PIECE = 500
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet takes a cell that starts with one of these for a formula, and names in the log are user input."""
 
 Word = Annotated[str | None, Parameter(max_length=256)]
 Moment = Annotated[str | None, Parameter(max_length=64, examples=["2026-11-15T12:00:00Z"])]
@@ -238,7 +237,10 @@ def _piece(
 
 def _csv(rows: list[list[str]]) -> str:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    for row in rows:
+        # Up to Python 3.12 a carriage return is not a reason to quote a cell, and ends the row for its reader.
+        quoting = csv.QUOTE_ALL if any("\r" in cell for cell in row) else csv.QUOTE_MINIMAL
+        csv.writer(text, lineterminator="\n", quoting=quoting).writerow(row)
     return text.getvalue()
 
 

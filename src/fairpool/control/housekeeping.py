@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from fairpool.api.audit_chain import Head
 from fairpool.control.attempts import FORGOTTEN_MS, KNOWN_MS
-from fairpool.control.audit_chain import Head
 from fairpool.control.plane import Plane
 from fairpool.control.settings import Settings
 from fairpool.control.store import access, attempts, audit, changes, clusters, notifications, sessions, workloads

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairpool.api.audit_chain import head_of
+from fairpool.api.audit_export import ExportCheck, Unreadable, exported_entries
 from fairpool.api.record import document
-from fairpool.cli.failure import failure
+from fairpool.cli.failure import UNUSABLE, Failure, fail, failure
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.listing import output_flag, show, show_document
 from fairpool.cli.runai.session import Session
 from fairpool.cli.screen import Column, Screen, printable
+from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,17 +124,59 @@ def export_audit(options: GlobalOptions, /, kind: str, **chosen: str | None) -> 
         sys.stdout.buffer.flush()
 
 
-@command("verify", "runai-adm audit verify --known 42:0b5e…", with_project=False)
+@command("verify", "runai-adm audit verify audit.jsonl --known 42:0b5e…", with_project=False)
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @flag("--known", metavar="ID:HASH", help="An entry recorded elsewhere, e.g. in the server's log: it must be there.")
 @click.pass_obj
-def verify_audit(options: GlobalOptions, known: str | None) -> None:
-    """Check that no entry of the audit log was changed, inserted or removed."""
+def verify_audit(options: GlobalOptions, file: Path | None, known: str | None) -> None:
+    """Check that no entry of the audit log was changed, inserted or removed.
+
+    With FILE, check an export (CSV, JSON or JSON lines) instead of the server's log. That needs no server. Exit code 1:
+    an entry is not as it was written.
+    """
+    if file is not None:
+        _verify_file(file, known)
+        return
     with Session(options).connected() as client:
         found = client.verify_audit(known)
-    if not found.is_intact:
-        what = f"the audit log is broken: entry {found.first_broken} {found.why}"
-        fix = "compare it with a backup or with what was forwarded; later entries prove nothing"
-        raise failure("audit.broken", what, fix)
-    count = f"{found.checked} {'entry' if found.checked == 1 else 'entries'}"
-    click.echo(f"The audit log is intact: {count} checked.")
-    click.echo(f"Last entry: {found.head.id}:{found.head.hash}")
+    if found.first_broken is not None:
+        raise _broken(found.first_broken, found.why)
+    _show_intact(found.checked, f"{found.head.id}:{found.head.hash}")
+
+
+def _verify_file(file: Path, known: str | None) -> None:
+    head = head_of(known) if known is not None else None
+    if known is not None and head is None:
+        fix = "expected the number and hash of an entry, as in the server's log: 7:0a1b…"
+        fail([Problem("audit.not_a_head", f"--known: {known!r} is not an entry of the audit log", fix)], UNUSABLE)
+    check, fix = ExportCheck(head), "pass what `runai-adm audit export` wrote"
+    try:
+        with file.open(encoding="utf-8", newline="") as opened:
+            check.run(exported_entries(opened))
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        fail([Problem("audit.file", f"{file} cannot be read: {why}", "check its name and permissions")], UNUSABLE)
+    except (Unreadable, UnicodeDecodeError) as error:
+        why = "it is not text" if isinstance(error, UnicodeDecodeError) else str(error)
+        fail([Problem("audit.file", f"{file} is no export of the audit log: {why}", fix)], UNUSABLE)
+    if check.broken is not None:
+        raise _broken(check.broken, check.why)
+    assert check.first is not None, "an export without entries is refused"
+    _show_intact(check.count, str(check.last))
+    if not check.is_first_proved:
+        click.echo(
+            f"Whether entry {check.first.id}, the oldest in the file, was changed can only be told with the hash of "
+            "the one before it: export that too, or pass --known."
+        )
+
+
+def _broken(number: int, why: str) -> Failure:
+    what = f"the audit log is broken: entry {number} {why}"
+    fix = "compare it with a backup or with what was forwarded; later entries prove nothing"
+    return failure("audit.broken", what, fix)
+
+
+def _show_intact(count: int, last: str) -> None:
+    entries = f"{count} {'entry' if count == 1 else 'entries'}"
+    click.echo(f"The audit log is intact: {entries} checked.")
+    click.echo(f"Last entry: {last}")

@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Row
 
-from fairpool.control.audit_chain import Head, hash_of
+from fairpool.api.audit_chain import Head, hash_of
 from fairpool.control.filters import Filter
 from fairpool.control.store.compiled import Compiled
 from fairpool.control.store.tables import audit, audit_chain, audit_forwarding, idempotency

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Column, Connection, Select, Table, func, select
 
-from fairpool.control.audit_chain import ChainCheck
+from fairpool.api.audit_chain import ChainCheck
 from fairpool.control.store import audit, counters, tables
 
 PIECE = 1000
