@@ -83,7 +83,8 @@ def test_the_first_entry_that_was_changed_is_named(field: str, value: Any, newes
         # Without a hash the first one is from before the chain, which cannot have begun after it.
         expected = 2 if (field, value, number) == ("hash", "", 1) else number
         assert checked(entries, newest_first=newest_first).broken == expected
-    entries[2][field] = value
+    entries = log_of(6)
+    entries[2][field] = entries[5][field] = value
     assert checked(entries, newest_first=newest_first).broken == 3, "of several the oldest"
 
 

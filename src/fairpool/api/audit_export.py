@@ -28,7 +28,7 @@ TEXTS: Final = (
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Unreadable(Exception):
+class NoAuditExport(Exception):
     """This is no export of the audit log."""
 
 
@@ -59,7 +59,7 @@ class ExportCheck:
         self.why = ""
 
     def run(self, entries: Iterable[ExportedEntry]) -> None:
-        """Check them all. Raises `Unreadable`, also if there are none."""
+        """Check them all. Raises `NoAuditExport`, also if there are none."""
         start = before = None
         is_ascending = True
         for each in entries:
@@ -75,7 +75,7 @@ class ExportCheck:
             self.count += bool(each.head.hash)
             before = each
         if start is None or before is None:
-            raise Unreadable("it has no entries")
+            raise NoAuditExport("it has no entries")
         if before is start or not is_ascending:
             self._check_oldest(before)
         self.last = before.head if is_ascending else start.head
@@ -134,7 +134,7 @@ def _ended(last: Head, known: Head | None) -> ChainCheck:
 
 
 def exported_entries(lines: Iterable[str]) -> Iterator[ExportedEntry]:
-    """The entries of a file, which may be CSV, JSON lines or a JSON list. Raises `Unreadable`."""
+    """The entries of a file, which may be CSV, JSON lines or a JSON list. Raises `NoAuditExport`."""
     rest = iter(lines)
     begin = next((line for line in rest if line.strip()), "")
     whole = chain([begin], rest)
@@ -147,7 +147,7 @@ def exported_entries(lines: Iterable[str]) -> Iterator[ExportedEntry]:
             count += 1
             yield entry
     except (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError, csv.Error) as error:
-        raise Unreadable(f"entry number {count + 1} in it cannot be read") from error
+        raise NoAuditExport(f"entry number {count + 1} in it cannot be read") from error
 
 
 def _json_list(lines: Iterable[str]) -> Iterator[Any]:

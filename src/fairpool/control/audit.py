@@ -237,10 +237,10 @@ def _piece(
 
 def _csv(rows: list[list[str]]) -> str:
     text = io.StringIO()
+    plain, quoted = csv.writer(text, lineterminator="\n"), csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
     for row in rows:
         # Up to Python 3.12 a carriage return is not a reason to quote a cell, and ends the row for its reader.
-        quoting = csv.QUOTE_ALL if any("\r" in cell for cell in row) else csv.QUOTE_MINIMAL
-        csv.writer(text, lineterminator="\n", quoting=quoting).writerow(row)
+        (quoted if any("\r" in cell for cell in row) else plain).writerow(row)
     return text.getvalue()
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairpool.api.audit_chain import head_of
-from fairpool.api.audit_export import ExportCheck, Unreadable, exported_entries
+from fairpool.api.audit_export import ExportCheck, NoAuditExport, exported_entries
 from fairpool.api.record import document
 from fairpool.cli.failure import UNUSABLE, Failure, fail, failure
 from fairpool.cli.runai import ages
@@ -156,7 +156,7 @@ def _verify_file(file: Path, known: str | None) -> None:
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         fail([Problem("audit.file", f"{file} cannot be read: {why}", "check its name and permissions")], UNUSABLE)
-    except (Unreadable, UnicodeDecodeError) as error:
+    except (NoAuditExport, UnicodeDecodeError) as error:
         why = "it is not text" if isinstance(error, UnicodeDecodeError) else str(error)
         fail([Problem("audit.file", f"{file} is no export of the audit log: {why}", fix)], UNUSABLE)
     if check.broken is not None:
