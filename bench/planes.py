@@ -259,7 +259,7 @@ def watching(planes: Planes, clients: int) -> Iterator[Watched]:
 
 
 @dataclass(slots=True)
-class Told:
+class Submissions:
     """What was submitted while streams were open, and what it cost each process."""
 
     project: Mapping[str, str]
@@ -276,12 +276,12 @@ def streamed(planes: Planes, size: Size) -> list[Line]:
     """Submit at the first process at a steady rate while clients listen: a line for the listeners at each process."""
     with watching(planes, size.clients) as watched:
         progress(f"changes for {size.clients} streams")
-        told = submitted(planes, watched, size)
+        changes = submitted(planes, watched, size)
     params = {"clients": size.clients, "projects": size.projects, "rate": size.rate, "seconds": size.seconds}
-    return [_judged(Line(case, params, 0), number, watched, told) for number, case in enumerate(STREAMS)]
+    return [_judged(Line(case, params, 0), number, watched, changes) for number, case in enumerate(STREAMS)]
 
 
-def submitted(planes: Planes, watched: Watched, size: Size) -> Told:
+def submitted(planes: Planes, watched: Watched, size: Size) -> Submissions:
     """All changes, until every listener was told."""
     home = {f"stream-{number:05d}": project for number, project in zip(_numbers(size), cycle(planes.projects))}
     due = {name: number / size.rate for number, name in enumerate(home)}
@@ -297,8 +297,8 @@ def submitted(planes: Planes, watched: Watched, size: Size) -> Told:
     except (ConnectionError, AssertionError) as error:
         faults.append(f"a stream broke: {error}")
     load.close()
-    made = [json.loads(body) for body in load.heard.bodies]
-    return Told(
+    made = [each for each in map(json.loads, load.heard.bodies) if "id" in each]
+    return Submissions(
         {each["id"]: home[each["name"]] for each in made},
         {each["id"]: load.heard.began + due[each["name"]] for each in made},
         load.heard.all_latencies(),
@@ -308,20 +308,20 @@ def submitted(planes: Planes, watched: Watched, size: Size) -> Told:
     )
 
 
-def _judged(line: Line, process: int, watched: Watched, told: Told) -> Line:
+def _judged(line: Line, process: int, watched: Watched, changes: Submissions) -> Line:
     there = [each for each in watched.listeners if each.process == process]
-    wrong = [fault for each in there for fault in each.wrong(told.project)]
-    took = [at - told.due[workload] for each in there for _, workload, at in each.heard if workload in told.due]
+    wrong = [fault for each in there for fault in each.wrong(changes.project)]
+    took = [at - changes.due[workload] for each in there for _, workload, at in each.heard if workload in changes.due]
     before_mib, line.size = watched.before_mib[process], len(there)
-    line.faults = [*told.faults, *([f"{len(wrong)} faults: {wrong[0]}"] if wrong else [])]
+    line.faults = [*changes.faults, *([f"{len(wrong)} faults: {wrong[0]}"] if wrong else [])]
     line.metrics = times(took or [math.nan]) | {
-        "submit_median_s": statistics.median(told.latencies),
-        "submit_p99_s": p99(told.latencies),
-        "cpu_s_each_change": told.cpu_s_each[process],
+        "submit_median_s": statistics.median(changes.latencies),
+        "submit_p99_s": p99(changes.latencies),
+        "cpu_s_each_change": changes.cpu_s_each[process],
         "open_s": watched.open_s,
         "before_mib": before_mib,
         "open_kib_each": 1024 * (watched.open_mib[process] - before_mib) / max(1, len(there) - 1),
-        "used_kib_each": 1024 * (told.used_mib[process] - before_mib) / max(1, len(there) - 1),
+        "used_kib_each": 1024 * (changes.used_mib[process] - before_mib) / max(1, len(there) - 1),
     }
     return line
 
@@ -363,6 +363,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--database", default="", metavar="URL", help="empty (default: starts a PostgreSQL server)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write one JSON object a line")
     options = parser.parse_args(arguments)
+    if min(options.clients, 2 * options.projects, 2 * options.submits, 2 * options.rate) < 2:
+        parser.error("at least two clients, one project, one submit and one change a second are needed")
     end_in_good_order()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one for each stream, here and in the processes

@@ -30,7 +30,7 @@ def event(revision: int, workload: str) -> bytes:
     return f"id: {revision}\nevent: workload\ndata: {data}".encode()
 
 
-def told(*events: bytes) -> list[str]:
+def faults_of(*events: bytes) -> list[str]:
     listener = Listener(0, "mine")
     for each in events:
         listener.hear(each, 0.0)
@@ -38,9 +38,9 @@ def told(*events: bytes) -> list[str]:
 
 
 def test_what_was_lost_repeated_or_not_to_be_seen_is_a_fault() -> None:
-    assert told(event(1, "a"), b": still here", b"id: 2", event(3, "b")) == []
-    assert told(event(1, "a")) == ["1 workloads missed"]
-    assert told(event(1, "a"), event(2, "b"), event(3, "c")) == ["1 workloads not its own"]
-    assert told(event(1, "a"), event(2, "b"), event(3, "b")) == ["1 workloads told twice"]
-    assert told(event(2, "b"), event(1, "a")) == ["revision 1 came after 2"]
-    assert told(event(1, "a"), event(2, "b"), b"id: 9\nevent: reset\ndata: {}") == ["the stream was reset"]
+    assert faults_of(event(1, "a"), b": still here", b"id: 2", event(3, "b")) == []
+    assert faults_of(event(1, "a")) == ["1 workloads missed"]
+    assert faults_of(event(1, "a"), event(2, "b"), event(3, "c")) == ["1 workloads not its own"]
+    assert faults_of(event(1, "a"), event(2, "b"), event(3, "b")) == ["1 workloads told twice"]
+    assert faults_of(event(2, "b"), event(1, "a")) == ["revision 1 came after 2"]
+    assert faults_of(event(1, "a"), event(2, "b"), b"id: 9\nevent: reset\ndata: {}") == ["the stream was reset"]
