@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import uvloop
@@ -18,9 +19,10 @@ import uvloop
 from fairpool.api.loopback import LoopbackHttp
 from fairpool.control.guard import PEER_UID
 from fairpool.control.settings import BODY_MAX_BYTES
+from fairpool.control.trusted_proxies import NO_PROXIES, TrustedProxies, read_proxies
 from fairpool.platform import http_server
 from fairpool.platform.admin_socket import private_socket
-from fairpool.platform.http_server import Limits, Server
+from fairpool.platform.http_server import ConnectionLimiter, Limits, Server
 
 PATIENCE_S = 60.0
 GET = b"GET /x HTTP/1.1\r\nhost: 127.0.0.1\r\n"
@@ -292,6 +294,19 @@ def test_who_is_being_served_is_not_put_out(tmp_path: Path) -> None:
             line.sendall(b"0123456")
             assert b"uid=None" in answer(line)
             line.close()
+
+
+def test_a_trusted_proxy_may_have_all_connections() -> None:
+    def is_refused(proxies: TrustedProxies, number: int) -> bool:
+        limiter = ConnectionLimiter(Limits(connections=4, connections_per_address=2), proxies)
+        connections = [Mock(uid=None, client=("10.0.0.7", each), idle_since=None) for each in range(number)]
+        return not all(limiter.enter(each, "10.0.0.7") for each in connections)
+
+    trusted = read_proxies(["10.0.0.7"])
+    assert isinstance(trusted, TrustedProxies)
+    assert is_refused(NO_PROXIES, 3)
+    assert not is_refused(trusted, 4)
+    assert is_refused(trusted, 5)
 
 
 # --- over the Unix socket ---

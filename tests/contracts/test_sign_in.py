@@ -26,6 +26,7 @@ from fairpool.control.sign_in_attempt import recalled, save_counts
 from fairpool.control.store import attempts as store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import users
+from fairpool.control.trusted_proxies import ForwardedClients, TrustedProxies, read_proxies
 from tests.control.control_plane import CHEAP, HERE, START, ControlPlane, codes, control_plane, expect
 
 T = TypeVar("T")
@@ -303,3 +304,21 @@ def test_a_pull_is_a_small_message_and_a_report_may_be_large(control: ControlPla
     large = json.dumps(report).encode() + b" " * (12 * 1024 * 1024)
     headers = {"Authorization": f"Bearer {control.cluster_token}"}
     assert control.http.post("/api/v1/cluster/push", content=large, headers=headers).status_code == 200
+
+
+def test_clients_behind_a_trusted_proxy_are_told_apart(control: ControlPlane) -> None:
+    proxies = read_proxies(["10.0.0.7"])
+    assert isinstance(proxies, TrustedProxies)
+    app = ForwardedClients(control.app, proxies, is_secure=False)
+    body = {"grantType": "password", "username": "unknown@example.com", "password": "a guess"}
+
+    def guess(peer: str, forwarded: str) -> int:
+        client = TestClient(app, base_url=HERE, client=(peer, 4711))
+        client.portal = control.http.portal
+        return client.post("/api/v1/token", json=body, headers={"X-Forwarded-For": forwarded}).status_code
+
+    assert [guess("10.0.0.7", "203.0.113.1") for _ in range(4)] == [401, 401, 401, 429]
+    assert guess("10.0.0.7", "203.0.113.2") == 401, "another client"
+    assert [guess("198.51.100.1", f"203.0.113.{3 + each}") for each in range(4)] == [401, 401, 401, 429], "no proxy"
+    entries = expect(control.call("GET", "/api/v1/audit/log?action=sign-in&result=Failed"), 200)["entries"]
+    assert {each["source_ip"] for each in entries} == {"203.0.113.1", "203.0.113.2", "198.51.100.1"}

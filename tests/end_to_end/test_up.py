@@ -342,7 +342,7 @@ def test_a_shell_in_a_pod(platform: Running) -> None:
 
 
 def test_headers_that_any_client_can_set_are_not_trusted(platform: Running) -> None:
-    platform.up("--host-name", "pool.example.com")
+    platform.up("--host-name", "pool.example.com", "--trusted-proxy", "127.0.0.2")
     here = platform.status["address"]
     http = httpx2.Client()
     body = {"grantType": "password", "username": FIRST_USER, "password": "a guess"}
@@ -353,6 +353,13 @@ def test_headers_that_any_client_can_set_are_not_trusted(platform: Running) -> N
     query = "action=sign-in&result=Failed"
     entries = http.get(f"{here}/api/v1/audit/log?{query}", headers=token).json()["entries"]
     assert {each["source_ip"] for each in entries} == {"127.0.0.1"}
+    proxy = httpx2.Client(transport=httpx2.HTTPTransport(local_address="127.0.0.2"))
+    proxy.post(f"{here}/api/v1/token", json=body, headers={"X-Forwarded-For": "203.0.113.9"})
+    entries = http.get(f"{here}/api/v1/audit/log?{query}", headers=token).json()["entries"]
+    assert entries[0]["source_ip"] == "203.0.113.9", "from a proxy that was named"
+    wrong = platform.command("up", "--trusted-proxy", "0.0.0.0/0")
+    assert wrong.returncode == 2
+    assert "--trusted-proxy: '0.0.0.0/0' contains every address" in wrong.stderr
     wrong = platform.command("up", "--host-name", "http://pool.example.com:8080")
     assert wrong.returncode == 2
     assert "pass only the name" in wrong.stderr

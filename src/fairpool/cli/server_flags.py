@@ -23,6 +23,7 @@ from fairpool.platform.data_directory import DataDirectory, PlatformError, defau
 
 if TYPE_CHECKING:
     from fairpool.control.settings import Retention
+    from fairpool.control.trusted_proxies import TrustedProxies
     from fairpool.platform.gateway_options import GatewayOptions
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -154,6 +155,16 @@ HOST_NAMES = click.option(
     metavar="NAME",
     help="Additional host name to answer to, besides this machine's own names. Requests for other host names are "
     "refused, to protect against DNS rebinding. Repeatable. Also: FAIRPOOL_HOST_NAME, separated by spaces.",
+)
+TRUSTED_PROXIES = click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    envvar="FAIRPOOL_TRUSTED_PROXY",
+    multiple=True,
+    metavar="CIDR",
+    help="Address or network of a proxy or load balancer in front of this server: 10.0.0.7 or 10.0.0.0/24. From there, "
+    "and only from there, X-Forwarded-For names the client. Repeatable. Also: FAIRPOOL_TRUSTED_PROXY, separated by "
+    "spaces.",
 )
 GATEWAY_LISTEN = click.option(
     "--gateway-listen",
@@ -405,6 +416,16 @@ def check_host_names(names: Sequence[str]) -> None:
             [Problem("up.host_name", f"--host-name: {each!r} is not a valid host name", fix) for each in wrong],
             UNUSABLE,
         )
+
+
+def trusted_proxies_of(texts: Sequence[str]) -> TrustedProxies:
+    """Ends the command if one is no network."""
+    from fairpool.control.trusted_proxies import read_proxies
+
+    found = read_proxies(texts)
+    if isinstance(found, Problem):
+        fail([Problem(found.code, f"--trusted-proxy: {found.what}", found.fix)], UNUSABLE)
+    return found
 
 
 def disk_reserve_bytes(text: str) -> int:

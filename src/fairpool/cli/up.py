@@ -16,6 +16,7 @@ from fairpool.platform.data_directory import UP, DataDirectory
 
 if TYPE_CHECKING:
     from fairpool.control.settings import Retention
+    from fairpool.control.trusted_proxies import TrustedProxies
     from fairpool.platform.gateway_options import GatewayOptions
 
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     server_flags.DATABASE,
     server_flags.LISTEN,
     server_flags.HOST_NAMES,
+    server_flags.TRUSTED_PROXIES,
     server_flags.GATEWAY_LISTEN,
     server_flags.GATEWAY_URL,
     server_flags.PUBLIC_URL,
@@ -49,6 +51,7 @@ def up(
     database: str,
     listen: str,
     host_names: tuple[str, ...],
+    trusted_proxies: tuple[str, ...],
     gateway_listen: str | None,
     gateway_url: str | None,
     public_url: str | None,
@@ -76,6 +79,7 @@ def up(
         server_flags.data_directory_at(data),
         server_flags.address_of(listen),
         host_names=host_names,
+        trusted_proxies=server_flags.trusted_proxies_of(trusted_proxies),
         gateway=server_flags.gateway_options(gateway_listen, gateway_url, public_url),
         nodes=server_start.NodeFlags(nodes, node, runtime, allow_privilege),
         retention=server_flags.retention_of({"--keep-history": keep_history, "--keep-audit": keep_audit}),
@@ -96,6 +100,7 @@ class StartPlatform:
     data_directory: DataDirectory
     address: Address
     host_names: tuple[str, ...]
+    trusted_proxies: TrustedProxies
     gateway: GatewayOptions
     nodes: server_start.NodeFlags
     retention: Retention
@@ -132,6 +137,7 @@ def _here(start: StartPlatform, _: list[str]) -> None:
             retention=start.retention,
             audit_forward=start.audit_forward,
             host_names=start.host_names,
+            trusted_proxies=start.trusted_proxies,
             first_password=start.first_password,
             database=start.database,
             gateway=gateway,

@@ -26,6 +26,7 @@ from fairpool.control.request_log import RequestLog
 from fairpool.control.settings import Retention, Settings, is_loopback
 from fairpool.control.store import condition
 from fairpool.control.store.unavailable import Unavailable
+from fairpool.control.trusted_proxies import NO_PROXIES, ForwardedClients, TrustedProxies
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address
 from fairpool.platform.admin_socket import Handler, open_admin_socket, private_socket
@@ -82,6 +83,7 @@ class ControlOptions:
     retention: Retention
     audit_forward: str = ""
     host_names: Sequence[str] = ()
+    trusted_proxies: TrustedProxies = NO_PROXIES
     first_password: str = field(default="", repr=False)
     database: str = field(default="", repr=False)
     """Address of a PostgreSQL database; empty: a file in the data directory."""
@@ -181,9 +183,10 @@ class ControlServer:
             _set_keepalive(listener)
         tls = self._options.tls
         files: dict[str, Any] = {} if tls is None else {"ssl_certfile": tls.certificate, "ssl_keyfile": tls.key}
-        server = self._server = Server(
-            RequestLog(app), timeout_graceful_shutdown=SHUTDOWN_S, timeout_keep_alive=KEEP_ALIVE_S, **files
-        )
+        proxies, is_secure = self._options.trusted_proxies, app.state.plane.settings.url.startswith("https://")
+        served = ForwardedClients(RequestLog(app), proxies, is_secure=is_secure) if proxies else RequestLog(app)
+        times: dict[str, Any] = {"timeout_graceful_shutdown": SHUTDOWN_S, "timeout_keep_alive": KEEP_ALIVE_S}
+        server = self._server = Server(served, proxies=proxies, **times, **files)
         places = self._data_directory
         admin = await open_admin_socket(places.admin_socket, handlers)
         event_loop = asyncio.get_running_loop()

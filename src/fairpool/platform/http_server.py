@@ -2,7 +2,8 @@
 
 uvicorn itself bounds neither the size of a request's head nor the time that a client may take, and takes connections
 until no descriptors are left. Here the head is bounded in bytes and fields, a head or a body that comes too slowly is
-given up, and connections are counted: in all, and for each address. The same protocol serves the Unix socket in the
+given up, and connections are counted: in all, and for each address but those of trusted proxies, which stand for many
+clients. The same protocol serves the Unix socket in the
 data directory, where the kernel reports the user of the client.
 """
 
@@ -27,6 +28,7 @@ from fairpool.control.attempts import network_of
 from fairpool.control.guard import PEER_UID
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.settings import BODY_MAX_BYTES
+from fairpool.control.trusted_proxies import NO_PROXIES, TrustedProxies
 from fairpool.platform.admin_socket import peer_uid
 
 DESCRIPTORS_KEPT = 384
@@ -71,8 +73,8 @@ class Limits:
 class ConnectionLimiter:
     """Counts connections. At the limit, the one that has been idle for longest is closed."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
+    def __init__(self, limits: Limits, proxies: TrustedProxies = NO_PROXIES) -> None:
+        self.limits, self._proxies = limits, proxies
         self._places: dict[object, str] = {}
         """By transport: a connection may change from HTTP to a WebSocket."""
         self._count: Counter[str] = Counter()
@@ -80,8 +82,7 @@ class ConnectionLimiter:
 
     def enter(self, connection: HttpConnection, place: str) -> bool:
         """Count a connection; False: there is no room."""
-        most = OWN_CONNECTIONS_MAX if connection.uid is not None else self.limits.connections_per_address
-        if self._count[place] >= most and not self._make_room(place):
+        if self._count[place] >= self._most(connection) and not self._make_room(place):
             return False
         if connection.uid is None and len(self._places) >= self.limits.connections and not self._make_room(None):
             return False
@@ -89,6 +90,13 @@ class ConnectionLimiter:
         self._waiting[connection.transport] = connection
         self._count[place] += 1
         return True
+
+    def _most(self, connection: HttpConnection) -> int:
+        """Connections of one place."""
+        if connection.uid is not None:
+            return OWN_CONNECTIONS_MAX
+        is_proxy = connection.client is not None and self._proxies.has(connection.client[0])
+        return self.limits.connections if is_proxy else self.limits.connections_per_address
 
     def leave(self, transport: object) -> None:
         place = self._places.pop(transport, None)
@@ -282,8 +290,10 @@ def _too_large(what: str, limits: Limits) -> Refused:
 class Server(uvicorn.Server):
     """uvicorn within the limits. It does not handle signals: the rest of the platform must end after it."""
 
-    def __init__(self, app: Any, limits: Limits | None = None, **options: Any) -> None:
-        self.limiter = ConnectionLimiter(limits or Limits.of_this_process())
+    def __init__(
+        self, app: Any, limits: Limits | None = None, proxies: TrustedProxies = NO_PROXIES, **options: Any
+    ) -> None:
+        self.limiter = ConnectionLimiter(limits or Limits.of_this_process(), proxies)
         protocol: Any = partial(HttpConnection, limiter=self.limiter)
         config = uvicorn.Config(
             app,
@@ -292,7 +302,7 @@ class Server(uvicorn.Server):
             access_log=False,
             lifespan="off",
             server_header=False,
-            proxy_headers=False,  # clients can forge them
+            proxy_headers=False,  # clients can forge them; see `trusted_proxies.py`
             ws_ping_interval=PING_S,
             ws_ping_timeout=PING_S,
             **options,
