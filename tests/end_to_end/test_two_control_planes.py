@@ -126,10 +126,9 @@ def workload(planes: Planes, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def said_in(client: Client, workload: str, *command: str) -> tuple[bytes, bytes]:
-    """What a command in a pod printed, and how it ended."""
+    """What a command in a pod that reads nothing printed, and how it ended."""
     printed, end = b"", b""
     with client.shell(workload, command) as shell:
-        shell.send_end()
         while (frame := shell.receive(PATIENCE_S)) is not None:
             if frame.channel is Channel.OUTPUT:
                 printed += frame.data
