@@ -12,8 +12,8 @@ import asyncpg
 import pytest
 from sqlalchemy import Connection, insert, select, text
 
-from fairpool.control.store import changes, postgresql, postgresql_writer
-from fairpool.control.store.migrations import downgrade, upgrade
+from fairpool.control.store import changes, postgresql, postgresql_database, postgresql_writer
+from fairpool.control.store.migrations import downgrade, known_versions, upgrade
 from fairpool.control.store.postgresql import described
 from fairpool.control.store.postgresql_database import PostgresDatabase
 from fairpool.control.store.postgresql_errors import code_of
@@ -89,6 +89,35 @@ def test_two_processes_that_start_at_once_make_the_tables_once() -> None:
         assert [await each.write(bump) for each in opened] == [2, 3, 4]
 
     with_databases(server.url("two_at_once"), scenario, 3)
+
+
+def test_tables_are_not_changed_under_a_process_of_an_older_version(made: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = known_versions()[-2]
+    server = databases().server
+
+    async def scenario(*older: PostgresDatabase) -> None:
+        stepping_back = PostgresDatabase(made)
+        await stepping_back.open(lambda connection: downgrade(connection, before))
+        await stepping_back.close()
+        monkeypatch.setattr(postgresql_database, "OLDER_WAIT_S", 0.3)
+        newer = [PostgresDatabase(made) for _ in range(2)]
+        refusals = await asyncio.gather(*(each.open(upgrade) for each in newer), return_exceptions=True)
+        assert [getattr(each, "code", each) for each in refusals] == ["database.older_in_use"] * 2
+        assert before in str(refusals[0])
+        assert server.ask("SELECT version_num FROM alembic_version", "odd") == before
+        monkeypatch.setattr(postgresql_database, "OLDER_WAIT_S", 30.0)
+        newer = [PostgresDatabase(made) for _ in range(2)]
+        opening = asyncio.gather(*(each.open(upgrade) for each in newer))
+        await asyncio.sleep(0.1)
+        assert not opening.done()
+        for each in older:
+            await each.close()
+        await opening
+        assert server.ask("SELECT version_num FROM alembic_version", "odd") == known_versions()[-1]
+        for each in newer:
+            await each.close()
+
+    with_databases(made, scenario, 2)
 
 
 def test_a_writer_that_waits_too_long_for_another_is_told_so(url: str) -> None:

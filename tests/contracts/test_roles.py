@@ -220,7 +220,7 @@ def test_a_role_that_is_switched_off_cannot_be_assigned_by_those_who_lack_it(con
 
 def test_a_program_is_changed_by_those_alone_who_may_do_as_much(control: ControlPlane) -> None:
     """Roles that are switched off count: they may be switched on."""
-    body = {"name": "Sleeper", "permissions": [{"resourceType": "nodes", "actions": ["update"]}]}
+    body = {"name": "Node updates", "permissions": [{"resourceType": "nodes", "actions": ["update"]}]}
     made = expect(control.call("POST", ROLES, body), 201)
     for path, noun in (("/api/v1/apps", "apps"), ("/api/v1/service-accounts", "service-account")):
         program = expect(control.call("POST", path, {"name": noun, "roles": [made["id"]]}), 201)
@@ -237,19 +237,20 @@ def test_a_program_is_changed_by_those_alone_who_may_do_as_much(control: Control
         expect(control.call("DELETE", f"{path}/{own['id']}", by=noun), 204)
 
 
-def test_the_owner_of_the_machine_is_no_disabled_user(control: ControlPlane) -> None:
+def test_the_owner_of_the_machine_is_no_disabled_user() -> None:
     """Who connects over the socket of the data directory is signed in as the owner."""
-    person(control, "otto", "administrator", "tenant", "")
-    plane = control.app.state.plane
+    with control_plane() as control:
+        person(control, "otto", "administrator", "tenant", "")
+        plane = control.app.state.plane
 
-    async def owner_name() -> str:
-        row = await plane.read(lambda connection: owner(connection, "test@run.ai"))
-        return str(row.email)
+        async def owner_name() -> str:
+            row = await plane.read(lambda connection: owner(connection, "test@run.ai"))
+            return str(row.email)
 
-    assert control.http.portal is not None
-    assert control.http.portal.call(owner_name) == "test@run.ai"
-    expect(control.call("PATCH", "/api/v1/users/test@run.ai", {"disabled": True}, by="otto"), 200)
-    assert control.http.portal.call(owner_name) == "otto@example.com"
+        assert control.http.portal is not None
+        assert control.http.portal.call(owner_name) == "test@run.ai"
+        expect(control.call("PATCH", "/api/v1/users/test@run.ai", {"disabled": True}, by="otto"), 200)
+        assert control.http.portal.call(owner_name) == "otto@example.com"
 
 
 def test_a_rule_for_a_service_account_names_one_that_exists(control: ControlPlane) -> None:

@@ -34,7 +34,6 @@ NOTES: tuple[Callable[[Tree], Iterator[Finding]], ...] = (code.long_modules,)
 
 
 def main(arguments: list[str]) -> int:
-    gc.disable()  # the syntax trees of all modules are kept to the end; collecting would walk them again and again
     tree = Tree(Path(arguments[0]) if arguments else Path.cwd())
     for note in NOTES:
         for finding in sorted(note(tree)):
@@ -47,4 +46,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    gc.disable()  # the syntax trees of all modules are kept to the end; collecting would walk them again and again
     sys.exit(main(sys.argv[1:]))

@@ -193,7 +193,9 @@ class LoopbackHttp:
         while a user is prompted, so an older one is not used."""
         if self._line is None:
             return False
-        is_closed = bool(select.select([self._line.socket], [], [], 0)[0])
+        readable = select.poll()  # unlike select(), for any number of open files
+        readable.register(self._line.socket, select.POLLIN)
+        is_closed = bool(readable.poll(0))
         if is_closed or time.monotonic() - self._used_at > IDLE_S:
             self._hang_up()
         return self._line is not None

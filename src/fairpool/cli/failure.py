@@ -50,6 +50,7 @@ _EXIT_CODES = {
     "restore.full": FULL,
     "database.busy": BUSY,
     "database.used": BUSY,
+    "database.older_in_use": BUSY,
     "database.address": UNUSABLE,
     "ledger.busy": BUSY,
 }

@@ -18,11 +18,12 @@ from typing import Any, TypeVar
 from fairpool.control.store import database as limits
 from fairpool.control.store.database import BUSY_S, Closed, Connection, Database, Pending, Unit
 from fairpool.control.store.event_loop_thread import EventLoopThread
-from fairpool.control.store.postgresql import PostgresLinks, described
+from fairpool.control.store.migrations import known_versions
+from fairpool.control.store.postgresql import APPLICATION, PostgresLinks, described
 from fairpool.control.store.postgresql_bell import Bell, in_turn
 from fairpool.control.store.postgresql_errors import cause_of, code_of, is_unfit, unavailable
 from fairpool.control.store.postgresql_writer import PostgresWriter
-from fairpool.control.store.unavailable import Unavailable
+from fairpool.control.store.unavailable import OLDER_IN_USE, Unavailable
 from fairpool.control.store.unfit import Unfit
 
 log = logging.getLogger("fairpool.control")
@@ -35,6 +36,14 @@ PREPARING = 0x46504354
 
 TIDYING = PREPARING + 1
 """The one that is held by the process that deletes what is old."""
+
+OLDER_WAIT_S, OLDER_PAUSE_S = 10.0, 0.2
+OTHERS = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND application_name = $1 AND pid <> pg_backend_pid()
+      AND (wait_event_type, wait_event) IS DISTINCT FROM ('Lock', 'advisory')
+"""
+"""Connections of control planes, but for those that wait here for their turn to start."""
 
 
 class PostgresDatabase(Database):
@@ -267,6 +276,7 @@ class _Side:
         link = await self.links.connect()
         try:
             await link.raw.execute(f"SELECT pg_advisory_lock({PREPARING})")
+            await _wait_for_older(link.raw)
             await link.connection.execution_options(isolation_level="READ COMMITTED")
             await link.run(prepare)
         finally:
@@ -275,6 +285,23 @@ class _Side:
     async def close(self) -> None:
         await self.writer.drop()
         await self.links.close()
+
+
+async def _wait_for_older(raw: Any) -> None:
+    """Before tables are changed: processes of the older version would go on writing to them as if they were not.
+
+    A process that has just been stopped has a moment to go. Raises `Unavailable`.
+    """
+    if not await raw.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL"):
+        return
+    found, known = await raw.fetchval("SELECT version_num FROM alembic_version"), known_versions()
+    if found == known[-1] or found not in known:  # nothing to do, or nothing that can be done
+        return
+    until = time.monotonic() + OLDER_WAIT_S
+    while count := await raw.fetchval(OTHERS, APPLICATION):
+        if time.monotonic() >= until:
+            raise Unavailable(OLDER_IN_USE, f"version {found}, {count} connections")
+        await asyncio.sleep(OLDER_PAUSE_S)
 
 
 class _ApartSide:

@@ -12,6 +12,7 @@ BUSY, FULL, FAILING = "database.busy", "disk.full", "disk.failing"
 UNREACHABLE, NO_CONNECTIONS, REFUSED = "database.unreachable", "database.connections", "database.refused"
 UNTRUSTED = "database.untrusted"
 STANDBY, UNSURE, NEWER, FOREIGN = "database.standby", "database.unsure", "database.newer", "database.foreign"
+OLDER_IN_USE = "database.older_in_use"
 FOR_GOOD = frozenset({DAMAGED, MOVED})
 """After one of these nothing more is written until the server was started again, which checks the file."""
 
@@ -77,6 +78,11 @@ _WORDS = {
         503,
         "the control database was written by a newer Fairpool",
         "use the newer Fairpool, or restore a backup made before the upgrade",
+    ),
+    OLDER_IN_USE: (
+        503,
+        "the tables of the control database are those of an older Fairpool, and control planes use them",
+        "stop all control planes of this database, start one of this version, then the others",
     ),
     FOREIGN: (
         503,
