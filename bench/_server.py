@@ -73,3 +73,9 @@ def ended_children_cpu_s(pid: int) -> float:
 def main_thread_cpu_s(pid: int) -> float:
     """CPU time of the thread that a process began with; of the platform that is the control plane."""
     return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def resident_mib(pid: int) -> float:
+    """Memory of a process that is resident now."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20

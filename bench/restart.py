@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 
 from bench._report import Setting
-from bench._server import TICKS
+from bench._server import TICKS, resident_mib
 from fairpool.api.client import Client
 from fairpool.platform import admin_socket
 from fairpool.platform.data_directory import DataDirectory
@@ -123,11 +123,6 @@ def submit_some(address: str, token: str, numbers: range) -> None:
 def cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
-
-
-def resident_mib(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 if __name__ == "__main__":

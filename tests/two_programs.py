@@ -130,3 +130,19 @@ def control_at(folder: Path, *flags: str) -> Iterator[ControlProcess]:
         yield control
     finally:
         control.down()
+
+
+@contextmanager
+def two_controls(folder: Path, database: str) -> Iterator[tuple[ControlProcess, ControlProcess]]:
+    """Two control planes on one PostgreSQL database, killed afterwards."""
+    keys = folder / "keys"
+    keys.mkdir(parents=True)
+    flags = ("--database", database, "--keys", str(keys), "--gateway-listen", "127.0.0.1:0")
+    one, other = (ControlProcess(folder / name, folder / "config", *flags) for name in ("one", "other"))
+    try:
+        one.up()
+        other.up()
+        yield one, other
+    finally:
+        one.kill()
+        other.kill()

@@ -25,7 +25,7 @@ from fairpool.model.problem import Problem
 from fairpool.platform import admin_socket
 from tests.postgresql import PostgresServer
 from tests.running_platform import PATIENCE_S, fairpool
-from tests.two_programs import ClusterProcess, ControlProcess
+from tests.two_programs import ClusterProcess, ControlProcess, two_controls
 
 pytestmark = pytest.mark.slow
 
@@ -88,20 +88,12 @@ class Planes:
 
 @contextmanager
 def planes_on(folder: Path, url: str) -> Iterator[Planes]:
-    keys = folder / "keys"
-    keys.mkdir(parents=True)
     with ExitStack() as stack:
-        made = []
-        for name in ("one", "other"):
-            flags = ("--database", url, "--keys", str(keys), "--gateway-listen", "127.0.0.1:0")
-            control = ControlProcess(folder / name, folder / "config", *flags)
-            stack.callback(control.kill)
-            control.up()
-            made.append(control)
-        made[0].token_file("far")  # a project belongs to a cluster
-        front = RoundRobin([int(each.address.rpartition(":")[2]) for each in made])
+        one, other = stack.enter_context(two_controls(folder, url))
+        one.token_file("far")  # a project belongs to a cluster
+        front = RoundRobin([int(each.address.rpartition(":")[2]) for each in (one, other)])
         stack.callback(front.close)
-        yield Planes(made[0], made[1], front)
+        yield Planes(one, other, front)
 
 
 @pytest.fixture(scope="module")
@@ -134,10 +126,9 @@ def workload(planes: Planes, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def said_in(client: Client, workload: str, *command: str) -> tuple[bytes, bytes]:
-    """What a command in a pod printed, and how it ended."""
+    """What a command in a pod that reads nothing printed, and how it ended."""
     printed, end = b"", b""
     with client.shell(workload, command) as shell:
-        shell.send_end()
         while (frame := shell.receive(PATIENCE_S)) is not None:
             if frame.channel is Channel.OUTPUT:
                 printed += frame.data
