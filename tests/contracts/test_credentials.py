@@ -13,6 +13,7 @@ import pytest
 from fairpool.control.sealing import FILE, SealingKey
 from fairpool.model.secret import CredentialKind
 from tests.control.control_plane import ControlPlane, codes, control_plane, expect
+from tests.postgresql import of_sqlite
 
 CREDENTIALS = "/api/v1/asset/credentials"
 VALUE = "hf_pa55-never-shown"
@@ -288,6 +289,7 @@ def test_the_login_of_a_registry_is_found_by_the_host_of_the_image(control: Cont
     )
 
 
+@of_sqlite
 def test_with_another_key_values_are_lost_and_can_be_set_again(tmp_path: Path) -> None:
     with control_plane(tmp_path) as control:
         control.project("team-a")
@@ -307,6 +309,7 @@ def test_with_another_key_values_are_lost_and_can_be_set_again(tmp_path: Path) -
         assert expect(secrets(control, workload, "tokens"), 200)["missing"] == []
 
 
+@of_sqlite
 def test_a_key_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("not a key\n", encoding="ascii")
     with control_plane(tmp_path) as control:

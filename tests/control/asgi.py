@@ -12,8 +12,8 @@ from urllib.parse import unquote
 from starlette.types import ASGIApp
 
 HOST = ("127.0.0.1", 8080)
-STAYS_S = 0.03
-"""How long a client stays that leaves."""
+QUIET_S, STAYS_S = 0.05, 0.5
+"""A client that leaves does so when nothing has come for a while, and after this time in any case."""
 ACCEPTED = 101
 WEBSOCKET = "WEBSOCKET"
 """In place of a method: only the handshake is made."""
@@ -33,6 +33,16 @@ class AsgiAnswer:
 
     def json(self) -> Any:
         return json.loads(self.body)
+
+
+async def _quiet(answer: AsgiAnswer) -> None:
+    """Until something has come, and then nothing more."""
+    size = 0
+    for _ in range(int(STAYS_S / QUIET_S)):
+        await asyncio.sleep(QUIET_S)
+        if size == len(answer.body) > 0:
+            return
+        size = len(answer.body)
 
 
 async def ask(
@@ -56,7 +66,7 @@ async def ask(
             first = {"type": "http.request", "body": body, "more_body": False}
             return {"type": "websocket.connect"} if is_socket else first
         if leaves:
-            await asyncio.sleep(STAYS_S)
+            await _quiet(answer)
         elif not is_socket:
             await is_over.wait()
         return {"type": "websocket.disconnect", "code": 1000} if is_socket else {"type": "http.disconnect"}
