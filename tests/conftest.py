@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,16 @@ def _chosen_database() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app, "database_at", database_at)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _umask_is_kept() -> Iterator[None]:
+    """A command run inside this process must leave the umask as it was: pods of later tests could not read a thing."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    after = os.umask(before)
+    assert after == before, f"the test left the umask at {after:03o}; it was {before:03o}"
 
 
 WITHOUT_DATABASE = frozenset(

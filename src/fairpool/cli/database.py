@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -15,7 +14,7 @@ from fairpool.cli.failure import DAMAGED, ERROR, fail
 from fairpool.cli.lazy_group import HELP
 from fairpool.cli.screen import Screen
 from fairpool.cli.server_flags import DATA, data_directory_at, failing, warn_of_password
-from fairpool.cli.server_start import PRIVATE
+from fairpool.cli.server_start import private_files
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
@@ -149,9 +148,8 @@ def copy(overwrite: bool, online: bool, source: str, target: str) -> None:
     """
     from fairpool.platform import database_work
 
-    os.umask(PRIVATE)
     progress = RowProgress()
-    with failing():
+    with failing(), private_files():
         one, other = _named(source, "SOURCE"), _named(target, "TARGET")
         try:
             copied = database_work.copy(one, other, overwrite=overwrite, online=online, progress=progress)

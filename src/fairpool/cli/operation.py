@@ -17,7 +17,7 @@ import click
 from fairpool.cli.failure import ERROR, exit_code_of, fail
 from fairpool.cli.screen import Screen
 from fairpool.cli.server_flags import DATA, data_directory_at, failing
-from fairpool.cli.server_start import PRIVATE
+from fairpool.cli.server_start import private_files
 from fairpool.model.problem import Problem
 from fairpool.platform import background
 from fairpool.platform.admin_socket import NoAnswer, ask
@@ -289,8 +289,7 @@ def _reset_offline(data_directory: DataDirectory, user: str) -> Any:
     from fairpool.platform.restore import finish_restore
 
     data_directory.prepare()
-    os.umask(PRIVATE)
-    with locked(data_directory, "reset-password"):
+    with private_files(), locked(data_directory, "reset-password"):
         finish_restore(data_directory)
         location = given_location(data_directory)
         problem = None if location else problem_with_database(data_directory.control)

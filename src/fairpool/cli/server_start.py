@@ -67,10 +67,19 @@ def start(context: click.Context, read: S, run: Callable[[S, list[str]], None]) 
 
 
 @contextmanager
+def private_files() -> Iterator[None]:
+    """What is created meanwhile is for this user alone."""
+    before = os.umask(PRIVATE)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextmanager
 def starting(data_directory: DataDirectory, program: str) -> Iterator[Callable[[str], None]]:
     """Hold the directory for this program; the yielded function records the server's address."""
-    os.umask(PRIVATE)
-    with locked(data_directory, program, __version__) as reachable_at:
+    with private_files(), locked(data_directory, program, __version__) as reachable_at:
         data_directory.claim(program)
         _clear_up(data_directory)
         yield reachable_at
