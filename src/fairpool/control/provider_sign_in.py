@@ -215,11 +215,11 @@ async def log_out(idp: str, request: Request, plane: Plane) -> Response:
 
 
 def _log_out(connection: Connection, request: Request, plane: Plane, alias: str, said: oidc.Logout) -> None:
-    digest, now = digest_of(f"{alias} {said.id}"), plane.now()
-    tickets.drop_expired(connection, now)
-    if tickets.peek(connection, digest, USED_LOGOUT, now) is not None:
+    now = plane.now()
+    if not tickets.use_once(
+        connection, digest_of(f"{alias} {said.id}"), USED_LOGOUT, now, said.expires_at_s * SECOND_MS
+    ):
         raise ProviderError("this logout token was used before")
-    tickets.add(connection, digest, USED_LOGOUT, {}, said.expires_at_s * SECOND_MS)
     # All sessions of the account, where it is named: Keycloak announces one of several that it ends.
     by = {"subject": said.subject} if said.subject else {"sid": said.sid}
     end_sessions(connection, store.sessions(connection, alias, **by))
@@ -257,7 +257,7 @@ def sealing_key(plane: Plane) -> SealingKey:
 
 
 async def refused_sign_in(request: Request, plane: Plane, alias: str, problem: Problem, following: str) -> Response:
-    if plane.denials.is_worth_a_line(f"idp {alias}", plane.now()):
+    if plane.denials.is_worth_a_line(f"idp {alias}", plane.now(), alias, "App"):
         line = _line(request, plane, Caller(id="", name=alias, kind="app"), "Failed")
         await plane.write(lambda connection: audit_store.add(connection, line))
     return failed(problem, following)

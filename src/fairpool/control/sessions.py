@@ -167,9 +167,9 @@ async def save_once(plane: Plane, *, is_closing: bool = False) -> None:
     """The same, once, and how many refusals have no entry in the audit log."""
     used = plane.session_use.unsaved(plane.now())
     try:
-        await plane.note_unlisted(is_closing=is_closing)
         if used:
             await plane.write(lambda connection: store.note_use(connection, used))
+        await plane.note_unlisted(is_closing=is_closing)
     except Unavailable:  # already logged by the database
         return
     except Exception:

@@ -136,10 +136,16 @@ async def granted(request: Request, plane: Plane, body: wire.TokenRequest) -> wi
             case _:
                 return await _by_secret(request, plane, body.client_id, body.client_secret)
     except Refused as refusal:
-        if refusal.status == TOO_MANY and plane.denials.is_worth_a_line(f"from {address_of(request)}", plane.now()):
-            kind = "user" if body.grant_type is wire.GrantType.PASSWORD else "app"
-            await _note(request, plane, Caller(id="", name=body.username or body.client_id or "", kind=kind), "Failed")
+        if refusal.status == TOO_MANY:
+            await _note_attempt(request, plane, body)
         raise
+
+
+async def _note_attempt(request: Request, plane: Plane, body: wire.TokenRequest) -> None:
+    kind = "user" if body.grant_type is wire.GrantType.PASSWORD else "app"
+    caller, source = Caller(id="", name=body.username or body.client_id or "", kind=kind), f"from {address_of(request)}"
+    if plane.denials.is_worth_a_line(source, plane.now(), source, caller.subject_type):
+        await _note(request, plane, caller, "Failed")
 
 
 async def _by_password(request: Request, plane: Plane, username: str | None, password: str | None) -> wire.TokenAnswer:
