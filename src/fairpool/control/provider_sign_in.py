@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from fairpool.api.gateway_address import PATH_MAX, local_path
+from fairpool.api.sessions import SignInMethod
 from fairpool.control import oidc, preferences, saml
 from fairpool.control.guard import digest_of
 from fairpool.control.page_layout import HEADERS, layout
@@ -172,9 +173,8 @@ async def signed_in_by(
             return user
         caller = Caller(id=user.id, name=user.email, kind="user")
         # Not renewed, so it lasts as long as any token: then the provider is asked again.
-        token = new_browser_token(
-            connection, plane, caller, origin_of(request), family, preferences.ACCESS_TOKEN, ends_at
-        )
+        origin = origin_of(request, SignInMethod.IDENTITY_PROVIDER)
+        token = new_browser_token(connection, plane, caller, origin, family, preferences.ACCESS_TOKEN, ends_at)
         begin_session(connection, plane, key, alias, identity, user.id, family, sid=sid, refresh_token=refresh_token)
         audit_store.add(connection, _line(request, plane, caller, "Succeeded"))
         return token

@@ -142,6 +142,7 @@ def _session(plane: Plane, caller: Caller, row: Any, name: str) -> wire.SessionI
         subject_type=SubjectType(row.subject_type),
         subject_name=name,
         kind=row.kind,
+        method=wire.SignInMethod(row.method) if row.method else None,
         client=row.client,
         source_ip=row.source_ip,
         access_key_id=row.access_key,
