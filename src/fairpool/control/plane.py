@@ -31,6 +31,7 @@ from fairpool.control.external_ports import PortServer
 from fairpool.control.notifier import Notifier
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.rendered import RenderedCache
+from fairpool.control.sample_store import SampleStore
 from fairpool.control.sealing import KeyFile
 from fairpool.control.session_use import SessionUse
 from fairpool.control.settings import Settings
@@ -40,6 +41,7 @@ from fairpool.control.store import audit as audit_store
 from fairpool.control.store import changes
 from fairpool.control.store.database import CALLERS, MOVED, TUNNELS, Connection, Database
 from fairpool.control.store.recording import Recording, recorded
+from fairpool.control.store.series_database import series_database_at
 from fairpool.control.token_keys import TokenKeys
 from fairpool.model.ids import SECOND_MS, Instant
 
@@ -256,6 +258,7 @@ class Plane:
     token_keys: TokenKeys = field(init=False)
     """The keys that access tokens are signed with."""
     session_use: SessionUse = field(default_factory=SessionUse)
+    samples: SampleStore = field(init=False)
 
     def __post_init__(self) -> None:
         keys = self.settings.keys or self.settings.data
@@ -266,6 +269,9 @@ class Plane:
         self.database.after_commit_elsewhere = self._heard
         self.rendered = RenderedCache(gateway=self.settings.gateway)
         self.change_feed = ChangeFeedCache(self.rendered)
+        self.samples = SampleStore(
+            lambda: series_database_at(self.settings.database, self.settings.data), lambda: self.now() // SECOND_MS
+        )
 
     def now(self) -> Instant:
         clock = self.settings.now

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import asyncio
 from typing import Final
 
 from starlette.requests import Request
@@ -18,12 +18,9 @@ from fairpool.control.routes import Routes
 from fairpool.control.sample_store import ClusterSample
 from fairpool.control.store.cluster_facts import facts_of
 from fairpool.metrics.resolution import FINE
-from fairpool.metrics.totals import group_samples
 from fairpool.model.ids import SECOND_MS
 
 routes = Routes("clusters")
-
-log = logging.getLogger("fairpool.control")
 
 AHEAD_S: Final = 60
 """How far the clock of a cluster may be ahead of ours."""
@@ -38,7 +35,8 @@ AHEAD_S: Final = 60
     body_max_bytes=64 * 1024 * 1024,
 )
 async def receive(request: Request, plane: Plane, caller: Caller) -> Response:
-    report = read_message(link.SamplesReport, await request.body())
+    body = await request.body()
+    report = await asyncio.to_thread(read_message, link.SamplesReport, body)  # a large cluster's takes a while
     if isinstance(report, list):
         raise Refused(422, [problem_item(each) for each in report])
     answer = await sampled(plane, caller.id, report)
@@ -49,9 +47,8 @@ async def sampled(plane: Plane, cluster: str, report: link.SamplesReport) -> lin
     """Take in samples. They are not on the disk when this returns, and may never be."""
     store = plane.samples
     now_s, at_s = plane.now() // SECOND_MS, report.at // SECOND_MS
-    if store is None or not now_s - FINE.kept_s < at_s <= now_s + AHEAD_S:
+    if not now_s - FINE.kept_s < at_s <= now_s + AHEAD_S:
         return link.SamplesAnswer(is_kept=False)
     facts = await plane.read_apart(lambda connection: facts_of(connection, cluster, plane.now()))
-    groups = group_samples(report.to_sample(), facts)
-    store.offer(ClusterSample(at_s - at_s % FINE.step_s, groups))
+    store.offer(ClusterSample(report.to_sample(), facts))
     return link.SamplesAnswer(is_kept=store.problem is None)

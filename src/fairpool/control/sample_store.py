@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, TypeVar
 
 from fairpool.control.store import series
@@ -23,8 +24,10 @@ from fairpool.control.store.series_database import SeriesDatabase
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.metrics.block import of_sample, packed
 from fairpool.metrics.resolution import FINE
-from fairpool.metrics.totals import GroupSample
+from fairpool.metrics.totals import ClusterFacts, group_samples
+from fairpool.model.ids import SECOND_MS
 from fairpool.model.problem import Problem
+from fairpool.model.sample import Sample
 
 log = logging.getLogger("fairpool.control")
 
@@ -43,17 +46,23 @@ READERS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class ClusterSample:
-    """Samples of a cluster at one moment."""
+    """What was measured in a cluster, and what was known of it at that moment."""
 
-    at_s: int
-    groups: Sequence[GroupSample]
+    sample: Sample
+    facts: ClusterFacts
+
+    @property
+    def at_s(self) -> int:
+        """Where its slot begins."""
+        at_s = self.sample.at // SECOND_MS
+        return at_s - at_s % FINE.step_s
 
 
 class SampleStore:
     """Keeps samples. `now_s` is the time by which blocks are due."""
 
-    def __init__(self, database: SeriesDatabase, now_s: Callable[[], int]) -> None:
-        self._database, self._now_s = database, now_s
+    def __init__(self, connect: Callable[[], SeriesDatabase], now_s: Callable[[], int]) -> None:
+        self._connect, self._now_s = connect, now_s
         self._waiting: deque[ClusterSample] = deque()
         self._changed = threading.Condition()
         self._is_closed = False
@@ -67,22 +76,22 @@ class SampleStore:
         """Samples of clusters that found no place in the queue."""
         self.written = 0
 
-    def start(self) -> None:
-        self._thread.start()
-
     def close(self) -> None:
         """What waits is written if that is quick."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-        self._thread.join(STOP_S)
+        if self._thread.ident is not None:
+            self._thread.join(STOP_S)
         self._readers.shutdown(wait=not self._thread.is_alive(), cancel_futures=True)
-        if not self._thread.is_alive():
+        if not self._thread.is_alive() and "_database" in self.__dict__:
             self._database.close()
 
     def offer(self, sample: ClusterSample) -> None:
-        """Never waits."""
+        """Never waits. With the first one the thread begins: a server without clusters needs none."""
         with self._changed:
+            if self._thread.ident is None and not self._is_closed:
+                self._thread.start()
             self._waiting.append(sample)
             while len(self._waiting) > WAITING_MAX:
                 self._waiting.popleft()
@@ -92,6 +101,10 @@ class SampleStore:
     def read(self, unit: Callable[[Connection], T]) -> T:
         """From any thread but that of an event loop. Raises `Unavailable`."""
         return self._database.read(unit)
+
+    @cached_property
+    def _database(self) -> SeriesDatabase:
+        return self._connect()
 
     # --- the thread ---
 
@@ -165,6 +178,6 @@ def _rows(samples: Sequence[ClusterSample]) -> list[StoredTick]:
     rows = {}
     for each in samples:
         slot = each.at_s % FINE.block_s // FINE.step_s
-        for group, subjects, values in each.groups:
+        for group, subjects, values in group_samples(each.sample, each.facts):
             rows[group, each.at_s] = StoredTick(group, each.at_s, packed(of_sample(slot, subjects, values)))
     return list(rows.values())
