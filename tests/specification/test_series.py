@@ -31,7 +31,7 @@ def test_what_is_packed_is_unpacked(samples: list[tuple[int, str, float]]) -> No
     assert found.keys() == block.keys()
     assert all(same(found[name], block[name]) for name in block)
     for name in block:
-        assert same(unpacked(packed(block), name)[name], block[name])
+        assert same(unpacked(packed(block), {name})[name], block[name])
     latest = {(name, slot): value for slot, name, value in samples}
     for (name, slot), value in latest.items():
         run = block[name]

@@ -44,11 +44,13 @@ from fairpool.control import (
     limit_warnings,
     logs,
     mail_settings,
+    metrics,
     nodes,
     notification_channels,
     notification_delivery,
     notifications,
     older_access,
+    older_metrics,
     older_organization,
     older_paths,
     organization,
@@ -72,6 +74,7 @@ from fairpool.control import (
     sign_in,
     storage_classes,
     submit,
+    telemetry,
     templates,
     token_issuer,
     tool_pages,
@@ -113,7 +116,7 @@ log = logging.getLogger("fairpool.control")
 
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, sample_intake, tunnel_route, questions),
-    *(clusters, projects),
+    *(clusters, projects, metrics, telemetry, older_metrics),
     *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules),
     *(roles, audit, sessions, token_issuer, mail_settings, access_keys, password_reset, password_pages),
     *(

@@ -87,7 +87,7 @@ async def department_count(plane: Plane, caller: Caller, filter_by: FilterBy = "
 )
 async def department(department_id: str, plane: Plane, caller: Caller) -> Response:
     def unit(connection: Connection) -> wire.Department:
-        return _department(plane, connection, _known_department(connection, caller, department_id), caller)
+        return _department(plane, connection, known_department(connection, caller, department_id), caller)
 
     found = await plane.read_apart(unit)
     return answered(ActionResult(body=found, revision=found.revision))
@@ -176,7 +176,7 @@ async def _change_department(
     caller.require(Action.DEPARTMENT_UPDATE)
 
     def unit(connection: Connection) -> ActionResult:
-        row = _known_department(connection, caller, department_id)
+        row = known_department(connection, caller, department_id)
         check_match(request, row.revision)
         body = change(wire.DepartmentRequest.model_validate_json(row.document))
         revision = change_department(plane, connection, body)
@@ -196,7 +196,7 @@ async def delete_department(department_id: str, request: Request, plane: Plane, 
     caller.require(Action.DEPARTMENT_DELETE)
 
     def unit(connection: Connection) -> ActionResult:
-        row = _known_department(connection, caller, department_id)
+        row = known_department(connection, caller, department_id)
         name = str(row.name)
         check_match(request, row.revision)
         if name == DEFAULT_DEPARTMENT:
@@ -241,7 +241,8 @@ def visible_departments(connection: Connection, caller: Caller) -> frozenset[str
     return frozenset({*places.departments, *(row.department for row in inside)})
 
 
-def _known_department(connection: Connection, caller: Caller, name: str) -> Any:
+def known_department(connection: Connection, caller: Caller, name: str) -> Any:
+    """The department's row, by name or number; refuses as unknown if the caller may not see it."""
     row = store.department(connection, department_name(connection, name))
     seen = visible_departments(connection, caller)
     if row is None or (seen is not None and row.name not in seen):

@@ -149,7 +149,7 @@ async def node(node: str, plane: Plane, caller: Caller, cluster: ClusterId = "")
     """The ETag covers only the cordon, taints and labels, not the state that the cluster reports."""
 
     def unit(connection: Connection) -> wire.NodeDetail:
-        known = _known_node(connection, node, cluster)
+        known = known_node(connection, node, cluster)
         there = _pods_there(connection, caller, known)
         return wire.NodeDetail(**{name: getattr(known, name) for name in type(known).model_fields}, pods_there=there)
 
@@ -174,10 +174,10 @@ async def override_node(
     caller.require(Action.NODE_OVERRIDE)
 
     def unit(connection: Connection) -> ActionResult:
-        before = _known_node(connection, node, cluster)
+        before = known_node(connection, node, cluster)
         check_match(request, before.revision)
         revision = declare_overrides(plane, connection, before.cluster_uuid, node, body)
-        made = _known_node(connection, node, before.cluster_uuid)
+        made = known_node(connection, node, before.cluster_uuid)
         return ActionResult(body=made, action="update", entity_type="node", entity_id=node, revision=revision)
 
     return await plane.perform(request, caller, unit)
@@ -432,7 +432,7 @@ def all_nodes(connection: Connection, name: str | None = None) -> list[wire.Node
     ]
 
 
-def _known_node(connection: Connection, name: str, cluster: str) -> wire.NodeAnswer:
+def known_node(connection: Connection, name: str, cluster: str) -> wire.NodeAnswer:
     """The node of this name, in the cluster of this id or name if one is given."""
     wanted = known_cluster(connection, cluster).id if cluster else None
     found = [each for each in all_nodes(connection, name) if wanted in (None, each.cluster_uuid)]

@@ -11,19 +11,21 @@ from starlette.responses import Response
 from fairpool.api import samples as link
 from fairpool.api.message import read_message
 from fairpool.api.problems import problem_item
+from fairpool.control.cluster_facts import facts_of
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
 from fairpool.control.routes import Routes
 from fairpool.control.sample_store import ClusterSample
-from fairpool.control.store.cluster_facts import facts_of
-from fairpool.metrics.resolution import FINE
+from fairpool.metrics.resolution import FINE, MINUTES
 from fairpool.model.ids import SECOND_MS
 
 routes = Routes("clusters")
 
 AHEAD_S: Final = 60
 """How far the clock of a cluster may be ahead of ours."""
+LATE_S: Final = FINE.kept_s - MINUTES.block_s
+"""How late samples may come: what blocks of minutes are made from must be there still, to make them again."""
 
 
 @routes.post(
@@ -45,10 +47,10 @@ async def receive(request: Request, plane: Plane, caller: Caller) -> Response:
 
 async def sampled(plane: Plane, cluster: str, report: link.SamplesReport) -> link.SamplesAnswer:
     """Take in samples. They are not on the disk when this returns, and may never be."""
-    store = plane.samples
-    now_s, at_s = plane.now() // SECOND_MS, report.at // SECOND_MS
-    if not now_s - FINE.kept_s < at_s <= now_s + AHEAD_S:
+    store, now = plane.samples, plane.now()
+    now_s, at_s = now // SECOND_MS, report.at // SECOND_MS
+    if not now_s - LATE_S < at_s <= now_s + AHEAD_S:
         return link.SamplesAnswer(is_kept=False)
-    facts = await plane.read_apart(lambda connection: facts_of(connection, cluster, plane.now()))
+    facts = await plane.read_apart(lambda connection: facts_of(plane, connection, cluster, now))
     store.offer(ClusterSample(report.to_sample(), facts))
     return link.SamplesAnswer(is_kept=store.problem is None)

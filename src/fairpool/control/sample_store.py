@@ -6,6 +6,7 @@ a time. If the disk is full, slow or away, the queue fills up and the oldest sam
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
@@ -13,17 +14,18 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from fairpool.control.store import series
 from fairpool.control.store.database import Connection
 from fairpool.control.store.series import StoredTick
 from fairpool.control.store.series_blocks import DueBlock, due_blocks, make_blocks
 from fairpool.control.store.series_database import SeriesDatabase
-from fairpool.control.store.unavailable import Unavailable
-from fairpool.metrics.block import of_sample, packed
+from fairpool.control.store.series_reader import RecentSamples, SeriesReader
+from fairpool.control.store.unavailable import BUSY, Unavailable
+from fairpool.metrics.block import Values, of_sample, packed
 from fairpool.metrics.resolution import FINE
+from fairpool.metrics.time_range import Curve, Point, Subject, TimeRange
 from fairpool.metrics.totals import ClusterFacts, group_samples
 from fairpool.model.ids import SECOND_MS
 from fairpool.model.problem import Problem
@@ -42,6 +44,8 @@ PAUSE_S: Final = 2.0
 TIDY_S: Final = 600.0
 STOP_S: Final = 5.0
 READERS: Final = 2
+READ_S: Final = 20.0
+"""How long an answer waits for a disk that is slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,21 @@ class ClusterSample:
         return at_s - at_s % FINE.step_s
 
 
+class CurvePoints(NamedTuple):
+    """What was read: the points of each curve."""
+
+    points: list[list[Point]]
+    unreadable: int
+    """Blocks that are damaged, so that points may be missing."""
+
+
 class SampleStore:
     """Keeps samples. `now_s` is the time by which blocks are due."""
 
     def __init__(self, connect: Callable[[], SeriesDatabase], now_s: Callable[[], int]) -> None:
         self._connect, self._now_s = connect, now_s
+        self._opened: SeriesDatabase | None = None
+        self._opening = threading.Lock()
         self._waiting: deque[ClusterSample] = deque()
         self._changed = threading.Condition()
         self._is_closed = False
@@ -84,8 +98,8 @@ class SampleStore:
         if self._thread.ident is not None:
             self._thread.join(STOP_S)
         self._readers.shutdown(wait=not self._thread.is_alive(), cancel_futures=True)
-        if not self._thread.is_alive() and "_database" in self.__dict__:
-            self._database.close()
+        if not self._thread.is_alive() and self._opened is not None:
+            self._opened.close()
 
     def offer(self, sample: ClusterSample) -> None:
         """Never waits. With the first one the thread begins: a server without clusters needs none."""
@@ -98,13 +112,33 @@ class SampleStore:
                 self.dropped += 1
             self._changed.notify_all()
 
-    def read(self, unit: Callable[[Connection], T]) -> T:
-        """From any thread but that of an event loop. Raises `Unavailable`."""
+    async def values(self, span: TimeRange, curves: Sequence[Curve]) -> CurvePoints:
+        """What subjects did over a time, all read at one moment. Raises `Unavailable`."""
+        return await self._read(lambda connection: _curve_points(SeriesReader(connection), span, curves))
+
+    async def recent(self, prefix: str, seconds: int, use: Callable[[RecentSamples], T]) -> T:
+        """What is found in the finest slots of the last seconds, of every subject of the groups whose names begin so;
+        in a thread, because they may be many. Raises `Unavailable`."""
+        slots = seconds // FINE.step_s + 1
+        start_s = (self._now_s() // FINE.step_s + 1 - slots) * FINE.step_s
+        return await self._read(lambda connection: use(SeriesReader(connection).recent(prefix, start_s, slots)))
+
+    async def _read(self, unit: Callable[[Connection], T]) -> T:
+        reading = asyncio.get_running_loop().run_in_executor(self._readers, self._database_read, unit)
+        try:
+            return await asyncio.wait_for(reading, READ_S)
+        except TimeoutError as error:
+            raise Unavailable(BUSY, f"no answer within {READ_S:g} s") from error
+
+    def _database_read(self, unit: Callable[[Connection], T]) -> T:
         return self._database.read(unit)
 
-    @cached_property
+    @property
     def _database(self) -> SeriesDatabase:
-        return self._connect()
+        with self._opening:
+            if self._opened is None:
+                self._opened = self._connect()
+            return self._opened
 
     # --- the thread ---
 
@@ -120,10 +154,17 @@ class SampleStore:
                 self._note(None)
                 continue
             self._pause()
+        self._write_rest()
+
+    def _write_rest(self) -> None:
         with self._changed:
             rest = list(self._waiting)
-        if rest and self.problem is None:
+        if not rest or self.problem is not None:
+            return
+        try:
             self._database.write(lambda connection: series.add_ticks(connection, _rows(rest)))
+        except Exception:
+            log.exception("the last samples could not be written")
 
     def _wait(self) -> bool:
         """Until there is something to do; False: no more."""
@@ -157,7 +198,8 @@ class SampleStore:
         elif time.monotonic() >= self._look_at:
             self._due.extend(self._database.write(lambda connection: due_blocks(connection, self._now_s())))
             self._look_at = time.monotonic() + PAUSE_S
-            self._tidy()
+            if not self._due:
+                self._tidy()
 
     def _tidy(self) -> None:
         if time.monotonic() >= self._tidy_at:
@@ -181,3 +223,23 @@ def _rows(samples: Sequence[ClusterSample]) -> list[StoredTick]:
         for group, subjects, values in group_samples(each.sample, each.facts):
             rows[group, each.at_s] = StoredTick(group, each.at_s, packed(of_sample(slot, subjects, values)))
     return list(rows.values())
+
+
+def _curve_points(reader: SeriesReader, span: TimeRange, curves: Sequence[Curve]) -> CurvePoints:
+    before = span.look_back_slots if any(each.is_idle_time for each in curves) else 0
+    start_s = span.first_s - before * span.resolution.step_s
+    names: dict[str, dict[str, None]] = {}
+    for each in curves:
+        names.setdefault(each.subject.group, {})[each.subject.name] = None
+    found: dict[Subject, Values] = {}
+    for grp, mine in names.items():
+        slots = reader.values(grp, list(mine), span.resolution, start_s, before + span.slots)
+        found.update((Subject(grp, name), each) for name, each in zip(mine, slots, strict=True))
+    used = {subject: span.resampled(values[:, before:]) for subject, values in found.items()}
+    points = [
+        span.points(
+            span.resampled(span.idle_times(found[each.subject])) if each.is_idle_time else used[each.subject], each
+        )
+        for each in curves
+    ]
+    return CurvePoints(points, reader.unreadable)

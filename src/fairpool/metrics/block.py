@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,13 +90,23 @@ def averaged(blocks: Iterable[tuple[int, Block]], ratio: int) -> Block:
 def averaged_run(runs: Sequence[Run], ratio: int) -> Run:
     first = min(run.first for run in runs) // ratio
     end = -(-max(run.end for run in runs) // ratio)
-    fine = dense(runs, first * ratio, (end - first) * ratio)
-    slots = fine.reshape(len(fine), end - first, ratio)
+    return Run(first, resampled(dense(runs, first * ratio, (end - first) * ratio), ratio))
+
+
+def resampled(values: Values, ratio: int) -> Values:
+    """Coarser slots, each from `ratio` finer ones; what is missing of the last one was not measured."""
+    missing = -values.shape[1] % ratio
+    if missing:
+        values = np.pad(values, ((0, 0), (0, missing)), constant_values=np.nan)
+        values[COVERAGE, -missing:] = 0
+    slots = values.reshape(len(values), -1, ratio)
     weights = np.where(np.isnan(slots), np.float32(0), slots[COVERAGE])
+    # In double precision: the sum of an hour of bytes has more digits than a sample.
+    sums = (np.nan_to_num(slots, nan=0.0).astype(np.float64) * weights).sum(axis=2)
     with np.errstate(invalid="ignore"):
-        values = (np.nan_to_num(slots, nan=0.0) * weights).sum(axis=2) / weights.sum(axis=2)
-    values[COVERAGE] = slots[COVERAGE].mean(axis=1)
-    return Run(first, values)
+        coarse: Values = (sums / weights.sum(axis=2)).astype(np.float32)
+    coarse[COVERAGE] = slots[COVERAGE].mean(axis=1)
+    return coarse
 
 
 def packed(block: Block) -> bytes:
@@ -110,8 +120,8 @@ def packed(block: Block) -> bytes:
     return _HEAD.pack(_FORMAT, 0, len(runs)) + zlib.compress(body, _LEVEL)
 
 
-def unpacked(data: bytes, only: str | None = None) -> Block:
-    """A block, or one subject of it. Raises `NotABlock`."""
+def unpacked(data: bytes, only: Container[str] | None = None) -> Block:
+    """A block, or some subjects of it. Raises `NotABlock`."""
     try:
         form, _, count = _HEAD.unpack_from(data)
         if form != _FORMAT:
@@ -128,7 +138,7 @@ def unpacked(data: bytes, only: str | None = None) -> Block:
         return {
             names[at]: _unpacked_run(shapes[at], numbers, int(ends[at]))
             for at in range(count)
-            if only is None or names[at] == only
+            if only is None or names[at] in only
         }
     except (struct.error, zlib.error, ValueError, UnicodeDecodeError) as error:
         raise NotABlock(str(error)) from error

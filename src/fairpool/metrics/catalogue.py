@@ -49,6 +49,7 @@ class NodeColumn(Column):
     WRITTEN_BYTES_S = auto()
     PODS = auto()
     IS_READY = auto()
+    GPU_MEMORY_UTILIZATION = auto()
 
 
 class WorkColumn(Column):
@@ -66,6 +67,9 @@ class WorkColumn(Column):
     CPU_CORES_ALLOCATED = auto()
     MEMORY_BYTES_ALLOCATED = auto()
     PODS = auto()
+    """That hold something."""
+    RUNNING_PODS = auto()
+    GPU_MEMORY_BYTES_ALLOCATED = auto()
 
 
 class PodDeviceColumn(Column):
@@ -91,6 +95,8 @@ class QueueColumn(Column):
     PENDING_GPUS = auto()
     GPU_UTILIZATION_BUILD = auto()
     GPU_UTILIZATION_TRAIN = auto()
+    GPU_MEMORY_UTILIZATION = auto()
+    """Of the memory of the GPUs that are held."""
 
 
 class PlaceColumn(Column):
@@ -116,14 +122,23 @@ class PlaceColumn(Column):
     """Average of those that wait."""
     GPU_UTILIZATION_BUILD = auto()
     GPU_UTILIZATION_TRAIN = auto()
+    CPU_CORES_QUOTA = auto()
+    CPU_CORES_ALLOCATED = auto()
+    MEMORY_BYTES_QUOTA = auto()
+    MEMORY_BYTES_ALLOCATED = auto()
 
 
-ORGANIZATION, NODE_ITSELF, CLUSTER_ITSELF = "organization", "node", "cluster"
+ORGANIZATION, NODES, NODE_ITSELF, CLUSTER_ITSELF = "organization", "node", "node", "cluster"
 
 
 def node_group(cluster: str, node: str) -> str:
     """Where samples of a node and its devices are."""
-    return f"{cluster}/node/{node}"
+    return f"{nodes_prefix(cluster)}{node}"
+
+
+def nodes_prefix(cluster: str) -> str:
+    """How the groups of all nodes of a cluster begin."""
+    return f"{cluster}/{NODES}/"
 
 
 def workload_group(cluster: str, workload: str) -> str:

@@ -1,9 +1,10 @@
 """From what was measured on the nodes to samples of everything that people ask about.
 
 Measured are devices, pods and nodes. Workloads, projects, departments, node pools and the cluster are added up from
-them once, when the samples come, so that a chart of any of them is one read. Utilization of several GPUs is an average
-over the GPUs that are held, each weighted with the part that is held. What was not measured is left out of averages;
-where nothing was, there is no value.
+them once, when the samples come, so that a chart of any of them is one read. The utilization of a node, node pool or
+cluster is the average over its GPUs; that of a workload, project or department is the average over the GPUs that it
+holds, each weighted with the part that is held. What was not measured is left out of averages; where nothing was, and
+where a quota is unlimited, there is no value.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class Holding:
     gpus_milli: int = 0
     cpu_milli: int = 0
     memory_bytes: int = 0
+    is_running: bool = True
+    """Not starting or stopping."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +73,13 @@ class QueueFacts:
 
     pool: str
     project: str = ""
-    """Empty: it is a department's."""
+    """Empty: they are a department's."""
     department: str = ""
+    """That of the project, or the one itself."""
     gpu_quota_milli: int = 0
-    """Negative: unlimited."""
-    fair_share_milli: int = 0
+    """Negative: unlimited, as are the others."""
+    fair_share_milli: int | None = None
+    """None: its cluster has not reported it."""
     cpu_quota_milli: int = -1
     memory_quota_bytes: int = -1
 
@@ -86,6 +91,7 @@ class Waiting:
     project: str
     department: str
     pool: str
+    """Empty: not known, it may be one of several."""
     gpus_milli: int
     since_s: float
 
@@ -191,13 +197,13 @@ class _Totals:
         measured = {each.node: each for each in self.sample.nodes}
         pods = {pod.pod: pod for node in self.sample.nodes for pod in node.pods}
         held = _held_by_device(self.facts.holdings)
-        pool_of = {each.name: each.pool for each in self.facts.nodes}
+        known = {each.name: each for each in self.facts.nodes}
         for node in self.facts.nodes:
             self._node(node, measured.get(node.name), held)
         for holding in self.facts.holdings:
-            self._work(holding, pods.get(holding.pod), pool_of.get(holding.node, ""))
+            self._work(holding, pods.get(holding.pod), known.get(holding.node))
         self._queues()
-        self._waiting()
+        self._counts({name: node.pool for name, node in known.items()})
         return self.groups.samples()
 
     # --- nodes ---
@@ -207,7 +213,12 @@ class _Totals:
         row = self.groups.rows(group, NodeColumn)[catalogue.NODE_ITSELF]
         row.add(NodeColumn.GPUS, facts.gpus)
         row.add(NodeColumn.IS_READY, float(facts.is_ready))
-        for column in (NodeColumn.PODS, NodeColumn.GPUS_ALLOCATED):
+        for column in (
+            NodeColumn.PODS,
+            NodeColumn.GPUS_ALLOCATED,
+            NodeColumn.CPU_CORES_ALLOCATED,
+            NodeColumn.MEMORY_BYTES_ALLOCATED,
+        ):
             row.add(column, 0)
         if sample is not None:
             row.add(NodeColumn.CPU_CORES, sample.cpu_cores)
@@ -221,22 +232,30 @@ class _Totals:
                 _device(devices[catalogue.device(each.index)], each, held.get((facts.name, each.index), 0))
                 row.average(NodeColumn.GPU_UTILIZATION, each.utilization)
                 row.add(NodeColumn.GPU_MEMORY_BYTES, each.memory_bytes)
+                row.average(NodeColumn.GPU_MEMORY_UTILIZATION, _share(each.memory_bytes, facts.gpu_memory_mib << 20))
         for place in self._places(facts.pool):
             _add_node(place, facts, sample)
 
     def _places(self, pool: str) -> tuple[_Row, ...]:
+        return (self._place(""), self._place(pool)) if pool else (self._place(""),)
+
+    def _place(self, pool: str) -> _Row:
+        """A node pool; empty: the cluster."""
         rows = self.groups.rows(catalogue.organization_group(self.facts.cluster), PlaceColumn)
-        itself = rows[catalogue.CLUSTER_ITSELF]
-        return (itself, rows[catalogue.pool(pool)]) if pool else (itself,)
+        return rows[catalogue.pool(pool) if pool else catalogue.CLUSTER_ITSELF]
 
     # --- pods, workloads, projects, departments ---
 
-    def _work(self, holding: Holding, sample: PodSample | None, pool: str) -> None:
+    def _work(self, holding: Holding, sample: PodSample | None, there: NodeFacts | None) -> None:
+        pool = there.pool if there is not None else ""
+        gpus = holding.gpus_milli / WHOLE_GPU_MILLI
+        gpu_memory = gpus * (there.gpu_memory_mib << 20) if there is not None else 0.0
         group = catalogue.workload_group(self.facts.cluster, holding.workload)
         work = self.groups.rows(group, WorkColumn)
         utilization = None if sample is None else _pod_utilization(sample)
         for row in (work[holding.workload], work[catalogue.pod(holding.workload, holding.pod)]):
             _add_pod(row, holding, sample, utilization)
+            row.add(WorkColumn.GPU_MEMORY_BYTES_ALLOCATED, gpu_memory if gpu_memory or not gpus else None)
         for use in () if sample is None else sample.devices:
             subject = catalogue.pod_device(holding.workload, holding.pod, use.index)
             row = self.groups.rows(group, PodDeviceColumn)[subject]
@@ -245,52 +264,68 @@ class _Totals:
         node = self.groups.rows(catalogue.node_group(self.facts.cluster, holding.node), NodeColumn)
         _add_held(node[catalogue.NODE_ITSELF], NodeColumn, holding)
         node[catalogue.NODE_ITSELF].add(NodeColumn.PODS, 1)
-        gpus = holding.gpus_milli / WHOLE_GPU_MILLI
+        memory_share = _share(None if sample is None else _gpu_memory(sample), gpu_memory)
         for queue in self._queue_rows(holding.project, holding.department, pool):
             _add_held(queue, QueueColumn, holding)
             queue.average(QueueColumn.GPU_UTILIZATION, utilization, gpus)
+            queue.average(QueueColumn.GPU_MEMORY_UTILIZATION, memory_share, gpu_memory)
             if holding.kind in _BY_KIND:
                 queue.average(_BY_KIND[holding.kind][0], utilization, gpus)
         for place in self._places(pool):
-            place.add(PlaceColumn.GPUS_ALLOCATED, gpus)
+            _add_held(place, PlaceColumn, holding)
             if holding.kind in _BY_KIND:
                 place.average(_BY_KIND[holding.kind][1], utilization, gpus)
 
     def _queue_rows(self, project: str, department: str, pool: str) -> Iterable[_Row]:
+        """In all node pools, and in this one."""
+        return [row for each in dict.fromkeys(("", pool)) for row in self._rows_within(project, department, each)]
+
+    def _rows_within(self, project: str, department: str, pool: str) -> Iterable[_Row]:
         rows = self.groups.rows(catalogue.organization_group(self.facts.cluster), QueueColumn)
         names = ((catalogue.project, project), (catalogue.department, department))
-        return [rows[subject(name, within)] for subject, name in names if name for within in {"", pool}]
+        return [rows[subject(name, pool)] for subject, name in names if name]
 
     def _queues(self) -> None:
         for each in self.facts.queues:
+            quotas = (
+                _amount(each.gpu_quota_milli, WHOLE_GPU_MILLI),
+                _amount(each.cpu_quota_milli, 1000),
+                _amount(each.memory_quota_bytes, 1),
+            )
             for row in self._queue_rows(each.project, "" if each.project else each.department, each.pool):
-                row.add(QueueColumn.GPU_QUOTA, _amount(each.gpu_quota_milli, WHOLE_GPU_MILLI))
-                row.add(QueueColumn.GPU_FAIR_SHARE, each.fair_share_milli / WHOLE_GPU_MILLI)
-                row.add(QueueColumn.CPU_CORES_QUOTA, _amount(each.cpu_quota_milli, 1000))
-                row.add(QueueColumn.MEMORY_BYTES_QUOTA, _amount(each.memory_quota_bytes, 1))
-                row.add(QueueColumn.GPUS_ALLOCATED, 0)
+                _add_quotas(row, QueueColumn, quotas)
+                if each.fair_share_milli is not None:
+                    row.add(QueueColumn.GPU_FAIR_SHARE, each.fair_share_milli / WHOLE_GPU_MILLI)
             if each.project:
                 for place in self._places(each.pool):
-                    place.add(PlaceColumn.GPU_QUOTA, _amount(each.gpu_quota_milli, WHOLE_GPU_MILLI))
+                    _add_quotas(place, PlaceColumn, quotas)
 
     # --- counts ---
 
+    def _counts(self, pool_of: Mapping[str, str]) -> None:
+        """Where nothing is held or waits, that is measured too."""
+        organization = catalogue.organization_group(self.facts.cluster)
+        for row in self.groups.rows(organization, QueueColumn).values():
+            _add_nothing(row, QueueColumn)
+        for place in self.groups.rows(organization, PlaceColumn).values():
+            _add_nothing(place, PlaceColumn)
+        self._running(pool_of)
+        self._waiting()
+
+    def _running(self, pool_of: Mapping[str, str]) -> None:
+        """A workload counts once in each node pool where it has pods, and once in all."""
+        pools: dict[str, set[str]] = {}
+        owners: dict[str, Holding] = {}
+        for each in self.facts.holdings:
+            pools.setdefault(each.workload, {""}).add(pool_of.get(each.node, ""))
+            owners[each.workload] = each
+        for workload, owner in owners.items():
+            for pool in sorted(pools[workload]):
+                for row in self._rows_within(owner.project, owner.department, pool):
+                    row.add(QueueColumn.RUNNING, 1)
+                self._place(pool).add(PlaceColumn.RUNNING, 1)
+
     def _waiting(self) -> None:
-        organization = self.groups.rows(catalogue.organization_group(self.facts.cluster), QueueColumn)
-        for row in organization.values():
-            for column in (QueueColumn.RUNNING, QueueColumn.PENDING, QueueColumn.PENDING_GPUS):
-                row.add(column, 0)
-        for place in self.groups.rows(catalogue.organization_group(self.facts.cluster), PlaceColumn).values():
-            for counted in (PlaceColumn.RUNNING, PlaceColumn.PENDING, PlaceColumn.PENDING_GPUS):
-                place.add(counted, 0)
-        pool_of = {each.name: each.pool for each in self.facts.nodes}
-        running = {each.workload: each for each in self.facts.holdings}
-        for holding in running.values():
-            pool = pool_of.get(holding.node, "")
-            for row in self._queue_rows(holding.project, holding.department, pool):
-                row.add(QueueColumn.RUNNING, 1)
-            for place in self._places(pool):
-                place.add(PlaceColumn.RUNNING, 1)
         for each in self.facts.waiting:
             gpus = each.gpus_milli / WHOLE_GPU_MILLI
             for row in self._queue_rows(each.project, each.department, each.pool):
@@ -330,21 +365,17 @@ def _device(row: _Row, sample: DeviceSample, held_milli: int) -> None:
 def _add_node(place: _Row, facts: NodeFacts, sample: NodeSample | None) -> None:
     place.add(PlaceColumn.GPU_NODES, 1 if facts.gpus else 0)
     place.add(PlaceColumn.GPUS, facts.gpus)
-    place.add(PlaceColumn.GPUS_ALLOCATED, 0)
     if sample is None:
         return
-    if sample.cpu_cores is not None and facts.cpu_milli:
-        place.average(PlaceColumn.CPU_UTILIZATION, 100_000 * sample.cpu_cores / facts.cpu_milli, facts.cpu_milli)
-    if sample.memory_bytes is not None and facts.memory_bytes:
-        share = 100 * sample.memory_bytes / facts.memory_bytes
-        place.average(PlaceColumn.MEMORY_UTILIZATION, share, facts.memory_bytes)
+    place.average(PlaceColumn.CPU_UTILIZATION, _share(sample.cpu_cores, facts.cpu_milli / 1000), facts.cpu_milli)
+    place.average(PlaceColumn.MEMORY_UTILIZATION, _share(sample.memory_bytes, facts.memory_bytes), facts.memory_bytes)
+    for band in BANDS if sample.devices else ():
+        place.add(band, 0)
     for each in sample.devices:
         place.average(PlaceColumn.GPU_UTILIZATION, each.utilization)
         if each.utilization is not None:
             place.add(BANDS[min(3, int(each.utilization // 25))], 1)
-        if each.memory_bytes is not None and facts.gpu_memory_mib:
-            share = 100 * each.memory_bytes / (facts.gpu_memory_mib << 20)
-            place.average(PlaceColumn.GPU_MEMORY_UTILIZATION, share)
+        place.average(PlaceColumn.GPU_MEMORY_UTILIZATION, _share(each.memory_bytes, facts.gpu_memory_mib << 20))
 
 
 def _pod_utilization(sample: PodSample) -> float | None:
@@ -352,16 +383,26 @@ def _pod_utilization(sample: PodSample) -> float | None:
     return sum(known) / len(known) if known else None
 
 
+def _gpu_memory(sample: PodSample) -> int | None:
+    known = [each.memory_bytes for each in sample.devices if each.memory_bytes is not None]
+    return sum(known) if known else None
+
+
+def _share(used: float | None, capacity: float) -> float | None:
+    """In percent; None: not known."""
+    return 100 * used / capacity if used is not None and capacity else None
+
+
 def _add_pod(row: _Row, holding: Holding, sample: PodSample | None, utilization: float | None) -> None:
     row.add(WorkColumn.PODS, 1)
+    row.add(WorkColumn.RUNNING_PODS, float(holding.is_running))
     row.add(WorkColumn.GPUS_ALLOCATED, holding.gpus_milli / WHOLE_GPU_MILLI)
     row.add(WorkColumn.CPU_CORES_ALLOCATED, holding.cpu_milli / 1000)
     row.add(WorkColumn.MEMORY_BYTES_ALLOCATED, holding.memory_bytes)
     if sample is None:
         return
     row.average(WorkColumn.GPU_UTILIZATION, utilization, holding.gpus_milli)
-    known = [each.memory_bytes for each in sample.devices if each.memory_bytes is not None]
-    row.add(WorkColumn.GPU_MEMORY_BYTES, sum(known) if known else None)
+    row.add(WorkColumn.GPU_MEMORY_BYTES, _gpu_memory(sample))
     row.add(WorkColumn.CPU_CORES, sample.cpu_cores)
     row.add(WorkColumn.MEMORY_BYTES, sample.memory_bytes)
     row.add(WorkColumn.RECEIVED_BYTES_S, sample.received_bytes_s)
@@ -370,12 +411,35 @@ def _add_pod(row: _Row, holding: Holding, sample: PodSample | None, utilization:
     row.add(WorkColumn.WRITTEN_BYTES_S, sample.written_bytes_s)
 
 
-def _add_held(row: _Row, columns: type[NodeColumn] | type[QueueColumn], holding: Holding) -> None:
+_Holder = type[NodeColumn] | type[QueueColumn] | type[PlaceColumn]
+_Owner = type[QueueColumn] | type[PlaceColumn]
+
+
+def _add_held(row: _Row, columns: _Holder, holding: Holding) -> None:
     row.add(columns.GPUS_ALLOCATED, holding.gpus_milli / WHOLE_GPU_MILLI)
     row.add(columns.CPU_CORES_ALLOCATED, holding.cpu_milli / 1000)
     row.add(columns.MEMORY_BYTES_ALLOCATED, holding.memory_bytes)
 
 
-def _amount(value: int, unit: int) -> float | None:
-    """Unlimited has no value."""
-    return value / unit if value >= 0 else None
+def _add_quotas(row: _Row, columns: _Owner, quotas: tuple[float, float, float]) -> None:
+    gpus, cores, memory = quotas
+    row.add(columns.GPU_QUOTA, gpus)
+    row.add(columns.CPU_CORES_QUOTA, cores)
+    row.add(columns.MEMORY_BYTES_QUOTA, memory)
+
+
+def _add_nothing(row: _Row, columns: _Owner) -> None:
+    for column in (
+        columns.GPUS_ALLOCATED,
+        columns.CPU_CORES_ALLOCATED,
+        columns.MEMORY_BYTES_ALLOCATED,
+        columns.RUNNING,
+        columns.PENDING,
+        columns.PENDING_GPUS,
+    ):
+        row.add(column, 0)
+
+
+def _amount(value: int, unit: int) -> float:
+    """Unlimited has no value, and neither has a sum with it."""
+    return value / unit if value >= 0 else UNKNOWN

@@ -28,7 +28,7 @@ from sqlalchemy import (
     update,
 )
 
-from fairpool.metrics.resolution import ALL, FINE, Resolution
+from fairpool.metrics.resolution import ALL, FINE, Resolution, coarser
 
 FORMAT = 1
 TURN = 0x46504D54
@@ -138,6 +138,32 @@ def tick_blocks(connection: Connection, resolution: Resolution, before_s: int) -
     return sorted((grp, int(start_s)) for grp, start_s in connection.execute(query))
 
 
+class GroupBlock(NamedTuple):
+    """Samples of one of several groups."""
+
+    grp: str
+    start_s: int
+    data: bytes
+
+
+def recent_ticks(connection: Connection, prefix: str, since_s: int) -> list[GroupBlock]:
+    """Of the groups whose names begin so."""
+    mine = ticks.c.at_s >= since_s, ticks.c.grp.startswith(prefix, autoescape=True)
+    query = select(ticks.c.grp, ticks.c.at_s, ticks.c.data).where(*mine).order_by(ticks.c.at_s)
+    return [GroupBlock._make(row) for row in connection.execute(query)]
+
+
+def recent_blocks(connection: Connection, prefix: str, since_s: int) -> list[GroupBlock]:
+    """The same of the finest blocks, as far as they are made."""
+    mine = (
+        blocks.c.step_s == FINE.step_s,
+        blocks.c.start_s > since_s - FINE.block_s,
+        blocks.c.grp.startswith(prefix, autoescape=True),
+    )
+    query = select(blocks.c.grp, blocks.c.start_s, blocks.c.data).where(*mine).order_by(blocks.c.start_s)
+    return [GroupBlock._make(row) for row in connection.execute(query)]
+
+
 def drop_ticks(connection: Connection, grp: str, start_s: int, end_s: int) -> None:
     connection.execute(delete(ticks).where(ticks.c.grp == grp, ticks.c.at_s >= start_s, ticks.c.at_s < end_s))
 
@@ -165,6 +191,11 @@ def first_block(connection: Connection, resolution: Resolution) -> int | None:
     return None if found is None else int(found)
 
 
+def has_block(connection: Connection, grp: str, resolution: Resolution, start_s: int) -> bool:
+    where = blocks.c.grp == grp, blocks.c.step_s == resolution.step_s, blocks.c.start_s == start_s
+    return connection.execute(select(blocks.c.grp).where(*where)).first() is not None
+
+
 def put_block(connection: Connection, grp: str, resolution: Resolution, block: StoredBlock) -> None:
     key = {"grp": grp, "step_s": resolution.step_s, "start_s": block.start_s}
     where = [blocks.c[name] == value for name, value in key.items()]
@@ -173,8 +204,10 @@ def put_block(connection: Connection, grp: str, resolution: Resolution, block: S
 
 
 def drop_old(connection: Connection, now_s: int) -> None:
-    """Delete what is older than it is kept."""
+    """Delete blocks that are older than they are kept, if coarser ones are made from them."""
     for each in ALL:
-        old = blocks.c.step_s == each.step_s, blocks.c.start_s < now_s - each.kept_s - each.block_s
-        connection.execute(delete(blocks).where(*old))
-    connection.execute(delete(ticks).where(ticks.c.at_s < now_s - FINE.kept_s))
+        old_s = now_s - each.kept_s - each.block_s
+        following = coarser(each)
+        if following is not None:
+            old_s = min(old_s, until(connection, following.step_s) or 0)
+        connection.execute(delete(blocks).where(blocks.c.step_s == each.step_s, blocks.c.start_s < old_s))

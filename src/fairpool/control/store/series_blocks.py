@@ -1,7 +1,7 @@
-"""Units of work on stored samples: blocks are made of what came, and what one subject did over a time is read.
+"""Units of work on stored samples: blocks are made of what came, once their time is over.
 
-Blocks are made from the finer ones when their time is over, and again when samples come late. Each is a function of
-what is stored, so that it does no harm to make one twice.
+They are made from the finer ones, and again when samples come late. Each is a function of what is stored, so that it
+does no harm to make one again after a crash. What several control planes have to make is made by one of them.
 """
 
 from __future__ import annotations
@@ -12,18 +12,7 @@ from typing import NamedTuple
 from fairpool.control.store import series
 from fairpool.control.store.database import Connection
 from fairpool.control.store.series import StoredBlock
-from fairpool.metrics.block import (
-    Block,
-    NotABlock,
-    Run,
-    Values,
-    averaged,
-    averaged_run,
-    dense,
-    merged,
-    packed,
-    unpacked,
-)
+from fairpool.metrics.block import Block, NotABlock, averaged, merged, packed, unpacked
 from fairpool.metrics.resolution import ALL, FINE, Resolution, coarser, finer
 
 LATE_S = 30
@@ -74,14 +63,20 @@ def make_blocks(connection: Connection, due: Iterable[DueBlock]) -> None:
     for each in due:
         if each.resolution is FINE:
             _gather(connection, each)
-        else:
+        elif not series.has_block(connection, each.grp, each.resolution, each.start_s):
             _average(connection, each)
 
 
 def _gather(connection: Connection, due: DueBlock) -> None:
     end_s = due.start_s + FINE.block_s
-    before = series.blocks_of(connection, due.grp, FINE, due.start_s, due.start_s + 1)
     came = series.ticks_of(connection, due.grp, due.start_s, end_s)
+    if not came:
+        return  # another process has made it meanwhile
+    before = [
+        each
+        for each in series.blocks_of(connection, due.grp, FINE, due.start_s, due.start_s + 1)
+        if each.start_s == due.start_s
+    ]
     block = merged(_readable([*before, *came]))
     series.put_block(connection, due.grp, FINE, StoredBlock(due.start_s, packed(block)))
     series.drop_ticks(connection, due.grp, due.start_s, end_s)
@@ -104,45 +99,12 @@ def _average(connection: Connection, due: DueBlock) -> None:
     series.put_block(connection, due.grp, due.resolution, StoredBlock(due.start_s, packed(block)))
 
 
-def _readable(stored: Iterable[StoredBlock], only: str | None = None) -> list[Block]:
+def _readable(stored: Iterable[StoredBlock]) -> list[Block]:
     """What cannot be read is a gap."""
     found = []
     for each in stored:
         try:
-            found.append(unpacked(each.data, only))
+            found.append(unpacked(each.data))
         except NotABlock:
             continue
     return found
-
-
-def values_of(
-    connection: Connection, grp: str, subject: str, resolution: Resolution, start_s: int, end_s: int
-) -> Values:
-    """The slots of one subject from `start_s` (where a slot begins) on, before `end_s`."""
-    first, count = start_s // resolution.step_s, -(-(end_s - start_s) // resolution.step_s)
-    return dense(_runs(connection, grp, subject, resolution, start_s, end_s), first, count)
-
-
-def _runs(
-    connection: Connection, grp: str, subject: str, resolution: Resolution, start_s: int, end_s: int
-) -> list[Run]:
-    """In slots since 1970."""
-    found: list[Run] = []
-    for each in series.blocks_of(connection, grp, resolution, start_s, end_s):
-        found += [Run(each.start_s // resolution.step_s + run.first, run.values) for run in _run_in(each, subject)]
-    source = finer(resolution)
-    if source is None:
-        for each in series.ticks_of(connection, grp, start_s, end_s):
-            start = FINE.block_start(each.start_s) // FINE.step_s
-            found += [Run(start + run.first, run.values) for run in _run_in(each, subject)]
-        return found
-    made_s = max(series.until(connection, resolution.step_s) or 0, start_s)
-    if made_s < end_s:
-        rest = _runs(connection, grp, subject, source, made_s - made_s % resolution.step_s, end_s)
-        if rest:
-            found.append(averaged_run(rest, resolution.step_s // source.step_s))
-    return found
-
-
-def _run_in(stored: StoredBlock, subject: str) -> list[Run]:
-    return [run for block in _readable([stored], subject) for run in block.values()]

@@ -73,10 +73,18 @@ class SqliteSeries:
             self._close_reader()
 
     def read(self, unit: Callable[[Connection], T]) -> T:
-        with self._reading:
-            if self._reader is None:
-                self._reader = SqliteReader(self._path)
-            return self._reader.read(unit)
+        if not self._path.exists():
+            self.write(_nothing)  # creates it
+        try:
+            with self._reading:
+                if self._reader is None:
+                    self._reader = SqliteReader(self._path)
+                return self._reader.read(unit)
+        except Unavailable as error:
+            if error.is_for_good:
+                with self._writing:
+                    self._put_aside(error)
+            raise
 
     def close(self) -> None:
         with self._writing, self._reading:
@@ -111,6 +119,8 @@ class PostgresSeries:
             return self._run(self._written(unit))
 
     def read(self, unit: Callable[[Connection], T]) -> T:
+        if not self._is_prepared:
+            self.write(_nothing)
         return self._run(self._links.read(unit))
 
     async def _written(self, unit: Callable[[Connection], T]) -> T:
@@ -145,6 +155,10 @@ def _committed(connection: Connection, unit: Callable[[Connection], T]) -> T:
     result = unit(connection)
     connection.commit()
     return result
+
+
+def _nothing(_: Connection) -> None:
+    """A first write creates the tables."""
 
 
 def series_database_at(location: str, data: Path) -> SeriesDatabase:

@@ -1,0 +1,377 @@
+"""HTTP routes for metrics in older words: quota, allocation and utilization now, and over a time if one is given.
+
+What is known now comes from one read of the database. If the samples are away, it is answered without them (207).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairpool.api import metrics as wire
+from fairpool.api.problems import ProblemItem
+from fairpool.control.cluster_facts import facts_of
+from fairpool.control.clusters import known_cluster
+from fairpool.control.departments import known_department, visible_departments
+from fairpool.control.metric_query import PARTLY, PoolName, Samples, Series, damage, read_points, span_of, unreadable
+from fairpool.control.moments import iso
+from fairpool.control.nodes import known_pool
+from fairpool.control.older_organization import CLUSTER, check_cluster
+from fairpool.control.plane import Caller, Plane
+from fairpool.control.projects import known_project
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import Refused, refused
+from fairpool.control.routes import Parameter, Query, Routes
+from fairpool.control.store import organization as store
+from fairpool.control.store.database import Connection
+from fairpool.control.store.unavailable import Unavailable
+from fairpool.metrics import catalogue
+from fairpool.metrics.catalogue import Column, PlaceColumn, QueueColumn
+from fairpool.metrics.recent_use import NOW_S, known_amounts, latest_amounts
+from fairpool.metrics.time_range import Curve, Subject, TimeRange
+from fairpool.metrics.totals import ClusterFacts, group_samples
+from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.quantity import UNLIMITED
+from fairpool.model.sample import Sample
+
+routes = Routes("administrator (legacy)")
+
+
+class OlderQuery(Query):
+    """A time, or none; in how many points; in which node pool."""
+
+    start: Annotated[str, Parameter(max_length=64, description="ISO 8601; with `end`: also figures over this time")] = (
+        ""
+    )
+    end: Annotated[str, Parameter(max_length=64)] = ""
+    number_of_samples: Samples = wire.SAMPLES_DEFAULT
+    pool: PoolName = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Quota, allocation and utilization of each resource."""
+
+    pending: Column
+    gpu: tuple[Column, Column, Column | None]
+    cpu: tuple[Column, Column, Column | None]
+    memory: tuple[Column, Column, Column | None]
+
+    @property
+    def all(self) -> list[Column]:
+        return [
+            self.pending,
+            *(each for some in (self.gpu, self.cpu, self.memory) for each in some if each is not None),
+        ]
+
+
+PLACE = _Columns(
+    PlaceColumn.PENDING,
+    (PlaceColumn.GPU_QUOTA, PlaceColumn.GPUS_ALLOCATED, PlaceColumn.GPU_UTILIZATION),
+    (PlaceColumn.CPU_CORES_QUOTA, PlaceColumn.CPU_CORES_ALLOCATED, PlaceColumn.CPU_UTILIZATION),
+    (PlaceColumn.MEMORY_BYTES_QUOTA, PlaceColumn.MEMORY_BYTES_ALLOCATED, PlaceColumn.MEMORY_UTILIZATION),
+)
+OWNER = _Columns(
+    QueueColumn.PENDING,
+    (QueueColumn.GPU_QUOTA, QueueColumn.GPUS_ALLOCATED, QueueColumn.GPU_UTILIZATION),
+    (QueueColumn.CPU_CORES_QUOTA, QueueColumn.CPU_CORES_ALLOCATED, None),
+    (QueueColumn.MEMORY_BYTES_QUOTA, QueueColumn.MEMORY_BYTES_ALLOCATED, None),
+)
+Amounts = Mapping[int, float]
+"""By column; what is not known is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A cluster, project or department that figures are asked of."""
+
+    metadata: wire.OlderMetadata
+    columns: _Columns
+    subject: Callable[[str], str]
+    """Its name among the samples, in a node pool or in all."""
+    below: Sequence[tuple[str, str]] = ()
+    """Projects of it that the caller may see, with their departments."""
+    has_below: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What one read of the database gave."""
+
+    facts: ClusterFacts
+    units: list[_Unit]
+    pool: str
+
+    @property
+    def pools(self) -> list[str]:
+        known = {*(each.pool for each in self.facts.nodes), *(each.pool for each in self.facts.queues)}
+        return sorted(each for each in known if self.pool in ("", each))
+
+
+@routes.get(
+    f"{CLUSTER}/metrics",
+    action=Action.NODE_READ,
+    before=check_cluster,
+    answer=wire.OlderMetrics,
+    responses=PARTLY,
+    summary="Get figures of a cluster, by node pool and project",
+)
+async def cluster_metrics(request: Request, plane: Plane, caller: Caller, query: OlderQuery) -> Response:
+    def units(connection: Connection, cluster: Any) -> list[_Unit]:
+        metadata = wire.OlderMetadata(cluster_id=cluster.id, cluster_name=cluster.name)
+        below = [(row.name, row.department) for row in _projects(connection, caller, cluster.id)]
+        return [_Unit(metadata, PLACE, _place_name, below, has_below=True)]
+
+    return await _one(plane, request, query, units)
+
+
+@routes.get(
+    f"{CLUSTER}/projects/metrics",
+    action=Action.PROJECT_READ,
+    before=check_cluster,
+    answer=wire.OlderMetricsList,
+    responses=PARTLY,
+    summary="Get figures of the projects of a cluster",
+)
+async def projects_metrics(request: Request, plane: Plane, caller: Caller, query: OlderQuery) -> Response:
+    def units(connection: Connection, cluster: Any) -> list[_Unit]:
+        numbers = _department_numbers(connection)
+        return [_project(row, cluster, numbers) for row in _projects(connection, caller, cluster.id)]
+
+    return await _many(plane, request, query, units)
+
+
+@routes.get(
+    f"{CLUSTER}/projects/{{project_id}}/metrics",
+    action=Action.PROJECT_READ,
+    before=check_cluster,
+    answer=wire.OlderMetrics,
+    responses=PARTLY,
+    summary="Get figures of a project",
+)
+async def project_metrics(
+    project_id: str, request: Request, plane: Plane, caller: Caller, query: OlderQuery
+) -> Response:
+    def units(connection: Connection, cluster: Any) -> list[_Unit]:
+        row = known_project(connection, caller, project_id, Action.PROJECT_READ)
+        return [_project(row, cluster, _department_numbers(connection))]
+
+    return await _one(plane, request, query, units)
+
+
+@routes.get(
+    f"{CLUSTER}/departments/metrics",
+    action=Action.DEPARTMENT_READ,
+    before=check_cluster,
+    answer=wire.OlderMetricsList,
+    responses=PARTLY,
+    summary="Get figures of the departments of a cluster",
+)
+async def departments_metrics(request: Request, plane: Plane, caller: Caller, query: OlderQuery) -> Response:
+    def units(connection: Connection, cluster: Any) -> list[_Unit]:
+        seen = visible_departments(connection, caller)
+        rows = [row for row in store.all_departments(connection) if seen is None or row.name in seen]
+        return [_department(row, cluster, _projects(connection, caller, cluster.id)) for row in rows]
+
+    return await _many(plane, request, query, units)
+
+
+@routes.get(
+    f"{CLUSTER}/departments/{{department_id}}/metrics",
+    action=Action.DEPARTMENT_READ,
+    before=check_cluster,
+    answer=wire.OlderMetrics,
+    responses=PARTLY,
+    summary="Get figures of a department, by node pool and project",
+)
+async def department_metrics(
+    department_id: str, request: Request, plane: Plane, caller: Caller, query: OlderQuery
+) -> Response:
+    def units(connection: Connection, cluster: Any) -> list[_Unit]:
+        row = known_department(connection, caller, department_id)
+        return [_department(row, cluster, _projects(connection, caller, cluster.id))]
+
+    return await _one(plane, request, query, units)
+
+
+def _place_name(pool: str) -> str:
+    return catalogue.pool(pool) if pool else catalogue.CLUSTER_ITSELF
+
+
+def _projects(connection: Connection, caller: Caller, cluster: str) -> list[Any]:
+    """Those of a cluster that the caller may see."""
+    places = caller.places(Action.PROJECT_READ)
+    rows = store.all_projects(connection, **({} if places is None else places.of_projects))
+    return [row for row in rows if row.cluster == cluster]
+
+
+def _department_numbers(connection: Connection) -> dict[str, int]:
+    return {row.name: row.number for row in store.all_departments(connection)}
+
+
+def _project(row: Any, cluster: Any, numbers: Mapping[str, int]) -> _Unit:
+    metadata = wire.OlderMetadata(
+        cluster_id=cluster.id,
+        cluster_name=cluster.name,
+        project_id=row.number,
+        project_name=row.name,
+        department_id=numbers.get(row.department),
+        department_name=row.department,
+    )
+    return _Unit(metadata, OWNER, lambda pool: catalogue.project(row.name, pool))
+
+
+def _department(row: Any, cluster: Any, projects: Sequence[Any]) -> _Unit:
+    metadata = wire.OlderMetadata(
+        cluster_id=cluster.id, cluster_name=cluster.name, department_id=row.number, department_name=row.name
+    )
+    below = [(each.name, row.name) for each in projects if each.department == row.name]
+    return _Unit(metadata, OWNER, lambda pool: catalogue.department(row.name, pool), below, has_below=True)
+
+
+# --- answers -----------------------------------------------------------------------------------------------------
+
+Units = Callable[[Connection, Any], list[_Unit]]
+
+
+async def _one(plane: Plane, request: Request, query: OlderQuery, units: Units) -> Response:
+    (answer,), status = await _answers(plane, request, query, units)
+    return Response(answer.model_dump_json(by_alias=True, exclude_none=True), status, media_type="application/json")
+
+
+async def _many(plane: Plane, request: Request, query: OlderQuery, units: Units) -> Response:
+    answers, status = await _answers(plane, request, query, units)
+    text = wire.OlderMetricsList(data=answers).model_dump_json(by_alias=True, exclude_none=True)
+    return Response(text, status, media_type="application/json")
+
+
+async def _answers(
+    plane: Plane, request: Request, query: OlderQuery, units: Units
+) -> tuple[list[wire.OlderMetrics], int]:
+    now, cluster = plane.now(), str(request.state.cluster)
+    span = _span(query, now)
+
+    def unit(connection: Connection) -> _Found:
+        pool = str(known_pool(connection, query.pool).name) if query.pool else ""
+        asked = units(connection, known_cluster(connection, cluster))
+        return _Found(facts_of(plane, connection, cluster, now), asked, pool)
+
+    found = await plane.read_apart(unit)
+    problems: list[ProblemItem] = []
+    try:
+        used = await _used_now(plane, cluster)
+        ranges = await _ranges(plane, span, found, problems) if span is not None else {}
+    except Refused as refusal:
+        used, ranges = {}, {}
+        problems += refusal.problems
+    now_is = _now(found.facts)
+    answers = [
+        wire.OlderMetrics(
+            metadata=each.metadata,
+            current=_current(found, each, now_is, used),
+            time_range=ranges.get(each.subject(found.pool)),
+            problems=problems or None,
+        )
+        for each in found.units
+    ]
+    return answers, 207 if problems else 200
+
+
+def _span(query: OlderQuery, now: Instant) -> TimeRange | None:
+    if bool(query.start) != bool(query.end):
+        what = "a time has a start and an end"
+        raise refused(400, "metric.range", what, "give both, or neither", "end" if query.start else "start")
+    return span_of(query.start, query.end, query.number_of_samples, now) if query.start else None
+
+
+def _now(facts: ClusterFacts) -> dict[str, Amounts]:
+    """What is known without samples, added up as samples are."""
+    group = catalogue.organization_group(facts.cluster)
+    for sample in group_samples(Sample(at=Instant(0)), facts):
+        if sample.group == group:
+            return dict(zip(sample.subjects, map(known_amounts, sample.values), strict=True))
+    return {}
+
+
+async def _used_now(plane: Plane, cluster: str) -> dict[str, Amounts]:
+    """The latest samples of the cluster, its node pools, projects and departments."""
+    group = catalogue.organization_group(cluster)
+    try:
+        return await plane.samples.recent(
+            group,
+            NOW_S,
+            lambda recent: {name: latest_amounts(values) for name, values in recent.get(group, {}).items()},
+        )
+    except Unavailable as error:
+        raise unreadable(error) from error
+
+
+async def _ranges(
+    plane: Plane, span: TimeRange, found: _Found, problems: list[ProblemItem]
+) -> dict[str, wire.OlderTimeRange]:
+    group = catalogue.organization_group(found.facts.cluster)
+    asked = [(each, each.subject(found.pool), column) for each in found.units for column in each.columns.all]
+    series = [Series("", Curve(Subject(group, name), {column: 1.0}), {}) for _, name, column in asked]
+    points = await read_points(plane, span, series)
+    problems += damage(points.unreadable) or ()
+    amounts: dict[str, dict[int, dict[int, float]]] = {}
+    for (_, name, column), values in zip(asked, points.points, strict=True):
+        for point in values:
+            amounts.setdefault(name, {}).setdefault(point.at_s, {})[column] = point.value
+    return {
+        each.subject(found.pool): wire.OlderTimeRange(
+            resources=[
+                _resources(each.columns, values, timestamp=iso(at_s * SECOND_MS))
+                for at_s, values in sorted(amounts.get(each.subject(found.pool), {}).items())
+            ]
+        )
+        for each in found.units
+    }
+
+
+def _current(
+    found: _Found, unit: _Unit, now_is: Mapping[str, Amounts], used: Mapping[str, Amounts]
+) -> wire.OlderCurrent:
+    def figures(columns: _Columns, name: str, **more: str) -> wire.OlderResources:
+        return _resources(columns, {**_utilizations(columns, used.get(name, {})), **now_is.get(name, {})}, **more)
+
+    below = [
+        figures(
+            OWNER, catalogue.project(project, pool), nodepool_name=pool, project_name=project, department_name=above
+        )
+        for project, above in unit.below
+        for pool in found.pools
+        if catalogue.project(project, pool) in now_is
+    ]
+    return wire.OlderCurrent(
+        resources=[figures(unit.columns, unit.subject(pool), nodepool_name=pool) for pool in found.pools],
+        project_resources=below if unit.has_below else None,
+    )
+
+
+def _utilizations(columns: _Columns, used: Amounts) -> Amounts:
+    wanted = {columns.gpu[2], columns.cpu[2], columns.memory[2]}
+    return {column: value for column, value in used.items() if column in wanted}
+
+
+def _resources(columns: _Columns, amounts: Amounts, **more: str) -> wire.OlderResources:
+    def resource(kind: tuple[Column, Column, Column | None]) -> wire.OlderResource:
+        quota, allocated, utilization = kind
+        used = None if utilization is None else amounts.get(utilization)
+        return wire.OlderResource(
+            quota=amounts.get(quota, float(UNLIMITED)),
+            allocated=amounts.get(allocated, 0.0),
+            utilization=None if used is None else used / 100,
+        )
+
+    return wire.OlderResources(
+        number_of_pending_workloads=round(amounts.get(columns.pending, 0.0)),
+        gpu=resource(columns.gpu),
+        cpu=resource(columns.cpu),
+        memory=resource(columns.memory),
+        **more,
+    )

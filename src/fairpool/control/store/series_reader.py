@@ -1,0 +1,69 @@
+"""Units of work that read stored samples: what some subjects did over a time, and the latest of many."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from fairpool.control.store import series
+from fairpool.control.store.database import Connection
+from fairpool.metrics.block import NotABlock, Run, Values, averaged_run, dense, unpacked
+from fairpool.metrics.resolution import FINE, Resolution, finer
+
+Runs = dict[str, list[Run]]
+"""By subject; their slots are counted from 1970."""
+RecentSamples = dict[str, dict[str, Values]]
+"""By group and subject."""
+
+
+class SeriesReader:
+    """Reads within one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.unreadable = 0
+        """Blocks that are damaged. What they held is missing in what was read."""
+
+    def values(self, grp: str, names: Sequence[str], resolution: Resolution, start_s: int, slots: int) -> list[Values]:
+        """The slots of each of these subjects of a group, from `start_s` on, where a slot begins."""
+        found = self._runs(grp, frozenset(names), resolution, start_s, start_s + slots * resolution.step_s)
+        return [dense(found.get(name, ()), start_s // resolution.step_s, slots) for name in names]
+
+    def recent(self, prefix: str, start_s: int, slots: int) -> RecentSamples:
+        """The finest slots of all subjects of the groups whose names begin so, by group and subject."""
+        runs: dict[str, Runs] = {}
+        for each in series.recent_blocks(self._connection, prefix, start_s):
+            self._add(runs.setdefault(each.grp, {}), FINE, each.start_s, each.data, None)
+        for each in series.recent_ticks(self._connection, prefix, start_s):
+            self._add(runs.setdefault(each.grp, {}), FINE, FINE.block_start(each.start_s), each.data, None)
+        first = start_s // FINE.step_s
+        return {
+            grp: {name: dense(its, first, slots) for name, its in subjects.items()} for grp, subjects in runs.items()
+        }
+
+    def _runs(self, grp: str, names: Collection[str], resolution: Resolution, start_s: int, end_s: int) -> Runs:
+        """From blocks of this resolution as far as they are made, and for the rest from finer ones."""
+        found: Runs = {}
+        for each in series.blocks_of(self._connection, grp, resolution, start_s, end_s):
+            self._add(found, resolution, each.start_s, each.data, names)
+        source = finer(resolution)
+        if source is None:
+            for each in series.ticks_of(self._connection, grp, start_s, end_s):
+                self._add(found, resolution, resolution.block_start(each.start_s), each.data, names)
+            return found
+        made_s = max(series.until(self._connection, resolution.step_s) or 0, start_s)
+        if made_s < end_s:
+            rest = self._runs(grp, names, source, made_s - made_s % resolution.step_s, end_s)
+            for name, runs in rest.items():
+                found.setdefault(name, []).append(averaged_run(runs, resolution.step_s // source.step_s))
+        return found
+
+    def _add(
+        self, found: Runs, resolution: Resolution, start_s: int, data: bytes, names: Collection[str] | None
+    ) -> None:
+        try:
+            block = unpacked(data, names)
+        except NotABlock:
+            self.unreadable += 1
+            return
+        for name, run in block.items():
+            found.setdefault(name, []).append(Run(start_s // resolution.step_s + run.first, run.values))

@@ -1,0 +1,42 @@
+"""SQL for counts of workloads as they are now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import func, literal, select
+
+from fairpool.control.store.database import Connection
+from fairpool.control.store.tables import holdings, workloads
+
+_PLACE = (workloads.c.project, workloads.c.department, workloads.c.cluster, workloads.c.kind, workloads.c.phase)
+
+
+def workload_totals(connection: Connection) -> list[Any]:
+    """Number and GPUs of the workloads that exist, by whose they are, kind and phase."""
+    figures = (
+        func.count().label("number"),
+        func.coalesce(func.sum(workloads.c.allocated_gpus_milli), 0).label("gpus_milli"),
+    )
+    query = select(*_PLACE, *figures).where(workloads.c.deleted_at.is_(None)).group_by(*_PLACE)
+    return list(connection.execute(query.order_by(*_PLACE)))
+
+
+def workload_rows(connection: Connection) -> list[Any]:
+    """The same of each workload, with its id and the moment it was created."""
+    figures = (
+        literal(1).label("number"),
+        workloads.c.allocated_gpus_milli.label("gpus_milli"),
+        workloads.c.id,
+        workloads.c.created_at,
+    )
+    query = select(*_PLACE, *figures).where(workloads.c.deleted_at.is_(None))
+    return list(connection.execute(query.order_by(workloads.c.id)))
+
+
+def nodes_by_workload(connection: Connection) -> dict[str, set[tuple[str, str]]]:
+    """Cluster and node of the pods that hold something."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for row in connection.execute(select(holdings.c.workload, holdings.c.cluster, holdings.c.node)):
+        found.setdefault(row.workload, set()).add((row.cluster, row.node))
+    return found
