@@ -17,7 +17,7 @@ def _chosen_database() -> Iterator[None]:
     if not postgresql.is_chosen():
         yield
         return
-    from fairpool.control import app
+    from fairpool.control import app, plane
     from fairpool.control.store.database import Database
 
     def database_at(_: str, data: Path) -> Database:
@@ -25,6 +25,7 @@ def _chosen_database() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app, "database_at", database_at)
+        patch.setattr(plane, "series_database_at", lambda _, data: postgresql.series_of(data))
         yield
 
 

@@ -29,6 +29,7 @@ from fairpool.control.store.local_database import LocalDatabase
 from fairpool.control.store.location import FILE
 from fairpool.control.store.migrations import upgrade
 from fairpool.control.store.postgresql_database import PostgresDatabase
+from fairpool.control.store.series_database import SeriesDatabase, series_database_at
 from fairpool.control.store.sqlite import Sqlite
 from tests.needs import skip_unless_ci
 
@@ -199,3 +200,8 @@ def database_of(data: Path) -> Database:
     if is_chosen():
         return PostgresDatabase(databases().url(data))
     return LocalDatabase(Sqlite(data / FILE))
+
+
+def series_of(data: Path) -> SeriesDatabase:
+    """Where the samples of a data directory are, in the same system."""
+    return series_database_at(databases().url(data) if is_chosen() else "", data)

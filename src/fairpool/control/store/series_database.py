@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fairpool.control.store import series
 from fairpool.control.store.database import Connection
@@ -18,6 +18,9 @@ from fairpool.control.store.local_database import LocalDatabase
 from fairpool.control.store.read_only import SqliteReader
 from fairpool.control.store.sqlite import Sqlite, Synchronous
 from fairpool.control.store.unavailable import DAMAGED, Unavailable
+
+if TYPE_CHECKING:
+    from fairpool.control.store.postgresql import PostgresLink
 
 T = TypeVar("T")
 
@@ -111,6 +114,7 @@ class PostgresSeries:
         self._where = described(location)
         self._thread = EventLoopThread("metrics")
         self._links = PostgresLinks(location, APPLICATION)
+        self._link: PostgresLink | None = None
         self._is_prepared = False
         self._writing = threading.Lock()
 
@@ -124,16 +128,29 @@ class PostgresSeries:
         return self._run(self._links.read(unit))
 
     async def _written(self, unit: Callable[[Connection], T]) -> T:
+        """On a connection that is kept as long as nothing fails."""
+        link, self._link = self._link, None
+        if link is None or link.raw.is_closed():
+            link = await self._linked()
+        try:
+            result: T = await link.run(lambda connection: _committed(connection, unit))
+        except BaseException:
+            await link.close()
+            raise
+        self._link = link
+        return result
+
+    async def _linked(self) -> PostgresLink:
         link = await self._links.connect(synchronous_commit="off")
         try:
             await link.connection.execution_options(isolation_level="READ COMMITTED")
             if not self._is_prepared:
                 await link.run(series.prepare)
                 self._is_prepared = True
-            result: T = await link.run(lambda connection: _committed(connection, unit))
-        finally:
+        except BaseException:
             await link.close()
-        return result
+            raise
+        return link
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         from fairpool.control.store.postgresql_errors import unavailable
@@ -147,8 +164,14 @@ class PostgresSeries:
             raise problem from error
 
     def close(self) -> None:
-        self._thread.run(self._links.close())
+        self._thread.run(self._closed())
         self._thread.stop()
+
+    async def _closed(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            await link.close()
+        await self._links.close()
 
 
 def _committed(connection: Connection, unit: Callable[[Connection], T]) -> T:
