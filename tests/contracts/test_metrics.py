@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fairpool.api.clusters import NodeReport, PodReport
-from fairpool.api.samples import DeviceSample, DeviceUse, NodeSample, PodSample, SamplesReport
+from fairpool.api.samples import DeviceSampleWire, DeviceUseWire, NodeSampleWire, PodSampleWire, SamplesReport
 from fairpool.control import metric_types
 from fairpool.control.moments import instant, iso
 from fairpool.control.sample_intake import sampled
@@ -53,26 +53,26 @@ class World:
 
     def sample(self, number: int, at: Instant) -> SamplesReport:
         """The first device of n1 is used more and more, the second not at all; n2 falls silent in the middle."""
-        mine = PodSample(
+        mine = PodSampleWire(
             pod=PodId(f"{self.one}-0-0"),
             cpu_cores=2.0,
             memory_bytes=GIB,
             devices=(
-                DeviceUse(index=0, utilization=float(number), memory_bytes=4 * GIB),
-                DeviceUse(index=1, utilization=0.0),
+                DeviceUseWire(index=0, utilization=float(number), memory_bytes=4 * GIB),
+                DeviceUseWire(index=1, utilization=0.0),
             ),
         )
-        first = NodeSample(
+        first = NodeSampleWire(
             node=NodeName("n1"),
             cpu_cores=8.0,
             memory_bytes=32 * GIB,
             devices=(
-                DeviceSample(index=0, utilization=float(number), memory_bytes=4 * GIB),
-                *(DeviceSample(index=index, utilization=0.0, memory_bytes=0) for index in (1, 2, 3)),
+                DeviceSampleWire(index=0, utilization=float(number), memory_bytes=4 * GIB),
+                *(DeviceSampleWire(index=index, utilization=0.0, memory_bytes=0) for index in (1, 2, 3)),
             ),
             pods=(mine,),
         )
-        second = NodeSample(node=NodeName("n2"), devices=(DeviceSample(index=0, utilization=80.0),))
+        second = NodeSampleWire(node=NodeName("n2"), devices=(DeviceSampleWire(index=0, utilization=80.0),))
         return SamplesReport(at=at, nodes=(first, second) if number < SAMPLES // 2 else (first,))
 
     def get(self, path: str, *, by: str = "admin", status: int = 200, **query: Any) -> Any:

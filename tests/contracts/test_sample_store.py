@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pytest
 from sqlalchemy import func, select
 
-from fairpool.api.samples import NodeSample, SamplesReport
+from fairpool.api.samples import NodeSampleWire, SamplesReport
 from fairpool.control import sample_store
 from fairpool.control.sample_intake import sampled
 from fairpool.control.sample_store import WAITING_MAX, ClusterSample, SampleStore
@@ -24,7 +24,7 @@ from fairpool.control.store.series_database import PostgresSeries, SeriesDatabas
 from fairpool.control.store.unavailable import FULL
 from fairpool.metrics.catalogue import NODE_ITSELF, NodeColumn, node_group
 from fairpool.metrics.resolution import ALL, FINE, HOUR_S, MINUTES
-from fairpool.metrics.time_range import Curve, Subject, TimeRange
+from fairpool.metrics.time_range import Curve, SeriesSubject, TimeRange
 from fairpool.metrics.totals import ClusterFacts, NodeFacts
 from fairpool.model import sample as model
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
@@ -65,7 +65,7 @@ def store(database: SeriesDatabase, now_s: int = START_S) -> Iterator[SampleStor
 def cores(found: SampleStore, name: str = "n3", hours: int = 1) -> list[float]:
     """Of a node, at each of the samples."""
     span = TimeRange(START_S, START_S + hours * HOUR_S, FINE, 1)
-    curve = Curve(Subject(node_group("c", name), NODE_ITSELF), {NodeColumn.CPU_CORES: 1.0})
+    curve = Curve(SeriesSubject(node_group("c", name), NODE_ITSELF), {NodeColumn.CPU_CORES: 1.0})
     (points,) = asyncio.run(found.values(span, [curve])).points
     return [each.value for each in points]
 
@@ -147,7 +147,7 @@ def test_a_late_sample_is_in_the_blocks_that_were_made_without_it(tmp_path: Path
     with store(database, now_s) as found:
         assert cores(found) == [float(each) for each in range(360)]
         span = TimeRange(START_S, START_S + HOUR_S, MINUTES, 1)
-        curve = Curve(Subject(node_group("c", "n1"), NODE_ITSELF), {NodeColumn.CPU_CORES: 1.0})
+        curve = Curve(SeriesSubject(node_group("c", "n1"), NODE_ITSELF), {NodeColumn.CPU_CORES: 1.0})
         (points,) = asyncio.run(found.values(span, [curve])).points
         assert [each.value for each in points] == [6 * minute + 2.5 for minute in range(60)]
 
@@ -180,7 +180,7 @@ def test_two_control_planes_make_each_block_once(tmp_path: Path, monkeypatch: py
 
 def send(control: ControlPlane) -> bool:
     """A sample now, which the answer says is kept or not."""
-    report = SamplesReport(at=control.clock.now, nodes=(NodeSample(node=NodeName("n1"), cpu_cores=1.0),))
+    report = SamplesReport(at=control.clock.now, nodes=(NodeSampleWire(node=NodeName("n1"), cpu_cores=1.0),))
     control.clock.turn(10)
     assert control.http.portal is not None
     return control.http.portal.call(sampled, control.app.state.plane, control.cluster, report).is_kept

@@ -22,7 +22,7 @@ from fairpool.control.store.series_database import SqliteSeries
 from fairpool.control.store.series_reader import SeriesReader
 from fairpool.metrics.block import of_sample, packed
 from fairpool.metrics.resolution import ALL, DAY_S, FINE, HOUR_S
-from fairpool.metrics.time_range import Curve, Subject, TimeRange
+from fairpool.metrics.time_range import Curve, SeriesSubject, TimeRange
 
 START = 1_800_000_000 // DAY_S * DAY_S
 GROUP, NAME = "cluster/node/n1", "gpu/0"
@@ -57,7 +57,7 @@ def make(database: SqliteSeries, now_s: int, steps: int | None) -> None:
 
 
 def answered(database: SqliteSeries, span: TimeRange) -> dict[int, float]:
-    curve = Curve(Subject(GROUP, NAME), {1: 1.0, 2: 10.0}, 5.0)
+    curve = Curve(SeriesSubject(GROUP, NAME), {1: 1.0, 2: 10.0}, 5.0)
     found = database.read(lambda connection: _curve_points(SeriesReader(connection), span, [curve]))
     assert found.unreadable == 0
     return dict(found.points[0])
@@ -137,7 +137,7 @@ def test_a_damaged_block_is_a_gap_and_is_told() -> None:
         broken = series.blocks.update().where(series.blocks.c.start_s == START).values(data=b"nothing")
         database.write(lambda connection: connection.execute(broken))
         span = TimeRange.chosen(START, START + 1200, 2, START + 1800)
-        curve = Curve(Subject(GROUP, NAME), {1: 1.0})
+        curve = Curve(SeriesSubject(GROUP, NAME), {1: 1.0})
         found = database.read(lambda connection: _curve_points(SeriesReader(connection), span, [curve]))
     assert (found.points, found.unreadable) == ([[(START + 600, 2.0)]], 1)
     assert not math.isnan(found.points[0][0].value)

@@ -83,7 +83,7 @@ class OlderResource(Answer):
     utilization: Annotated[float, Field(description="Between 0 and 1; absent: not measured")] | None = None
 
 
-class OlderResources(Answer):
+class OlderFigures(Answer):
     """Figures of a cluster, project or department."""
 
     number_of_pending_workloads: int
@@ -99,14 +99,14 @@ class OlderResources(Answer):
 class OlderCurrent(Answer):
     """Figures now."""
 
-    resources: Annotated[list[OlderResources], Field(description="By node pool")]
-    project_resources: Annotated[list[OlderResources], Field(description="By project and node pool")] | None = None
+    resources: Annotated[list[OlderFigures], Field(description="By node pool")]
+    project_resources: Annotated[list[OlderFigures], Field(description="By project and node pool")] | None = None
 
 
 class OlderTimeRange(Answer):
     """Figures over a time."""
 
-    resources: list[OlderResources]
+    resources: list[OlderFigures]
 
 
 class OlderMetadata(Answer):

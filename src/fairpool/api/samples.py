@@ -21,7 +21,7 @@ Bytes = Annotated[int, Field(ge=0, le=2**62)]
 Percent = Annotated[float, Field(ge=0, le=100)]
 
 
-class DeviceSample(Wire):
+class DeviceSampleWire(Wire):
     """A GPU."""
 
     mirrors: ClassVar = model.DeviceSample
@@ -34,7 +34,7 @@ class DeviceSample(Wire):
     errors: Bytes | None = None
 
 
-class DeviceUse(Wire):
+class DeviceUseWire(Wire):
     """What a pod had of a GPU."""
 
     mirrors: ClassVar = model.DeviceUse
@@ -43,7 +43,7 @@ class DeviceUse(Wire):
     memory_bytes: Bytes | None = None
 
 
-class PodSample(Wire):
+class PodSampleWire(Wire):
     """A pod that runs."""
 
     mirrors: ClassVar = model.PodSample
@@ -54,10 +54,10 @@ class PodSample(Wire):
     sent_bytes_s: Amount | None = None
     read_bytes_s: Amount | None = None
     written_bytes_s: Amount | None = None
-    devices: Annotated[tuple[DeviceUse, ...], Field(max_length=DEVICES_MAX)] = ()
+    devices: Annotated[tuple[DeviceUseWire, ...], Field(max_length=DEVICES_MAX)] = ()
 
 
-class NodeSample(Wire):
+class NodeSampleWire(Wire):
     """A node that answered."""
 
     mirrors: ClassVar = model.NodeSample
@@ -69,22 +69,22 @@ class NodeSample(Wire):
     read_bytes_s: Amount | None = None
     written_bytes_s: Amount | None = None
     is_simulated: bool = False
-    devices: Annotated[tuple[DeviceSample, ...], Field(max_length=DEVICES_MAX)] = ()
-    pods: Annotated[tuple[PodSample, ...], Field(max_length=PODS_MAX)] = ()
+    devices: Annotated[tuple[DeviceSampleWire, ...], Field(max_length=DEVICES_MAX)] = ()
+    pods: Annotated[tuple[PodSampleWire, ...], Field(max_length=PODS_MAX)] = ()
 
 
 class SamplesReport(Message):
     """What was measured on the nodes of a cluster at one moment, or on some of them."""
 
     at: Instant
-    nodes: Annotated[tuple[NodeSample, ...], Field(max_length=NODES_MAX)] = ()
+    nodes: Annotated[tuple[NodeSampleWire, ...], Field(max_length=NODES_MAX)] = ()
 
     def to_sample(self) -> model.Sample:
         return model.Sample(at=self.at, nodes=tuple(each.to_model() for each in self.nodes))
 
     @classmethod
     def of_sample(cls, sample: model.Sample) -> SamplesReport:
-        return cls(at=sample.at, nodes=tuple(NodeSample.of(each) for each in sample.nodes))
+        return cls(at=sample.at, nodes=tuple(NodeSampleWire.of(each) for each in sample.nodes))
 
 
 class SamplesAnswer(Message):

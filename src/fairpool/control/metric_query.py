@@ -21,7 +21,7 @@ from fairpool.control.refusal import Refused, not_a_date, refused
 from fairpool.control.routes import Parameter, Query
 from fairpool.control.sample_store import CurvePoints
 from fairpool.control.store.unavailable import Unavailable
-from fairpool.metrics.time_range import Curve, Point, Subject, TimeRange
+from fairpool.metrics.time_range import Curve, Point, SeriesSubject, TimeRange
 from fairpool.model.ids import SECOND_MS, Instant
 
 CSV = "text/csv"
@@ -89,8 +89,8 @@ class Series:
 class Measured:
     """A subject that metrics are asked of, with the factors that are its own."""
 
-    subject: Subject
-    devices: Mapping[str, Subject]
+    subject: SeriesSubject
+    devices: Mapping[str, SeriesSubject]
     """Its GPUs, by number."""
     factors: Mapping[str, float | None]
     """By unit; None: not known."""
@@ -110,8 +110,8 @@ def measured(
     groups: Iterable[tuple[str, str]] = (),
 ) -> Measured:
     return Measured(
-        Subject(group, name),
-        {index: Subject(group, device) for index, device in (devices or {}).items()},
+        SeriesSubject(group, name),
+        {index: SeriesSubject(group, device) for index, device in (devices or {}).items()},
         factors or {},
         constants or {},
         labels or {},

@@ -16,7 +16,7 @@ from fairpool.model.problem import Problem
 MB: Final = 1000**2
 
 
-class Unit(StrEnum):
+class Factor(StrEnum):
     """What a factor is taken from that belongs to the subject, not to the metric."""
 
     ONE = "one"
@@ -37,7 +37,7 @@ class Part:
 
     terms: Mapping[int, float]
     labels: Mapping[str, str] = field(default_factory=dict)
-    unit: Unit = Unit.ONE
+    unit: Factor = Factor.ONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class Metric:
     """Computed from the utilization of a device."""
 
 
-def _column(column: int, factor: float = 1.0, unit: Unit = Unit.ONE) -> Metric:
+def _column(column: int, factor: float = 1.0, unit: Factor = Factor.ONE) -> Metric:
     return Metric((Part({column: factor}, unit=unit),))
 
 
-def _per_gpu(column: int, unit: Unit = Unit.ONE) -> Metric:
+def _per_gpu(column: int, unit: Factor = Factor.ONE) -> Metric:
     return Metric((Part({column: 1.0}, unit=unit),), per_gpu=True)
 
 
@@ -100,17 +100,17 @@ BY_OWNER: Final[Mapping[str, Metric]] = {
 NODE: Final[Mapping[str, Metric]] = {
     "GPU_UTILIZATION_PER_GPU": _per_gpu(DeviceColumn.UTILIZATION),
     "GPU_UTILIZATION": _column(NodeColumn.GPU_UTILIZATION),
-    "GPU_MEMORY_UTILIZATION_PER_GPU": _per_gpu(DeviceColumn.MEMORY_BYTES, Unit.GPU_MEMORY_PERCENT),
+    "GPU_MEMORY_UTILIZATION_PER_GPU": _per_gpu(DeviceColumn.MEMORY_BYTES, Factor.GPU_MEMORY_PERCENT),
     "GPU_MEMORY_UTILIZATION": _column(NodeColumn.GPU_MEMORY_UTILIZATION),
     "GPU_MEMORY_USAGE_BYTES_PER_GPU": _per_gpu(DeviceColumn.MEMORY_BYTES),
     "GPU_MEMORY_USAGE_BYTES": _column(NodeColumn.GPU_MEMORY_BYTES),
     "GPU_ALLOCATION_PER_GPU": _per_gpu(DeviceColumn.ALLOCATED),
-    "GPU_MEMORY_ALLOCATION_BYTES_PER_GPU": _per_gpu(DeviceColumn.ALLOCATED, Unit.GPU_MEMORY),
+    "GPU_MEMORY_ALLOCATION_BYTES_PER_GPU": _per_gpu(DeviceColumn.ALLOCATED, Factor.GPU_MEMORY),
     "GPU_IDLE_TIME_SECONDS_PER_GPU": Metric((), per_gpu=True, is_idle_time=True),
     "CPU_USAGE_CORES": _column(NodeColumn.CPU_CORES),
-    "CPU_UTILIZATION": _column(NodeColumn.CPU_CORES, unit=Unit.CPU_PERCENT),
+    "CPU_UTILIZATION": _column(NodeColumn.CPU_CORES, unit=Factor.CPU_PERCENT),
     "CPU_MEMORY_USAGE_BYTES": _column(NodeColumn.MEMORY_BYTES),
-    "CPU_MEMORY_UTILIZATION": _column(NodeColumn.MEMORY_BYTES, unit=Unit.MEMORY_PERCENT),
+    "CPU_MEMORY_UTILIZATION": _column(NodeColumn.MEMORY_BYTES, unit=Factor.MEMORY_PERCENT),
 }
 
 POD: Final[Mapping[str, Metric]] = {
@@ -129,10 +129,10 @@ WORKLOAD: Final[Mapping[str, Metric]] = {
     "GPU_ALLOCATION": _column(WorkColumn.GPUS_ALLOCATED),
     "CPU_USAGE_CORES": _column(WorkColumn.CPU_CORES),
     "CPU_REQUEST_CORES": _column(WorkColumn.CPU_CORES_ALLOCATED),
-    "CPU_LIMIT_CORES": _column(WorkColumn.PODS, unit=Unit.CPU_LIMIT),
+    "CPU_LIMIT_CORES": _column(WorkColumn.PODS, unit=Factor.CPU_LIMIT),
     "CPU_MEMORY_USAGE_BYTES": _column(WorkColumn.MEMORY_BYTES),
     "CPU_MEMORY_REQUEST_BYTES": _column(WorkColumn.MEMORY_BYTES_ALLOCATED),
-    "CPU_MEMORY_LIMIT_BYTES": _column(WorkColumn.PODS, unit=Unit.MEMORY_LIMIT),
+    "CPU_MEMORY_LIMIT_BYTES": _column(WorkColumn.PODS, unit=Factor.MEMORY_LIMIT),
     "POD_COUNT": _column(WorkColumn.PODS),
     "RUNNING_POD_COUNT": _column(WorkColumn.RUNNING_PODS),
 }

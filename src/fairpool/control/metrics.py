@@ -31,7 +31,7 @@ from fairpool.control.metric_query import (
     refuse_unknown,
     series_of,
 )
-from fairpool.control.metric_types import Unit
+from fairpool.control.metric_types import Factor
 from fairpool.control.nodes import ClusterId, known_node, known_pool
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.pods import pod_items_of
@@ -211,10 +211,10 @@ def _node(node: NodeAnswer) -> Measured:
         catalogue.NODE_ITSELF,
         devices={str(index): catalogue.device(index) for index in range(node.gpu_info.gpu_count)},
         factors={
-            Unit.CPU_PERCENT: 100_000 / node.cpu_milli if node.cpu_milli else None,
-            Unit.MEMORY_PERCENT: 100 / node.memory_bytes if node.memory_bytes else None,
-            Unit.GPU_MEMORY: float(gpu_bytes) if gpu_bytes else None,
-            Unit.GPU_MEMORY_PERCENT: 100 / gpu_bytes if gpu_bytes else None,
+            Factor.CPU_PERCENT: 100_000 / node.cpu_milli if node.cpu_milli else None,
+            Factor.MEMORY_PERCENT: 100 / node.memory_bytes if node.memory_bytes else None,
+            Factor.GPU_MEMORY: float(gpu_bytes) if gpu_bytes else None,
+            Factor.GPU_MEMORY_PERCENT: 100 / gpu_bytes if gpu_bytes else None,
         },
         labels={"simulated": "true"} if node.gpu_info.simulated else {},
     )
@@ -300,8 +300,8 @@ def _workload(row: Any) -> Measured:
     return measured(
         catalogue.workload_group(row.cluster, row.id),
         row.id,
-        factors={Unit.CPU_LIMIT: cpu, Unit.MEMORY_LIMIT: memory},
-        constants={Unit.CPU_LIMIT: cpu_more, Unit.MEMORY_LIMIT: memory_more},
+        factors={Factor.CPU_LIMIT: cpu, Factor.MEMORY_LIMIT: memory},
+        constants={Factor.CPU_LIMIT: cpu_more, Factor.MEMORY_LIMIT: memory_more},
     )
 
 

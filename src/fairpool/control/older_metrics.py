@@ -30,9 +30,9 @@ from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.metrics import catalogue
-from fairpool.metrics.catalogue import Column, PlaceColumn, QueueColumn
+from fairpool.metrics.catalogue import PlaceColumn, QueueColumn, SampleColumn
 from fairpool.metrics.recent_use import NOW_S, known_amounts, latest_amounts
-from fairpool.metrics.time_range import Curve, Subject, TimeRange
+from fairpool.metrics.time_range import Curve, SeriesSubject, TimeRange
 from fairpool.metrics.totals import ClusterFacts, group_samples
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.quantity import UNLIMITED
@@ -56,13 +56,13 @@ class OlderQuery(Query):
 class _Columns:
     """Quota, allocation and utilization of each resource."""
 
-    pending: Column
-    gpu: tuple[Column, Column, Column | None]
-    cpu: tuple[Column, Column, Column | None]
-    memory: tuple[Column, Column, Column | None]
+    pending: SampleColumn
+    gpu: tuple[SampleColumn, SampleColumn, SampleColumn | None]
+    cpu: tuple[SampleColumn, SampleColumn, SampleColumn | None]
+    memory: tuple[SampleColumn, SampleColumn, SampleColumn | None]
 
     @property
-    def all(self) -> list[Column]:
+    def all(self) -> list[SampleColumn]:
         return [
             self.pending,
             *(each for some in (self.gpu, self.cpu, self.memory) for each in some if each is not None),
@@ -315,7 +315,7 @@ async def _ranges(
 ) -> dict[str, wire.OlderTimeRange]:
     group = catalogue.organization_group(found.facts.cluster)
     asked = [(each, each.subject(found.pool), column) for each in found.units for column in each.columns.all]
-    series = [Series("", Curve(Subject(group, name), {column: 1.0}), {}) for _, name, column in asked]
+    series = [Series("", Curve(SeriesSubject(group, name), {column: 1.0}), {}) for _, name, column in asked]
     points = await read_points(plane, span, series)
     problems += damage(points.unreadable) or ()
     amounts: dict[str, dict[int, dict[int, float]]] = {}
@@ -336,7 +336,7 @@ async def _ranges(
 def _current(
     found: _Found, unit: _Unit, now_is: Mapping[str, Amounts], used: Mapping[str, Amounts]
 ) -> wire.OlderCurrent:
-    def figures(columns: _Columns, name: str, **more: str) -> wire.OlderResources:
+    def figures(columns: _Columns, name: str, **more: str) -> wire.OlderFigures:
         return _resources(columns, {**_utilizations(columns, used.get(name, {})), **now_is.get(name, {})}, **more)
 
     below = [
@@ -358,8 +358,8 @@ def _utilizations(columns: _Columns, used: Amounts) -> Amounts:
     return {column: value for column, value in used.items() if column in wanted}
 
 
-def _resources(columns: _Columns, amounts: Amounts, **more: str) -> wire.OlderResources:
-    def resource(kind: tuple[Column, Column, Column | None]) -> wire.OlderResource:
+def _resources(columns: _Columns, amounts: Amounts, **more: str) -> wire.OlderFigures:
+    def resource(kind: tuple[SampleColumn, SampleColumn, SampleColumn | None]) -> wire.OlderResource:
         quota, allocated, utilization = kind
         used = None if utilization is None else amounts.get(utilization)
         return wire.OlderResource(
@@ -368,7 +368,7 @@ def _resources(columns: _Columns, amounts: Amounts, **more: str) -> wire.OlderRe
             utilization=None if used is None else used / 100,
         )
 
-    return wire.OlderResources(
+    return wire.OlderFigures(
         number_of_pending_workloads=round(amounts.get(columns.pending, 0.0)),
         gpu=resource(columns.gpu),
         cpu=resource(columns.cpu),

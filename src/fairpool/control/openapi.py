@@ -207,7 +207,7 @@ def _responses(route: Route, found: Mapping[Key, Document]) -> Document:
             content = {"content": {"application/json": {"schema": found[(route.name, status)]}}}
         else:
             content = response
-        known = responses[str(status)]
+        known = responses.get(str(status), {})
         if status >= 400:  # a form that cannot be read is refused as everywhere
             content = {**content, "content": {**known["content"], **content["content"]}}
         responses[str(status)] = {**known, **content}

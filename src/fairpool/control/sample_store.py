@@ -25,7 +25,7 @@ from fairpool.control.store.series_reader import RecentSamples, SeriesReader
 from fairpool.control.store.unavailable import BUSY, Unavailable
 from fairpool.metrics.block import Values, of_sample, packed
 from fairpool.metrics.resolution import FINE
-from fairpool.metrics.time_range import Curve, Point, Subject, TimeRange
+from fairpool.metrics.time_range import Curve, Point, SeriesSubject, TimeRange
 from fairpool.metrics.totals import ClusterFacts, group_samples
 from fairpool.model.ids import SECOND_MS
 from fairpool.model.problem import Problem
@@ -231,10 +231,10 @@ def _curve_points(reader: SeriesReader, span: TimeRange, curves: Sequence[Curve]
     names: dict[str, dict[str, None]] = {}
     for each in curves:
         names.setdefault(each.subject.group, {})[each.subject.name] = None
-    found: dict[Subject, Values] = {}
+    found: dict[SeriesSubject, Values] = {}
     for grp, mine in names.items():
         slots = reader.values(grp, list(mine), span.resolution, start_s, before + span.slots)
-        found.update((Subject(grp, name), each) for name, each in zip(mine, slots, strict=True))
+        found.update((SeriesSubject(grp, name), each) for name, each in zip(mine, slots, strict=True))
     used = {subject: span.resampled(values[:, before:]) for subject, values in found.items()}
     points = [
         span.points(

@@ -35,7 +35,7 @@ from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.workload_documents import declaration_of
 from fairpool.metrics import catalogue
 from fairpool.metrics.recent_use import WINDOW_S, NodeUse, node_use
-from fairpool.metrics.totals import ClusterFacts, Holding, NodeFacts, QueueFacts
+from fairpool.metrics.totals import ClusterFacts, NodeFacts, PodHolding, QueueFacts
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.precedence import precedence
 from fairpool.model.quantity import WHOLE_GPU_MILLI
@@ -173,13 +173,13 @@ async def node_telemetry(
 
 
 def _nodes(connection: Connection, cluster: str) -> list[_Node]:
-    there: dict[str, list[Holding]] = {}
+    there: dict[str, list[PodHolding]] = {}
     for each in holdings_of(connection, cluster):
         there.setdefault(each.node, []).append(each)
     return [_node(cluster, facts, there.get(facts.name, [])) for facts in nodes_of(connection, cluster)]
 
 
-def _node(cluster: str, facts: NodeFacts, held: Sequence[Holding]) -> _Node:
+def _node(cluster: str, facts: NodeFacts, held: Sequence[PodHolding]) -> _Node:
     return _Node(
         cluster,
         facts,
@@ -244,7 +244,7 @@ QUOTAS: Mapping[str, Callable[[QueueFacts], float]] = {
     "CPU_QUOTA": lambda each: each.cpu_quota_milli,
     "MEMORY_QUOTA": lambda each: each.memory_quota_bytes / MB,
 }
-ALLOCATIONS: Mapping[str, Callable[[Holding], float]] = {
+ALLOCATIONS: Mapping[str, Callable[[PodHolding], float]] = {
     "GPU_ALLOCATION": lambda each: each.gpus_milli / WHOLE_GPU_MILLI,
     "CPU_ALLOCATION": lambda each: each.cpu_milli,
     "MEMORY_ALLOCATION": lambda each: each.memory_bytes / MB,
@@ -360,7 +360,7 @@ def _owned(connection: Connection, facts: ClusterFacts, kind: str) -> list[_Owne
     return found
 
 
-def _not_preemptible(connection: Connection, held: Sequence[Holding]) -> list[Holding]:
+def _not_preemptible(connection: Connection, held: Sequence[PodHolding]) -> list[PodHolding]:
     rows = workload_store.some(connection, list(dict.fromkeys(each.workload for each in held)))
     return [each for each in held if each.workload in rows and not _is_preemptible(rows[each.workload])]
 

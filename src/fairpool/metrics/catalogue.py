@@ -12,7 +12,7 @@ BUCKETS = 64
 """Workloads of a cluster are kept in so many groups: one row each for 10 s, however many workloads there are."""
 
 
-class Column(IntEnum):
+class SampleColumn(IntEnum):
     """The first column of a sample is its coverage."""
 
     @staticmethod
@@ -20,7 +20,7 @@ class Column(IntEnum):
         return count + 1
 
 
-class DeviceColumn(Column):
+class DeviceColumn(SampleColumn):
     """One GPU."""
 
     UTILIZATION = auto()
@@ -32,7 +32,7 @@ class DeviceColumn(Column):
     ALLOCATED = auto()
 
 
-class NodeColumn(Column):
+class NodeColumn(SampleColumn):
     """One node."""
 
     GPU_UTILIZATION = auto()
@@ -52,7 +52,7 @@ class NodeColumn(Column):
     GPU_MEMORY_UTILIZATION = auto()
 
 
-class WorkColumn(Column):
+class WorkColumn(SampleColumn):
     """A workload or one of its pods."""
 
     GPU_UTILIZATION = auto()
@@ -72,14 +72,14 @@ class WorkColumn(Column):
     GPU_MEMORY_BYTES_ALLOCATED = auto()
 
 
-class PodDeviceColumn(Column):
+class PodDeviceColumn(SampleColumn):
     """What a pod has of one GPU."""
 
     UTILIZATION = auto()
     MEMORY_BYTES = auto()
 
 
-class QueueColumn(Column):
+class QueueColumn(SampleColumn):
     """A project or department, in all node pools or in one."""
 
     GPU_QUOTA = auto()
@@ -99,7 +99,7 @@ class QueueColumn(Column):
     """Of the memory of the GPUs that are held."""
 
 
-class PlaceColumn(Column):
+class PlaceColumn(SampleColumn):
     """A cluster or node pool."""
 
     GPU_NODES = auto()

@@ -25,7 +25,7 @@ class Point(NamedTuple):
     value: float
 
 
-class Subject(NamedTuple):
+class SeriesSubject(NamedTuple):
     """One thing that is measured, and the group that its samples are kept in."""
 
     group: str
@@ -36,7 +36,7 @@ class Subject(NamedTuple):
 class Curve:
     """What is asked of a subject: columns with their factors, added up."""
 
-    subject: Subject
+    subject: SeriesSubject
     terms: Mapping[int, float]
     constant: float = 0.0
     is_idle_time: bool = False

@@ -19,12 +19,12 @@ import numpy as np
 from fairpool.metrics import catalogue
 from fairpool.metrics.block import Values
 from fairpool.metrics.catalogue import (
-    Column,
     DeviceColumn,
     NodeColumn,
     PlaceColumn,
     PodDeviceColumn,
     QueueColumn,
+    SampleColumn,
     WorkColumn,
 )
 from fairpool.model.ids import NodeName, PodId
@@ -37,7 +37,7 @@ BANDS = (PlaceColumn.BAND_0_25, PlaceColumn.BAND_25_50, PlaceColumn.BAND_50_75, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
+class PodHolding:
     """What a pod holds, and whose it is."""
 
     pod: PodId
@@ -101,7 +101,7 @@ class ClusterFacts:
     """What the control plane knows of a cluster at the moment of a sample."""
 
     cluster: str
-    holdings: Sequence[Holding] = ()
+    holdings: Sequence[PodHolding] = ()
     nodes: Sequence[NodeFacts] = ()
     queues: Sequence[QueueFacts] = ()
     waiting: Sequence[Waiting] = ()
@@ -121,21 +121,21 @@ class _Row:
     __slots__ = ("sums", "weights")
 
     def __init__(self) -> None:
-        self.sums: dict[Column, float] = {}
-        self.weights: dict[Column, float] = {}
+        self.sums: dict[SampleColumn, float] = {}
+        self.weights: dict[SampleColumn, float] = {}
         """Of averages."""
 
-    def add(self, column: Column, value: float | None) -> None:
+    def add(self, column: SampleColumn, value: float | None) -> None:
         if value is not None:
             self.sums[column] = self.sums.get(column, 0.0) + value
 
-    def average(self, column: Column, value: float | None, weight: float = 1.0) -> None:
+    def average(self, column: SampleColumn, value: float | None, weight: float = 1.0) -> None:
         """Zero weight: it is part of nothing."""
         if value is not None and weight > 0:
             self.add(column, value * weight)
             self.weights[column] = self.weights.get(column, 0.0) + weight
 
-    def values(self, columns: type[Column]) -> list[float]:
+    def values(self, columns: type[SampleColumn]) -> list[float]:
         return [
             self.sums[column] / self.weights.get(column, 1.0) if column in self.sums else UNKNOWN for column in columns
         ]
@@ -144,7 +144,7 @@ class _Row:
 class _Rows(dict[str, _Row]):
     """Rows by subject, all with the same columns."""
 
-    def __init__(self, columns: type[Column]) -> None:
+    def __init__(self, columns: type[SampleColumn]) -> None:
         super().__init__()
         self.columns = columns
 
@@ -156,7 +156,7 @@ class _Rows(dict[str, _Row]):
 class _Groups(dict[str, list[_Rows]]):
     """Rows by group."""
 
-    def rows(self, group: str, columns: type[Column]) -> _Rows:
+    def rows(self, group: str, columns: type[SampleColumn]) -> _Rows:
         tables = self.setdefault(group, [])
         for each in tables:
             if each.columns is columns:
@@ -246,7 +246,7 @@ class _Totals:
 
     # --- pods, workloads, projects, departments ---
 
-    def _work(self, holding: Holding, sample: PodSample | None, there: NodeFacts | None) -> None:
+    def _work(self, holding: PodHolding, sample: PodSample | None, there: NodeFacts | None) -> None:
         pool = there.pool if there is not None else ""
         gpus = holding.gpus_milli / WHOLE_GPU_MILLI
         gpu_memory = gpus * (there.gpu_memory_mib << 20) if there is not None else 0.0
@@ -315,7 +315,7 @@ class _Totals:
     def _running(self, pool_of: Mapping[str, str]) -> None:
         """A workload counts once in each node pool where it has pods, and once in all."""
         pools: dict[str, set[str]] = {}
-        owners: dict[str, Holding] = {}
+        owners: dict[str, PodHolding] = {}
         for each in self.facts.holdings:
             pools.setdefault(each.workload, {""}).add(pool_of.get(each.node, ""))
             owners[each.workload] = each
@@ -343,7 +343,7 @@ _BY_KIND = {
 }
 
 
-def _held_by_device(holdings: Iterable[Holding]) -> dict[tuple[str, int], int]:
+def _held_by_device(holdings: Iterable[PodHolding]) -> dict[tuple[str, int], int]:
     held: dict[tuple[str, int], int] = {}
     for each in holdings:
         for index in each.devices:
@@ -393,7 +393,7 @@ def _share(used: float | None, capacity: float) -> float | None:
     return 100 * used / capacity if used is not None and capacity else None
 
 
-def _add_pod(row: _Row, holding: Holding, sample: PodSample | None, utilization: float | None) -> None:
+def _add_pod(row: _Row, holding: PodHolding, sample: PodSample | None, utilization: float | None) -> None:
     row.add(WorkColumn.PODS, 1)
     row.add(WorkColumn.RUNNING_PODS, float(holding.is_running))
     row.add(WorkColumn.GPUS_ALLOCATED, holding.gpus_milli / WHOLE_GPU_MILLI)
@@ -415,7 +415,7 @@ _Holder = type[NodeColumn] | type[QueueColumn] | type[PlaceColumn]
 _Owner = type[QueueColumn] | type[PlaceColumn]
 
 
-def _add_held(row: _Row, columns: _Holder, holding: Holding) -> None:
+def _add_held(row: _Row, columns: _Holder, holding: PodHolding) -> None:
     row.add(columns.GPUS_ALLOCATED, holding.gpus_milli / WHOLE_GPU_MILLI)
     row.add(columns.CPU_CORES_ALLOCATED, holding.cpu_milli / 1000)
     row.add(columns.MEMORY_BYTES_ALLOCATED, holding.memory_bytes)

@@ -13,12 +13,12 @@ from fairpool.control.admission import KINDS
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import holdings, pods, queue_reports, workloads
 from fairpool.control.store.workloads import WAITS
-from fairpool.metrics.totals import Holding, Waiting
+from fairpool.metrics.totals import PodHolding, Waiting
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId
 from fairpool.model.lifecycle import PodPhase
 
 
-def holdings_of(connection: Connection, cluster: str) -> list[Holding]:
+def holdings_of(connection: Connection, cluster: str) -> list[PodHolding]:
     """What each pod holds, and whose it is."""
     owner = (workloads.c.project, workloads.c.department, workloads.c.kind, pods.c.phase)
     query = (
@@ -27,7 +27,7 @@ def holdings_of(connection: Connection, cluster: str) -> list[Holding]:
         .outerjoin(pods, pods.c.id == holdings.c.pod)
     )
     return [
-        Holding(
+        PodHolding(
             pod=PodId(row.pod),
             workload=row.workload,
             project=row.project,
