@@ -224,7 +224,7 @@ ANSWERS = {
     "ProjectsApi.get_project_metrics_0": "Project1",
     "ProjectsApi.get_projects": "Projects",
     "ProjectsApi.get_projects_0": "[ProjectV1 & Project2]",
-    "ProjectsApi.get_projects_metrics": "Projects",
+    "ProjectsApi.get_projects_metrics": "models.Projects",
     "ProjectsApi.get_projects_telemetry": "TelemetryResponse",
     "ProjectsApi.patch_project_resources": "anything",
     "ProjectsApi.update_project": "Project",

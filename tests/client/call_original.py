@@ -57,6 +57,8 @@ class _MyAccessRules(pydantic.BaseModel):
 
 OWN: dict[str, Any] = {"Project": _Project, "Projects": _Projects, "MyAccessRules": _MyAccessRules}
 """Answers whose model the client lacks, see there."""
+MODELS = "models."
+"""Before a name that is also one of these: the client's own is meant."""
 
 
 def main() -> None:
@@ -167,7 +169,7 @@ def _misfit(answer: str, data: Any) -> str:
         return next((said for each in data if (said := _misfit(answer[1:-1], each))), "")
     if "&" in answer:
         return next((said for each in answer.split(" & ") if (said := _misfit(each, data))), "")
-    kind = OWN.get(answer) or getattr(models, answer)
+    kind = OWN.get(answer) or getattr(models, answer.removeprefix(MODELS))
     try:
         if answer in OWN:
             kind.model_validate(data, by_alias=True, by_name=False)

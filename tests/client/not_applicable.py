@@ -12,7 +12,6 @@ INFERENCE = "there are no inference workloads yet"
 INFERENCE_OF_SEVERAL = "there are no inference workloads of several pods that work together"
 INSTALLATION = "it describes the Helm chart of the original's clusters; a cluster joins with `fairpool cluster`"
 LOGO = "no page of Fairpool shows a logo"
-METRICS = "there are no metrics yet; no value is invented"
 SECURITY = "the client can only send `autoRedirectSSO`, which there is not; the sign-in page offers every way in"
 STORAGE = "there is one storage class, folders on the disks of the nodes, and nothing of it to be configured"
 VENDOR = "it runs a service from the vendor's catalogue"
@@ -37,20 +36,6 @@ NOT_APPLICABLE = {
     "LogoApi": LOGO,
     "SettingsApi.update_security_setting_by_key": SECURITY,
     "StorageClassConfigurationApi": STORAGE,
-    "ClustersApi.get_cluster_metrics": METRICS,
-    "ClustersApi.get_cluster_metrics_0": METRICS,
-    "DepartmentsApi.get_department_metrics": METRICS,
-    "DepartmentsApi.get_department_metrics_0": METRICS,
-    "DepartmentsApi.get_departments_metrics": METRICS,
-    "DepartmentsApi.get_departments_telemetry": METRICS,
-    "NodePoolsApi.get_nodepool_metrics": METRICS,
-    "NodesApi.get_node_metrics": METRICS,
-    "NodesApi.get_node_telemetry": METRICS,
-    "PodsApi.get_workload_pod_metrics": METRICS,
-    "ProjectsApi.get_project_metrics": METRICS,
-    "ProjectsApi.get_project_metrics_0": METRICS,
-    "ProjectsApi.get_projects_metrics": METRICS,
-    "ProjectsApi.get_projects_telemetry": METRICS,
     **{
         f"PolicyApi.{verb}_{kind}": why
         for verb in ("get", "overwrite", "update", "delete")
@@ -59,9 +44,7 @@ NOT_APPLICABLE = {
             ("nim_service_policy", VENDOR),
         )
     },
-    "ReportsApi": "a report is a table of metrics; there are none yet",
-    "WorkloadsApi.get_workload_metrics": METRICS,
-    "WorkloadsApi.get_workloads_telemetry": METRICS,
+    "ReportsApi": "reports are not made yet; metrics are read directly",
 }
 
 
