@@ -1,0 +1,30 @@
+"""The benchmark of samples, at a small size: what it measures happens, and a missing sample is a fault."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import series
+from bench.series import Keeper, Size, gaps, main
+
+
+@pytest.mark.slow
+def test_samples_are_kept_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(series, "REPEATS", 1)
+    result = tmp_path / "series.jsonl"
+    assert main(["--nodes", "2", "--minutes", "11", "--sqlite", "--json", str(result)]) == 0
+    hour, day, year = map(json.loads, result.read_text().splitlines())
+    assert [each["case"] for each in (hour, day, year)] == ["hour, SQLite", "day, SQLite", "year, SQLite"]
+    assert hour["metrics"]["times_real_time"] > 1
+    assert (day["params"]["step_s"], year["params"]["step_s"]) == (60, 3600)
+
+
+@pytest.mark.slow
+def test_a_missing_sample_is_a_fault() -> None:
+    with series._sqlite() as (database, _):
+        Keeper(database, Size(nodes=1, samples=3)).run()
+        assert gaps(database, Size(nodes=1, samples=3)) == []
+        assert gaps(database, Size(nodes=1, samples=4))[0] == "node-0000: 3 of 4 samples"
