@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -74,6 +74,10 @@ COLUMNS = (
     Column("p99", 9, "p99_s", is_time=True),
     Column("load", 6, "load_average"),
 )
+
+
+Opened = tuple[SeriesDatabase, Callable[[], int]]
+"""A database, and how much it takes on disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +154,7 @@ def _measured(name: NodeName, used: Sequence[int], number: int) -> NodeSample:
     )
 
 
-class Keeper:
+class SampleWriter:
     """Writes samples and makes blocks, and measures what that costs."""
 
     def __init__(self, database: SeriesDatabase, size: Size) -> None:
@@ -278,9 +282,9 @@ def queried(database: SeriesDatabase, case: str, system: str, length_s: int, sam
 def run(
     size: Size, database: SeriesDatabase, system: str, disk: Callable[[], int], say: Callable[[Line], None]
 ) -> list[Line]:
-    keeper = Keeper(database, size)
-    keeper.run()
-    hour = keeper.line(system, disk())
+    writer = SampleWriter(database, size)
+    writer.run()
+    hour = writer.line(system, disk())
     hour.faults = gaps(database, size)
     if hour.metrics["times_real_time"] <= 1:
         hour.faults.append("samples come faster than they are kept")
@@ -296,7 +300,7 @@ def run(
 
 
 @contextmanager
-def _sqlite() -> Iterator[tuple[SeriesDatabase, Callable[[], int]]]:
+def _sqlite() -> Iterator[Opened]:
     with tempfile.TemporaryDirectory(prefix="bench-series-") as folder:
         database = SqliteSeries(Path(folder) / "metrics.sqlite")
         try:
@@ -306,7 +310,7 @@ def _sqlite() -> Iterator[tuple[SeriesDatabase, Callable[[], int]]]:
 
 
 @contextmanager
-def _postgresql(url: str) -> Iterator[tuple[SeriesDatabase, Callable[[], int]]]:
+def _postgresql(url: str) -> Iterator[Opened]:
     with ExitStack() as stack:
         if not url:
             server = PostgresServer()
@@ -340,6 +344,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table = Table(COLUMNS, "size", 18)
     table.head()
     lines: list[Line] = []
+    systems: dict[str, Callable[[], AbstractContextManager[Opened]]]
     systems = (
         {"SQLite": _sqlite}
         if options.sqlite

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import series
-from bench.series import Keeper, Size, gaps, main
+from bench.series import SampleWriter, Size, gaps, main
 
 
 @pytest.mark.slow
@@ -25,6 +25,6 @@ def test_samples_are_kept_and_found_again(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.slow
 def test_a_missing_sample_is_a_fault() -> None:
     with series._sqlite() as (database, _):
-        Keeper(database, Size(nodes=1, samples=3)).run()
+        SampleWriter(database, Size(nodes=1, samples=3)).run()
         assert gaps(database, Size(nodes=1, samples=3)) == []
         assert gaps(database, Size(nodes=1, samples=4))[0] == "node-0000: 3 of 4 samples"

@@ -62,6 +62,7 @@ SHARED: Mapping[str, str] = {
     "realm": "runai",
 }
 """What belongs to no department."""
+TELEMETRY = {"nodes": "TOTAL_GPUS", "org-unit": "GPU_QUOTA", "workloads": "WORKLOADS_COUNT"}
 OF_STREAMS: Mapping[str, Mapping[str, str]] = {
     "changes": {"after": "0"},
     "exec": {"command": "true"},
@@ -189,6 +190,7 @@ class TwoScopes:
         found |= {"project_id": place.project, "department_id": place.department}
         kind = next((kind for kind in KINDS if f"/{kind}/" in path), "trainings")
         found |= {"workload_id": place.ids[kind], "template_id": place.ids[f"templates/{kind}"]}
+        found["pod_id"] = f"{found['workload_id']}-0-0"
         asset = next((name for name in ASSET_SPECS if f"/asset/{name}/" in path), "compute")
         found |= {"asset_id": place.ids[asset], "kind": "generic-secret"}
         if "service-accounts" in path:
@@ -213,6 +215,10 @@ class TwoScopes:
             "repository": "images/base",
             "templateName": f"{place.name}-trainings-template",
             "workloadType": "training",
+            "start": "2027-01-15T00:00:00Z",
+            "end": "2027-01-15T01:00:00Z",
+            "metricType": "GPU_QUOTA" if "/org-unit/" in path else "GPU_UTILIZATION",
+            "telemetryType": next((kind for noun, kind in TELEMETRY.items() if f"/{noun}/" in path), ""),
         }
         query = {
             each["name"]: wanted.get(each["name"], "nothing")

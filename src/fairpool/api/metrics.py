@@ -123,6 +123,7 @@ class OlderMetadata(Answer):
 class OlderMetrics(Answer):
     """Figures of a cluster, project or department."""
 
+    timestamp: Annotated[Moment, Field(description="When they were read")]
     metadata: OlderMetadata
     current: OlderCurrent
     time_range: OlderTimeRange | None = None

@@ -6,6 +6,7 @@ One read, so that the figures of a sample, and those of an answer, agree with ea
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from fairpool.api.clusters import NodeReport
 from fairpool.control.organization import organization_tree
@@ -31,19 +32,22 @@ def facts_of(plane: Plane, connection: Connection, cluster: str, now: Instant) -
 
 
 def nodes_of(connection: Connection, cluster: str) -> list[NodeFacts]:
-    reports = (NodeReport.from_json(row.document) for row in cluster_store.nodes_of(connection, cluster))
-    return [
-        NodeFacts(
-            name=each.name,
-            pool=each.pool or DEFAULT_POOL,
-            is_ready=each.ready and each.silent_since is None,
-            gpus=each.gpus,
-            gpu_memory_mib=each.gpu_memory_mib,
-            cpu_milli=each.cpu_milli,
-            memory_bytes=each.memory_bytes,
-        )
-        for each in reports
-    ]
+    return [_node(row.document) for row in cluster_store.nodes_of(connection, cluster)]
+
+
+# Read with every sample, while few nodes are reported again in between.
+@lru_cache(maxsize=20_000)
+def _node(document: str) -> NodeFacts:
+    report = NodeReport.from_json(document)
+    return NodeFacts(
+        name=report.name,
+        pool=report.pool or DEFAULT_POOL,
+        is_ready=report.ready and report.silent_since is None,
+        gpus=report.gpus,
+        gpu_memory_mib=report.gpu_memory_mib,
+        cpu_milli=report.cpu_milli,
+        memory_bytes=report.memory_bytes,
+    )
 
 
 def _queues(plane: Plane, connection: Connection, cluster: str) -> list[QueueFacts]:

@@ -109,20 +109,20 @@ async def cluster_metrics(
 
 
 @routes.get(
-    "/api/v1/clusters/{cluster_id}/nodepools/{pool_name}/metrics",
+    "/api/v1/clusters/{cluster_id}/nodepools/{pool_id}/metrics",
     action=Action.NODE_READ,
     answer=wire.Metrics,
     responses=PARTLY,
     summary="Get metrics of a node pool",
 )
 async def pool_metrics(
-    cluster_id: str, pool_name: str, request: Request, plane: Plane, caller: Caller, query: MetricQuery
+    cluster_id: str, pool_id: str, request: Request, plane: Plane, caller: Caller, query: MetricQuery
 ) -> Response:
     refuse_unknown(query.types, types.PLACE, "a node pool")
 
     def unit(connection: Connection) -> list[Series]:
         cluster = str(known_cluster(connection, cluster_id).id)
-        return series_of(query.types, types.PLACE, _place(cluster, str(known_pool(connection, pool_name).name)))
+        return series_of(query.types, types.PLACE, _place(cluster, str(known_pool(connection, pool_id).name)))
 
     return await _answer(plane, request, query, unit)
 

@@ -271,6 +271,7 @@ async def _answers(
     now_is = _now(found.facts)
     answers = [
         wire.OlderMetrics(
+            timestamp=iso(now),
             metadata=each.metadata,
             current=_current(found, each, now_is, used),
             time_range=ranges.get(each.subject(found.pool)),

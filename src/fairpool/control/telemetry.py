@@ -72,11 +72,11 @@ def _groupings(said: Sequence[str], there: Sequence[str], most: int = GROUPS_MAX
 
 
 def _telemetry(
-    plane: Plane, kind: str, fields: Sequence[str], values: Mapping[Key, float], names: Mapping[tuple[str, str], str]
+    now: Instant, kind: str, fields: Sequence[str], values: Mapping[Key, float], names: Mapping[tuple[str, str], str]
 ) -> wire.Telemetry:
     return wire.Telemetry(
         type=kind,
-        timestamp=iso(plane.now()),
+        timestamp=iso(now),
         values=[
             wire.TelemetryValue(
                 value=number(value),
@@ -162,6 +162,7 @@ async def node_telemetry(
         found = [node for each in clusters for node in _nodes(connection, each)]
         return clusters, [each for each in found if within in ("", each.facts.pool)]
 
+    now = plane.now()
     clusters, nodes = await plane.read_apart(unit)
     values: dict[Key, float] = {}
     amounts = await _amounts(plane, telemetry_type, nodes)
@@ -169,7 +170,7 @@ async def node_telemetry(
         key = tuple(each.part(field) for field in fields)
         if amount is not None:
             values[key] = values.get(key, 0.0) + amount
-    return _telemetry(plane, telemetry_type, fields, values, {(CLUSTER, key): name for key, name in clusters.items()})
+    return _telemetry(now, telemetry_type, fields, values, {(CLUSTER, key): name for key, name in clusters.items()})
 
 
 def _nodes(connection: Connection, cluster: str) -> list[_Node]:
@@ -319,6 +320,7 @@ async def _owner_telemetry(
     plane: Plane, caller: Caller, asked: _Asked, seen: Callable[[Connection], Callable[[_Owned], bool]]
 ) -> wire.Telemetry:
     refuse_unknown([asked.kind], OWNER_TYPES, "projects and departments", "telemetryType")
+    now = plane.now()
 
     def unit(connection: Connection) -> wire.Telemetry:
         clusters = _clusters(connection, asked.cluster)
@@ -327,12 +329,12 @@ async def _owner_telemetry(
         is_seen = seen(connection)
         values: dict[Key, float] = {}
         for cluster in clusters:
-            facts = facts_of(plane, connection, cluster, plane.now())
+            facts = facts_of(plane, connection, cluster, now)
             for each in _owned(connection, facts, asked.kind):
                 if pool in ("", each.pool) and department in ("", each.department) and is_seen(each):
                     _add(values, tuple(each.part(field) for field in asked.fields), each.amount)
         names = {(CLUSTER, key): name for key, name in clusters.items()}
-        return _telemetry(plane, asked.kind, asked.fields, values, names)
+        return _telemetry(now, asked.kind, asked.fields, values, names)
 
     return await plane.read_apart(unit)
 
@@ -405,13 +407,13 @@ async def workload_telemetry(
     refuse_unknown([telemetry_type], WORKLOAD_TYPES, "workloads", "telemetryType")
     is_waiting = telemetry_type == "PENDING_TIME_DISTRIBUTION"
     fields = _groupings(group_by, WORKLOAD_FIELDS, GROUPS_MAX - is_waiting)
-    wanted = [_phase(each) for each in each_once(phases)]
+    wanted, now = [_phase(each) for each in each_once(phases)], plane.now()
 
     def unit(connection: Connection) -> wire.Telemetry:
         clusters = _clusters(connection, cluster)
         within = str(known_pool(connection, pool).name) if pool else ""
         above = str(known_department(connection, caller, department).name) if department else ""
-        workloads = _Workloads(connection, plane.now(), fields, within, is_waiting)
+        workloads = _Workloads(connection, now, fields, within, is_waiting)
         values: dict[Key, float] = {(band,): 0.0 for band in WAITS_S} if is_waiting and not fields else {}
         if not is_waiting and not fields:
             values[()] = 0.0
@@ -427,7 +429,7 @@ async def workload_telemetry(
                 amount = row.gpus_milli / WHOLE_GPU_MILLI if telemetry_type == "GPU_ALLOCATION" else row.number
                 _add(values, workloads.key(row), amount)
         names = {(CLUSTER, key): name for key, name in clusters.items()}
-        return _telemetry(plane, telemetry_type, [*fields, *([WAITED] if is_waiting else [])], values, names)
+        return _telemetry(now, telemetry_type, [*fields, *([WAITED] if is_waiting else [])], values, names)
 
     return await plane.read_apart(unit)
 

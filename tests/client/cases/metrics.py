@@ -106,7 +106,7 @@ def running(workload: str, pod: str) -> WorkloadReport:
     )
 
 
-def sample(pod: str, number: int, at: Instant) -> bytes:
+def sample(pod: str, number: int, at: Instant) -> str:
     """The first GPU at 10 % more each time, the second at 50 %."""
     used = ((0, 10.0 * number, GIB), (1, 50.0, 3 * GIB))
     its = PodSampleWire(
