@@ -43,7 +43,7 @@ from fairpool.metrics.catalogue import (
     QueueColumn,
     device,
     node_group,
-    organization_group,
+    owner_group,
     project,
 )
 from fairpool.metrics.resolution import DAY_S, FINE, HOUR_S, HOURS, MINUTES, Resolution
@@ -232,7 +232,7 @@ def _points(connection: Connection, span: TimeRange, curves: Sequence[Curve]) ->
 
 SUBJECTS = {
     node_group(CLUSTER, "filled"): ([NODE_ITSELF, *map(device, range(GPUS))], len(NodeColumn)),
-    organization_group(CLUSTER): ([project(f"project-{at}") for at in range(PROJECTS)], len(QueueColumn)),
+    owner_group(CLUSTER, "filled"): ([project(f"project-{at}") for at in range(PROJECTS)], len(QueueColumn)),
 }
 
 

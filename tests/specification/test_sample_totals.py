@@ -61,7 +61,8 @@ class Totals:
         return None if math.isnan(value) else value
 
     def organization(self, subject: str, column: SampleColumn) -> float | None:
-        return self("organization", subject, column)
+        group = next(group for group, name in self.found if name == subject and group.startswith("organization"))
+        return self(group, subject, column)
 
 
 def test_utilization_of_a_project_is_weighted_with_what_its_pods_hold() -> None:

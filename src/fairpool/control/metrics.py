@@ -172,15 +172,22 @@ def _pools(connection: Connection) -> list[str]:
 
 def _owners(connection: Connection, caller: Caller, cluster: str, pool: str, grouping: str) -> list[Measured]:
     """The projects or departments of a cluster that the caller may see."""
-    group = catalogue.organization_group(cluster)
     if grouping == PROJECT:
         places = caller.places(Action.PROJECT_READ)
         rows = organization_store.all_projects(connection, **({} if places is None else places.of_projects))
         names = [row.name for row in rows if row.cluster == cluster]
-        return [measured(group, catalogue.project(name, pool), groups=[(PROJECT, name)]) for name in names]
+        return [_project(cluster, name, pool, [(PROJECT, name)]) for name in names]
     seen = visible_departments(connection, caller)
     names = [row.name for row in organization_store.all_departments(connection) if seen is None or row.name in seen]
-    return [measured(group, catalogue.department(name, pool), groups=[(DEPARTMENT, name)]) for name in names]
+    return [_department(cluster, name, pool, groups=[(DEPARTMENT, name)]) for name in names]
+
+
+def _project(cluster: str, name: str, pool: str, groups: Iterable[tuple[str, str]] = ()) -> Measured:
+    return measured(catalogue.owner_group(cluster, name), catalogue.project(name, pool), groups=groups)
+
+
+def _department(cluster: str, name: str, pool: str, **more: Any) -> Measured:
+    return measured(catalogue.owner_group(cluster, name), catalogue.department(name, pool), **more)
 
 
 # --- nodes -------------------------------------------------------------------------------------------------------
@@ -238,8 +245,7 @@ async def project_metrics(
     def unit(connection: Connection) -> list[Series]:
         row = known_project(connection, caller, project_id, Action.PROJECT_READ)
         within = str(known_pool(connection, pool).name) if pool else ""
-        subject = measured(catalogue.organization_group(row.cluster), catalogue.project(row.name, within))
-        return series_of(query.types, types.OWNER, subject)
+        return series_of(query.types, types.OWNER, _project(row.cluster, row.name, within))
 
     return await _answer(plane, request, query, unit)
 
@@ -261,11 +267,7 @@ async def department_metrics(
         within = str(known_pool(connection, pool).name) if pool else ""
         clusters = [str(each.id) for each in cluster_store.all_clusters(connection)]
         found = [
-            measured(
-                catalogue.organization_group(cluster),
-                catalogue.department(row.name, within),
-                labels={"clusterId": cluster} if len(clusters) > 1 else {},
-            )
+            _department(cluster, row.name, within, labels={"clusterId": cluster} if len(clusters) > 1 else {})
             for cluster in clusters
         ]
         return [series for each in found for series in series_of(query.types, types.OWNER, each)]

@@ -91,8 +91,9 @@ class _Unit:
 
     metadata: wire.OlderMetadata
     columns: _Columns
+    group: str
     subject: Callable[[str], str]
-    """Its name among the samples, in a node pool or in all."""
+    """Its name among the samples of the group, in a node pool or in all."""
     below: Sequence[tuple[str, str]] = ()
     """Projects of it that the caller may see, with their departments."""
     has_below: bool = False
@@ -124,7 +125,7 @@ async def cluster_metrics(request: Request, plane: Plane, caller: Caller, query:
     def units(connection: Connection, cluster: Any) -> list[_Unit]:
         metadata = wire.OlderMetadata(cluster_id=cluster.id, cluster_name=cluster.name)
         below = [(row.name, row.department) for row in _projects(connection, caller, cluster.id)]
-        return [_Unit(metadata, PLACE, _place_name, below, has_below=True)]
+        return [_Unit(metadata, PLACE, catalogue.organization_group(cluster.id), _place_name, below, has_below=True)]
 
     return await _one(plane, request, query, units)
 
@@ -222,7 +223,8 @@ def _project(row: Any, cluster: Any, numbers: Mapping[str, int]) -> _Unit:
         department_id=numbers.get(row.department),
         department_name=row.department,
     )
-    return _Unit(metadata, OWNER, lambda pool: catalogue.project(row.name, pool))
+    group = catalogue.owner_group(cluster.id, row.name)
+    return _Unit(metadata, OWNER, group, lambda pool: catalogue.project(row.name, pool))
 
 
 def _department(row: Any, cluster: Any, projects: Sequence[Any]) -> _Unit:
@@ -230,7 +232,8 @@ def _department(row: Any, cluster: Any, projects: Sequence[Any]) -> _Unit:
         cluster_id=cluster.id, cluster_name=cluster.name, department_id=row.number, department_name=row.name
     )
     below = [(each.name, row.name) for each in projects if each.department == row.name]
-    return _Unit(metadata, OWNER, lambda pool: catalogue.department(row.name, pool), below, has_below=True)
+    group = catalogue.owner_group(cluster.id, row.name)
+    return _Unit(metadata, OWNER, group, lambda pool: catalogue.department(row.name, pool), below, has_below=True)
 
 
 # --- answers -----------------------------------------------------------------------------------------------------
@@ -291,21 +294,24 @@ def _span(query: OlderQuery, now: Instant) -> TimeRange | None:
 
 def _now(facts: ClusterFacts) -> dict[str, Amounts]:
     """What is known without samples, added up as samples are."""
-    group = catalogue.organization_group(facts.cluster)
-    for sample in group_samples(Sample(at=Instant(0)), facts):
-        if sample.group == group:
-            return dict(zip(sample.subjects, map(known_amounts, sample.values), strict=True))
-    return {}
+    prefix = catalogue.organization_group(facts.cluster)
+    return {
+        subject: known_amounts(values)
+        for sample in group_samples(Sample(at=Instant(0)), facts)
+        if sample.group.startswith(prefix)
+        for subject, values in zip(sample.subjects, sample.values, strict=True)
+    }
 
 
 async def _used_now(plane: Plane, cluster: str) -> dict[str, Amounts]:
     """The latest samples of the cluster, its node pools, projects and departments."""
-    group = catalogue.organization_group(cluster)
     try:
         return await plane.samples.recent(
-            group,
+            catalogue.organization_group(cluster),
             NOW_S,
-            lambda recent: {name: latest_amounts(values) for name, values in recent.get(group, {}).items()},
+            lambda recent: {
+                name: latest_amounts(values) for group in recent.values() for name, values in group.items()
+            },
         )
     except Unavailable as error:
         raise unreadable(error) from error
@@ -314,9 +320,8 @@ async def _used_now(plane: Plane, cluster: str) -> dict[str, Amounts]:
 async def _ranges(
     plane: Plane, span: TimeRange, found: _Found, problems: list[ProblemItem]
 ) -> dict[str, wire.OlderTimeRange]:
-    group = catalogue.organization_group(found.facts.cluster)
     asked = [(each, each.subject(found.pool), column) for each in found.units for column in each.columns.all]
-    series = [Series("", Curve(SeriesSubject(group, name), {column: 1.0}), {}) for _, name, column in asked]
+    series = [Series("", Curve(SeriesSubject(unit.group, name), {column: 1.0}), {}) for unit, name, column in asked]
     points = await read_points(plane, span, series)
     problems += damage(points.unreadable) or ()
     amounts: dict[str, dict[int, dict[int, float]]] = {}

@@ -10,6 +10,8 @@ from zlib import crc32
 
 BUCKETS = 64
 """Workloads of a cluster are kept in so many groups: one row each for 10 s, however many workloads there are."""
+OWNER_BUCKETS = 16
+"""The same of projects and departments."""
 
 
 class SampleColumn(IntEnum):
@@ -143,12 +145,21 @@ def nodes_prefix(cluster: str) -> str:
 
 def workload_group(cluster: str, workload: str) -> str:
     """Where samples of a workload and its pods are."""
-    return f"{cluster}/workload/{crc32(workload.encode()) % BUCKETS}"
+    return f"{cluster}/workload/{_bucket(workload, BUCKETS)}"
 
 
 def organization_group(cluster: str) -> str:
-    """Where samples of the cluster, its node pools, projects and departments are."""
+    """Where samples of the cluster and its node pools are; also how the groups of projects and departments begin."""
     return f"{cluster}/{ORGANIZATION}"
+
+
+def owner_group(cluster: str, name: str) -> str:
+    """Where samples of a project or department are."""
+    return f"{organization_group(cluster)}/{_bucket(name, OWNER_BUCKETS)}"
+
+
+def _bucket(name: str, buckets: int) -> int:
+    return crc32(name.encode()) % buckets
 
 
 def device(index: int) -> str:

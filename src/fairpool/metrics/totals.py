@@ -281,9 +281,12 @@ class _Totals:
         return [row for each in dict.fromkeys(("", pool)) for row in self._rows_within(project, department, each)]
 
     def _rows_within(self, project: str, department: str, pool: str) -> Iterable[_Row]:
-        rows = self.groups.rows(catalogue.organization_group(self.facts.cluster), QueueColumn)
         names = ((catalogue.project, project), (catalogue.department, department))
-        return [rows[subject(name, pool)] for subject, name in names if name]
+        return [
+            self.groups.rows(catalogue.owner_group(self.facts.cluster, name), QueueColumn)[subject(name, pool)]
+            for subject, name in names
+            if name
+        ]
 
     def _queues(self) -> None:
         for each in self.facts.queues:
@@ -304,11 +307,10 @@ class _Totals:
 
     def _counts(self, pool_of: Mapping[str, str]) -> None:
         """Where nothing is held or waits, that is measured too."""
-        organization = catalogue.organization_group(self.facts.cluster)
-        for row in self.groups.rows(organization, QueueColumn).values():
-            _add_nothing(row, QueueColumn)
-        for place in self.groups.rows(organization, PlaceColumn).values():
-            _add_nothing(place, PlaceColumn)
+        for table in [each for tables in self.groups.values() for each in tables]:
+            for columns in (QueueColumn, PlaceColumn):
+                for row in table.values() if table.columns is columns else ():
+                    _add_nothing(row, columns)
         self._running(pool_of)
         self._waiting()
 
