@@ -313,7 +313,6 @@ def _confirm(control: ControlPlane, moment: Instant) -> None:
 
     async def prepare() -> None:
         await plane.write(lambda connection: store.confirm_account(connection, "company", "1", "{}", moment))
-        plane.forget_callers()
 
     assert control.http.portal is not None
     control.http.portal.call(prepare)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import math
 import re
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
@@ -36,8 +37,8 @@ from fairpool.control.session_use import SessionUse
 from fairpool.control.settings import Settings
 from fairpool.control.state_cache import StateCache
 from fairpool.control.store import access as access_store
+from fairpool.control.store import access_revision, changes
 from fairpool.control.store import audit as audit_store
-from fairpool.control.store import changes
 from fairpool.control.store.database import CALLERS, MOVED, TUNNELS, Connection, Database
 from fairpool.control.store.recording import Recording, recorded
 from fairpool.control.token_keys import TokenKeys
@@ -50,7 +51,8 @@ T = TypeVar("T")
 KEY_MAX = 256
 CALLERS_MAX = 10_000
 BELIEVED_S = 0.5
-"""How long a caller is taken from the cache where other processes change the same database."""
+"""How long callers are taken from the cache where other processes change the same database, until it is asked again
+whether one of them has changed."""
 MINUTE_MS = 60 * SECOND_MS
 SLICE_S = 0.003
 """How long one part of an action that is many may keep the event loop busy; what is begun is finished."""
@@ -188,15 +190,21 @@ def part_of(waiting: deque[T], act: Callable[[T], ActionResult | None]) -> tuple
 
 
 class Callers:
-    """Cache of callers by the hash of their token; emptied when it is full.
+    """Cache of callers by the hash of their token; emptied when it is full, and when one may have changed.
 
-    Where other processes change the same database, what they changed must hold here soon: then each caller is only
-    believed for a while.
+    Where other processes change the same database, what they changed must hold here soon: then it is only believed for
+    a while after the access revision (`store/access_revision.py`) was found to be the same. One task asks for all.
     """
 
-    def __init__(self, lifetime_s: float | None = None) -> None:
-        self._lifetime_s = lifetime_s
-        self._known: dict[str, tuple[Caller, float]] = {}
+    def __init__(self, believed_s: float = math.inf) -> None:
+        self._believed_s = believed_s
+        self._known: dict[str, Caller] = {}
+        self._revision: int | None = None
+        self._confirmed_at = math.inf if believed_s == math.inf else -math.inf
+        self._doubted_at = -math.inf
+        self._confirming = asyncio.Lock()
+        self.emptied = 0
+        """How often; a caller that was read before must not be kept."""
 
     def __len__(self) -> int:
         return len(self._known)
@@ -204,25 +212,47 @@ class Callers:
     def __contains__(self, digest: str) -> bool:
         return self.get(digest) is not None
 
-    def __setitem__(self, digest: str, caller: Caller) -> None:
-        if len(self._known) >= CALLERS_MAX:
-            self._known.clear()
-        self._known[digest] = caller, time.monotonic()
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether no other process had changed a caller a moment ago."""
+        at = self._confirmed_at
+        return at > self._doubted_at and time.monotonic() - at < self._believed_s
+
+    async def confirm(self, read_revision: Callable[[], Awaitable[int]]) -> None:
+        async with self._confirming:
+            if not self.is_confirmed:
+                asked_at = time.monotonic()  # what is changed while it is read may be missing
+                self.changed(await read_revision())
+                self._confirmed_at = asked_at
+
+    def doubt(self) -> None:
+        """Another process said that it has changed a caller."""
+        self._doubted_at = time.monotonic()
+
+    def changed(self, revision: int) -> None:
+        """The access revision is this one: empty it, unless it was that before."""
+        if revision != self._revision:
+            self._revision = revision
+            self.clear()
 
     def get(self, digest: str) -> Caller | None:
-        found = self._known.get(digest)
-        if found is None:
-            return None
-        if self._lifetime_s is not None and time.monotonic() - found[1] >= self._lifetime_s:
-            del self._known[digest]
-            return None
-        return found[0]
+        """As far as is known to be so still."""
+        return self._known.get(digest) if self.is_confirmed else None
+
+    def keep(self, digest: str, caller: Caller, emptied: int) -> None:
+        """Remember a caller; `emptied`: the count when it began to be read."""
+        if emptied != self.emptied:
+            return
+        if len(self._known) >= CALLERS_MAX:
+            self._known.clear()
+        self._known[digest] = caller
 
     def forget(self, digest: str) -> None:
         self._known.pop(digest, None)
 
     def clear(self) -> None:
         self._known.clear()
+        self.emptied += 1
 
 
 @dataclass(slots=True)
@@ -236,7 +266,6 @@ class Plane:
     change_feed: ChangeFeedCache = field(init=False)
     pod_access: ClusterPods = field(default_factory=ClusterPods)
     callers: Callers = field(init=False)
-    """Cache; emptied whenever users, rules or tokens change."""
     denials: Denials = field(default_factory=Denials)
     cluster_beside: str = ""
     """The cluster whose loop runs in this process, if one does."""
@@ -256,7 +285,8 @@ class Plane:
         keys = self.settings.keys or self.settings.data
         self.key_file = KeyFile(keys)
         self.token_keys = TokenKeys(keys)
-        self.callers = Callers(BELIEVED_S if self.database.is_shared else None)
+        self.callers = Callers(BELIEVED_S if self.database.is_shared else math.inf)
+        self.database.after_access_change = self.callers.changed
         self.database.after_commit = self.notifier.notify
         self.database.after_commit_elsewhere = self._heard
         self.rendered = RenderedCache(gateway=self.settings.gateway)
@@ -292,7 +322,7 @@ class Plane:
     def _heard(self, said: frozenset[str]) -> None:
         """Another process has committed something."""
         if CALLERS in said:
-            self.callers.clear()
+            self.callers.doubt()
         if MOVED in said:
             self.change_feed.forget()
         if TUNNELS in said:
@@ -305,16 +335,10 @@ class Plane:
         self.database.when_committed(self.change_feed.forget)
         self.database.announce(MOVED)
 
-    def forget_callers(self) -> None:
-        """Also wakes open streams: one that woke at the commit may have found its caller in the cache once more."""
-        self.callers.clear()
-        self.notifier.notify()
-        self.database.announce_now(CALLERS)
-
-    def forget_callers_when_committed(self) -> None:
-        """From within a transaction: emptied earlier, it could be filled again with the state before the commit."""
-        self.database.when_committed(self.callers.clear)
-        self.database.announce(CALLERS)
+    async def confirm_callers(self) -> None:
+        """See whether another process has changed a caller, unless that was seen a moment ago."""
+        if not self.callers.is_confirmed:
+            await self.callers.confirm(lambda: self.read(access_revision.current))
 
     async def perform(
         self, request: Request, caller: Caller, unit: Callable[[Connection], ActionResult], *, pepper: bytes = b""

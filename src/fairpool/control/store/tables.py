@@ -39,9 +39,11 @@ revision = Table(
     Column("declared", BigInteger, nullable=False),
     Column("oldest", BigInteger, nullable=False),
     Column("organization", BigInteger, nullable=False, server_default="0"),
+    Column("access", BigInteger, nullable=False, server_default="0"),
 )
-"""One row: the last change, the last one that clusters must hear of, from where on changes are listed, and the last
-change of what clusters pull besides workloads."""
+"""One row: the last change, the last one that clusters must hear of, from where on changes are listed, the last change
+of what clusters pull besides workloads, and a number that is another after each change of what callers are made of
+(`store/access_revision.py`)."""
 
 changes = Table(
     "changes",
