@@ -35,6 +35,7 @@ from fairpool.control.rendered import RenderedCache
 from fairpool.control.sealing import KeyFile
 from fairpool.control.session_use import SessionUse
 from fairpool.control.settings import Settings
+from fairpool.control.single_flight import SingleFlight
 from fairpool.control.state_cache import StateCache
 from fairpool.control.store import access as access_store
 from fairpool.control.store import access_revision, changes
@@ -108,15 +109,7 @@ class Caller:
 
     def places(self, action: rbac.Action) -> Places | None:
         """Where the caller has this permission; None: everywhere."""
-        if self.may(action):
-            return None
-        fitting = [grant for grant in self.grants if rbac.permits(grant, action)]
-        by_type = {kind: {each.scope_id for each in fitting if each.scope_type is kind} for kind in ScopeType}
-        return Places(
-            projects=tuple(sorted(by_type[ScopeType.PROJECT])),
-            departments=tuple(sorted(by_type[ScopeType.DEPARTMENT])),
-            clusters=tuple(sorted(by_type[ScopeType.CLUSTER])),
-        )
+        return _places(self.grants, action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +131,19 @@ class Places:
             or (bool(department) and department in self.departments)
             or (bool(cluster) and cluster in self.clusters)
         )
+
+
+@lru_cache(maxsize=4096)
+def _places(grants: tuple[rbac.Grant, ...], action: rbac.Action) -> Places | None:
+    if rbac.allowed(grants, action):
+        return None
+    fitting = [grant for grant in grants if rbac.permits(grant, action)]
+    by_type = {kind: {each.scope_id for each in fitting if each.scope_type is kind} for kind in ScopeType}
+    return Places(
+        projects=tuple(sorted(by_type[ScopeType.PROJECT])),
+        departments=tuple(sorted(by_type[ScopeType.DEPARTMENT])),
+        clusters=tuple(sorted(by_type[ScopeType.CLUSTER])),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +208,7 @@ class Callers:
         self._revision: int | None = None
         self._confirmed_at = math.inf if believed_s == math.inf else -math.inf
         self._doubted_at = -math.inf
-        self._confirming = asyncio.Lock()
+        self._asking = SingleFlight()
         self.emptied = 0
         """How often; a caller that was read before must not be kept."""
 
@@ -219,11 +225,15 @@ class Callers:
         return at > self._doubted_at and time.monotonic() - at < self._believed_s
 
     async def confirm(self, read_revision: Callable[[], Awaitable[int]]) -> None:
-        async with self._confirming:
-            if not self.is_confirmed:
-                asked_at = time.monotonic()  # what is changed while it is read may be missing
-                self.changed(await read_revision())
-                self._confirmed_at = asked_at
+        """Ask whether another process changed a caller. If that takes long or fails, it is not confirmed afterwards."""
+
+        async def asking() -> None:
+            asked_at = time.monotonic()  # what is changed while it is read may be missing
+            self.changed(await read_revision())
+            self._confirmed_at = asked_at
+
+        if not self.is_confirmed:
+            await self._asking.join(asking)
 
     def doubt(self) -> None:
         """Another process said that it has changed a caller."""
