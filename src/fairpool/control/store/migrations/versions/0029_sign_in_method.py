@@ -1,4 +1,4 @@
-"""A number that changes with what callers are made of."""
+"""How a session began."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("revision", sa.Column("access", sa.BigInteger(), nullable=False, server_default="0"))
+    op.add_column("sessions", sa.Column("method", sa.String(length=32), nullable=False, server_default=""))
 
 
 def downgrade() -> None:
-    op.drop_column("revision", "access")
+    op.drop_column("sessions", "method")
