@@ -16,10 +16,11 @@ from fairpool.api.access import ScopeType, SubjectType
 from fairpool.control import guard
 from fairpool.control.plane import Caller, Callers, Plane
 from fairpool.control.rbac import Grant
+from fairpool.control.refusal import Refused
 from fairpool.control.settings import Settings
 from fairpool.control.store import access, access_revision, identity_providers, programs, sessions, tables
 from fairpool.control.store.access import UserRow
-from fairpool.control.store.access_revision import MADE_OF, WITH_TOKEN, same_callers
+from fairpool.control.store.access_revision import ENDED_WITH_TOKEN, MADE_OF, WITH_TOKEN, AccessRevision
 from fairpool.control.store.compiled import Compiled
 from fairpool.control.store.migrations import upgrade
 from fairpool.model.ids import Instant
@@ -108,45 +109,59 @@ def test_each_write_to_them_gives_another_number(tmp_path: Path) -> None:
     async def scenario(plane: Plane) -> None:
         for name in sorted(MADE_OF):
             table = tables.metadata.tables[name]
-            for unit in ways_to_write(table):
-                assert await is_changed_by(plane, unit), name
-            assert access_revision.changes_callers(insert(table)) == (name not in WITH_TOKEN), name
-        for unit in ways_to_write(tables.departments):
-            assert not await is_changed_by(plane, unit)
+            for changes, ways in ((update, updates(table)), (delete, deletes(table))):
+                is_end = changes is delete and name in ENDED_WITH_TOKEN
+                for unit in ways:
+                    assert await changed_by(plane, unit) == {"revoked" if is_end else "access"}, name
+            is_new = access_revision.changed_by(insert(table)) is None
+            assert is_new == (name in WITH_TOKEN), name
+        for unit in (*updates(tables.departments), *deletes(tables.departments)):
+            assert await changed_by(plane, unit) == set()
 
     with_plane(tmp_path, scenario)
 
 
-def ways_to_write(table: Table) -> list[Callable[[Connection], Any]]:
-    """Nothing, by every means that there is."""
-    key = next(iter(table.primary_key))
-    gone, none = (
-        delete(table).where(key == bindparam("which")),
-        {"which": 0 if isinstance(key.type, BigInteger) else "0"},
-    )
+def updates(table: Table) -> list[Callable[[Connection], Any]]:
+    """Of no row, by every means that there is."""
+    key, none = _key(table)
+    changed = update(table).where(key == bindparam("which", none["which"])).values({key: none["which"]})
+    return [
+        lambda connection: connection.execute(changed),
+        lambda connection: Compiled(changed).run(connection, none),
+    ]
+
+
+def deletes(table: Table) -> list[Callable[[Connection], Any]]:
+    key, none = _key(table)
+    gone = delete(table).where(key == bindparam("which"))
     return [
         lambda connection: connection.execute(gone, none),
-        lambda connection: connection.execute(update(table).where(key == none["which"]).values({key: none["which"]})),
         lambda connection: Compiled(gone).run(connection, none),
         lambda connection: Compiled(gone).run_all(connection, [none]),
     ]
 
 
-async def is_changed_by(plane: Plane, unit: Callable[[Connection], Any]) -> bool:
-    """Whether the database has another number afterwards, and this process knows it."""
-    known = list[int]()
-    plane.database.after_access_change = known.append
+def _key(table: Table) -> tuple[Any, dict[str, Any]]:
+    key = next(iter(table.primary_key))
+    return key, {"which": 0 if isinstance(key.type, BigInteger) else "0"}
+
+
+async def changed_by(plane: Plane, unit: Callable[[Connection], Any]) -> set[str]:
+    """Which numbers are others afterwards, and whether this process was told."""
+    said = list[bool]()
+    plane.database.after_access_change = lambda: said.append(True)
     before = await plane.read(access_revision.current)
     await plane.write(unit)
     after = await plane.read(access_revision.current)
-    assert known == ([after] if after != before else [])
-    return after != before
+    changed = {name for name in before._fields if getattr(before, name) != getattr(after, name)}
+    assert len(said) == bool(changed)
+    return changed
 
 
-def test_signing_in_and_working_leaves_callers_known(tmp_path: Path) -> None:
-    """What every client does all the time. A unit that fails has changed nothing either."""
+def test_signing_in_and_out_leaves_others_known(tmp_path: Path) -> None:
+    """What clients do all day. A unit that fails has changed nothing either."""
 
-    def signed_in(connection: Connection) -> None:
+    def signed_in_and_worked(connection: Connection) -> None:
         sign_in(connection, 2)
         access.note_login(connection, "user-2", NOW)
         access.spend_token(connection, "digest-2", NOW)
@@ -155,82 +170,84 @@ def test_signing_in_and_working_leaves_callers_known(tmp_path: Path) -> None:
         sessions.drop_ended(connection, NOW, 10)
 
     def fails(connection: Connection) -> None:
-        access.revoke_family(connection, "family-1")
+        access.delete_user(connection, "user-1")
         raise LookupError
 
     async def scenario(plane: Plane) -> None:
         digest = await plane.write(lambda connection: add_caller(connection, 1))
         caller = await guard.known(plane, digest)
-        await plane.write(signed_in)
+        await plane.write(signed_in_and_worked)
         with pytest.raises(LookupError):
             await plane.write(fails)
-        assert plane.callers.get(digest) is caller
-        await plane.write(lambda connection: access.revoke_family(connection, "family-1"))
-        assert plane.callers.get(digest) is None
+        assert plane.callers.get(digest) is caller, "nothing was asked"
+        third = await plane.write(lambda connection: sign_in(connection, 3))
+        await guard.known(plane, third)
+        await plane.write(lambda connection: access.revoke_family(connection, "family-3"))
+        assert await guard.known(plane, digest) is caller, "it was asked which tokens there are"
+        with pytest.raises(Refused):
+            await guard.known(plane, third)
+        await plane.write(lambda connection: access.change_user(connection, "user-1", email="another@example.com"))
+        assert (await guard.known(plane, digest)).name == "another@example.com"
 
     with_plane(tmp_path, scenario)
 
 
-def test_a_caller_that_was_read_before_a_change_is_not_kept() -> None:
-    callers, ann = Callers(), Caller(id="ann", name="ann", kind="user")
-    began = callers.emptied
-    callers.changed(7)  # while it is read
-    callers.keep("digest", ann, began)
-    assert "digest" not in callers
-    callers.keep("digest", ann, callers.emptied)
-    callers.changed(7)
-    assert callers.get("digest") is ann, "the same number says that nothing changed"
+def test_a_caller_that_was_read_before_a_change_is_not_kept(tmp_path: Path) -> None:
+    async def scenario(plane: Plane) -> None:
+        digest = await plane.write(lambda connection: add_caller(connection, 1))
+        await guard.known(plane, digest)
+        before = plane.callers.changes
+        await plane.write(lambda connection: access.revoke_family(connection, "family-1"))
+        await plane.confirm_callers()
+        plane.callers.keep(digest, Caller(id="", name="", kind="user"), before)
+        assert digest not in plane.callers
+
+    with_plane(tmp_path, scenario)
 
 
-def test_one_asks_for_all_and_again_after_a_while_or_when_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    times, asked, revision = [0.0], [], 1
-    monkeypatch.setattr("fairpool.control.plane.time.monotonic", lambda: times[0])
+class Asked:
+    """Answers that no caller has changed, and counts how often."""
 
-    async def read() -> int:
-        asked.append(times[0])
+    def __init__(self, on_read: Callable[[], None] = lambda: None) -> None:
+        self.times = 0
+        self._on_read = on_read
+
+    async def __call__(self, unit: Callable[[Connection], Any]) -> Any:
+        self.times += 1
+        self._on_read()
         await asyncio.sleep(0)
-        return revision
+        return AccessRevision(1, 1), set[str]()
+
+
+def test_one_asks_for_all_and_again_after_a_while_or_when_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("fairpool.control.plane.time.monotonic", lambda: now[0])
 
     async def play() -> None:
-        nonlocal revision
-        callers = Callers(0.5)
-        await asyncio.gather(*(callers.confirm(read) for _ in range(100)))
-        callers.keep("digest", Caller(id="ann", name="ann", kind="user"), callers.emptied)
-        times[0] = 0.4
-        await callers.confirm(read)
-        assert asked == [0.0]
+        callers, asked = Callers(0.5), Asked()
+        await asyncio.gather(*(callers.confirm(asked) for _ in range(100)))
+        callers.keep("digest", Caller(id="ann", name="ann", kind="user"), callers.changes)
+        now[0] = 0.4
+        await callers.confirm(asked)
+        assert asked.times == 1
         assert "digest" in callers
-        callers.doubt()
-        assert "digest" not in callers, "until it was asked for"
-        times[0] = 0.41
-        await callers.confirm(read)
-        assert "digest" in callers, "something else had changed"
-        times[0], revision = 1.0, 2
-        assert "digest" not in callers
-        await callers.confirm(read)
-        assert (asked, len(callers)) == ([0.0, 0.41, 1.0], 0)
+        for then, doubts in ((0.4, callers.doubt), (0.95, lambda: None)):
+            now[0] = then
+            doubts()
+            assert "digest" not in callers
+            await callers.confirm(asked)
+            assert "digest" in callers
+        assert asked.times == 3
 
     asyncio.run(play())
 
 
-def test_what_is_said_while_it_is_asked_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter(range(100))
-    monkeypatch.setattr("fairpool.control.plane.time.monotonic", lambda: next(times) / 100)
-
+def test_what_is_said_while_it_is_asked_is_asked_again() -> None:
     async def play() -> None:
-        callers = Callers(10.0)
-
-        async def read() -> int:
-            callers.doubt()
-            return 1
-
-        await callers.confirm(read)
+        callers = Callers()
+        await callers.confirm(Asked(callers.doubt))
         assert not callers.is_confirmed
+        await callers.confirm(Asked())
+        assert callers.is_confirmed
 
     asyncio.run(play())
-
-
-def test_a_marked_statement_stays_marked_when_it_is_compiled() -> None:
-    marked = same_callers(update(tables.users).values(last_login_at=1))
-    assert not access_revision.changes_callers(marked)
-    assert not access_revision.changes_callers(marked.where(tables.users.c.id == "ann"))

@@ -104,12 +104,12 @@ async def known(plane: Plane, digest: str, kinds: frozenset[str] = API_TOKENS) -
     await plane.confirm_callers()
     caller = plane.callers.get(digest)
     if caller is None or is_over(plane, caller):  # another process may have seen it used, or made it last longer
-        emptied = plane.callers.emptied
+        changes = plane.callers.changes
         caller = await plane.read(lambda connection: _caller(connection, plane, digest))
         if caller is None or caller.token_kind not in kinds:
             plane.callers.forget(digest)
             raise unauthenticated("this token is invalid or was revoked")
-        plane.callers.keep(digest, caller, emptied)
+        plane.callers.keep(digest, caller, changes)
     if caller.token_kind not in kinds:
         raise unauthenticated("this token is invalid or was revoked")
     if has_expired(plane, caller):

@@ -13,7 +13,7 @@ import re
 import time
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
@@ -25,7 +25,7 @@ from starlette.responses import Response
 from fairpool.api.access import ScopeType
 from fairpool.api.wire import Answer
 from fairpool.control import audit_changes, rbac
-from fairpool.control.change_feed import ChangeFeedCache
+from fairpool.control.change_feed import ChangeFeedCache, Read
 from fairpool.control.cluster_pods import ClusterPods
 from fairpool.control.denials import Denials
 from fairpool.control.external_ports import PortServer
@@ -40,6 +40,7 @@ from fairpool.control.state_cache import StateCache
 from fairpool.control.store import access as access_store
 from fairpool.control.store import access_revision, changes
 from fairpool.control.store import audit as audit_store
+from fairpool.control.store.access_revision import AccessRevision
 from fairpool.control.store.database import CALLERS, MOVED, TUNNELS, Connection, Database
 from fairpool.control.store.recording import Recording, recorded
 from fairpool.control.token_keys import TokenKeys
@@ -203,19 +204,19 @@ def part_of(waiting: deque[T], act: Callable[[T], ActionResult | None]) -> tuple
 class Callers:
     """Cache of callers by the hash of their token; emptied when it is full, and when one may have changed.
 
-    Where other processes change the same database, what they changed must hold here soon: then it is only believed for
-    a while after the access revision (`store/access_revision.py`) was found to be the same. One task asks for all.
+    After a change it is not believed until the access revision (`store/access_revision.py`) was read, and where other
+    processes change the same database, for a while only. One task asks for all.
     """
 
     def __init__(self, believed_s: float = math.inf) -> None:
         self._believed_s = believed_s
         self._known: dict[str, Caller] = {}
-        self._revision: int | None = None
-        self._confirmed_at = math.inf if believed_s == math.inf else -math.inf
-        self._doubted_at = -math.inf
+        self._revision: AccessRevision | None = None
+        self._confirmed_at = -math.inf
+        self._doubts = 0
         self._asking = SingleFlight()
-        self.emptied = 0
-        """How often; a caller that was read before must not be kept."""
+        self.changes = 0
+        """How often one had changed; a caller that was read before must not be kept."""
 
     def __len__(self) -> int:
         return len(self._known)
@@ -225,38 +226,42 @@ class Callers:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether no other process had changed a caller a moment ago."""
-        at = self._confirmed_at
-        return at > self._doubted_at and time.monotonic() - at < self._believed_s
-
-    async def confirm(self, read_revision: Callable[[], Awaitable[int]]) -> None:
-        """Ask whether another process changed a caller. If that takes long or fails, it is not confirmed afterwards."""
-
-        async def asking() -> None:
-            asked_at = time.monotonic()  # what is changed while it is read may be missing
-            self.changed(await read_revision())
-            self._confirmed_at = asked_at
-
-        if not self.is_confirmed:
-            await self._asking.join(asking)
+        """Whether none had changed a moment ago."""
+        return time.monotonic() - self._confirmed_at < self._believed_s
 
     def doubt(self) -> None:
-        """Another process said that it has changed a caller."""
-        self._doubted_at = time.monotonic()
+        """One may have changed."""
+        self._doubts += 1
+        self._confirmed_at = -math.inf
 
-    def changed(self, revision: int) -> None:
-        """The access revision is this one: empty it, unless it was that before."""
-        if revision != self._revision:
-            self._revision = revision
-            self.clear()
+    async def confirm(self, read: Read) -> None:
+        """Ask whether one has changed. If that takes long or fails, it is not confirmed afterwards."""
+        if not self.is_confirmed:
+            await self._asking.join(lambda: self._confirm(read))
+
+    async def _confirm(self, read: Read) -> None:
+        before, doubts, asked_at = self._revision, self._doubts, time.monotonic()
+
+        def unit(connection: Connection) -> tuple[AccessRevision, set[str]]:
+            now = access_revision.current(connection)
+            is_same = before is not None and now.access == before.access
+            return now, access_revision.unrevoked(connection, self._known) if is_same and now != before else set()
+
+        now, unrevoked = await read(unit)
+        if now != before:
+            self._revision = now
+            self.changes += 1
+            self._known = {digest: caller for digest, caller in self._known.items() if digest in unrevoked}
+        if doubts == self._doubts:  # what is changed while it is read may be missing
+            self._confirmed_at = asked_at
 
     def get(self, digest: str) -> Caller | None:
         """As far as is known to be so still."""
         return self._known.get(digest) if self.is_confirmed else None
 
-    def keep(self, digest: str, caller: Caller, emptied: int) -> None:
-        """Remember a caller; `emptied`: the count when it began to be read."""
-        if emptied != self.emptied:
+    def keep(self, digest: str, caller: Caller, changes: int) -> None:
+        """Remember a caller; `changes`: the count when it began to be read."""
+        if changes != self.changes:
             return
         if len(self._known) >= CALLERS_MAX:
             self._known.clear()
@@ -267,7 +272,7 @@ class Callers:
 
     def clear(self) -> None:
         self._known.clear()
-        self.emptied += 1
+        self.changes += 1
 
 
 @dataclass(slots=True)
@@ -301,7 +306,7 @@ class Plane:
         self.key_file = KeyFile(keys)
         self.token_keys = TokenKeys(keys)
         self.callers = Callers(BELIEVED_S if self.database.is_shared else math.inf)
-        self.database.after_access_change = self.callers.changed
+        self.database.after_access_change = self.callers.doubt
         self.database.after_commit = self.notifier.notify
         self.database.after_commit_elsewhere = self._heard
         self.rendered = RenderedCache(gateway=self.settings.gateway)
@@ -351,9 +356,9 @@ class Plane:
         self.database.announce(MOVED)
 
     async def confirm_callers(self) -> None:
-        """See whether another process has changed a caller, unless that was seen a moment ago."""
+        """See whether a caller has changed, unless that was seen a moment ago."""
         if not self.callers.is_confirmed:
-            await self.callers.confirm(lambda: self.read(access_revision.current))
+            await self.callers.confirm(self.read)
 
     async def perform(
         self, request: Request, caller: Caller, unit: Callable[[Connection], ActionResult], *, pepper: bytes = b""

@@ -29,7 +29,7 @@ class Compiled:
     __slots__ = (
         "_affected",
         "_by_columns",
-        "_changes_callers",
+        "_changed",
         "_keys",
         "_makers",
         "_recorded",
@@ -44,7 +44,7 @@ class Compiled:
         self._keys = frozenset() if table is None or isinstance(statement, Delete) else frozenset(table.c.keys())
         self._by_columns = bool(self._keys)
         self._recorded = table if table is not None and is_recorded(table) else None
-        self._changes_callers = access_revision.changes_callers(statement)
+        self._changed = access_revision.changed_by(statement)
         self._affected: Compiled | None = None
         self._row = namedtuple("Row", [column.key for column in statement.exported_columns])  # type: ignore[misc]
         self._makers: dict[str, Callable[[Sequence[Any]], Any]] = {}
@@ -73,8 +73,8 @@ class Compiled:
         """Execute it; nothing comes back. Of an insert or update, `values` are its columns and parameters."""
         if self._recorded is not None:
             self._record(connection, values)
-        if self._changes_callers:
-            access_revision.change(connection)
+        if self._changed is not None:
+            access_revision.change(connection, self._changed)
         text = self._text(connection.dialect, values)
         cursor = connection.connection.cursor()
         cursor.execute(text.sql, text.arguments(values))
@@ -87,8 +87,8 @@ class Compiled:
             if self._recorded is not None:
                 for each in listed:
                     self._record(connection, each)
-            if self._changes_callers:
-                access_revision.change(connection)
+            if self._changed is not None:
+                access_revision.change(connection, self._changed)
             text = self._text(connection.dialect, listed[0])
             cursor = connection.connection.cursor()
             cursor.executemany(text.sql, [text.arguments(each) for each in listed])

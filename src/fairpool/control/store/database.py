@@ -94,8 +94,8 @@ class Database(ABC):
         self.after_commit: Callable[[], None] = lambda: None
         self.after_commit_elsewhere: Callable[[frozenset[str]], None] = lambda said: None
         """Another process has committed something, and said this besides."""
-        self.after_access_change: Callable[[int], None] = lambda number: None
-        """This process has committed something after which callers may be others; the access revision since."""
+        self.after_access_change: Callable[[], None] = lambda: None
+        """This process has committed something after which callers may be others."""
         self._then: list[Callable[[], None]] = []
         self.undone = 0
         """Units and transactions that were undone. Numbers that they took from counters are used again."""
@@ -165,8 +165,8 @@ class Database(ABC):
 
         return watched
 
-    def _callers_change(self, number: int) -> None:
-        self.when_committed(lambda: self.after_access_change(number))
+    def _callers_change(self) -> None:
+        self.when_committed(lambda: self.after_access_change())
         self.announce(CALLERS)
 
     def when_committed(self, call: Callable[[], None]) -> None:

@@ -40,9 +40,10 @@ revision = Table(
     Column("oldest", BigInteger, nullable=False),
     Column("organization", BigInteger, nullable=False, server_default="0"),
     Column("access", BigInteger, nullable=False, server_default="0"),
+    Column("revoked", BigInteger, nullable=False, server_default="0"),
 )
 """One row: the last change, the last one that clusters must hear of, from where on changes are listed, the last change
-of what clusters pull besides workloads, and a number that is another after each change of what callers are made of
+of what clusters pull besides workloads, and two numbers that are others after each change of what callers are made of
 (`store/access_revision.py`)."""
 
 changes = Table(

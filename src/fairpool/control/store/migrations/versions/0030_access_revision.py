@@ -1,4 +1,4 @@
-"""A number that changes with what callers are made of."""
+"""Numbers that change with what callers are made of."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("revision", sa.Column("access", sa.BigInteger(), nullable=False, server_default="0"))
+    for name in ("access", "revoked"):
+        op.add_column("revision", sa.Column(name, sa.BigInteger(), nullable=False, server_default="0"))
 
 
 def downgrade() -> None:
-    op.drop_column("revision", "access")
+    for name in ("access", "revoked"):
+        op.drop_column("revision", name)
