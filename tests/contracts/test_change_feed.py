@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairpool.control.change_feed import ChangeFeedCache, Shown
+from fairpool.control.change_feed import ChangeFeedCache, FeedText
 from fairpool.control.rendered import RenderedCache
 from fairpool.control.store import changes
 from fairpool.control.store.database import Connection, Database
@@ -111,10 +111,10 @@ def test_after_a_silence_it_begins_anew(tmp_path: Path) -> None:
 def test_what_is_sent_is_made_once_for_all_who_may_see_the_same(tmp_path: Path) -> None:
     made = 0
 
-    def make() -> Shown:
+    def make() -> FeedText:
         nonlocal made
         made += 1
-        return Shown(b"text", made)
+        return FeedText(b"text", made)
 
     async def scenario(admin_socket: Listener) -> None:
         tail = ChangeFeedCache(RenderedCache())

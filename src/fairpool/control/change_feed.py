@@ -59,7 +59,7 @@ class FeedEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class FeedText:
     """What is sent to all who may see the same of some changes."""
 
     text: bytes
@@ -80,7 +80,7 @@ class ChangeFeedCache:
         self._reaches = 0
         self._notifications = -1
         self._reading = SingleFlight()
-        self._shown: dict[tuple[Hashable, int], Shown] = {}
+        self._shown: dict[tuple[Hashable, int], FeedText] = {}
         self.homes: Homes = {}
         """As they were when it was last read."""
 
@@ -97,7 +97,7 @@ class ChangeFeedCache:
         first = bisect_right(self._entries, revision, key=lambda entry: entry.revision)
         return self._entries[first : first + most]
 
-    def shown(self, view: Hashable, revision: int, make: Callable[[], Shown | None]) -> Shown | None:
+    def shown(self, view: Hashable, revision: int, make: Callable[[], FeedText | None]) -> FeedText | None:
         """What those with one view are sent after a revision; made for the first of them."""
         found = self._shown.get((view, revision))
         if found is None and (found := make()) is not None:

@@ -13,7 +13,7 @@ from typing import Annotated
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from fairpool.control.change_feed import FeedEntry, Homes, Shown, entries_after
+from fairpool.control.change_feed import FeedEntry, FeedText, Homes, entries_after
 from fairpool.control.discretion import redacted
 from fairpool.control.guard import still_known
 from fairpool.control.plane import Caller, Places, Plane
@@ -104,12 +104,12 @@ async def _events(plane: Plane, caller: Caller, read: int | None) -> AsyncIterat
             return
 
 
-async def _shown_after(plane: Plane, places: Places | None, read: int) -> Shown:
+async def _shown_after(plane: Plane, places: Places | None, read: int) -> FeedText:
     """What callers who may see these places are sent after a revision."""
     feed = plane.change_feed
     await feed.catch_up(plane.read, plane.notifier.notifications)
 
-    def make() -> Shown | None:
+    def make() -> FeedText | None:
         found = feed.after(read, AT_ONCE)
         return None if found is None else _shown(places, feed.homes, found, read)
 
@@ -117,13 +117,13 @@ async def _shown_after(plane: Plane, places: Places | None, read: int) -> Shown:
     return shown if shown is not None else await plane.read(read_after(plane, places, read))
 
 
-def read_after(plane: Plane, places: Places | None, read: int) -> Callable[[Connection], Shown]:
+def read_after(plane: Plane, places: Places | None, read: int) -> Callable[[Connection], FeedText]:
     """For a client that was away for longer than the cache reaches."""
 
-    def unit(connection: Connection) -> Shown:
+    def unit(connection: Connection) -> FeedText:
         if changes.is_forgotten(connection, read):
             now = changes.current(connection)
-            return Shown(_reset(now).encode(), now, is_more=True)
+            return FeedText(_reset(now).encode(), now, is_more=True)
         homes = organization_store.homes(connection)
         found = entries_after(connection, plane.rendered, homes, read, AT_ONCE)
         return _shown(places, homes, found, read)
@@ -131,15 +131,15 @@ def read_after(plane: Plane, places: Places | None, read: int) -> Callable[[Conn
     return unit
 
 
-def _shown(places: Places | None, homes: Homes, found: Sequence[FeedEntry], read: int) -> Shown:
+def _shown(places: Places | None, homes: Homes, found: Sequence[FeedEntry], read: int) -> FeedText:
     """The part of these changes that a caller may see."""
     if not found:
-        return Shown(b"", read)
+        return FeedText(b"", read)
     lines = [_visible(places, each) for each in found]
     last = found[-1].revision
     if not lines[-1]:
         lines.append(f"id: {last}\n\n".encode())  # so that a client does not read them again after a reconnect
-    return Shown(redacted(b"".join(lines), places, homes), last, is_more=len(found) >= AT_ONCE)
+    return FeedText(redacted(b"".join(lines), places, homes), last, is_more=len(found) >= AT_ONCE)
 
 
 def _visible(places: Places | None, entry: FeedEntry) -> bytes:

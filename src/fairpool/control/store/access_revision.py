@@ -4,7 +4,7 @@ A caller (`control/guard.py`) is made of a token, its session, its user or progr
 what these refer to. Processes remember callers, and ask for these numbers to know whether one was changed. They are set
 where statements are executed and in the same transaction, so that no writer has to think of it and none can forget it.
 A statement that leaves every caller as it was is marked as such (`same_callers`). There is a number of its own for
-tokens that were revoked, which happens all day: whoever still has a token is the same caller then.
+tokens that were revoked, which happens all day: those that are left have the same callers then.
 
 The numbers are random: a server that takes over may go on from an earlier state, where a count would be used again.
 """
@@ -27,7 +27,7 @@ S = TypeVar("S", Update, Delete)
 ENDED_WITH_TOKEN: Final = frozenset({"tokens", "sessions"})
 """Tables whose rows are deleted together when a session is ended."""
 WITH_TOKEN: Final = ENDED_WITH_TOKEN | {"users", "applications", "access_keys", "clusters"}
-"""Tables whose new rows concern nobody: a caller who is remembered has rows in them already."""
+"""Tables whose new rows change no caller: one who is remembered has rows in them already."""
 MADE_OF: Final = WITH_TOKEN | {"access_rules", "roles", "user_groups", "provider_accounts", "preferences", "projects"}
 """Tables that callers are made of."""
 BITS: Final = 62
