@@ -308,6 +308,9 @@ def given(plane: Plane, connection: Connection, caller: Caller, body: wire.Acces
     if subject_id is None:
         what = f"there is no {body.subject_type} {body.subject_id!r}"
         problems.insert(0, _problem("access.no_such_subject", what, "subjectId"))
+    if not rbac.has_effect(actions_of(role.cells), body.scope_type):
+        what, fix = f"the role {role.label} permits nothing in a {body.scope_type}", "assign it in a wider scope"
+        problems.append(ProblemItem(code="access.role_without_effect", what=what, fix=fix, field="roleId"))
     if problems or subject_id is None:
         raise Refused(422, problems)
     grant = role.grant(body.scope_type, scope_id)
