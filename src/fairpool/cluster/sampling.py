@@ -73,9 +73,8 @@ class Sampling:
         return (self._interval_ms - self._clock() % self._interval_ms) / SECOND_MS
 
     def _take(self) -> None:
-        at = self._clock()
         try:
-            self.latest = Sample(at=at, nodes=tuple(self._engine.sample()))
+            self.latest = self._engine.sample()
         except EngineUnreachable:  # the loop says so already
             return
         if self.latest.nodes:
