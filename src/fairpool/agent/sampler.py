@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 
-from fairpool.agent.bounded_gpus import BoundedGpus
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.gpu_meter import Attribution, GpuMeter, device_sample, device_uses
 from fairpool.agent.machine_meter import MachineMeter
@@ -31,9 +30,10 @@ class Sampler:
     """Measures the nodes of this machine. For one thread."""
 
     def __init__(self, nodes: Sequence[LogicalNode], subjects: Callable[[], Subjects], gpus: Gpus) -> None:
+        """`gpus`: bounded, where they are real."""
         self._nodes, self._subjects = tuple(nodes), subjects
         self._owners = ProcessOwners()
-        self._gpu_meter = GpuMeter(BoundedGpus(gpus))
+        self._gpu_meter = GpuMeter(gpus)
         self._machine_meter = MachineMeter()
         self._meters: dict[PodId, PodMeter] = {}
         self._is_new: dict[PodId, bool] = {}
