@@ -40,8 +40,9 @@ class Card:
         self.measure = self.meter.measure([self.gpu])[self.gpu.uuid]
         return device_sample(self.gpu, self.measure)
 
-    def uses(self, *holders: PodId) -> dict[PodId, DeviceUse]:
-        return device_uses(self.gpu, self.measure, holders, ATTRIBUTION)
+    def uses(self, *holders: PodId, before: tuple[PodId, ...] | None = None) -> dict[PodId, DeviceUse]:
+        held_before = holders if before is None else before
+        return device_uses(self.gpu, self.measure, holders, ATTRIBUTION, held_before=held_before)
 
 
 def test_utilization_is_the_mean_since_the_last_sample() -> None:
@@ -97,7 +98,11 @@ def test_each_pod_has_what_its_processes_have() -> None:
     assert uses[B] == DeviceUse(index=0, utilization=40, memory_bytes=CONTEXT + 200 * MIB)
     device.computed.clear()
     card.sample(0)
-    assert card.uses(A, B)[B].utilization == 0, "listed, and computed nothing"
+    assert card.uses(A, B)[B].utilization == 0, "listed, and nothing has computed"
+    device.computed.update({11: 90, 12: 0})
+    card.sample(90)
+    assert card.uses(A, B)[A].utilization == 90
+    assert card.uses(A, B)[B].utilization is None, "the driver left it out, which it also does with some that compute"
 
 
 def test_a_pod_that_uses_a_device_it_was_not_given_is_shown_there() -> None:
@@ -120,7 +125,19 @@ def test_a_process_that_came_and_went_is_that_of_the_only_holder() -> None:
     card.sample()
     card.sample(60)
     assert card.uses(A)[A].utilization == 60
-    assert [use.utilization for use in card.uses(A, B).values()] == [0, 0], "of two, it is not known whose it was"
+    card.device.computed.clear()
+    card.sample(60)
+    assert card.uses(A)[A].utilization == 60, "also if the driver has forgotten it by now"
+    assert card.uses(A, before=(B,))[A].utilization is None, "the pod before it may have computed"
+    assert [use.utilization for use in card.uses(A, B).values()] == [None, None], "of two, it is not known whose it was"
+
+
+def test_processes_have_no_more_than_the_device_together() -> None:
+    """Of one that ran for half a second in ten, the driver said 61 percent; of the device 12."""
+    card = Card(Device(utilization=[0], processes={11: 100, 21: 100}, computed={11: 45, 21: 15}))
+    card.sample()
+    card.sample(12)
+    assert [use.utilization for use in card.uses(A, B).values()] == [pytest.approx(9), pytest.approx(3)]
 
 
 def test_without_figures_by_process_the_device_counts_where_one_pod_is_alone() -> None:

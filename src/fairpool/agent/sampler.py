@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.gpu_meter import Attribution, GpuMeter, device_sample, device_uses
@@ -37,6 +37,8 @@ class Sampler:
         self._machine_meter = MachineMeter()
         self._meters: dict[PodId, PodMeter] = {}
         self._is_new: dict[PodId, bool] = {}
+        self._holders: dict[str, Sequence[PodId]] = {}
+        """Of each real device, at the last sample."""
 
     def take(self) -> tuple[NodeSample, ...]:
         """A sample of every node, also of one that is not offered any more and still has pods."""
@@ -53,7 +55,7 @@ class Sampler:
         for name, pods in by_node.items():
             sample = self._node_sample(name, nodes.get(name), pods, usages, measures)
             # Where it is the only one, the machine is the node, with all that runs on it.
-            samples.append(sample if len(by_node) > 1 else replace(sample, **asdict(machine)))
+            samples.append(sample if len(by_node) > 1 else replace(sample, **machine.values()))
         return tuple(samples)
 
     def _real_nodes(self) -> list[LogicalNode]:
@@ -97,7 +99,9 @@ class Sampler:
         found: dict[PodId, list[DeviceUse]] = {}
         for gpu in node.gpus:
             holders = [each.pod for each in pods if gpu.index in each.devices]
-            for pod, use in device_uses(gpu, measures[gpu.uuid], holders, attribution).items():
+            held_before, self._holders[gpu.uuid] = self._holders.get(gpu.uuid, ()), holders
+            uses = device_uses(gpu, measures[gpu.uuid], holders, attribution, held_before=held_before)
+            for pod, use in uses.items():
                 found.setdefault(pod, []).append(replace(use, utilization=None) if self._is_new.get(pod) else use)
         return found
 
@@ -109,4 +113,4 @@ def _simulated_use(node: LogicalNode, pod: RunningPod, usage: Usage) -> tuple[De
 
 
 def _pod_sample(pod: RunningPod, usages: Mapping[PodId, Usage], devices: Sequence[DeviceUse] = ()) -> PodSample:
-    return PodSample(pod=pod.pod, devices=tuple(devices), **asdict(usages[pod.pod]))
+    return PodSample(pod=pod.pod, devices=tuple(devices), **usages[pod.pod].values())

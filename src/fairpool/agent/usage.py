@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 Pair = tuple[int, int]
 """Two counters: received and sent, or read and written."""
@@ -18,6 +19,10 @@ class Usage:
     sent_bytes_s: float | None = None
     read_bytes_s: float | None = None
     written_bytes_s: float | None = None
+
+    def values(self) -> dict[str, Any]:
+        """By the names that samples of pods and nodes have for them."""
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def rates(last: Pair | None, now: Pair | None, elapsed_s: float) -> tuple[float | None, float | None]:
