@@ -7,7 +7,8 @@ import os
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -176,7 +177,16 @@ def test_no_program_leaves_its_pod_or_is_counted_for_another(machine: Machine) -
         machine.stop(pod, grace_s=0)
 
 
-def test_bytes_on_disk_memory_and_groups_are_measured(machine: Machine) -> None:
+def with_free_lock(machine: Machine, read: Callable[[], Iterator[int]]) -> Iterator[int]:
+    """Read the process table, and see that another thread could observe meanwhile."""
+    lock = machine.engine.supervisor._lock
+    with ThreadPoolExecutor(1) as another:
+        assert another.submit(lock.acquire, blocking=False).result()
+        another.submit(lock.release).result()
+    return read()
+
+
+def test_bytes_on_disk_memory_and_groups_are_measured(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     holds = textwrap.dedent("""
         import time
         memory = bytearray(64 << 20)
@@ -196,10 +206,13 @@ def test_bytes_on_disk_memory_and_groups_are_measured(machine: Machine) -> None:
     )
     machine.until(lambda: all("holds" in machine.log(pod) for pod in (holder, limited)), "both hold memory")
     sampled(machine)
+    monkeypatch.setattr(process_table, "pids", partial(with_free_lock, machine, process_table.pids))
     written = machine.log(writer).count("written")
     machine.until(lambda: machine.log(writer).count("written") > written + 3, "more is written")
     time.sleep(0.5)
-    samples = sampled(machine)
+    machine.engine.observe(TOKEN)
+    samples = {pod.pod: pod for pod in machine.engine.sample().nodes[0].pods}
+    monkeypatch.undo()
     assert (samples[writer].written_bytes_s or 0) > 1e5
     assert samples[holder].written_bytes_s == 0
     for pod in (holder, limited):

@@ -17,13 +17,13 @@ from fairpool.agent.traffic_file import TrafficFile, relayed_bytes
 from fairpool.model.ids import NodeName, PodId
 
 POD = RunningPod(pod=PodId("a-0-0"), node=NodeName("n1"), devices=(), selector=ProcessSelector(pod_uuid="u"))
-NOBODY = 10_000_000
+NO_PROCESS = 10_000_000
 """Beyond every pid, so that nothing real is read."""
 
 
 def row(number: int, own: float, reaped: float = 0.0, *, started: int = 0, at: float = 0.0) -> ProcessCounters:
     """A process with so many seconds of CPU time."""
-    return ProcessCounters(NOBODY + number, started, 1, round(own * TICKS_S), round(reaped * TICKS_S), at)
+    return ProcessCounters(NO_PROCESS + number, started, 1, round(own * TICKS_S), round(reaped * TICKS_S), at)
 
 
 class Pod:

@@ -17,7 +17,7 @@ from fairpool.agent.machine_meter import interface_bytes
 from fairpool.agent.pod_port import has_other_network
 from fairpool.agent.process_owners import PodProcesses, ProcessCounters, RunningPod
 from fairpool.agent.traffic_file import relayed_bytes
-from fairpool.agent.usage import Pair, Usage, rates
+from fairpool.agent.usage import Pair, ResourceUsage, rates
 
 TICKS_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -64,7 +64,7 @@ class PodMeter:
         self._samples = 0
         self._reaped, self._bytes_read, self._bytes_written = _Inherited(), _Inherited(), _Inherited()
 
-    def measure(self, pod: RunningPod, processes: PodProcesses, *, began_ticks: int, at: float) -> Usage:
+    def measure(self, pod: RunningPod, processes: PodProcesses, *, began_ticks: int, at: float) -> ResourceUsage:
         """What it used since the last call. `at`: now by the monotonic clock, for a pod whose processes have ended."""
         self._samples += 1
         shim = () if processes.shim is None else (processes.shim,)
@@ -73,10 +73,10 @@ class PodMeter:
         self._last = now
         memory = self._memory_bytes(pod, processes)
         if last is None or now.at <= last.at:
-            return Usage(memory_bytes=memory)
+            return ResourceUsage(memory_bytes=memory)
         elapsed_s = now.at - last.at
         received, sent = rates(last.network, now.network, elapsed_s)
-        return Usage(
+        return ResourceUsage(
             cpu_cores=min(self._cpu_s(last, now) / elapsed_s, float(CORES)),
             memory_bytes=memory,
             received_bytes_s=received,

@@ -18,7 +18,7 @@ from fairpool.agent.machine_meter import MachineMeter
 from fairpool.agent.nvml import GpuMeasure, Gpus
 from fairpool.agent.pod_meter import PodMeter
 from fairpool.agent.process_owners import ProcessOwners, RunningPod, Subjects
-from fairpool.agent.usage import Usage
+from fairpool.agent.usage import ResourceUsage
 from fairpool.model.ids import NodeName, PodId
 from fairpool.model.sample import DeviceUse, NodeSample, PodSample
 from fairpool.model.sample_sums import simulated_devices, simulated_use, summed_node
@@ -61,7 +61,7 @@ class Sampler:
     def _real_nodes(self) -> list[LogicalNode]:
         return [node for node in self._nodes if not node.is_simulated]
 
-    def _measure_pods(self, subjects: Subjects) -> dict[PodId, Usage]:
+    def _measure_pods(self, subjects: Subjects) -> dict[PodId, ResourceUsage]:
         began_ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_S)
         found = self._owners.read(subjects)
         now = time.monotonic()
@@ -77,7 +77,7 @@ class Sampler:
         name: NodeName,
         node: LogicalNode | None,
         pods: Sequence[RunningPod],
-        usages: Mapping[PodId, Usage],
+        usages: Mapping[PodId, ResourceUsage],
         measures: Mapping[str, GpuMeasure | None],
     ) -> NodeSample:
         if node is None:
@@ -106,11 +106,11 @@ class Sampler:
         return found
 
 
-def _simulated_use(node: LogicalNode, pod: RunningPod, usage: Usage) -> tuple[DeviceUse, ...]:
+def _simulated_use(node: LogicalNode, pod: RunningPod, usage: ResourceUsage) -> tuple[DeviceUse, ...]:
     """One busy core is one busy device."""
     memory_mib = node.gpus[0].memory_mib if node.gpus else 0
     return simulated_use(pod.devices, pod.gpu, memory_mib, usage.cpu_cores, usage.memory_bytes)
 
 
-def _pod_sample(pod: RunningPod, usages: Mapping[PodId, Usage], devices: Sequence[DeviceUse] = ()) -> PodSample:
+def _pod_sample(pod: RunningPod, usages: Mapping[PodId, ResourceUsage], devices: Sequence[DeviceUse] = ()) -> PodSample:
     return PodSample(pod=pod.pod, devices=tuple(devices), **usages[pod.pod].values())

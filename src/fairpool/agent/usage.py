@@ -10,7 +10,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class ResourceUsage:
     """None: it was not measured. Rates are not in the first sample."""
 
     cpu_cores: float | None = None
