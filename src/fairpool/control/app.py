@@ -66,6 +66,7 @@ from fairpool.control import (
     registries,
     roles,
     saml_sign_in,
+    sample_intake,
     sessions,
     shells,
     sign_in,
@@ -111,7 +112,8 @@ from fairpool.model.problem import Problem
 log = logging.getLogger("fairpool.control")
 
 MODULES = (
-    *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
+    *(change_stream, logs, shells, port_forward, uploads, cluster_sync, sample_intake, tunnel_route, questions),
+    *(clusters, projects),
     *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules),
     *(roles, audit, sessions, token_issuer, mail_settings, access_keys, password_reset, password_pages),
     *(
@@ -216,6 +218,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     finally:
         app.state.passwords.close()
         plane.pod_access.close()
+        await asyncio.to_thread(plane.samples.close)
         await plane.database.close()
 
 
@@ -310,9 +313,7 @@ async def cluster_identity(app: Starlette, name: str | None = None) -> ClusterId
             raise refused(404, "cluster.unknown", f"there is no cluster {name}", "add it first")
         return ClusterIdentity(row.id, row.name, clusters.new_cluster_token(plane, connection, row.id))
 
-    identity = await plane.write(unit)
-    plane.forget_callers()
-    return identity
+    return await plane.write(unit)
 
 
 OPEN_BODY_MAX_BYTES = 16 * 1024

@@ -39,7 +39,7 @@ class Run:
 
     @property
     def end(self) -> int:
-        return self.first + self.values.shape[1]
+        return self.first + int(self.values.shape[1])
 
 
 Block = Mapping[str, Run]
@@ -79,7 +79,7 @@ def dense(runs: Sequence[Run], first: int, slots: int) -> Values:
 
 
 def averaged(blocks: Iterable[tuple[int, Block]], ratio: int) -> Block:
-    """Coarser slots, each from `ratio` finer ones. Of each block: how many finer slots after the first one it begins."""
+    """Coarser slots, each from `ratio` finer ones. Of each block: at which of the finer slots it begins."""
     runs: dict[str, list[Run]] = {}
     for offset, block in blocks:
         for subject, run in block.items():

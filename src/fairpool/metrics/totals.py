@@ -26,6 +26,7 @@ from fairpool.metrics.catalogue import (
     QueueColumn,
     WorkColumn,
 )
+from fairpool.model.ids import NodeName, PodId
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.sample import DeviceSample, NodeSample, PodSample, Sample
 from fairpool.model.workload import WorkloadKind
@@ -38,12 +39,12 @@ BANDS = (PlaceColumn.BAND_0_25, PlaceColumn.BAND_25_50, PlaceColumn.BAND_50_75, 
 class Holding:
     """What a pod holds, and whose it is."""
 
-    pod: str
+    pod: PodId
     workload: str
     project: str
     department: str
     kind: WorkloadKind
-    node: str
+    node: NodeName
     devices: tuple[int, ...] = ()
     gpus_milli: int = 0
     cpu_milli: int = 0
@@ -54,7 +55,7 @@ class Holding:
 class NodeFacts:
     """What a node has."""
 
-    name: str
+    name: NodeName
     pool: str
     is_ready: bool = True
     gpus: int = 0

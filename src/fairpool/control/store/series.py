@@ -31,6 +31,8 @@ from sqlalchemy import (
 from fairpool.metrics.resolution import ALL, FINE, Resolution
 
 FORMAT = 1
+TURN = 0x46504D54
+"""Number of the advisory lock of the process that makes blocks."""
 GROUP_MAX = 320
 """A cluster's id and the name of a node."""
 
@@ -88,6 +90,13 @@ def prepare(connection: Connection) -> None:
     if until(connection, 0) is None:
         connection.execute(insert(progress).values(step_s=0, until_s=FORMAT))
     connection.commit()
+
+
+def is_our_turn(connection: Connection) -> bool:
+    """Whether no other process makes blocks just now; it cannot begin before this transaction has ended."""
+    if connection.dialect.name == "sqlite":
+        return True
+    return bool(connection.execute(select(func.pg_try_advisory_xact_lock(TURN))).scalar())
 
 
 def until(connection: Connection, step_s: int) -> int | None:

@@ -40,6 +40,8 @@ class DueBlock(NamedTuple):
 
 def due_blocks(connection: Connection, now_s: int) -> list[DueBlock]:
     """What can be made now; of the finest resolution that has something, because the others are made from it."""
+    if not series.is_our_turn(connection):
+        return []
     ended_s = FINE.block_start(now_s - LATE_S)
     late = series.tick_blocks(connection, FINE, ended_s)
     if late:
@@ -67,6 +69,8 @@ def due_blocks(connection: Connection, now_s: int) -> list[DueBlock]:
 
 
 def make_blocks(connection: Connection, due: Iterable[DueBlock]) -> None:
+    if not series.is_our_turn(connection):
+        return  # another process makes them
     for each in due:
         if each.resolution is FINE:
             _gather(connection, each)
