@@ -53,6 +53,7 @@ class _Details:
     """That of the process when they were read."""
     disk: Pair | None
     pages: Pair | None
+    """None also of the tool that started a container: its memory is not the pod's."""
 
 
 class PodMeter:
@@ -68,7 +69,7 @@ class PodMeter:
         """What it used since the last call. `at`: now by the monotonic clock, for a pod whose processes have ended."""
         self._samples += 1
         shim = () if processes.shim is None else (processes.shim,)
-        self._details = {row.process: self._detailed(row) for row in (*processes.rows, *shim)}
+        self._details = {row.process: self._detailed(pod, row) for row in (*processes.rows, *shim)}
         now, last = self._read(pod, processes, began_ticks, at), self._last
         self._last = now
         memory = self._memory_bytes(pod, processes)
@@ -85,12 +86,14 @@ class PodMeter:
             written_bytes_s=self._disk_rate(1, self._bytes_written, last, now),
         )
 
-    def _detailed(self, row: ProcessCounters) -> _Details:
+    def _detailed(self, pod: RunningPod, row: ProcessCounters) -> _Details:
         known = self._details.get(row.process)
         # Most processes of most pods sleep most of the time.
         if known is not None and known.activity == row.activity and (self._samples + row.pid) % REREAD:
             return known
-        return _Details(row.activity, process_table.disk_bytes(row.pid), process_table.memory_pages(row.pid))
+        is_tool = pod.is_container and process_table.pid_namespace(row.pid) != pod.selector.namespace
+        pages = None if is_tool else process_table.memory_pages(row.pid)
+        return _Details(row.activity, process_table.disk_bytes(row.pid), pages)
 
     def _read(self, pod: RunningPod, processes: PodProcesses, began_ticks: int, at: float) -> _Reading:
         shim = () if processes.shim is None else (processes.shim,)
