@@ -65,7 +65,7 @@ def _whole(folder: Path, pods: int, batch: int) -> str:
     engine = LocalEngine(folder, nodes=[simulated_node(NODE)])
     engine.observe(TOKEN)
     program = Program(image="ubuntu", command=("sleep", "0.2"))
-    waiting = [replace(_order(number, engine.supervisor.boot_id), program=program) for number in range(pods)]
+    waiting = [replace(start_order(number, engine.supervisor.boot_id), program=program) for number in range(pods)]
     fork_server = engine.supervisor.fork_server_pid
     assert fork_server is not None
     time.sleep(1)  # until it has warmed up
@@ -99,20 +99,20 @@ def _alone_ms(folder: Path, pods: int) -> list[float]:
     took_ms = []
     for number in range(pods):
         time.sleep(PAUSE_S)
-        order = _order(number, engine.supervisor.boot_id)
+        order = start_order(number, engine.supervisor.boot_id)
         began = time.perf_counter()
         engine.carry_out([order], TOKEN)
         while engine.observe(TOKEN).pods[order.pod].state is PodState.STARTING:
             engine.wait(1)
         took_ms.append((time.perf_counter() - began) * 1000)
-    _end_all(engine, list(engine.observe(TOKEN).pods))
+    end_all(engine, list(engine.observe(TOKEN).pods))
     return took_ms
 
 
 def _measured(folder: Path, pods: int, batch: int) -> str:
     engine = LocalEngine(folder, nodes=[simulated_node(NODE)])
     observed_pods = engine.observe(TOKEN).pods
-    waiting = [_order(number, engine.supervisor.boot_id) for number in range(pods)]
+    waiting = [start_order(number, engine.supervisor.boot_id) for number in range(pods)]
     order_s = look_s = 0.0
     began, cpu = time.perf_counter(), time.process_time()
     seen = 0
@@ -136,12 +136,13 @@ def _measured(folder: Path, pods: int, batch: int) -> str:
         mean(_cpu_ms(_shim(each)) for each in directories),
         mean(_cpu_ms(_program(each)) for each in directories),
     )
-    _end_all(engine, list(observed_pods))
+    end_all(engine, list(observed_pods))
     row = f"{pods / took:8.0f} {order_s * 1000:9.0f} {look_s * 1000:8.1f}   "
     return row + ", ".join(f"{cost:.2f}" for cost in costs) + f" = {sum(costs):.2f}"
 
 
-def _order(number: int, boot_id: str) -> StartOrder:
+def start_order(number: int, boot_id: str) -> StartOrder:
+    """Of a pod that sleeps on a tenth of a device."""
     workload = WorkloadId(f"w{number}")
     return StartOrder(
         pod=pod_id(workload, 0, 0),
@@ -163,7 +164,8 @@ def _order(number: int, boot_id: str) -> StartOrder:
     )
 
 
-def _end_all(engine: LocalEngine, pods: Sequence[PodId]) -> None:
+def end_all(engine: LocalEngine, pods: Sequence[PodId]) -> None:
+    """Stop these, and close the engine."""
     stops = [StopOrder(pod=pod, node=NODE, grace_s=0, reason="end of the benchmark") for pod in pods]
     while not all(answer.status == "done" for answer in engine.carry_out(stops, TOKEN)):
         pass

@@ -1,9 +1,9 @@
 """A program that takes memory of the first CUDA device it sees and keeps it, through the driver alone: no packages.
 
-    python tests/gpu_holder.py MIB [child] [daemon]
+    python tests/gpu_holder.py MIB [child] [daemon] [busy]
 
 It says in one line what it has, and stays until it is killed. With `child` another one runs below it; with `daemon`
-one that has left its session, its parent and its environment behind.
+one that has left its session, its parent and its environment behind; with `busy` it fills its memory all the time.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ import sys
 import time
 
 
-def take(mib: int) -> int:
-    """Take so much memory; the number of devices that can be seen."""
-    cuda = ctypes.CDLL("libcuda.so.1")
+def ask(function: str, *arguments: object) -> None:
+    code = getattr(ctypes.CDLL("libcuda.so.1"), function)(*arguments)
+    if code:
+        raise SystemExit(f"{function}: CUDA error {code}")
 
-    def ask(function: str, *arguments: object) -> None:
-        code = getattr(cuda, function)(*arguments)
-        if code:
-            raise SystemExit(f"{function}: CUDA error {code}")
 
+def take(mib: int) -> tuple[int, ctypes.c_uint64]:
+    """Take so much memory; the number of devices that can be seen, and where the memory is."""
     devices, device, context, memory = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
     ask("cuInit", 0)
     ask("cuDeviceGetCount", ctypes.byref(devices))
@@ -31,7 +30,15 @@ def take(mib: int) -> int:
     ask("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
     ask("cuCtxSetCurrent", context)
     ask("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(mib << 20))
-    return devices.value
+    return devices.value, memory
+
+
+def fill(memory: ctypes.c_uint64, mib: int) -> None:
+    """Keep the device busy."""
+    while True:
+        for _ in range(100):
+            ask("cuMemsetD32_v2", memory, ctypes.c_uint(7), ctypes.c_size_t(mib << 18))
+        ask("cuCtxSynchronize")
 
 
 def start_daemon(mib: str) -> None:
@@ -48,7 +55,10 @@ def main(mib: str, *more: str) -> None:
         subprocess.Popen([sys.executable, __file__, mib])
     if "daemon" in more:
         start_daemon(mib)
-    print(f"holds {mib} MiB, sees {take(int(mib))} device", flush=True)
+    devices, memory = take(int(mib))
+    print(f"holds {mib} MiB, sees {devices} device", flush=True)
+    if "busy" in more:
+        fill(memory, int(mib))
     while True:
         time.sleep(60)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from fairpool.agent import process_table
+from fairpool.agent.traffic_file import relayed_bytes
 from fairpool.model.ids import PodId
 from fairpool.model.problem import Problem
 from fairpool.model.relay_port import RELAY_PORT
@@ -130,9 +131,9 @@ def test_a_pod_with_ports_reaches_other_machines_but_not_the_loopback_of_this_on
     assert nowhere == f"{places[2]} ConnectionResetError"
 
 
-def test_much_is_copied_in_both_directions(machine: Machine) -> None:
+def test_much_is_copied_in_both_directions_and_counted(machine: Machine) -> None:
     echo = """
-        import hashlib, socket, sys
+        import hashlib, socket, sys, time
         connection = socket.create_connection((sys.argv[1], int(sys.argv[2])), 100)
         for number in range(64):
             connection.sendall(bytes([number]) * 65536)
@@ -141,21 +142,29 @@ def test_much_is_copied_in_both_directions(machine: Machine) -> None:
         while data := connection.recv(65536):
             digest.update(data)
             count += len(data)
-        print(count, digest.hexdigest())
+        print(count, digest.hexdigest(), flush=True)
+        time.sleep(1000)
     """
     address = outer_address()
     with socket.create_server(("0.0.0.0", 0)) as service:
         command = [sys.executable, "-c", textwrap.dedent(echo), address, str(service.getsockname()[1])]
-        pod = machine.start(machine.order("client", *command, ports=(PORT,)))
+        pod = machine.up("client", *command, ports=(PORT,))
         service.settimeout(TIMEOUT_S)
         connection = service.accept()[0]
+        first = machine.engine.sample()
         with connection:
             connection.settimeout(TIMEOUT_S)
             received = b"".join(iter(lambda: connection.recv(65536), b""))
             connection.sendall(received)
-    machine.until_exited(pod)
+    machine.until(lambda: machine.log(pod), "it has received all of it")
     assert received == b"".join(bytes([number]) * 65536 for number in range(64))
     assert machine.log(pod).split()[0] == str(len(received))
+    counted = (len(received), len(received))
+    machine.until(lambda: relayed_bytes(str(machine.folder(pod))) == counted, f"{counted} are counted")
+    assert [each.sent_bytes_s for each in first.nodes[0].pods] == [None]
+    (sampled,) = machine.engine.sample().nodes[0].pods
+    assert (sampled.sent_bytes_s or 0) > 0
+    assert (sampled.received_bytes_s or 0) > 0
 
 
 def test_commands_in_the_pod_are_in_its_network(machine: Machine) -> None:

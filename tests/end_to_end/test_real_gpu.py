@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from fairpool.agent.devices import machine_nodes
-from fairpool.agent.nvml import GpuUse, find_gpus
+from fairpool.agent.nvml import MIB, GpuUse, find_gpus
 from fairpool.model.observation import PodState
 from fairpool.model.workload import PodShape, gpu_portion
 from tests import gpu_holder
@@ -134,6 +135,34 @@ def test_whatever_a_pod_starts_is_its_own(machine: Machine) -> None:
     machine.until_exited(pod)
     assert use().computing == (), "no process is left when its end is reported"
     del visit
+
+
+def test_samples_show_who_computes_and_who_only_holds_memory(machine: Machine) -> None:
+    """Also of a child without environment, and of a device that two pods share."""
+    half = {"shape": PodShape(gpu=gpu_portion(500))}
+    busy = machine.up("busy", *HOLD, "500", "daemon", "busy", **half)
+    idle = machine.up("idle", *HOLD, "1000", **half)
+    machine.until(lambda: len(use().computing) == 3, "all have their memory")
+    first = machine.engine.sample().nodes[0]
+    assert [(pod.pod, pod.devices[0].utilization) for pod in first.pods] == [(busy, None), (idle, None)]
+    time.sleep(3)
+    machine.engine.sample()
+    time.sleep(3)
+    node = machine.engine.sample().nodes[0]
+    device, (working, holding) = node.devices[0], [pod.devices[0] for pod in node.pods]
+    assert not node.is_simulated
+    assert (device.utilization or 0) > 50
+    assert working.utilization == pytest.approx(device.utilization, abs=10)
+    assert (holding.utilization or 0) < 5
+    assert working.memory_bytes == sum(used for pid, used in use().by_process if pid not in machine.processes(idle))
+    assert 1000 * MIB < (holding.memory_bytes or 0) < 2000 * MIB
+    assert device.memory_bytes == pytest.approx((working.memory_bytes or 0) + (holding.memory_bytes or 0), abs=50 * MIB)
+    assert (device.power_watts or 0) > 10
+    assert 10 < (device.temperature_celsius or 0) < 110
+    assert (device.clock_mhz or 0) > 100
+    for pod in (busy, idle):
+        machine.stop(pod)
+        machine.until_exited(pod)
 
 
 def test_after_its_shim_was_killed_a_pod_is_still_known(machine: Machine) -> None:

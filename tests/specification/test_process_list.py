@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 
 import pytest
 
@@ -20,3 +21,14 @@ def test_the_number_of_a_namespace_counts_only_while_its_first_process_lives(mon
     assert ProcessList().pod_processes("", {own: started}, 77).keys() >= {own}
     assert ProcessList().pod_processes("", {own: started - 1}, 77) == {}, "another process had that number before"
     assert ProcessList().pod_processes("", {}, 77) == {}
+
+
+def test_an_environment_may_contain_any_bytes() -> None:
+    with subprocess.Popen(["sleep", "60"], env={b"POD_UUID": b"\xff\xfe\n"}) as process:
+        try:
+            while process_table.runs(process.pid, b"pytest"):  # it has not become the other program yet
+                continue
+            assert process_table.pod_uuid_of(process.pid) == "\ufffd\ufffd\n"
+            assert ProcessList().by_pod_uuid()["\ufffd\ufffd\n"] == {process.pid}
+        finally:
+            process.kill()

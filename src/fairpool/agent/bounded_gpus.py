@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairpool.agent.bounded_call import BoundedCalls, StillRunning
+from fairpool.agent.bounded_call import TIMEOUT_S, BoundedCalls, StillRunning
 from fairpool.agent.nvml import Gpu, GpuMeasure, Gpus, GpuUse
 
 WORDS = "the driver does not respond"
@@ -13,10 +13,10 @@ WORDS = "the driver does not respond"
 class BoundedGpus:
     """The same devices; a query that takes too long counts as not answered. For one thread."""
 
-    def __init__(self, gpus: Gpus) -> None:
+    def __init__(self, gpus: Gpus, timeout_s: float = TIMEOUT_S) -> None:
         self._gpus = gpus
-        self._uses: BoundedCalls[GpuUse | None] = BoundedCalls()
-        self._measures: BoundedCalls[GpuMeasure | None] = BoundedCalls()
+        self._uses: BoundedCalls[GpuUse | None] = BoundedCalls(timeout_s)
+        self._measures: BoundedCalls[GpuMeasure | None] = BoundedCalls(timeout_s)
 
     @property
     def error(self) -> str:

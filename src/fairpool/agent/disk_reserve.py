@@ -304,13 +304,7 @@ def _freeze(writer: Writer) -> None:
 
 def _bytes_sent(pids: Iterable[int]) -> int:
     """What these processes have sent to any disk, as counted by the kernel."""
-    total = 0
-    for pid in pids:
-        with suppress(OSError, ValueError):
-            for line in Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines():
-                if line.startswith("write_bytes:"):
-                    total += int(line.split()[1])
-    return total
+    return sum(counted[1] for pid in pids if (counted := process_table.disk_bytes(pid)) is not None)
 
 
 def _size(size: int) -> str:

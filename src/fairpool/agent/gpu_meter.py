@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairpool.agent.device_health import UNEXPLAINED_BYTES
@@ -11,6 +11,8 @@ from fairpool.model.ids import PodId
 from fairpool.model.sample import DeviceSample, DeviceUse
 
 FULL = 100.0
+ROUNDING = 2.0
+"""Percent by which the sum over processes may differ from the device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,43 +59,61 @@ def device_sample(gpu: Gpu, measure: GpuMeasure | None) -> DeviceSample:
 
 
 def device_uses(
-    gpu: Gpu, measure: GpuMeasure | None, holders: Sequence[PodId], attribution: Attribution
+    gpu: Gpu,
+    measure: GpuMeasure | None,
+    holders: Sequence[PodId],
+    attribution: Attribution,
+    *,
+    held_before: Sequence[PodId],
 ) -> dict[PodId, DeviceUse]:
-    """What each pod had of a device: those that hold it, and others whose processes were there all the same."""
+    """What each pod had of a device: those that hold it, and others whose processes were there all the same.
+    `held_before`: who held it at the last sample."""
     if measure is None:
         return {pod: DeviceUse(index=gpu.index) for pod in holders}
+    only = holders[0] if len(holders) == 1 and list(held_before) == list(holders) else None
     by_pod: dict[PodId, list[ProcessUse]] = {pod: [] for pod in holders}
-    for pid, use in measure.processes.items():
+    for pid, use in _scaled(measure).items():
         owner = attribution.owner(pid)
-        if owner is None and len(holders) == 1 and not attribution.is_there(pid):
-            owner = holders[0]  # it came and went between two samples, and one pod alone could have started it
+        if owner is None and not attribution.is_there(pid):
+            owner = only  # it came and went between two samples, and only this pod could have started it
         if owner is not None:
             by_pod.setdefault(owner, []).append(use)
-    is_visible = _is_explained(measure)
-    return {
-        pod: _use(gpu, uses, is_visible=is_visible, alone=_alone(pod, measure, holders, attribution))
-        for pod, uses in by_pod.items()
-    }
+    if not _is_explained(measure):  # the driver may not list the processes of a pod, as in a container
+        return {pod: _use(gpu, uses, None) if uses else DeviceUse(index=gpu.index) for pod, uses in by_pod.items()}
+    if only is not None and all(attribution.owner(pid) == only for pid in measure.computing):
+        # The driver forgets processes that have ended, the figure of the device does not.
+        return {pod: _use(gpu, uses, measure.utilization) for pod, uses in by_pod.items()}
+    return {pod: _use(gpu, uses, _of_processes(uses, measure)) for pod, uses in by_pod.items()}
 
 
-def _use(gpu: Gpu, uses: Sequence[ProcessUse], *, is_visible: bool, alone: float | None) -> DeviceUse:
-    """`alone`: the utilization of the device, where nothing else computes on it."""
-    if not uses and not is_visible:  # the driver may list none of its processes, as in a container
-        return DeviceUse(index=gpu.index)
-    utilizations = [use.utilization for use in uses]
-    known = [value for value in utilizations if value is not None]
-    utilization = min(sum(known), FULL) if len(known) == len(utilizations) else alone
+def _use(gpu: Gpu, uses: Sequence[ProcessUse], utilization: float | None) -> DeviceUse:
     memory = [use.memory_bytes for use in uses if use.memory_bytes is not None]
-    return DeviceUse(
-        index=gpu.index,
-        utilization=utilization,
-        memory_bytes=sum(memory) if len(memory) == len(uses) else None,
-    )
+    is_known = len(memory) == len(uses)
+    return DeviceUse(index=gpu.index, utilization=utilization, memory_bytes=sum(memory) if is_known else None)
 
 
-def _alone(pod: PodId, measure: GpuMeasure, holders: Sequence[PodId], attribution: Attribution) -> float | None:
-    is_alone = list(holders) == [pod] and all(attribution.owner(pid) == pod for pid in measure.computing)
-    return measure.utilization if is_alone else None
+def _of_processes(uses: Sequence[ProcessUse], measure: GpuMeasure) -> float | None:
+    """By what the driver says of processes. It is unknown for a pod that has some and the driver has left them all out;
+    and for one that has none, unless others account for all that was computed."""
+    known = [use.utilization for use in uses if use.utilization is not None]
+    if known:
+        return min(sum(known), FULL)
+    together = sum(use.utilization or 0 for use in measure.processes.values())
+    is_others = not uses and measure.utilization is not None and measure.utilization - together <= ROUNDING
+    return 0.0 if is_others else None
+
+
+def _scaled(measure: GpuMeasure) -> Mapping[int, ProcessUse]:
+    """The processes, together with no more than the device: the driver's figure of a short-lived one is the mean of the
+    moments in which it was seen, not of the whole time."""
+    together = sum(use.utilization or 0 for use in measure.processes.values())
+    if measure.utilization is None or together <= measure.utilization:
+        return measure.processes
+    factor = measure.utilization / together
+    return {
+        pid: use if use.utilization is None else replace(use, utilization=use.utilization * factor)
+        for pid, use in measure.processes.items()
+    }
 
 
 def _is_explained(measure: GpuMeasure) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from fairpool.agent.usage import Pair, Usage, rates
+from fairpool.agent.usage import Pair, ResourceUsage, rates
 
 TICKS_S = os.sysconf("SC_CLK_TCK")
 SECTOR_BYTES = 512
@@ -26,20 +26,20 @@ class MachineMeter:
     def __init__(self) -> None:
         self._last: _Reading | None = None
 
-    def measure(self, at: float) -> Usage:
+    def measure(self, at: float) -> ResourceUsage:
         """What was used since the last call, also by other programs; `at`: now by the monotonic clock."""
         now = _Reading(at=at, cpu_ticks=_cpu_ticks(), network=interface_bytes("/proc/net/dev"), disk=_disk_bytes())
         last, self._last = self._last, now
         memory = _memory_bytes()
         if last is None or now.at <= last.at:
-            return Usage(memory_bytes=memory)
+            return ResourceUsage(memory_bytes=memory)
         elapsed_s = now.at - last.at
         received, sent = rates(last.network, now.network, elapsed_s)
         read, written = rates(last.disk, now.disk, elapsed_s)
         cores = None
         if last.cpu_ticks is not None and now.cpu_ticks is not None:
             cores = max(0, now.cpu_ticks - last.cpu_ticks) / TICKS_S / elapsed_s
-        return Usage(
+        return ResourceUsage(
             cpu_cores=cores,
             memory_bytes=memory,
             received_bytes_s=received,

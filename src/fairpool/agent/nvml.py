@@ -144,7 +144,9 @@ class NvmlGpus:
         utilization, until, since = self._utilization(handle, since)
         by_process, last = self._process_utilization(handle, since)
         memory = {each.pid: each.usedGpuMemory for each in (*computing, *self._drawing(handle))}
-        idle = None if by_process is None else 0.0
+        # A process that only holds memory is reported with 0. One that is left out may have computed: where several
+        # share the device, the driver counts each moment for one of them.
+        absent = 0.0 if by_process == {} and not utilization else None
         return GpuMeasure(
             until=until or last or since,
             utilization=utilization,
@@ -160,7 +162,7 @@ class NvmlGpus:
             ),
             processes={
                 pid: ProcessUse(
-                    utilization=(by_process or {}).get(pid, idle),
+                    utilization=(by_process or {}).get(pid, absent),
                     memory_bytes=memory.get(pid, 0),
                 )
                 for pid in {*memory, *(by_process or ())}
@@ -186,7 +188,7 @@ class NvmlGpus:
 
     def _process_utilization(self, handle: Any, since: int) -> tuple[dict[int, float] | None, int]:
         """Percent of the time since then in which each process computed, and when the last of them did. None: the
-        device does not report it by process. A process that is not in it did not compute."""
+        device does not report it by process. Empty: none has computed."""
         rows = self._samples("nvmlDeviceGetProcessUtilization", handle, since)
         if rows is None:
             return None, 0

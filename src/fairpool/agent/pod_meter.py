@@ -17,11 +17,13 @@ from fairpool.agent.machine_meter import interface_bytes
 from fairpool.agent.pod_port import has_other_network
 from fairpool.agent.process_owners import PodProcesses, ProcessCounters, RunningPod
 from fairpool.agent.traffic_file import relayed_bytes
-from fairpool.agent.usage import Pair, Usage, rates
+from fairpool.agent.usage import Pair, ResourceUsage, rates
 
 TICKS_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 CORES = os.cpu_count() or 1
+REREAD = 6
+"""In every so many samples, memory and disk of a process are read although it has not run."""
 
 Counters = Mapping[Process, int]
 
@@ -43,35 +45,99 @@ class _Reading:
     """Received and sent bytes."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Details:
+    """What is in other files than the process table."""
+
+    activity: Sequence[bytes]
+    """That of the process when they were read."""
+    disk: Pair | None
+    pages: Pair | None
+    """None also of the tool that started a container: its memory is not the pod's."""
+
+
 class PodMeter:
     """Measures one pod, and remembers the last reading of it."""
 
     def __init__(self) -> None:
         self._last: _Reading | None = None
-        self._cpu, self._read, self._written = _Inherited(), _Inherited(), _Inherited()
+        self._details: dict[Process, _Details] = {}
+        self._samples = 0
+        self._reaped, self._bytes_read, self._bytes_written = _Inherited(), _Inherited(), _Inherited()
 
-    def measure(self, pod: RunningPod, processes: PodProcesses, *, began_ticks: int, at: float) -> Usage:
+    def measure(self, pod: RunningPod, processes: PodProcesses, *, began_ticks: int, at: float) -> ResourceUsage:
         """What it used since the last call. `at`: now by the monotonic clock, for a pod whose processes have ended."""
-        now, last = _read(pod, processes, began_ticks, at), self._last
+        self._samples += 1
+        shim = () if processes.shim is None else (processes.shim,)
+        self._details = {row.process: self._detailed(pod, row) for row in (*processes.rows, *shim)}
+        now, last = self._read(pod, processes, began_ticks, at), self._last
         self._last = now
-        memory = _memory_bytes(pod, processes)
+        memory = self._memory_bytes(pod, processes)
         if last is None or now.at <= last.at:
-            return Usage(memory_bytes=memory)
+            return ResourceUsage(memory_bytes=memory)
         elapsed_s = now.at - last.at
         received, sent = rates(last.network, now.network, elapsed_s)
-        return Usage(
+        return ResourceUsage(
             cpu_cores=min(self._cpu_s(last, now) / elapsed_s, float(CORES)),
             memory_bytes=memory,
             received_bytes_s=received,
             sent_bytes_s=sent,
-            read_bytes_s=self._disk_rate(0, self._read, last, now),
-            written_bytes_s=self._disk_rate(1, self._written, last, now),
+            read_bytes_s=self._disk_rate(0, self._bytes_read, last, now),
+            written_bytes_s=self._disk_rate(1, self._bytes_written, last, now),
         )
+
+    def _detailed(self, pod: RunningPod, row: ProcessCounters) -> _Details:
+        known = self._details.get(row.process)
+        # Most processes of most pods sleep most of the time.
+        if known is not None and known.activity == row.activity and (self._samples + row.pid) % REREAD:
+            return known
+        is_tool = pod.is_container and process_table.pid_namespace(row.pid) != pod.selector.namespace
+        pages = None if is_tool else process_table.memory_pages(row.pid)
+        return _Details(row.activity, process_table.disk_bytes(row.pid), pages)
+
+    def _read(self, pod: RunningPod, processes: PodProcesses, began_ticks: int, at: float) -> _Reading:
+        shim = () if processes.shim is None else (processes.shim,)
+        group = pod.selector.group
+        return _Reading(
+            at=max((row.at for row in processes.rows), default=at),
+            began_ticks=began_ticks,
+            own_ticks={row.process: row.own_ticks for row in processes.rows},
+            reaped_ticks={row.process: row.reaped_ticks for row in (*processes.rows, *shim)},
+            group_cpu_s=group.cpu_s() if group is not None else None,
+            disk=self._disk(),
+            network=_network(pod, processes),
+        )
+
+    def _disk(self) -> tuple[Counters, Counters] | None:
+        """With its shim: that writes the pod's output to the disk, and has the counters of children it waited for."""
+        read, written = {}, {}
+        for process, details in self._details.items():
+            if details.disk is not None:
+                read[process], written[process] = details.disk
+            elif process_table.is_alive(*process):
+                return None
+        return read, written
+
+    def _memory_bytes(self, pod: RunningPod, processes: PodProcesses) -> int | None:
+        """What its group counts, less files that are cached and not used. Without a group, memory of each process
+        alone, and once as much as the process with most of it has of files and shared memory.
+
+        Processes in the session of the shim are our own: the first of an isolated pod, and the relay.
+        """
+        group, shim = pod.selector.group, processes.shim
+        if group is not None and (counted := group.memory_bytes()) is not None:
+            return counted
+        own = shared = 0
+        for row in processes.rows:
+            pages = self._details[row.process].pages
+            if pages is not None and (shim is None or row.session != shim.session):
+                own, shared = own + pages[0] - pages[1], max(shared, pages[1])
+        return (own + shared) * PAGE_BYTES
 
     def _cpu_s(self, last: _Reading, now: _Reading) -> float:
         since = last.began_ticks
         gone = _gone(last.own_ticks, last, now) + _gone(last.reaped_ticks, last, now)
-        inherited = self._cpu.growth(_grown(last.reaped_ticks, now.reaped_ticks, since), gone)
+        inherited = self._reaped.growth(_grown(last.reaped_ticks, now.reaped_ticks, since), gone)
         if now.group_cpu_s is not None and last.group_cpu_s is not None:
             return max(0.0, now.group_cpu_s - last.group_cpu_s)
         return (_grown(last.own_ticks, now.own_ticks, since) + inherited) / TICKS_S
@@ -110,32 +176,6 @@ def _gone(counters: Counters, last: _Reading, now: _Reading) -> int:
     return sum(counters.get(each, 0) for each in last.own_ticks.keys() - now.own_ticks.keys())
 
 
-def _read(pod: RunningPod, processes: PodProcesses, began_ticks: int, at: float) -> _Reading:
-    shim = () if processes.shim is None else (processes.shim,)
-    group = pod.selector.group
-    return _Reading(
-        at=max((row.at for row in processes.rows), default=at),
-        began_ticks=began_ticks,
-        own_ticks={row.process: row.own_ticks for row in processes.rows},
-        reaped_ticks={row.process: row.reaped_ticks for row in (*processes.rows, *shim)},
-        group_cpu_s=group.cpu_s() if group is not None else None,
-        disk=_disk((*processes.rows, *shim)),
-        network=_network(pod, processes),
-    )
-
-
-def _disk(rows: Sequence[ProcessCounters]) -> tuple[Counters, Counters] | None:
-    """With its shim: that writes the pod's output to the disk, and has the counters of children that it waited for."""
-    read, written = {}, {}
-    for row in rows:
-        counters = process_table.disk_bytes(row.pid)
-        if counters is not None:
-            read[row.process], written[row.process] = counters
-        elif process_table.start_time(row.pid) == row.started:
-            return None
-    return read, written
-
-
 def _network(pod: RunningPod, processes: PodProcesses) -> Pair | None:
     """None: it uses the network of the machine, where traffic is not counted by pod."""
     if pod.has_relay:
@@ -144,21 +184,3 @@ def _network(pod: RunningPod, processes: PodProcesses) -> Pair | None:
     if not pod.is_container or main is None or all(row.process != main for row in processes.rows):
         return None
     return interface_bytes(f"/proc/{main[0]}/net/dev") if has_other_network(main[0]) else None
-
-
-def _memory_bytes(pod: RunningPod, processes: PodProcesses) -> int | None:
-    """What its group counts, less files that are cached and not used. Without a group, memory of each process alone,
-    and once as much as the process with most of it has of files and shared memory.
-
-    Processes in the session of the shim are our own: the first of an isolated pod, and the relay.
-    """
-    group, shim = pod.selector.group, processes.shim
-    if group is not None and (counted := group.memory_bytes()) is not None:
-        return counted
-    own = shared = 0
-    for row in processes.rows:
-        if shim is not None and row.session == shim.session:
-            continue
-        if (pages := process_table.memory_pages(row.pid)) is not None:
-            own, shared = own + pages[0] - pages[1], max(shared, pages[1])
-    return (own + shared) * PAGE_BYTES

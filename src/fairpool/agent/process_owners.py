@@ -59,6 +59,8 @@ class ProcessCounters(NamedTuple):
     """CPU time of children that it has waited for, and of those that they had."""
     at: float
     """When this was read, by the monotonic clock."""
+    activity: Sequence[bytes] = ()
+    """Page faults and CPU time: while these are the same, it has not run for more than a moment."""
 
     @property
     def process(self) -> Process:
@@ -207,12 +209,13 @@ def _read_table() -> tuple[dict[int, ProcessCounters], dict[int, int]]:
     for pid in process_table.pids():
         if (fields := process_table.stat_fields(pid)) is not None:
             table[pid] = ProcessCounters(
-                pid=pid,
-                started=int(fields[19]),
-                session=int(fields[3]),
-                own_ticks=int(fields[11]) + int(fields[12]),
-                reaped_ticks=int(fields[13]) + int(fields[14]),
-                at=time.monotonic(),
+                pid,
+                int(fields[19]),
+                int(fields[3]),
+                int(fields[11]) + int(fields[12]),
+                int(fields[13]) + int(fields[14]),
+                time.monotonic(),
+                fields[7:15],
             )
             parents[pid] = int(fields[1])
     return table, parents

@@ -233,18 +233,18 @@ def groups(pid: int) -> list[str]:
 def memory_pages(pid: int) -> tuple[int, int] | None:
     """Pages of memory that a process has, and how many of them others may share: files and shared memory. None: it is
     gone."""
-    words = _read(f"/proc/{pid}/statm").split()
-    return (int(words[1]), int(words[2])) if len(words) > 2 else None
+    words = _read_short(f"/proc/{pid}/statm").split(None, 3)
+    return (int(words[1]), int(words[2])) if len(words) > 3 else None
 
 
 def disk_bytes(pid: int) -> tuple[int, int] | None:
     """Bytes that a process, its threads and the children it has waited for read from disks and wrote to them. None: it
     is gone, or this user may not see it."""
-    found = dict(line.split(b": ") for line in _read(f"/proc/{pid}/io").splitlines() if b": " in line)
-    try:
-        return int(found[b"read_bytes"]), int(found[b"write_bytes"])
-    except (KeyError, ValueError):
+    rows = _read_short(f"/proc/{pid}/io").split(b"\n")
+    # rchar, wchar, syscr, syscw, read_bytes, write_bytes, …: the kernel adds new ones at the end.
+    if len(rows) < 6 or not (rows[4].startswith(b"read_bytes: ") and rows[5].startswith(b"write_bytes: ")):
         return None
+    return int(rows[4][len(b"read_bytes: ") :]), int(rows[5][len(b"write_bytes: ") :])
 
 
 def pids() -> Iterator[int]:
@@ -259,17 +259,22 @@ def _environment(pid: int) -> list[bytes]:
 def stat_fields(pid: int) -> list[bytes] | None:
     """The fields after the name, which may itself hold blanks, brackets and line breaks: state, parent, …, 11 to 14:
     CPU time, 19: start time. None: it is gone."""
+    text = _read_short(f"/proc/{pid}/stat")
+    return text[text.rindex(b")") + 2 :].split(None, STAT_FIELDS) if text else None
+
+
+def _read_short(path: str) -> bytes:
+    """A file of less than `STAT_MAX` bytes, in one call; empty: its process is gone, or this user may not see it."""
     try:
-        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return None
+        return b""
     try:
-        text = os.read(fd, STAT_MAX)
+        return os.read(fd, STAT_MAX)
     except OSError:  # it ended between the two calls
-        return None
+        return b""
     finally:
         os.close(fd)
-    return text[text.rindex(b")") + 2 :].split(None, STAT_FIELDS) if text else None
 
 
 def _read(path: str) -> bytes:

@@ -10,16 +10,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
-from fairpool.agent.bounded_gpus import BoundedGpus
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.gpu_meter import Attribution, GpuMeter, device_sample, device_uses
 from fairpool.agent.machine_meter import MachineMeter
 from fairpool.agent.nvml import GpuMeasure, Gpus
 from fairpool.agent.pod_meter import PodMeter
 from fairpool.agent.process_owners import ProcessOwners, RunningPod, Subjects
-from fairpool.agent.usage import Usage
+from fairpool.agent.usage import ResourceUsage
 from fairpool.model.ids import NodeName, PodId
 from fairpool.model.sample import DeviceUse, NodeSample, PodSample
 from fairpool.model.sample_sums import simulated_devices, simulated_use, summed_node
@@ -31,12 +30,15 @@ class Sampler:
     """Measures the nodes of this machine. For one thread."""
 
     def __init__(self, nodes: Sequence[LogicalNode], subjects: Callable[[], Subjects], gpus: Gpus) -> None:
+        """`gpus`: bounded, where they are real."""
         self._nodes, self._subjects = tuple(nodes), subjects
         self._owners = ProcessOwners()
-        self._gpu_meter = GpuMeter(BoundedGpus(gpus))
+        self._gpu_meter = GpuMeter(gpus)
         self._machine_meter = MachineMeter()
         self._meters: dict[PodId, PodMeter] = {}
         self._is_new: dict[PodId, bool] = {}
+        self._holders: dict[str, Sequence[PodId]] = {}
+        """Of each real device, at the last sample."""
 
     def take(self) -> tuple[NodeSample, ...]:
         """A sample of every node, also of one that is not offered any more and still has pods."""
@@ -53,13 +55,13 @@ class Sampler:
         for name, pods in by_node.items():
             sample = self._node_sample(name, nodes.get(name), pods, usages, measures)
             # Where it is the only one, the machine is the node, with all that runs on it.
-            samples.append(sample if len(by_node) > 1 else replace(sample, **asdict(machine)))
+            samples.append(sample if len(by_node) > 1 else replace(sample, **machine.values()))
         return tuple(samples)
 
     def _real_nodes(self) -> list[LogicalNode]:
         return [node for node in self._nodes if not node.is_simulated]
 
-    def _measure_pods(self, subjects: Subjects) -> dict[PodId, Usage]:
+    def _measure_pods(self, subjects: Subjects) -> dict[PodId, ResourceUsage]:
         began_ticks = int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_S)
         found = self._owners.read(subjects)
         now = time.monotonic()
@@ -75,7 +77,7 @@ class Sampler:
         name: NodeName,
         node: LogicalNode | None,
         pods: Sequence[RunningPod],
-        usages: Mapping[PodId, Usage],
+        usages: Mapping[PodId, ResourceUsage],
         measures: Mapping[str, GpuMeasure | None],
     ) -> NodeSample:
         if node is None:
@@ -97,16 +99,18 @@ class Sampler:
         found: dict[PodId, list[DeviceUse]] = {}
         for gpu in node.gpus:
             holders = [each.pod for each in pods if gpu.index in each.devices]
-            for pod, use in device_uses(gpu, measures[gpu.uuid], holders, attribution).items():
+            held_before, self._holders[gpu.uuid] = self._holders.get(gpu.uuid, ()), holders
+            uses = device_uses(gpu, measures[gpu.uuid], holders, attribution, held_before=held_before)
+            for pod, use in uses.items():
                 found.setdefault(pod, []).append(replace(use, utilization=None) if self._is_new.get(pod) else use)
         return found
 
 
-def _simulated_use(node: LogicalNode, pod: RunningPod, usage: Usage) -> tuple[DeviceUse, ...]:
+def _simulated_use(node: LogicalNode, pod: RunningPod, usage: ResourceUsage) -> tuple[DeviceUse, ...]:
     """One busy core is one busy device."""
     memory_mib = node.gpus[0].memory_mib if node.gpus else 0
     return simulated_use(pod.devices, pod.gpu, memory_mib, usage.cpu_cores, usage.memory_bytes)
 
 
-def _pod_sample(pod: RunningPod, usages: Mapping[PodId, Usage], devices: Sequence[DeviceUse] = ()) -> PodSample:
-    return PodSample(pod=pod.pod, devices=tuple(devices), **asdict(usages[pod.pod]))
+def _pod_sample(pod: RunningPod, usages: Mapping[PodId, ResourceUsage], devices: Sequence[DeviceUse] = ()) -> PodSample:
+    return PodSample(pod=pod.pod, devices=tuple(devices), **usages[pod.pod].values())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 Pair = tuple[int, int]
 """Two counters: received and sent, or read and written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class ResourceUsage:
     """None: it was not measured. Rates are not in the first sample."""
 
     cpu_cores: float | None = None
@@ -18,6 +19,10 @@ class Usage:
     sent_bytes_s: float | None = None
     read_bytes_s: float | None = None
     written_bytes_s: float | None = None
+
+    def values(self) -> dict[str, Any]:
+        """By the names that samples of pods and nodes have for them."""
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def rates(last: Pair | None, now: Pair | None, elapsed_s: float) -> tuple[float | None, float | None]:

@@ -15,7 +15,7 @@ import click
 from fairpool.cli.failure import ERROR, INTERRUPTED
 from fairpool.cli.rntop.frames import MIB_IN, Look, frames
 from fairpool.cli.rntop.gpu_sample import HostSample
-from fairpool.cli.rntop.sampler import HOST, Sampler, script, ssh_command
+from fairpool.cli.rntop.sampler import HOST, HostSampler, script, ssh_command
 from fairpool.cli.runai.watching import redraw
 from fairpool.cli.screen import Screen, printable
 
@@ -80,7 +80,7 @@ def main(hosts: tuple[str, ...], **asked: Any) -> None:
     """
     names = list(dict.fromkeys(hosts))
     _check(names, asked)
-    samplers = [Sampler(host, _command(host, asked), asked["interval"]) for host in names]
+    samplers = [HostSampler(host, _command(host, asked), asked["interval"]) for host in names]
     record = CsvRecord(asked["output"], asked["output_every"]) if asked["output"] else None
     for each in samplers:
         each.start()

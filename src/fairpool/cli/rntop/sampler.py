@@ -45,7 +45,7 @@ def ssh_command(host: str, interval: float, *, user: str | None, config: str | N
     return ["ssh", "-T", "-x", *words, "--", host, script(interval)]
 
 
-class Sampler:
+class HostSampler:
     """Keeps the latest sample of one machine."""
 
     def __init__(self, host: str, command: Sequence[str], interval: float) -> None:
