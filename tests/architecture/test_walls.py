@@ -16,7 +16,7 @@ SOURCE = PYPROJECT.parent / "src"
 
 STACKED = "Packages are layered: a package imports from lower layers only"
 PURE = "Deciding code has no clock, randomness, disk, log or network"
-COLUMNS = "NumPy stays in the scheduler"
+COLUMNS = "NumPy stays in the scheduler and in series of samples"
 COMMANDS = "Click stays with the commands"
 WIRE = "Pydantic stays on the wire"
 DECLARING = "The control plane does not know how pods are placed or run"
@@ -54,6 +54,9 @@ VIOLATIONS = [
     ("scheduler/plan.py", "import socket", PURE),
     ("cluster/settle.py", "import time", PURE),
     ("cluster/rollup.py", "import logging", PURE),
+    ("metrics/block.py", "import fairpool.scheduler.plan", STACKED),
+    ("metrics/block.py", "import fairpool.control.app", STACKED),
+    ("metrics/block.py", "import time", PURE),
     ("model/node.py", "import numpy", COLUMNS),
     ("cli/main.py", "import numpy as np", COLUMNS),
     ("scheduler/plan.py", "import click", COMMANDS),
@@ -96,6 +99,7 @@ def test_a_violation_is_caught(path: str, code: str, contract: str, tmp_path: Pa
 def test_what_the_contracts_permit_is_permitted(tmp_path: Path) -> None:
     _toy_package(tmp_path)
     _written(tmp_path / "fairpool/scheduler/plan.py", "import numpy\nimport fairpool.model.node\n")
+    _written(tmp_path / "fairpool/metrics/block.py", "import numpy\nimport fairpool.model.node\n")
     _written(tmp_path / "fairpool/cli/main.py", "import time\nimport fairpool.scheduler.plan\n")
     _written(tmp_path / "fairpool/api/workloads.py", "import pydantic\nimport fairpool.model.node\n")
     _written(tmp_path / "fairpool/control/app.py", "import time\nimport fairpool.api.workloads\n")
@@ -122,7 +126,7 @@ def _named_modules() -> tuple[str, ...]:
 
 # Packages that a contract watches over have a module each.
 NAMED_MODULES = (
-    *("model/node.py", "scheduler/plan.py", "control/app.py", "cluster/loop.py", "replay/saved.py"),
+    *("model/node.py", "scheduler/plan.py", "metrics/block.py", "control/app.py", "cluster/loop.py", "replay/saved.py"),
     *("cli/main.py", "cli/runai/main.py", "cli/adm/main.py", "cli/rntop/main.py", "gateway/proxy.py"),
     *_named_modules(),
 )

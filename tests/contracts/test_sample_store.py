@@ -21,7 +21,7 @@ from fairpool.control.sample_store import WAITING_MAX, ClusterSample, SampleStor
 from fairpool.control.store import series, series_blocks
 from fairpool.control.store.database import Connection
 from fairpool.control.store.series_database import PostgresSeries, SeriesDatabase, SqliteSeries
-from fairpool.control.store.unavailable import FULL
+from fairpool.control.store.unavailable import FULL, Unavailable
 from fairpool.metrics.catalogue import NODE_ITSELF, NodeColumn, node_group
 from fairpool.metrics.resolution import ALL, FINE, HOUR_S, MINUTES
 from fairpool.metrics.time_range import Curve, SeriesSubject, TimeRange
@@ -219,6 +219,26 @@ def test_a_full_disk_stops_no_submit_and_samples_are_kept_again_after_it(monkeyp
         until(lambda: found.problem is None and not found._waiting)
         assert found.written + found.dropped == sent + 1
         assert send(control)
+
+
+@of_sqlite
+def test_damage_that_a_query_finds_is_put_aside_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample_store, "PAUSE_S", 0.05)
+    database = SqliteSeries(tmp_path / "metrics.sqlite")
+    with store(database) as found:
+        found.offer(sample(0))
+        until(lambda: found.written == 1)
+        with database._writing, database._reading:
+            writer_of(found).exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").close()
+            writer_of(found).exec_driver_sql("PRAGMA shrink_memory").close()
+            path = tmp_path / "metrics.sqlite"
+            whole = path.read_bytes()
+            path.write_bytes(whole[:4096] + bytes(len(whole) - 4096))
+        with pytest.raises(Unavailable):
+            cores(found)
+        found.offer(sample(1))
+        until(lambda: found.written == 2 and found.problem is None)
+        assert cores(found) == [1.0]
 
 
 @of_sqlite

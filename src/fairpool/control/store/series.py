@@ -31,8 +31,8 @@ from sqlalchemy import (
 from fairpool.metrics.resolution import ALL, FINE, Resolution, coarser
 
 FORMAT = 1
-TURN = 0x46504D54
-"""Number of the advisory lock of the process that makes blocks."""
+TURN, PREPARING = 0x46504D54, 0x46504D55
+"""Numbers of advisory locks: of the process that makes blocks, and of the one that creates the tables."""
 GROUP_MAX = 320
 """A cluster's id and the name of a node."""
 
@@ -83,7 +83,9 @@ class StoredBlock(NamedTuple):
 
 
 def prepare(connection: Connection) -> None:
-    """Create the tables; those of another format are dropped first."""
+    """Create the tables; those of another format are dropped first. Processes do it one after the other."""
+    if connection.dialect.name != "sqlite":
+        connection.execute(select(func.pg_advisory_xact_lock(PREPARING)))
     if inspect(connection).has_table(progress.name) and until(connection, 0) != FORMAT:
         metadata.drop_all(connection)
     metadata.create_all(connection)

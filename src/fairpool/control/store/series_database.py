@@ -78,16 +78,16 @@ class SqliteSeries:
     def read(self, unit: Callable[[Connection], T]) -> T:
         if not self._path.exists():
             self.write(_nothing)  # creates it
-        try:
-            with self._reading:
-                if self._reader is None:
-                    self._reader = SqliteReader(self._path)
-                return self._reader.read(unit)
-        except Unavailable as error:
-            if error.is_for_good:
-                with self._writing:
-                    self._put_aside(error)
-            raise
+        with self._reading:
+            reader = self._reader = self._reader or SqliteReader(self._path)
+            try:
+                return reader.read(unit)
+            except Unavailable as error:
+                failure = error
+        with self._writing:
+            if failure.is_for_good and self._reader is reader:  # or it was put aside meanwhile
+                self._put_aside(failure)
+        raise failure
 
     def close(self) -> None:
         with self._writing, self._reading:
