@@ -151,7 +151,6 @@ def test_a_group_has_rules_and_a_change_of_groups_changes_permissions(control: C
             store.set_groups(connection, user.id, names)
 
         await plane.write(unit)
-        plane.forget_callers()
 
     assert control.http.portal is not None
     control.http.portal.call(regroup, ["ml-team", "others"])
