@@ -279,9 +279,7 @@ async def unlink_account(idp: str, user_id: str, request: Request, plane: Plane,
         _end_unconfirmed_keys(connection, plane, user.id)
         return ActionResult(action="update", entity_type="user", entity_id=user.id, entity_name=user.email, status=204)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 def _user(connection: Connection, name: str) -> access_store.UserRow:
