@@ -113,6 +113,25 @@ def test_a_target_with_rows_is_refused_unless_told(kept: Path, url: str) -> None
     assert rows_in(url) == rows_in(kept)
 
 
+def test_a_target_of_an_older_version_is_refused_and_stays_so(kept: Path, tmp_path: Path) -> None:
+    keep_database(tmp_path)
+    before = (tmp_path / FILE).read_bytes()
+    assert f"version {VERSION}" in typed("copy", "--overwrite", kept, tmp_path / FILE, code=ERROR).stderr
+    assert (tmp_path / FILE).read_bytes() == before
+
+
+def test_a_control_plane_that_connects_during_a_copy_prevents_it(
+    kept: Path, tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it wrote would not be in the copy."""
+    typed("copy", kept, url)
+    connected = iter((0, 1))
+    monkeypatch.setattr("fairpool.control.store.read_only.PostgresReader.users", lambda _: next(connected))
+    refused = typed("copy", url, tmp_path / "x.sqlite", code=BUSY)
+    assert "there is 1 connection of control planes" in refused.stderr
+    assert not (tmp_path / "x.sqlite").exists()
+
+
 def test_a_copy_that_is_cut_off_changes_nothing(
     kept: Path, tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +223,7 @@ def audited(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("UPDATE audit SET subject = 'eve' WHERE id = 21", "audit entry 21 was changed after it was written"),
         ("DELETE FROM audit WHERE id = 22", "audit entry 22 is missing"),
         ("UPDATE pods SET workload = 'nowhere' WHERE id IN (SELECT min(id) FROM pods)", "pods.workload refers to what"),
+        ("UPDATE pods SET workload = '' WHERE id IN (SELECT min(id) FROM pods)", "''"),
         ("DELETE FROM departments WHERE name = 'default'", "projects.department refers to what is not in departments"),
         ("UPDATE revision SET value = 1", "the revisions are out of order: oldest 0"),
         ("UPDATE revision SET value = 2, declared = 2", "has revision"),

@@ -181,7 +181,7 @@ def test_forgeries_are_refused_on_a_page_that_says_why(control: ControlPlane) ->
     for response, why in (
         (visit.answer.response().encode(), "not signed"),
         (visit.answer.signed(signer("other")), "not made with a key of the provider"),
-        (replace(visit.answer, recipient="https://other.example.com/acs").signed(), "for another address"),
+        (replace(visit.answer, recipient="https://other.example.com/acs").signed(), "its Recipient is not"),
         (b"<!DOCTYPE a><a/>", "document type"),
     ):
         refusal = visit.post(response)
@@ -336,3 +336,16 @@ def test_paths_of_the_other_kind_of_provider_are_refused(control: ControlPlane) 
     assert control.http.post("/sign-in/with/company/logout", data={"logout_token": "x"}).status_code == 400
     assert control.http.get("/sign-in/with/missing/metadata").status_code == 404
     assert control.http.post("/sign-in/with/missing/acs", data={"SAMLResponse": "x"}).status_code == 404
+
+
+def test_invented_names_of_providers_leave_no_entries(control: ControlPlane) -> None:
+    def entries() -> int:
+        return len(expect(control.call("GET", "/api/v1/audit/log?action=sign-in&limit=500"), 200)["entries"])
+
+    before = entries()
+    for number in range(3):
+        answer = control.http.post(f"/sign-in/with/invented-{number}/acs", data={"SAMLResponse": "x"})
+        assert answer.status_code == 404
+    assert entries() == before
+    assert control.http.post("/sign-in/with/company/acs", data={"SAMLResponse": "x"}).status_code == 400
+    assert entries() == before + 1

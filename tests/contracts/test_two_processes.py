@@ -24,6 +24,7 @@ from fairpool.control.store import access, leases, processes
 from fairpool.control.store.database import Connection
 from fairpool.control.store.migrations import upgrade
 from fairpool.control.store.postgresql_database import PostgresDatabase
+from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.tool_access import Tools, new_ticket
 from fairpool.control.tunnel_holders import TunnelHolders
 from fairpool.model.ids import Instant, Token
@@ -77,6 +78,27 @@ def test_one_process_at_a_time_works_alone(tmp_path: Path, monkeypatch: pytest.M
                 tasks.create_task(work(other if number % 2 else one, f"later {number}"))
         await one.write(lambda connection: leases.take(connection, "work", "killed", one.now(), one.now() + 300))
         await work(other, "after a process that was killed")
+
+    played(tmp_path, scene)
+
+
+def test_work_whose_lease_is_lost_is_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exclusive, "LEASE_S", 1.0)
+    monkeypatch.setattr(exclusive, "RENEW_S", 0.1)
+
+    async def scene(one: Plane, other: Plane) -> None:
+        def steal(connection: Connection) -> None:
+            leases.release(connection, "work", one.process)
+            leases.take(connection, "work", other.process, other.now(), other.now() + 60_000)
+
+        async def work() -> None:
+            async with alone(one, "work"):
+                await other.write(steal)
+                await asyncio.sleep(PATIENCE_S)
+
+        with pytest.raises(Unavailable):
+            await work()
+        assert not await one.read(lambda connection: leases.is_free(connection, "work", one.process, one.now()))
 
     played(tmp_path, scene)
 
@@ -163,7 +185,7 @@ def test_a_process_with_other_keys_of_tokens_does_not_start(tmp_path: Path, monk
         await until(lambda: other.read(lambda connection: bool(processes.others(connection, other.process, 0))))
         (tmp_path / "b").mkdir()
         shutil.copy(tmp_path / "a" / "secret.key", tmp_path / "b")
-        with pytest.raises(app.StartupFailed, match=r"keys of tokens in .*/b .* \(fairpool-.*--keys"):
+        with pytest.raises(app.StartupFailed, match=r"token keys in .*/b .* \(fairpool-.*--keys"):
             await app._check_keys(other)
         shutil.copy(tmp_path / "a" / "token-keys.json", tmp_path / "b")
         await app._check_keys(other)

@@ -181,6 +181,7 @@ def test_a_cluster_that_is_not_there_any_more_is_away_and_is_not_looked_for_agai
         pair.holding.others = pair.asking.others  # it could pass on what it gets, and must not
         assert await away(pair.asking, "west")
         assert await away(pair.asking, "nowhere")
+        assert not await away(pair.asking, "east"), "the process answered: its other clusters are reached"
 
     played(scene)
 

@@ -105,11 +105,11 @@ def test_what_is_not_signed_by_the_provider_is_refused() -> None:
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"audience": "https://other.example.com"}, "for another application"),
-        ({"recipient": "https://other.example.com/acs"}, "for another address"),
+        ({"audience": "https://other.example.com"}, "its audience is not"),
+        ({"recipient": "https://other.example.com/acs"}, "its Recipient is not"),
         ({"destination": "https://other.example.com/acs"}, "sent to another address"),
         ({"issuer": "https://other.example.com"}, "from another provider"),
-        ({"asked": ""}, "did not ask for it"),
+        ({"asked": ""}, "has no InResponseTo"),
         ({"early_s": saml.SKEW_S + 1}, "not valid yet"),
         ({"late_s": -saml.SKEW_S}, "has expired"),
         ({"status": "urn:oasis:names:tc:SAML:2.0:status:AuthnFailed"}, r"did not let you in \(AuthnFailed\)"),

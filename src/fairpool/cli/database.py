@@ -141,7 +141,7 @@ def copy(overwrite: bool, online: bool, source: str, target: str) -> None:
     """Copy all rows of SOURCE to TARGET, from a file to PostgreSQL or back.
 
     SOURCE is read at one moment, and TARGET is written in one transaction, which is committed only when rows and
-    checksums of all tables agree. Interrupted, it has changed nothing: run it again. Control planes of both must be
+    checksums of all tables agree. Interrupted, it has copied nothing: run it again. Control planes of both must be
     stopped, unless you pass --online.
 
     Keys are not in the database: the control plane of TARGET needs those of the data directory or of --keys.

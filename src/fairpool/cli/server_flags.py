@@ -375,7 +375,8 @@ def warn_of_password(location: str, name: str) -> None:
 
     if described(location) != location:
         what = f"other users can read the password in {name}; put it into PGPASSFILE"
-        click.echo(f"warning: {what}, or the whole address into {DATABASE_VARIABLE}", err=True)
+        other = f", or the whole address into {DATABASE_VARIABLE}" if name == "--database" else ""
+        click.echo(f"warning: {what}{other}", err=True)
 
 
 def address_of(text: str, default: str = DEFAULT) -> Address:

@@ -248,7 +248,7 @@ async def _check_token_keys(plane: Plane) -> None:
             return
         if is_last:
             where, used = plane.settings.keys or plane.settings.data, ", ".join(sorted(theirs))
-            what = f"the keys of tokens in {where} are others than that of a running control plane of this database"
+            what = f"the token keys in {where} differ from those of a running control plane of this database"
             fix = "share one directory of keys between them with --keys"
             raise StartupFailed(Problem("keys.differ", f"{what} ({used})", fix))
         await asyncio.sleep(NEW_KEYS_S)

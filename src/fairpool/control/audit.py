@@ -130,8 +130,8 @@ async def log_file(
     file_type: Annotated[str, Parameter(alias="fileType", pattern="(?i)^(csv|json|jsonl)$", examples=["json"])] = "csv",
     number_of_samples: Annotated[int | None, Parameter(alias="numberOfSamples", ge=1, le=2**31)] = None,
 ) -> Response:
-    caller.require(Action.AUDIT_READ)
     """A JSON file is one list, which needs memory to be read; JSON lines can be read one by one."""
+    caller.require(Action.AUDIT_READ)
     form = file_type.lower()
     headers = {"Content-Disposition": f'attachment; filename="audit.{form}"'}
     lines = _lines(plane, query.choice(), number_of_samples, form)

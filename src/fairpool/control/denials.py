@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fairpool.model.ids import SECOND_MS, Instant
 
@@ -16,6 +16,7 @@ class UnlistedRefusals:
     """How many refusals of a caller have no entry of their own."""
 
     name: str
+    subject_type: str
     count: int = 0
 
 
@@ -27,10 +28,10 @@ class Denials:
         self._count: dict[str, UnlistedRefusals] = {}
         self._over: list[UnlistedRefusals] = []
 
-    def is_worth_a_line(self, caller: str, now: Instant, name: str = "") -> bool:
-        """Whether one more refusal gets an entry of its own. `name`: for the entry about those that do not."""
+    def is_worth_a_line(self, caller: str, now: Instant, name: str, subject_type: str) -> bool:
+        """Whether one more refusal gets an entry of its own. Name and type: for the entry about those that do not."""
         self._turn(now)
-        mine = self._count.setdefault(caller, UnlistedRefusals(name or caller))
+        mine = self._count.setdefault(caller, UnlistedRefusals(name, subject_type))
         mine.count += 1
         return mine.count <= DENIALS_A_MINUTE
 
@@ -42,6 +43,10 @@ class Denials:
         over, self._over = self._over, []
         return over
 
+    def put_back(self, many: list[UnlistedRefusals]) -> None:
+        """What was taken and could not be written down."""
+        self._over[:0] = many
+
     def _turn(self, now: Instant) -> None:
         minute = now // WINDOW_MS
         if minute != self._minute:
@@ -51,5 +56,5 @@ class Denials:
     def _end_minute(self) -> None:
         for each in self._count.values():
             if each.count > DENIALS_A_MINUTE:
-                self._over.append(UnlistedRefusals(each.name, each.count - DENIALS_A_MINUTE))
+                self._over.append(replace(each, count=each.count - DENIALS_A_MINUTE))
         self._count.clear()

@@ -117,9 +117,9 @@ async def create_provider(
 async def update_provider(
     idp: str, request: Request, plane: Plane, caller: Caller, body: wire.IdentityProviderRequest
 ) -> Response:
-    """What is left out stays as it is: mappers, scopes, the mandatory claim, and entity ID or metadata file of SAML;
-    null removes it. The client secret stays only if client and discovery document are the same. The sessions of its
-    users go on."""
+    """What is left out stays as it is: mappers, scopes, the mandatory claim, and entity ID or metadata file of SAML.
+    Null resets mappers and scopes, and removes the mandatory claim. The client secret stays only if client and
+    discovery document are the same. The sessions of its users go on."""
     _require_administrator(caller)
     said = await _document(plane, body)
     secret = body.oidc_data.client_secret if body.oidc_data is not None else ""
@@ -302,7 +302,8 @@ def _completed(said: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, 
 
 async def _document(plane: Plane, body: wire.IdentityProviderRequest) -> dict[str, Any]:
     """What a request says, once the provider answers as it says; without what is left out."""
-    mapped = {"mappers": body.mappers.model_dump()} if body.mappers is not None else {}
+    is_said = "mappers" in body.model_fields_set
+    mapped = {"mappers": body.mappers.model_dump() if body.mappers is not None else {}} if is_said else {}
     match body.type:
         case ProviderType.OIDC if body.oidc_data is not None:
             return {**await _oidc_document(plane, body.oidc_data), **mapped}

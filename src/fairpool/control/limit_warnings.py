@@ -73,4 +73,4 @@ def _limits_by_kind(rules: Any) -> dict[WorkloadKind, int | None]:
 
 def _note_all(connection: Connection, due: list[tuple[Any, int]], now: Instant) -> None:
     for row, limit_s in due:
-        note(connection, row, NEAR_LIMIT, row.started_at + limit_s, now)
+        note(connection, row, NEAR_LIMIT, row.started_at + limit_s * SECOND_MS, now)

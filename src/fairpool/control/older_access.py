@@ -16,7 +16,7 @@ from fairpool.api import access, classic
 from fairpool.api.access import ScopeType, SubjectType
 from fairpool.control import access_rules, users
 from fairpool.control.numbers import department_name
-from fairpool.control.older_organization import CLUSTER, check_cluster
+from fairpool.control.older_organization import CLUSTER, K8S, check_cluster
 from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused, unknown
@@ -28,7 +28,6 @@ from fairpool.control.store.database import Connection
 
 routes = Routes("administrator (legacy)")
 
-K8S = "/v1/k8s"
 DEPARTMENT_ADMINISTRATOR = "department-administrator"
 
 

@@ -26,7 +26,8 @@ from fairpool.model.quantity import UNLIMITED
 
 routes = Routes("administrator (legacy)")
 
-CLUSTER = "/v1/k8s/clusters/{cluster_id}"
+K8S = "/v1/k8s"
+CLUSTER = f"{K8S}/clusters/{{cluster_id}}"
 MIB = 1 << 20
 OLDER_GPU = ("deserved_gpus", "max_allowed_gpus", "gpu_over_quota_weight")
 WEIGHTS = {choice: weight for weight, choice in declared.WEIGHT_NAMES.items()}

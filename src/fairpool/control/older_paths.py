@@ -20,7 +20,7 @@ from fairpool.control.audit import choice
 from fairpool.control.classic import classic_job
 from fairpool.control.filters import Filter, Operator
 from fairpool.control.moments import iso
-from fairpool.control.older_organization import check_cluster
+from fairpool.control.older_organization import CLUSTER, K8S, check_cluster
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action
@@ -33,8 +33,6 @@ from fairpool.control.workloads import rendered_items
 
 routes = Routes("administrator (legacy)")
 
-K8S = "/v1/k8s"
-CLUSTER = f"{K8S}/clusters/{{cluster_id}}"
 AUDIT_LIMIT = 40
 JOBS_MAX = 1_000_000
 ACTIONS = {"create": "Create", "update": "Update", "delete": "Delete", "sign-in": "Login", "sign-out": "Logout"}

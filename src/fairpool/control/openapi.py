@@ -36,7 +36,7 @@ REFUSALS: Document = {
         421: "The host name is not one of the server's",
         422: "The request is not valid",
         429: "Too many attempts",
-        502: "A server that this one had to ask did not answer, or said no",
+        502: "A cluster, registry or identity provider did not answer, or refused",
         503: "Temporarily unavailable",
     }.items()
 }

@@ -82,6 +82,11 @@ class Caller:
     uid: int | None = None
     """User id of the calling process, as the kernel reports it for the Unix socket."""
 
+    @property
+    def subject_type(self) -> str:
+        """What the audit log calls its kind."""
+        return "User" if self.kind == "user" else "App"
+
     def may(self, action: rbac.Action, project: str = "", department: str = "", cluster: str = "") -> bool:
         return rbac.allowed(self.grants, action, rbac.Scope(project, department, cluster))
 
@@ -370,10 +375,14 @@ class Plane:
         def unit(connection: Connection) -> None:
             for each in many:
                 entity = ("request", f"{each.count} more refused requests within a minute", "")
-                line = audit_store.without_request(now, (each.name[:256], "User"), "refuse", entity)
+                line = audit_store.without_request(now, (each.name[:256], each.subject_type), "refuse", entity)
                 audit_store.add(connection, {**line, "result": "Failed", "problem": "access.many_refusals"})
 
-        await self.write(unit)
+        try:
+            await self.write(unit)
+        except BaseException:
+            self.denials.put_back(many)
+            raise
 
     async def note(self, connection: HTTPConnection, caller: Caller, action: ActionResult) -> None:
         """Add an audit entry for something that is not a transaction."""
@@ -390,7 +399,7 @@ async def on_denied(connection: HTTPConnection, refusal: Exception) -> Response:
     if (
         isinstance(caller, Caller)
         and (refusal.is_denial or is_write)
-        and plane.denials.is_worth_a_line(caller.id, plane.now(), caller.name)
+        and plane.denials.is_worth_a_line(caller.id, plane.now(), caller.name, caller.subject_type)
     ):
         denial = ActionResult(
             action=_VERBS.get(method, "read"),
@@ -431,7 +440,7 @@ def entry(
     return {
         "at": now,
         "subject": caller.name[:256],
-        "subject_type": "User" if caller.kind == "user" else "App",
+        "subject_type": caller.subject_type,
         "source_ip": connection.client.host if connection.client else "",
         "action": done.action,
         "http_method": connection.scope.get("method", "GET"),  # a WebSocket begins as one

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from fairpool.api.gateway_address import PATH_MAX, local_path
+from fairpool.api.sessions import SignInMethod
 from fairpool.control import oidc, preferences, saml
 from fairpool.control.guard import digest_of
 from fairpool.control.page_layout import HEADERS, layout
@@ -172,9 +173,8 @@ async def signed_in_by(
             return user
         caller = Caller(id=user.id, name=user.email, kind="user")
         # Not renewed, so it lasts as long as any token: then the provider is asked again.
-        token = new_browser_token(
-            connection, plane, caller, origin_of(request), family, preferences.ACCESS_TOKEN, ends_at
-        )
+        origin = origin_of(request, SignInMethod.IDENTITY_PROVIDER)
+        token = new_browser_token(connection, plane, caller, origin, family, preferences.ACCESS_TOKEN, ends_at)
         begin_session(connection, plane, key, alias, identity, user.id, family, sid=sid, refresh_token=refresh_token)
         audit_store.add(connection, _line(request, plane, caller, "Succeeded"))
         return token
@@ -215,11 +215,11 @@ async def log_out(idp: str, request: Request, plane: Plane) -> Response:
 
 
 def _log_out(connection: Connection, request: Request, plane: Plane, alias: str, said: oidc.Logout) -> None:
-    digest, now = digest_of(f"{alias} {said.id}"), plane.now()
-    tickets.drop_expired(connection, now)
-    if tickets.peek(connection, digest, USED_LOGOUT, now) is not None:
+    now = plane.now()
+    if not tickets.use_once(
+        connection, digest_of(f"{alias} {said.id}"), USED_LOGOUT, now, said.expires_at_s * SECOND_MS
+    ):
         raise ProviderError("this logout token was used before")
-    tickets.add(connection, digest, USED_LOGOUT, {}, said.expires_at_s * SECOND_MS)
     # All sessions of the account, where it is named: Keycloak announces one of several that it ends.
     by = {"subject": said.subject} if said.subject else {"sid": said.sid}
     end_sessions(connection, store.sessions(connection, alias, **by))
@@ -257,7 +257,7 @@ def sealing_key(plane: Plane) -> SealingKey:
 
 
 async def refused_sign_in(request: Request, plane: Plane, alias: str, problem: Problem, following: str) -> Response:
-    if plane.denials.is_worth_a_line(f"idp {alias}", plane.now()):
+    if plane.denials.is_worth_a_line(f"idp {alias}", plane.now(), alias, "App"):
         line = _line(request, plane, Caller(id="", name=alias, kind="app"), "Failed")
         await plane.write(lambda connection: audit_store.add(connection, line))
     return failed(problem, following)

@@ -227,13 +227,13 @@ def _signed_assertion(response: Element, metadata: SamlMetadata) -> Element:
     if next(response.iter(f"{A}EncryptedAssertion"), None) is not None:
         raise NotAccepted("it is encrypted, which is not supported")
     if sum(1 for _ in response.iter(f"{A}Assertion")) != 1:
-        raise NotAccepted("it has not exactly one assertion")
+        raise NotAccepted("it does not contain exactly one assertion")
     assertion = only(response, f"{A}Assertion")
     owners = [each.getparent() for each in response.iter(f"{DS}Signature")]
     if not owners:
         raise NotAccepted("it is not signed")
     if any(each is not response and each is not assertion for each in owners):
-        raise NotAccepted("it has a signature where none belongs")
+        raise NotAccepted("it has a signature outside of the response and its assertion")
     keys = [public_key(each) for each in metadata.certificates]
     signed_response = verified(response, keys) if is_signed(response) else None
     if is_signed(assertion):
@@ -274,10 +274,10 @@ def _check_conditions(conditions: Element, platform: ServiceProvider, now_s: int
     _check_time(conditions, now_s)
     restrictions = conditions.findall(f"{A}AudienceRestriction")
     if not restrictions:
-        raise NotAccepted("it does not say for whom it is")
+        raise NotAccepted("its assertion has no AudienceRestriction")
     for each in restrictions:
         if platform.entity_id not in [text_of(audience).strip() for audience in each.findall(f"{A}Audience")]:
-            raise NotAccepted("it is for another application")
+            raise NotAccepted("its audience is not the entity ID of this platform")
     known = {f"{A}AudienceRestriction", f"{A}OneTimeUse", f"{A}ProxyRestriction"}
     if {each.tag for each in conditions} - known:
         raise NotAccepted("it has a condition that is not known")
@@ -299,11 +299,11 @@ def _confirmed(subject: Element, platform: ServiceProvider, now_s: int) -> tuple
 
 def _bearer(data: Element, platform: ServiceProvider, now_s: int) -> tuple[str, int]:
     if data.get("Recipient") != platform.acs_url:
-        raise NotAccepted("it is for another address")
+        raise NotAccepted("its Recipient is not the ACS URL of this platform")
     _check_time(data, now_s)
     asked = data.get("InResponseTo", "")
     if not asked:
-        raise NotAccepted("this platform did not ask for it")
+        raise NotAccepted("it has no InResponseTo: a sign-in cannot start at the provider")
     return asked, _moment(data.get("NotOnOrAfter"))
 
 

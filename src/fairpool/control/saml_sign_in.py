@@ -78,7 +78,11 @@ async def receive(idp: str, request: Request, plane: Plane) -> Response:
     response, state = form.get("SAMLResponse"), str(form.get("RelayState", ""))[:STATE_MAX]
     try:
         _, provider = await _saml_provider(plane, idp)
-        platform, client = platform_of(request, provider), _client(request)
+    except ProviderError as error:  # without an entry: names that anyone can invent fill no log
+        return failed(error.problem)
+    platform = platform_of(request, provider)
+    client: ProviderClient = request.app.state.provider_client
+    try:
         now_s = plane.now() // SECOND_MS
         found = await client.with_certificates(
             plane, provider, lambda metadata: saml.read_response(response, metadata, platform, now_s)
@@ -93,11 +97,11 @@ async def receive(idp: str, request: Request, plane: Plane) -> Response:
 
 def _keep_once(connection: Connection, plane: Plane, alias: str, found: Assertion, ticket: str) -> None:
     """Refuse what was used before, also at another control plane: each assertion is remembered until it expires."""
-    digest, now = digest_of(f"{alias} {found.id}"), plane.now()
-    tickets.drop_expired(connection, now)
-    if tickets.peek(connection, digest, USED_ASSERTION, now) is not None:
+    now = plane.now()
+    if not tickets.use_once(
+        connection, digest_of(f"{alias} {found.id}"), USED_ASSERTION, now, found.expires_at_s * SECOND_MS
+    ):
         raise ProviderError("this response of the identity provider was used before", "start again", "idp.replayed")
-    tickets.add(connection, digest, USED_ASSERTION, {}, found.expires_at_s * SECOND_MS)
     document = {"provider": alias, "assertion": asdict(found)}
     tickets.add(connection, digest_of(ticket), CHECKED_RESPONSE, document, now + LED_ON_S * SECOND_MS)
 
@@ -143,8 +147,3 @@ async def _saml_provider(plane: Plane, alias: str) -> tuple[ProviderSettings, Sa
     if settings.saml is None:
         raise ProviderError(f"{alias} is not a SAML provider", "start again", "idp.unknown")
     return settings, settings.saml
-
-
-def _client(request: Request) -> ProviderClient:
-    client: ProviderClient = request.app.state.provider_client
-    return client

@@ -142,6 +142,7 @@ def _session(plane: Plane, caller: Caller, row: Any, name: str) -> wire.SessionI
         subject_type=SubjectType(row.subject_type),
         subject_name=name,
         kind=row.kind,
+        method=wire.SignInMethod(row.method) if row.method else None,
         client=row.client,
         source_ip=row.source_ip,
         access_key_id=row.access_key,
@@ -166,9 +167,9 @@ async def save_once(plane: Plane, *, is_closing: bool = False) -> None:
     """The same, once, and how many refusals have no entry in the audit log."""
     used = plane.session_use.unsaved(plane.now())
     try:
-        await plane.note_unlisted(is_closing=is_closing)
         if used:
             await plane.write(lambda connection: store.note_use(connection, used))
+        await plane.note_unlisted(is_closing=is_closing)
     except Unavailable:  # already logged by the database
         return
     except Exception:

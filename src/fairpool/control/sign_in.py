@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from fairpool.api import access as wire
 from fairpool.api import programs as programs_wire
 from fairpool.api.access import normal_email
+from fairpool.api.sessions import SignInMethod
 from fairpool.api.wire import ValidationError
 from fairpool.control import preferences, rbac
 from fairpool.control.access_rules import rule_answers
@@ -135,15 +136,22 @@ async def granted(request: Request, plane: Plane, body: wire.TokenRequest) -> wi
             case _:
                 return await _by_secret(request, plane, body.client_id, body.client_secret)
     except Refused as refusal:
-        if refusal.status == TOO_MANY and plane.denials.is_worth_a_line(f"from {address_of(request)}", plane.now()):
-            kind = "user" if body.grant_type is wire.GrantType.PASSWORD else "app"
-            await _note(request, plane, Caller(id="", name=body.username or body.client_id or "", kind=kind), "Failed")
+        if refusal.status == TOO_MANY:
+            await _note_attempt(request, plane, body)
         raise
+
+
+async def _note_attempt(request: Request, plane: Plane, body: wire.TokenRequest) -> None:
+    kind = "user" if body.grant_type is wire.GrantType.PASSWORD else "app"
+    caller, source = Caller(id="", name=body.username or body.client_id or "", kind=kind), f"from {address_of(request)}"
+    if plane.denials.is_worth_a_line(source, plane.now(), source, caller.subject_type):
+        await _note(request, plane, caller, "Failed")
 
 
 async def _by_password(request: Request, plane: Plane, username: str | None, password: str | None) -> wire.TokenAnswer:
     def issue(connection: Connection, user: store.UserRow, caller: Caller) -> wire.TokenAnswer:
-        answer = new_tokens(connection, plane, caller, str(uuid.uuid4()), origin_of(request))
+        origin = origin_of(request, SignInMethod.PASSWORD)
+        answer = new_tokens(connection, plane, caller, str(uuid.uuid4()), origin)
         return answer.model_copy(update={"must_change_password": user.must_change or user.first_password})
 
     return await signed_in_by_password(request, plane, username, password, issue)
@@ -203,7 +211,7 @@ async def _by_secret(request: Request, plane: Plane, client_id: str | None, secr
         attempt.succeeded(connection)
         audit_store.add(connection, _line(request, plane, caller, "Succeeded"))
         # Without a refresh token (RFC 6749, 4.4.3), which would outlive a rotated secret.
-        origin = origin_of(request, key)
+        origin = origin_of(request, SignInMethod.ACCESS_KEY if key else SignInMethod.SECRET, key)
         return new_tokens(connection, plane, caller, str(uuid.uuid4()), origin, is_renewable=False)
 
     answer = await plane.write(unit)
@@ -246,7 +254,7 @@ async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire
         if _is_over(connection, plane, row.family, now) or _is_of_secret(connection, row):
             return None
         store.spend_token(connection, digest, now)
-        return _issued(connection, request, plane, caller, row.family, "renew")
+        return _issued(connection, request, plane, caller, row.family, None, "renew")
 
     answer = await plane.write(unit)
     if answer is None:
@@ -259,14 +267,16 @@ async def _by_browser(request: Request, plane: Plane, body: wire.TokenRequest) -
 
     def unit(connection: Connection) -> wire.TokenAnswer | Refused:
         if body.grant_type is wire.GrantType.CODE:
+            method = SignInMethod.BROWSER
             redeemed = redeem_code(connection, plane.now(), body.code, body.code_verifier)
         else:
+            method = SignInMethod.DEVICE_CODE
             redeemed = redeem_device(connection, plane.now(), body.device_code)
         if isinstance(redeemed, Refused):
             return redeemed  # not raised here: a code that was tried is used
         user = redeemed.user
         caller = Caller(id=user.id, name=user.email, kind="user")
-        answer = _issued(connection, request, plane, caller, redeemed.family, ends_at=redeemed.ends_at)
+        answer = _issued(connection, request, plane, caller, redeemed.family, method, ends_at=redeemed.ends_at)
         return answer.model_copy(update={"must_change_password": user.must_change or user.first_password})
 
     answer = await plane.write(unit)
@@ -297,12 +307,13 @@ def _issued(
     plane: Plane,
     caller: Caller,
     family: str,
+    method: SignInMethod | None,
     action: str = "sign-in",
     ends_at: int | None = None,
 ) -> wire.TokenAnswer:
     """New tokens with their audit entry, in the transaction that checked the credentials."""
     audit_store.add(connection, _line(request, plane, caller, "Succeeded", action))
-    return new_tokens(connection, plane, caller, family, origin_of(request), ends_at)
+    return new_tokens(connection, plane, caller, family, origin_of(request, method), ends_at)
 
 
 def _line(request: Request, plane: Plane, caller: Caller, result: str, action: str = "sign-in") -> dict[str, object]:
@@ -339,6 +350,7 @@ async def me(plane: Plane, caller: Caller) -> wire.Me:
             permissions=rbac.permissions(caller.grants),
             must_change_password=caller.must_change_password,
             has_password=user is not None and user.password_hash != NO_PASSWORD,
+            access_key_id=caller.access_key,
         )
 
     return await plane.read(unit)

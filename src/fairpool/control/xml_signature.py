@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, Final
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
@@ -116,7 +116,7 @@ def public_key(certificate: str) -> PublicKey:
     """The key of a certificate in base64. Its dates are not looked at: the metadata says which ones are in use."""
     try:
         key = load_der_x509_certificate(base64.b64decode(certificate, validate=True)).public_key()
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise NotAccepted("one of its certificates cannot be read") from error
     if isinstance(key, rsa.RSAPublicKey) and key.key_size >= RSA_BITS_MIN:
         return key
@@ -144,7 +144,7 @@ def verified(element: Element, keys: Sequence[PublicKey]) -> Element:
     _check_signature(_decoded(only(signature, f"{DS}SignatureValue")), signed_bytes, method, keys)
     reference = only(signed_info, f"{DS}Reference")
     if not element.get("ID") or reference.get("URI") != f"#{element.get('ID')}":
-        raise NotAccepted("its signature is that of another element")
+        raise NotAccepted("its signature refers to another element")
     covered = _canonical(_without_signature(element), _transform_prefixes(reference))
     digest = DIGESTS.get(only(reference, f"{DS}DigestMethod").get("Algorithm", ""))
     if digest is None:

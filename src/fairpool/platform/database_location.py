@@ -66,6 +66,21 @@ def _option_problem(options: list[tuple[str, str]], of: str) -> Problem | None:
 
 def choose_location(data_directory: DataDirectory, location: str) -> None:
     """Use this database for the directory from now on; empty: its file. Raises `PlatformError`."""
+    check_location(data_directory, location)
+    if not location:
+        return
+    from fairpool.control.store.postgresql import described
+
+    text = described(location)
+    if text != kept_location(data_directory):
+        try:
+            write_durably(_file(data_directory), f"{text}\n".encode())
+        except OSError as error:
+            raise PlatformError(directory_problem(data_directory.root, error)) from error
+
+
+def check_location(data_directory: DataDirectory, location: str) -> None:
+    """Whether this can be the database of the directory; empty: its file. Raises `PlatformError`."""
     kept = kept_location(data_directory)
     if not location:
         if kept:
@@ -91,11 +106,6 @@ def choose_location(data_directory: DataDirectory, location: str) -> None:
         what = f"the jobs of {data_directory.root} are in the control database {kept}, not in {text}"
         fix = f"pass that address; if the same database has moved, delete {_file(data_directory)} first"
         raise PlatformError(Problem("database.another", what, fix))
-    if text != kept:
-        try:
-            write_durably(_file(data_directory), f"{text}\n".encode())
-        except OSError as error:
-            raise PlatformError(directory_problem(data_directory.root, error)) from error
 
 
 def kept_location(data_directory: DataDirectory) -> str:
@@ -109,7 +119,7 @@ def kept_location(data_directory: DataDirectory) -> str:
 def given_location(data_directory: DataDirectory) -> str:
     """For commands without the flag: the address from the environment. Raises `PlatformError` where it is needed."""
     location = os.environ.get(VARIABLE, "")
-    choose_location(data_directory, location)
+    check_location(data_directory, location)
     return location
 
 

@@ -74,6 +74,10 @@ class DatabasePlace:
         holder = lock_holder(directory) if directory is not None else None
         if directory is not None and holder is not None:
             raise PlatformError(Problem("database.used", in_use(directory, holder).what, fix))
+        self.refuse_if_connected(fix)
+
+    def refuse_if_connected(self, fix: str) -> None:
+        """Raises `PlatformError` if control planes are connected to the database server. A file's cannot be counted."""
         with self.reading() as database:
             count = database.users()
         if count:

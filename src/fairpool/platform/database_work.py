@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +14,7 @@ from fairpool.control.store.migrations import found_version, known_versions, ste
 from fairpool.control.store.read_only import ReadOnlyDatabase
 from fairpool.control.store.table_contents import TableDigest, digests
 from fairpool.model.problem import Problem
-from fairpool.platform.data_directory import PlatformError
+from fairpool.platform.data_directory import PlatformError, directory_problem
 from fairpool.platform.database_place import DatabasePlace, database_errors
 
 STOP = "stop the control planes first: fairpool down"
@@ -105,38 +108,71 @@ def copy(
     source.require()
     with source.reading() as database:
         database.read(lambda connection: _todays_version(connection, source))
+    stop_or_online = f"{STOP}, or copy what is there at this moment with --online"
+
+    def confirm() -> None:
+        # A control plane on another machine may have started meanwhile: what it wrote would not be in the copy.
+        if not online:
+            source.refuse_if_connected(stop_or_online)
+
     if not online:
-        source.refuse_if_used(f"{STOP}, or copy what is there at this moment with --online")
+        source.refuse_if_used(stop_or_online)
     is_new = not target.location and not target.file.exists()
     if not is_new:
-        target.require()
-        target.refuse_if_used(STOP)
-    try:
-        with source.reading() as database, target.held("database copy"), database_errors():
-            return _copied(database, target, overwrite=overwrite, online=online, progress=progress)
-    except BaseException:
+        _require_target(target)
+    held = nullcontext() if online else source.held("database copy")
+    with source.reading() as database, held, target.held("database copy"), database_errors():
         if is_new:
-            for suffix in SQLITE_SUFFIXES:
-                Path(f"{target.file}{suffix}").unlink(missing_ok=True)
-        raise
+            _create(target)
+        try:
+            return _copied(database, target, overwrite, online, progress, confirm)
+        except BaseException:
+            if is_new:
+                for suffix in SQLITE_SUFFIXES:
+                    Path(f"{target.file}{suffix}").unlink(missing_ok=True)
+            raise
+
+
+def _require_target(target: DatabasePlace) -> None:
+    """Empty, or with tables of today's version: a copy that is refused must not have upgraded them."""
+    target.require()
+    target.refuse_if_used(STOP)
+    with target.reading() as database:
+        if database.read(found_version) is not None:
+            database.read(lambda connection: _todays_version(connection, target))
+
+
+def _create(target: DatabasePlace) -> None:
+    """An empty file of our own: what another program has made meanwhile is never overwritten or deleted."""
+    try:
+        os.close(os.open(target.file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError as error:
+        raise _not_empty(target) from error
+    except OSError as error:
+        raise PlatformError(directory_problem(target.file.parent, error)) from error
+
+
+def _not_empty(target: DatabasePlace) -> PlatformError:
+    fix = "name an empty database, or replace all that is in it with --overwrite"
+    return PlatformError(Problem("copy.not_empty", f"the target {target} is not empty", fix))
 
 
 def _copied(
     source: ReadOnlyDatabase,
     target: DatabasePlace,
-    *,
     overwrite: bool,
     online: bool,
     progress: database_copy.Progress,
+    confirm: Callable[[], None],
 ) -> list[TableDigest]:
     writing = target.opened()
     writing.open_now(upgrade)
     try:
-        return database_copy.copy(source, writing, overwrite=overwrite, to_be_renumbered=online, progress=progress)
+        return database_copy.copy(
+            source, writing, overwrite=overwrite, to_be_renumbered=online, progress=progress, confirm=confirm
+        )
     except database_copy.NotEmpty as error:
-        what = f"the target {target} is not empty"
-        fix = "name an empty database, or replace all that is in it with --overwrite"
-        raise PlatformError(Problem("copy.not_empty", what, fix)) from error
+        raise _not_empty(target) from error
     except database_copy.NotCopied as error:
         fix = "the target is as it was; correct the row in the source, and copy again"
         raise PlatformError(Problem("copy.failed", str(error), fix)) from error

@@ -23,7 +23,7 @@ from http import HTTPStatus
 from websockets.asyncio.client import connect
 from websockets.asyncio.connection import Connection
 from websockets.asyncio.server import ServerConnection, serve
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.http11 import Request, Response
 
 from fairpool.api.multiplexer import MESSAGE_MAX_BYTES, Multiplexer, Stream, StreamClosed
@@ -222,6 +222,8 @@ class PeerConnections:
                 proxy=None,
                 logger=_quiet,
             )
+        except InvalidStatus:  # the process answers, and the cluster has left it
+            return None
         except (OSError, TimeoutError, WebSocketException) as error:
             self._failed[process] = time.monotonic()
             fields = {"address": address, "reason": str(error) or type(error).__name__}

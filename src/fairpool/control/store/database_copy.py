@@ -62,9 +62,18 @@ _Piece = _Batch | _Complete | BaseException | None
 
 
 def copy(
-    source: ReadOnlyDatabase, target: Database, *, overwrite: bool, to_be_renumbered: bool, progress: Progress
+    source: ReadOnlyDatabase,
+    target: Database,
+    *,
+    overwrite: bool,
+    to_be_renumbered: bool,
+    progress: Progress,
+    confirm: Callable[[], None],
 ) -> list[TableDigest]:
-    """Copy all rows; what was copied. Raises `NotEmpty`, `NotCopied` and `Unavailable`."""
+    """Copy all rows; what was copied. `confirm` is called before the commit, and prevents it by raising.
+
+    Raises `NotEmpty`, `NotCopied` and `Unavailable`.
+    """
     pieces: queue.Queue[_Piece] = queue.Queue(WAITING)
     is_over = threading.Event()
     reading = threading.Thread(target=_read_all, args=(source, pieces, is_over), name="copy", daemon=True)
@@ -76,6 +85,7 @@ def copy(
         _set_sequences(connection)
         if to_be_renumbered:
             renumber(connection)
+        confirm()
         return copied
 
     try:

@@ -71,7 +71,7 @@ def _broken_references(connection: Connection) -> Iterator[str]:
 
 
 def _first(connection: Connection, query: Select[str]) -> str:
-    found = [str(value) for value in connection.execute(query.limit(SHOWN + 1)).scalars()]
+    found = [repr(str(value)) for value in connection.execute(query.limit(SHOWN + 1)).scalars()]
     return ", ".join(found[:SHOWN]) + (", ..." if len(found) > SHOWN else "")
 
 

@@ -34,6 +34,15 @@ def take(connection: Connection, digest: str, kind: str, now: Instant) -> Docume
     return found
 
 
+def use_once(connection: Connection, digest: str, kind: str, now: Instant, expires_at: int) -> bool:
+    """Remember something that may be used once until it expires; False: it was used before."""
+    drop_expired(connection, now)
+    if peek(connection, digest, kind, now) is not None:
+        return False
+    add(connection, digest, kind, {}, expires_at)
+    return True
+
+
 def change(connection: Connection, digest: str, document: Mapping[str, Any]) -> None:
     where = sign_in_tickets.c.hash == digest
     connection.execute(update(sign_in_tickets).where(where).values(document=json.dumps(document)))

@@ -253,6 +253,7 @@ sessions = Table(
     Column("subject_id", String(64), nullable=False, index=True),
     Column("subject_type", String(16), nullable=False),
     Column("kind", String(16), nullable=False),
+    Column("method", String(32), nullable=False, server_default=""),
     Column("client", String(128), nullable=False),
     Column("source_ip", String(64), nullable=False),
     Column("access_key", String(64), index=True),
