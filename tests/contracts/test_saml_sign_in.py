@@ -251,7 +251,8 @@ def test_pods_run_with_the_numbers_of_the_directory(control: ControlPlane) -> No
     process = report.model_copy(update={"labels": {}, "privileges": None, "directory_users": True})
     control.push(control.report(whole=True, nodes=(process,)))
     expect(submitted("process"), 202)
-    for number, said in enumerate(({"runAsUser": True}, AS_SUBMITTER)):
+    as_said: tuple[dict[str, Any], ...] = ({"runAsUser": True}, AS_SUBMITTER)
+    for number, said in enumerate(as_said):
         shown = expect(submitted(f"flag-{number}", **said), 202)
         assert shown["spec"]["security"] == {"runAsUser": True, "uidGidSource": "fromIdpToken"}
     for name in ("mine", "process", "flag-0", "flag-1"):

@@ -690,9 +690,9 @@ def test_a_process_runs_with_uid_gid_and_groups_of_a_directory(reachable: Machin
 
 @AS_ROOT
 def test_what_the_user_of_a_directory_may_not_open_is_not_mounted(reachable: Machine) -> None:
-    """Whoever submitted it: here root did, over the local socket."""
+    """Even if root submitted it, over the local socket."""
     foreign = Volume(source=str(a_folder(reachable, "foreign", 4999, 4999)), target="/foreign")
-    refused = (
+    refused: tuple[tuple[str, dict[str, Any], str], ...] = (
         ("foreign", {"volumes": (foreign,)}, "not readable for user 4711"),
         ("root", {"security": replace(PERSON, uid=0)}, "no user that a pod can run as"),
     )

@@ -302,7 +302,7 @@ def test_where_some_nodes_run_containers_only_what_needs_one_is_placed_there() -
     assert rule({"image": "nvcr.io/nvidia/pytorch:24.01"}) == ["Exists"]
     assert rule({"security": {"hostIpc": True}}) == ["Exists"]
     assert rule({"imagePullPolicy": "Always"}) == ["Exists"]
-    person = {"security": {"uidGidSource": "fromIdpToken"}}
+    person: dict[str, object] = {"security": {"uidGidSource": "fromIdpToken"}}
     assert rule(person) == ["Exists"]
     assert rule(person, directory_users=True) == ["DoesNotExist"]
 

@@ -136,7 +136,7 @@ def volume_rule(
     """Where what is mounted with `-v` must lie, and the user who must be able to open it; see `mount_source.py`.
 
     The submitter, if known; else the pod's own user; where that is the server's own, all users must be. A pod with the
-    user of a directory is given nothing that this user cannot open, whoever submitted it.
+    user of a directory is given nothing that this user cannot open, even if root submitted it.
     """
     uid, gids = submitter, _groups(submitter) if submitter is not None else []
     if user is not None and (user.is_person or submitter is None):
