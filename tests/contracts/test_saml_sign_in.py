@@ -250,7 +250,11 @@ def test_pods_run_with_the_numbers_of_the_directory(control: ControlPlane) -> No
     assert codes(submitted("early")) == ["spec.not_carried"], "processes of this node cannot choose their user"
     process = report.model_copy(update={"labels": {}, "privileges": None, "directory_users": True})
     control.push(control.report(whole=True, nodes=(process,)))
-    expect(submitted("process"), 202)
+    process_id = expect(submitted("process"), 202)["workloadId"]
+    change = {"spec": {"security": AS_SUBMITTER}}
+    headers = {"X-Fairpool-Request": "1"}
+    changed = visit.client.patch(f"{TRAININGS}/{process_id}", json=change, headers=headers)
+    assert expect(changed, 202)["spec"]["security"]["uidGidSource"] == "fromIdpToken"
     as_said: tuple[dict[str, Any], ...] = ({"runAsUser": True}, AS_SUBMITTER)
     for number, said in enumerate(as_said):
         shown = expect(submitted(f"flag-{number}", **said), 202)
