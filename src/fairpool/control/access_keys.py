@@ -141,9 +141,7 @@ async def renew_access_key(
         store.change_key(connection, row.id, **rotated(row, secret, plane.now(), overlap))
         return _done(_answer(connection, store.key(connection, row.id)), "update", secret)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 @routes.delete(f"{KEYS}/{{key_id}}", action=Action.SELF, status=204, summary="Delete an access key; its sessions end")
@@ -176,9 +174,7 @@ async def _delete(request: Request, plane: Plane, caller: Caller, key_id: str, o
         store.delete_key(connection, row.id)
         return ActionResult(action="delete", entity_type="access-key", entity_id=row.id, entity_name=row.name)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 def _own(connection: Connection, caller: Caller, key: str) -> Any:

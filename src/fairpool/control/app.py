@@ -310,9 +310,7 @@ async def cluster_identity(app: Starlette, name: str | None = None) -> ClusterId
             raise refused(404, "cluster.unknown", f"there is no cluster {name}", "add it first")
         return ClusterIdentity(row.id, row.name, clusters.new_cluster_token(plane, connection, row.id))
 
-    identity = await plane.write(unit)
-    plane.forget_callers()
-    return identity
+    return await plane.write(unit)
 
 
 OPEN_BODY_MAX_BYTES = 16 * 1024

@@ -209,7 +209,6 @@ async def _end_session(request: Request) -> None:
     plane, caller = plane_of(request), await signed_in(request)
     if caller is not None:
         await plane.write(lambda connection: store.revoke_family(connection, caller.family))
-        plane.forget_callers()
 
 
 async def _browser_token(request: Request, plane: Plane, user_id: str) -> str | None:

@@ -182,7 +182,6 @@ async def signed_in_by(
     signed_in = await plane.write(unit)
     if isinstance(signed_in, Problem):
         raise RefusedSignIn(signed_in)
-    plane.forget_callers()
     return await with_session(request, signed_in, local_path(following))
 
 
@@ -210,7 +209,6 @@ async def log_out(idp: str, request: Request, plane: Plane) -> Response:
     except ProviderError as error:
         body = {"error": "invalid_request", "error_description": error.problem.what}
         return JSONResponse(body, 400, {"Cache-Control": "no-store"})
-    plane.forget_callers()
     return Response(None, 200, {"Cache-Control": "no-store"})
 
 

@@ -248,7 +248,6 @@ async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire
             if now - row.created_at > RACE_MS:
                 # The token was used twice, so it was stolen: both sessions end.
                 store.revoke_family(connection, row.family)
-                plane.forget_callers_when_committed()
                 audit_store.add(connection, _line(request, plane, caller, "Failed", "renew"))
             return None
         if _is_over(connection, plane, row.family, now) or _is_of_secret(connection, row):
@@ -399,9 +398,7 @@ async def change_password(request: Request, plane: Plane, caller: Caller, body: 
         store.revoke_others(connection, keep)
         return ActionResult(action="reset-password", entity_type="user", entity_id=caller.id, entity_name=caller.name)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 def _check_owner(caller: Caller) -> None:
@@ -424,6 +421,4 @@ async def sign_out(request: Request, plane: Plane, caller: Caller) -> Response:
         store.revoke_family(connection, caller.family)
         return ActionResult(action="sign-out", entity_type="user", entity_id=caller.id, entity_name=caller.name)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)

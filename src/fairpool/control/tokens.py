@@ -146,7 +146,7 @@ def _session_limit(
         },
     )
     if caller.kind == SubjectType.USER and origin.access_key is None:
-        store.change_user(connection, caller.id, last_login_at=now)
+        store.note_login(connection, caller.id, now)
     return limit
 
 

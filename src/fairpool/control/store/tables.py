@@ -39,9 +39,12 @@ revision = Table(
     Column("declared", BigInteger, nullable=False),
     Column("oldest", BigInteger, nullable=False),
     Column("organization", BigInteger, nullable=False, server_default="0"),
+    Column("access", BigInteger, nullable=False, server_default="0"),
+    Column("revoked", BigInteger, nullable=False, server_default="0"),
 )
-"""One row: the last change, the last one that clusters must hear of, from where on changes are listed, and the last
-change of what clusters pull besides workloads."""
+"""One row: the last change, the last one that clusters must hear of, from where on changes are listed, the last change
+of what clusters pull besides workloads, and two numbers that are others after each change of what callers are made of
+(`store/access_revision.py`)."""
 
 changes = Table(
     "changes",
