@@ -288,6 +288,41 @@ def test_an_access_key_works_while_the_provider_confirms_its_owner(control: Cont
     _connect(control, discovery)
 
 
+def test_an_administrator_separates_a_user_from_the_account_at_the_provider(control: ControlPlane) -> None:
+    visit = Visit(control)
+    assert visit.come_back().status_code == 303
+    link = "/api/v1/idps/company/links/ann@example.com"
+    expect(control.call("DELETE", link), 204)
+    assert not visit.is_signed_in, "its sessions end"
+    assert codes(control.call("DELETE", link)) == ["idp.not_linked"]
+    assert codes(control.call("DELETE", "/api/v1/idps/company/links/eve@example.com")) == ["user.unknown"]
+    assert "not linked to this account of company" in Visit(control).come_back().text
+    expect(control.call("POST", "/api/v1/users/ann@example.com/password"), 200)
+    user = expect(control.call("GET", "/api/v1/users/ann@example.com"), 200)
+    assert (user["isLocal"], user["groups"]) == (True, [])
+    expect(control.call("POST", "/api/v1/idps/company/links", {"user": user["id"], "subject": "1"}), 204)
+    assert Visit(control).come_back().status_code == 303, "linked again"
+    expect(control.call("DELETE", "/api/v1/users/ann@example.com"), 204)
+
+
+def test_the_sign_in_page_leads_to_the_provider_that_an_administrator_chose(control: ControlPlane) -> None:
+    setting = "/api/v1/security/settings/autoRedirectSSO"
+    chosen = {"enabled": True, "idpAlias": "company"}
+    expect(control.call("PUT", setting, chosen), 200)
+    assert expect(control.call("GET", setting), 200) == chosen
+    assert expect(control.call("GET", "/api/v1/security/settings"), 200)["autoRedirectSSO"] == chosen
+    browser = control.browser(follow_redirects=False)
+    led = browser.get("/sign-in", params={"next": "/device?code=x"})
+    assert (led.status_code, led.headers["location"]) == (303, "/sign-in/with/company?next=%2Fdevice%3Fcode%3Dx")
+    assert browser.get("/sign-in", params={"next": "//evil.test"}).headers["location"].endswith("?next=%2F")
+    assert "Password" in browser.get("/sign-in", params={"local": "true"}).text, "administrators keep a way in"
+    for wrong in ({"enabled": True}, {"enabled": True, "idpAlias": "nowhere"}):
+        assert codes(control.call("PUT", setting, wrong)) == ["setting.wrong_value"]
+    expect(control.call("PUT", setting, {"enabled": False}), 200)
+    assert expect(control.call("GET", setting), 200) == {"enabled": False}
+    assert "Password" in browser.get("/sign-in").text
+
+
 def _confirm(control: ControlPlane, moment: Instant) -> None:
     """The last time that the provider confirmed Ann's account is then."""
     plane = control.app.state.plane

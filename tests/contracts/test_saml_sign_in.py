@@ -199,6 +199,8 @@ IN_CONTAINERS = {
     "security": {"uidGidSource": "fromIdpToken"},
     "ports": [{"container": 8888, "serviceType": "Ingress"}],
 }
+AS_SUBMITTER = {"runAsUser": True, "runAsUid": 0, "runAsGid": 0}
+"""As the command sends it, here typed by root."""
 
 
 def test_pods_run_with_the_numbers_of_the_directory(control: ControlPlane) -> None:
@@ -217,18 +219,36 @@ def test_pods_run_with_the_numbers_of_the_directory(control: ControlPlane) -> No
         said.attributes = {"GROUPS": ["unix"], **numbers}
         assert visit.come_back(said.signed()).status_code == 303
 
-    def submitted(name: str) -> Any:
-        body = {"name": name, "projectId": "team-a", "spec": IN_CONTAINERS}
+    def submitted(name: str, **security: Any) -> Any:
+        spec = {**IN_CONTAINERS, "security": security or IN_CONTAINERS["security"]}
+        body = {"name": name, "projectId": "team-a", "spec": spec}
         return visit.client.post(TRAININGS, json=body, headers={"X-Fairpool-Request": "1"})
 
     signed_in("0", "4712")
     assert codes(submitted("root")) == ["security.directory_id"]
     signed_in("4711", "4712")
     made = expect(submitted("mine"), 202)
-    (declared,) = (each for each in control.pull().workloads if each.name == "mine")
-    security = declared.template.program.security
-    assert (security.uid, security.gid, security.groups) == (4711, 4712, (5000, 5001))
-    assert security.directory_user
+    control.push(control.report(whole=True, nodes=(report.model_copy(update={"labels": {}}),)))
+    assert codes(submitted("early")) == ["spec.not_carried"], "processes of this node cannot choose their user"
+    process = report.model_copy(update={"labels": {}, "privileges": None, "directory_users": True})
+    control.push(control.report(whole=True, nodes=(process,)))
+    process_id = expect(submitted("process"), 202)["workloadId"]
+    change = {"spec": {"security": AS_SUBMITTER}}
+    headers = {"X-Fairpool-Request": "1"}
+    changed = visit.client.patch(f"{TRAININGS}/{process_id}", json=change, headers=headers)
+    assert expect(changed, 202)["spec"]["security"]["uidGidSource"] == "fromIdpToken"
+    as_said: tuple[dict[str, Any], ...] = ({"runAsUser": True}, AS_SUBMITTER)
+    for number, said in enumerate(as_said):
+        shown = expect(submitted(f"flag-{number}", **said), 202)
+        assert shown["spec"]["security"] == {"runAsUser": True, "uidGidSource": "fromIdpToken"}
+    for name in ("mine", "process", "flag-0", "flag-1"):
+        (declared,) = (each for each in control.pull().workloads if each.name == name)
+        security = declared.template.program.security
+        assert (security.uid, security.gid, security.groups) == (4711, 4712, (5000, 5001))
+        assert security.directory_user
+    alone = {**IN_CONTAINERS, "security": {"runAsUser": True}}
+    by_admin = control.call("POST", TRAININGS, {"name": "other", "projectId": "team-a", "spec": alone})
+    assert codes(by_admin) == ["security.no_directory_user"], "it is not ignored"
     by_admin = control.call("POST", TRAININGS, {"name": "other", "projectId": "team-a", "spec": IN_CONTAINERS})
     assert codes(by_admin) == ["security.no_directory_user"]
     assert "numeric user ID" in by_admin.text

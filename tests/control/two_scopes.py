@@ -324,6 +324,8 @@ def _workload(control: ControlPlane, place: Place, kind: str) -> str:
 def _accounts(control: ControlPlane, place: Place) -> dict[str, str]:
     user = {"email": place.user, "password": "correct horse", "needToChangePassword": False}
     ids = {"user_id": _done(control.call("POST", "/api/v1/users", user))["id"]}
+    linked = control.call("POST", "/api/v1/idps/corp/links", {"user": place.user, "subject": place.name})
+    assert linked.status_code == 204, linked.text
     rule = {"subjectId": place.user, "roleId": "researcher", "scopeType": "project", "scopeId": place.project}
     ids["rule_id"] = str(_done(control.call("POST", "/api/v1/authorization/access-rules", rule))["id"])
     for name, path in (("app_id", "apps"), ("service_account", "service-accounts")):

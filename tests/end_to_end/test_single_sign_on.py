@@ -105,6 +105,9 @@ def test_a_local_account_is_not_taken_over_by_its_address(company: Realm, server
     assert "bob@company.test" in browser.sign_in("company", "bob").text
     assert server.admin.users()  # the administrator's own way in is untouched
     assert browser.me().json()["username"] == "bob@company.test"
+    server.typed("runai-adm identity-provider unlink company bob@company.test")
+    assert browser.me().status_code == 401
+    assert browser.sign_in("company", "bob").status_code == 400
 
 
 def test_what_the_provider_says_holds_from_the_next_token_renewal_on(company: Realm, server: Server) -> None:

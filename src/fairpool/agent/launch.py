@@ -83,6 +83,11 @@ class MachineFeatures:
     def is_isolating(self) -> bool:
         return "isolation" not in self.unavailable
 
+    @property
+    def can_choose_user(self) -> bool:
+        """Whether processes run as another user than the server."""
+        return os.geteuid() == 0 and self.is_isolating
+
 
 def plan_launch(
     order: StartOrder,

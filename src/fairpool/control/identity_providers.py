@@ -244,15 +244,50 @@ async def link_account(
 
     def unit(connection: Connection) -> ActionResult:
         known(connection, idp)
-        user = access_store.user(connection, body.user) or access_store.user_by_email(connection, body.user)
-        if user is None:
-            raise unknown("user", body.user)
+        user = _user(connection, body.user)
         check_not_above(connection, caller, user.id, SubjectType.USER)
         end_sessions(connection, store.sessions(connection, idp, subject=body.subject))
         store.put_account(connection, idp, body.subject, user.id, UnixIdentity().text(), plane.now())
         return ActionResult(action="update", entity_type="user", entity_id=user.id, entity_name=user.email, status=204)
 
     return await plane.perform(request, caller, unit)
+
+
+@routes.delete(
+    "/api/v1/idps/{idp}/links/{user_id}",
+    action=Action.ACCESS_WRITE,
+    status=204,
+    summary="Separate a user from their account at an identity provider",
+)
+async def unlink_account(idp: str, user_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
+    """Its sessions end, and it no longer signs in as this user, unless it is linked again. Without another account, the
+    user loses the groups of the provider, and signs in once they have a password."""
+    caller.require_no_key()
+
+    def unit(connection: Connection) -> ActionResult:
+        known(connection, idp)
+        user = _user(connection, user_id)
+        check_not_above(connection, caller, user.id, SubjectType.USER)
+        subjects = store.delete_accounts(connection, idp, user.id)
+        if not subjects:
+            what = f"{user.email} has no account at {idp}"
+            raise refused(404, "idp.not_linked", what, "look at the name of the identity provider")
+        for subject in subjects:
+            end_sessions(connection, store.sessions(connection, idp, subject=subject))
+        if not store.has_account(connection, user.id):
+            access_store.set_groups(connection, user.id, ())
+        _end_unconfirmed_keys(connection, plane, user.id)
+        return ActionResult(action="update", entity_type="user", entity_id=user.id, entity_name=user.email, status=204)
+
+    return await plane.perform(request, caller, unit)
+
+
+def _user(connection: Connection, name: str) -> access_store.UserRow:
+    """By ID or email address."""
+    user = access_store.user(connection, name) or access_store.user_by_email(connection, name)
+    if user is None:
+        raise unknown("user", name)
+    return user
 
 
 def _end_unconfirmed_keys(connection: Connection, plane: Plane, user: str) -> None:

@@ -28,7 +28,7 @@ from fairpool.control import (
 )
 from fairpool.control.credential_checks import credential_uses
 from fairpool.control.credentials import known_credentials
-from fairpool.control.directory_user import with_directory_user
+from fairpool.control.directory_user import as_submitter, with_directory_user
 from fairpool.control.feasibility import never_starts
 from fairpool.control.organization import cluster_of, effective_project, pool_names, pool_view, topologies_in
 from fairpool.control.placement_request import permitted_types
@@ -169,7 +169,7 @@ def _prepared(
     project: Any,
     upload: Upload | None,
 ) -> Admitted:
-    filled = submit_values.filled(connection, body, project)
+    filled = submit_values.filled(connection, as_submitter(connection, caller, body), project)
     with submit_values.naming_origins(filled):
         return _admitted_values(plane, connection, caller, filled, project, upload)
 
@@ -182,7 +182,7 @@ def _admitted_values(
     project: Any,
     upload: Upload | None,
 ) -> Admitted:
-    body = filled.body
+    body = as_submitter(connection, caller, filled.body)  # a template or a policy may ask for it too
     name = _name(connection, body, project.name)
     body = claims.with_claim_names(connection, body, name, project.name)
     nodes = reported_nodes(plane, connection, project.cluster)
@@ -298,6 +298,7 @@ def submit_context(
         images=nodes.images,
         storage=_storage_context(plane, connection, body.spec, project.name),
         has_containers=nodes.has_containers,
+        directory_users=nodes.directory_users,
         credentials=known_credentials(plane, connection, project, {use.name for use in credential_uses(body)}),
         work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
         has_upload=has_upload,

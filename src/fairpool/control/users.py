@@ -263,11 +263,12 @@ def _user(row: store.UserRow, roles: Iterable[str], groups: list[str]) -> wire.U
 
 
 def _made_local(connection: Connection, row: store.UserRow) -> Problem | None:
-    """Before a user gets a password: why they must not. One whose identity provider was deleted becomes a local user;
-    a password of the others would outlive their account at the provider."""
+    """Before a user gets a password: why they must not. One whose identity provider was deleted, or who was separated
+    from it, becomes a local user; a password of the others would outlive their account at the provider."""
     if row.identity_provider is None:
         return None
-    if provider_store.provider(connection, row.identity_provider) is None:
+    is_known = provider_store.provider(connection, row.identity_provider) is not None
+    if not is_known or not provider_store.has_account(connection, row.id):
         store.change_user(connection, row.id, identity_provider=None)
         return None
     what = f"{row.email} signs in with the identity provider {row.identity_provider}, not with a password"
