@@ -318,6 +318,9 @@ def test_the_sign_in_page_leads_to_the_provider_that_an_administrator_chose(cont
     assert "Password" in browser.get("/sign-in", params={"local": "true"}).text, "administrators keep a way in"
     for wrong in ({"enabled": True}, {"enabled": True, "idpAlias": "nowhere"}):
         assert codes(control.call("PUT", setting, wrong)) == ["setting.wrong_value"]
+    for value in ("nowhere", 1, True):
+        answer = control.call("PUT", "/api/v1/settings/security.signInProvider", {"value": value})
+        assert codes(answer) == ["setting.wrong_value"]
     expect(control.call("PUT", setting, {"enabled": False}), 200)
     assert expect(control.call("GET", setting), 200) == {"enabled": False}
     assert "Password" in browser.get("/sign-in").text

@@ -21,6 +21,8 @@ MASTER = "spec.masterSpec"
 CUSTOM = "custom"
 OF_DIRECTORY = frozenset(("uidGidSource", "runAsUser"))
 """What asks for the user of a directory."""
+OF_USERS = OF_DIRECTORY | {"runAsUid", "runAsGid", "supplementalGroups"}
+ONLY_DIRECTORY = "remove it: processes run as the user of their project, or of a directory (sign in there)"
 GROUP = re.compile("[0-9]{1,9}", re.ASCII)
 CAPABILITY = re.compile("(CAP_)?[A-Z][A-Z_]{1,30}", re.ASCII)
 
@@ -137,7 +139,8 @@ def _of_processes(security: pod_spec.Security, directory_users: bool) -> Asked:
         else:
             yield "spec.security.uidGidSource", "remove it, or ask for nodes that run containers or run as root"
             return
-    yield from ((f"spec.security.{name}", LEAVE_OUT) for name in given)
+    for name in given:
+        yield f"spec.security.{name}", ONLY_DIRECTORY if directory_users and name in OF_USERS else LEAVE_OUT
 
 
 def _of_pod(pod: pod_spec.PodSpecWire, place: str) -> Asked:
