@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import time
 
 import pytest
 
@@ -20,3 +22,14 @@ def test_the_number_of_a_namespace_counts_only_while_its_first_process_lives(mon
     assert ProcessList().pod_processes("", {own: started}, 77).keys() >= {own}
     assert ProcessList().pod_processes("", {own: started - 1}, 77) == {}, "another process had that number before"
     assert ProcessList().pod_processes("", {}, 77) == {}
+
+
+def test_any_bytes_may_be_in_the_environment_of_a_process() -> None:
+    with subprocess.Popen(["sleep", "60"], env={b"POD_UUID": b"\xff\n", b"PATH": os.environb[b"PATH"]}) as process:
+        try:
+            while process_table.pod_uuid_of(process.pid) is None:
+                time.sleep(0.01)
+            found = ProcessList().by_pod_uuid()
+            assert process.pid in found[process_table.pod_uuid_of(process.pid) or ""]
+        finally:
+            process.kill()

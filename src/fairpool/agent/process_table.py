@@ -219,7 +219,9 @@ def kill_processes(found: Mapping[int, int]) -> None:
 def pod_uuid_of(pid: int) -> str | None:
     """The `POD_UUID` a process was started with."""
     prefix = f"{POD_UUID}=".encode()
-    return next((line[len(prefix) :].decode() for line in _environment(pid) if line.startswith(prefix)), None)
+    found = (line[len(prefix) :] for line in _environment(pid) if line.startswith(prefix))
+    # Any program can write any bytes there.
+    return next((value.decode(errors="replace") for value in found), None)
 
 
 def pids() -> Iterator[int]:

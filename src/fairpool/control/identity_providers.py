@@ -19,6 +19,7 @@ from fairpool.control.access_key_end import confirmed_until, end_key_sessions
 from fairpool.control.access_rules import check_not_above
 from fairpool.control.moments import iso
 from fairpool.control.plane import ActionResult, Caller, Plane
+from fairpool.control.preferences import SIGN_IN_PROVIDER, chosen_provider
 from fairpool.control.provider_client import SAML_METADATA, ProviderClient, outbound_rules
 from fairpool.control.provider_error import ProviderError
 from fairpool.control.provider_identity import UnixIdentity
@@ -40,6 +41,7 @@ from fairpool.control.routes import Routes
 from fairpool.control.sealing import KeyUnusable, SealingKey
 from fairpool.control.store import access as access_store
 from fairpool.control.store import identity_providers as store
+from fairpool.control.store import preferences as preference_store
 from fairpool.control.store import programs as program_store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import SECOND_MS
@@ -151,7 +153,8 @@ async def update_provider(
     summary="Delete an identity provider and end the sessions of its users",
 )
 async def delete_provider(idp: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    """Its users stay, with their workloads and roles, but neither they nor their access keys sign in any more."""
+    """Its users stay, with their workloads and own roles, but neither they nor their access keys sign in any more. They
+    have none of its groups any more."""
     _require_administrator(caller)
 
     def unit(connection: Connection) -> ActionResult:
@@ -160,7 +163,10 @@ async def delete_provider(idp: str, request: Request, plane: Plane, caller: Call
         users = store.users_of(connection, idp)
         store.delete_provider(connection, idp)
         for user in users:
+            access_store.set_groups(connection, user, ())
             _end_unconfirmed_keys(connection, plane, user)
+        if chosen_provider(connection) == idp:
+            preference_store.remove(connection, SIGN_IN_PROVIDER)
         return _done("delete", idp)
 
     return await plane.perform(request, caller, unit)
@@ -260,8 +266,8 @@ async def link_account(
     summary="Separate a user from their account at an identity provider",
 )
 async def unlink_account(idp: str, user_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    """Its sessions end, and it no longer signs in as this user, unless it is linked again. Without another account, the
-    user loses the groups of the provider, and signs in once they have a password."""
+    """Its sessions end, and it no longer signs in as this user, unless it is linked again. The user has no groups
+    then, until the next sign-in with another account, and without one signs in once they have a password."""
     caller.require_no_key()
 
     def unit(connection: Connection) -> ActionResult:
@@ -274,8 +280,7 @@ async def unlink_account(idp: str, user_id: str, request: Request, plane: Plane,
             raise refused(404, "idp.not_linked", what, "look at the name of the identity provider")
         for subject in subjects:
             end_sessions(connection, store.sessions(connection, idp, subject=subject))
-        if not store.has_account(connection, user.id):
-            access_store.set_groups(connection, user.id, ())
+        access_store.set_groups(connection, user.id, ())
         _end_unconfirmed_keys(connection, plane, user.id)
         return ActionResult(action="update", entity_type="user", entity_id=user.id, entity_name=user.email, status=204)
 

@@ -314,10 +314,15 @@ def _hosts(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
 
 
+def chosen_provider(connection: Connection) -> str:
+    """The identity provider that an administrator chose for the sign-in page, whether there is one or not."""
+    row = store.one(connection, SIGN_IN_PROVIDER)
+    return str(json.loads(row.value)) if row is not None else ""
+
+
 def sign_in_provider(connection: Connection) -> str:
     """The identity provider that the sign-in page leads to; empty: none."""
-    row = store.one(connection, SIGN_IN_PROVIDER)
-    alias = str(json.loads(row.value)) if row is not None else ""
+    alias = chosen_provider(connection)
     return alias if alias and provider_store.provider(connection, alias) is not None else ""
 
 

@@ -267,12 +267,12 @@ def _made_local(connection: Connection, row: store.UserRow) -> Problem | None:
     from it, becomes a local user; a password of the others would outlive their account at the provider."""
     if row.identity_provider is None:
         return None
-    is_known = provider_store.provider(connection, row.identity_provider) is not None
-    if not is_known or not provider_store.has_account(connection, row.id):
+    provider = provider_store.provider_of_user(connection, row.id)
+    if provider is None:
         store.change_user(connection, row.id, identity_provider=None)
         return None
-    what = f"{row.email} signs in with the identity provider {row.identity_provider}, not with a password"
-    return Problem("user.no_password", what, f"change the password at {row.identity_provider}")
+    what = f"{row.email} signs in with the identity provider {provider}, not with a password"
+    return Problem("user.no_password", what, f"change the password at {provider}")
 
 
 def _changeable(connection: Connection, caller: Caller, user_id: str) -> store.UserRow:

@@ -68,10 +68,11 @@ def delete_accounts(connection: Connection, provider: str, user_id: str) -> list
     return found
 
 
-def has_account(connection: Connection, user_id: str) -> bool:
-    """Whether a user has an account at any provider."""
-    query = select(provider_accounts.c.subject).where(provider_accounts.c.user_id == user_id).limit(1)
-    return connection.execute(query).first() is not None
+def provider_of_user(connection: Connection, user_id: str) -> str | None:
+    """A provider at which a user has an account."""
+    query = select(func.min(provider_accounts.c.provider)).where(provider_accounts.c.user_id == user_id)
+    found: str | None = connection.execute(query).scalar()
+    return found
 
 
 def unix_identities(connection: Connection, user_id: str) -> list[str]:
