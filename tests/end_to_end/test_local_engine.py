@@ -678,7 +678,9 @@ def test_a_process_runs_with_uid_gid_and_groups_of_a_directory(reachable: Machin
         Volume(source=str(own), target="/pvc/new/own"),
         *(Volume(source=str(each), target=f"/{each.name}") for each in (own, group)),
     )
-    script = "id -G; id -u; touch /pvc/new/own/x /own/x /group/x /pvc/x $HOME/x && echo $LDAP_UID:$LDAP_GID; exec sleep 1000"
+    script = (
+        "id -G; id -u; touch /pvc/new/own/x /own/x /group/x /pvc/x $HOME/x && echo $LDAP_UID:$LDAP_GID; exec sleep 1000"
+    )
     pod = machine.up("a", "sh", "-c", script, security=PERSON, volumes=volumes)
     machine.until(lambda: machine.log(pod).count("\n") == 3, "it has written")
     groups, uid, of_directory = machine.log(pod).splitlines()

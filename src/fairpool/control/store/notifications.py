@@ -78,13 +78,10 @@ def add(connection: Connection, values: dict[str, Any]) -> bool:
 def due_channels(connection: Connection, now: int, most: int | None = None) -> tuple[list[DueChannel], bool]:
     """The channels for which something is due, the one that has waited longest first, and whether these are all: with
     `most`, only so many notifications are looked at, those that have waited longest."""
-    waiting = (
-        select(notifications.c.owner, notifications.c.channel, notifications.c.due_at)
-        .where(notifications.c.state == "waiting", notifications.c.due_at <= now)
-        .order_by(notifications.c.due_at)
-        .limit(most)
-        .subquery()
+    found = select(notifications.c.owner, notifications.c.channel, notifications.c.due_at).where(
+        notifications.c.state == "waiting", notifications.c.due_at <= now
     )
+    waiting = (found if most is None else found.order_by(notifications.c.due_at).limit(most)).subquery()
     each = (waiting.c.owner, waiting.c.channel)
     grouped = select(*each, func.min(waiting.c.due_at).label("since"), func.count().label("notes"))
     due = grouped.group_by(*each).subquery()
