@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from types import SimpleNamespace
 from typing import Any
 
@@ -103,7 +104,7 @@ def test_processes_run_so_where_the_server_can_choose_their_user(
 
 def test_an_account_that_was_not_found_once_is_found_later(monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[int, str] = {}
-    monkeypatch.setattr(isolation.pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name=found[uid]))
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name=found[uid]))
     isolation._own_name.cache_clear()
     for uid in (4711, os.geteuid()):
         assert isolation.user_name(uid) == "pod"
