@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +21,7 @@ from typing import Any
 import pytest
 
 from fairpool.agent import pod_log, pod_start, process_table, supervisor
+from fairpool.agent.bounded_call import BoundedCalls
 from fairpool.agent.exec_client import AttachSession, ExecSession
 from fairpool.agent.launch import LogRotation, plan_launch
 from fairpool.agent.pod_log import LogChunk
@@ -671,13 +675,17 @@ def test_a_process_runs_with_uid_gid_and_groups_of_a_directory(reachable: Machin
     machine, own, group = reachable, a_folder(reachable, "own", 4711, 4712), a_folder(reachable, "group", 4999, 5001)
     volumes = (
         Volume(claim="c", target="/pvc"),
+        Volume(source=str(own), target="/pvc/new/own"),
         *(Volume(source=str(each), target=f"/{each.name}") for each in (own, group)),
     )
-    script = "id -G; id -u; touch /own/x /group/x /pvc/x $HOME/x && echo $LDAP_UID:$LDAP_GID; exec sleep 1000"
+    script = (
+        "id -G; id -u; touch /pvc/new/own/x /own/x /group/x /pvc/x $HOME/x && echo $LDAP_UID:$LDAP_GID; exec sleep 1000"
+    )
     pod = machine.up("a", "sh", "-c", script, security=PERSON, volumes=volumes)
     machine.until(lambda: machine.log(pod).count("\n") == 3, "it has written")
     groups, uid, of_directory = machine.log(pod).splitlines()
-    project = groups.split()[-1]
+    (claim,) = machine.engine.supervisor.state.claims.glob("*/c")
+    project = claim.stat().st_gid
     assert (groups, uid, of_directory) == (f"4712 5000 5001 {project}", "4711", "4711:4712")
     for folder in (own, group):
         about = (folder / "x").stat()
@@ -686,6 +694,28 @@ def test_a_process_runs_with_uid_gid_and_groups_of_a_directory(reachable: Machin
     assert isinstance(run, ExecSession)
     assert output_of(run).decode().split() == [*groups.split(), "4711", "NoNewPrivs:", "1"], "a shell has the same"
     run.close()
+
+
+@AS_ROOT
+def test_a_directory_that_hangs_delays_only_the_pods_of_its_users(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, known = threading.Event(), pwd.getpwuid
+
+    def slow(uid: int) -> pwd.struct_passwd:
+        if uid == PERSON.uid:
+            answers.wait(TIMEOUT_S)
+        return known(uid)
+
+    monkeypatch.setattr(pwd, "getpwuid", slow)
+    monkeypatch.setattr(pod_start, "BoundedCalls", partial(BoundedCalls, 0.05))
+    machine.reopen()
+    order = machine.order("a", "sleep", "1000", security=PERSON)
+    order = replace(order, program=replace(order.program, volumes=(), working_dir=""))
+    (answer,) = machine.engine.carry_out([order], TOKEN)
+    assert (answer.status, "do not answer" in answer.message) == (OrderStatus.LATER, True), answer.message
+    answers.set()
+    machine.until(lambda: machine.engine.carry_out([order], TOKEN)[0].status is OrderStatus.DONE, "it is accepted")
 
 
 @AS_ROOT

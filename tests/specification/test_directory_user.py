@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from fairpool.agent import isolation
 from fairpool.agent.isolation import PodUser, pod_user
 from fairpool.control.directory_user import accepted_identity, may_act_as
 from fairpool.control.plane import Caller
@@ -96,6 +100,17 @@ def test_processes_run_so_where_the_server_can_choose_their_user(
     assert (found is None) == (why == "")
     assert found is None or why in found.what
     assert process_objection(Program(), can_choose_user=False) is None
+
+
+def test_an_account_that_was_not_found_once_is_found_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[int, str] = {}
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name=found[uid]))
+    isolation._own_name.cache_clear()
+    for uid in (4711, os.geteuid()):
+        assert isolation.user_name(uid) == "pod"
+        found[uid] = f"user-{uid}"
+        assert isolation.user_name(uid) == f"user-{uid}"
+    isolation._own_name.cache_clear()
 
 
 def test_a_pod_of_a_person_has_the_group_of_its_project_too() -> None:

@@ -39,6 +39,7 @@ class PodUser:
     uid: int
     gid: int
     name: str = "pod"
+    """Empty: that of its account, which is looked up when the pod is planned."""
     groups: tuple[int, ...] = ()
     """Supplementary groups."""
     is_person: bool = False
@@ -163,13 +164,18 @@ def may_be_mounted(source: str, rule: Mapping[str, Any]) -> Problem | None:
     return None
 
 
-@cache
 def user_name(uid: int) -> str:
-    """The name of an account; `pod` for a uid without one."""
+    """The name of an account; `pod` for a uid without one. May take long, if accounts are those of a directory."""
     try:
-        return pwd.getpwuid(uid).pw_name
+        return _own_name(uid) if uid == os.geteuid() else pwd.getpwuid(uid).pw_name
     except KeyError:
         return "pod"
+
+
+@cache
+def _own_name(uid: int) -> str:
+    """Kept once it is known; an error is not."""
+    return pwd.getpwuid(uid).pw_name
 
 
 def is_within(path: str, paths: Sequence[str]) -> bool:

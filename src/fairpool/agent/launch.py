@@ -120,7 +120,7 @@ def plan_launch(
         portion=portion,
         is_simulated=is_simulated,
         rendezvous=rendezvous,
-        user_name=user.name if user is not None else user_name(os.geteuid()),
+        user_name=user_name(os.geteuid()) if user is None else user.name or user_name(user.uid),
         unseen=isolation.hidden if features.is_isolating else (),
     )
     cwd, mounts = _working_directory(order, image, paths, mounts, features)

@@ -21,7 +21,7 @@ from fairpool.agent.container_runtime import ContainerRuntime
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.environment import PodPaths
 from fairpool.agent.images import ImageTable
-from fairpool.agent.isolation import PodUser, pod_user, unmapped_id, user_name
+from fairpool.agent.isolation import PodUser, pod_user, unmapped_id
 from fairpool.agent.launch import MachineFeatures, plan_launch
 from fairpool.agent.order_file import StoredOrder, write_order
 from fairpool.agent.peers import Rendezvous
@@ -228,10 +228,12 @@ class PodStarter:
     def _planned(
         self, order: StartOrder, paths: PodPaths, user: PodUser | None, plan: Callable[[], dict[str, Any] | Problem]
     ) -> dict[str, Any] | Problem:
-        """Run the plan; bounded if it reads files of users, which may be many or on a file server that hangs."""
+        """Run the plan; bounded if it reads files of users, which may be many or on a file server that hangs, or looks
+        up an account, which may be in a directory that hangs."""
         program = order.program
         has_checkpoints = user is not None and os.path.isdir(paths.checkpoints)
-        if not (program.volumes or program.python_env or program.working_dir or has_checkpoints):
+        is_looked_up = user is not None and not user.name
+        if not (program.volumes or program.python_env or program.working_dir or has_checkpoints or is_looked_up):
             return plan()
 
         def prepared() -> dict[str, Any] | Problem:
@@ -239,7 +241,7 @@ class PodStarter:
                 chown_tree(paths.checkpoints, user)
             return plan()
 
-        return self._plans.run(order.pod, prepared, "its files are being prepared or do not answer")
+        return self._plans.run(order.pod, prepared, "its files or accounts are being prepared or do not answer")
 
     def _user_of(self, order: StartOrder) -> PodUser | Problem | None:
         """The user that a process runs as: as root the project's, or that of a directory; otherwise None, which is the
@@ -253,7 +255,7 @@ class PodStarter:
         if security.directory_user and (missing := unmapped_id(user)) is not None:
             what = f"the ID {missing} does not exist on {order.node}, which runs in a user namespace"
             return Problem("security.directory_user", what, "ask the administrator to map it there")
-        return replace(user, name=user_name(user.uid)) if security.directory_user else user
+        return replace(user, name="") if security.directory_user else user
 
     # --- images
 
