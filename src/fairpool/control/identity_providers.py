@@ -245,8 +245,9 @@ async def _checks(plane: Plane, row: Any) -> AsyncIterator[str]:
 async def link_account(
     idp: str, request: Request, plane: Plane, caller: Caller, body: wire.ProviderLinkRequest
 ) -> Response:
-    """Needed where a user with the same email address exists: accounts are never merged by their address."""
-    caller.require_no_key()
+    """Needed where a user with the same email address exists: accounts are never merged by their address. Whoever signs
+    in with the account brings its groups, so that this is as much as to give the user any role."""
+    _require_administrator(caller)
 
     def unit(connection: Connection) -> ActionResult:
         known(connection, idp)
@@ -307,7 +308,7 @@ def _require_administrator(caller: Caller) -> None:
     """A provider says who its users are and what groups they are in, so that its owner may do everything."""
     caller.require_no_key()
     if rbac.lacking(caller.grants, rbac.EVERYTHING, ScopeType.TENANT):
-        raise denied("only a system administrator may add, change or delete identity providers", "ask one")
+        raise denied("only a system administrator may change identity providers, and who signs in with them", "ask one")
 
 
 def _is_same_client(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

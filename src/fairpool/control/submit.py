@@ -171,7 +171,10 @@ def _prepared(
 ) -> Admitted:
     filled = submit_values.filled(connection, as_submitter(connection, caller, body), project)
     with submit_values.naming_origins(filled):
-        return _admitted_values(plane, connection, caller, filled, project, upload)
+        resolved = as_submitter(connection, caller, filled.body)
+        if resolved is not filled.body:  # a template, an asset or a policy asks for the user of the submitter
+            submit_values.refuse_user_against_policies(connection, resolved, project)
+        return _admitted_values(plane, connection, caller, replace(filled, body=resolved), project, upload)
 
 
 def _admitted_values(
@@ -182,9 +185,8 @@ def _admitted_values(
     project: Any,
     upload: Upload | None,
 ) -> Admitted:
-    body = as_submitter(connection, caller, filled.body)  # a template or a policy may ask for it too
-    name = _name(connection, body, project.name)
-    body = claims.with_claim_names(connection, body, name, project.name)
+    name = _name(connection, filled.body, project.name)
+    body = claims.with_claim_names(connection, filled.body, name, project.name)
     nodes = reported_nodes(plane, connection, project.cluster)
     spec = _admitted(plane, connection, caller, body, name, project, nodes, upload)
     cluster = _cluster(connection, body, project)
