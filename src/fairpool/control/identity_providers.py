@@ -245,8 +245,8 @@ async def _checks(plane: Plane, row: Any) -> AsyncIterator[str]:
 async def link_account(
     idp: str, request: Request, plane: Plane, caller: Caller, body: wire.ProviderLinkRequest
 ) -> Response:
-    """Needed where a user with the same email address exists: accounts are never merged by their address. Whoever signs
-    in with the account brings its groups, so that this is as much as to give the user any role."""
+    """Needed where a user with the same email address exists: accounts are never merged by their address. The account
+    brings its groups with it, so that this is as much as to give the user any role."""
     _require_administrator(caller)
 
     def unit(connection: Connection) -> ActionResult:
