@@ -46,7 +46,8 @@ PAGE = 50
 BATCH = 500
 READS_A_SECOND = 50.0
 CHURN_ALONE_S = 10.0
-REPORTED_AT_ONCE = 1000
+REPORTED_AT_ONCE = 200
+"""As many rows as PostgreSQL takes in on a busy machine before a cluster gives up."""
 COLUMNS = (
     Column("req/s", 9, "requests_per_s"),
     Column("of empty", 10, "percent_of_empty"),
@@ -107,7 +108,7 @@ class Store:
         nodes = [f"node-{number:03d}" for number in range(self.size.nodes)]
         levels = [level(each, nodes[number % len(nodes)], number, now) for number, each in enumerate(self.ids)]
         reported = tuple(NodeReport(name=NodeName(each), pool=PoolName("default"), gpus=8) for each in nodes)
-        for number, first in enumerate(range(0, len(levels), REPORTED_AT_ONCE), 1):
+        for number, first in enumerate(range(0, max(len(levels), len(nodes)), REPORTED_AT_ONCE), 1):
             report = PushReport(
                 cluster=name,
                 token=Token(1),
@@ -115,7 +116,7 @@ class Store:
                 after=number - 1,
                 at=now,
                 workloads=tuple(levels[first : first + REPORTED_AT_ONCE]),
-                nodes=reported if number == 1 else (),
+                nodes=reported[first : first + REPORTED_AT_ONCE],
             )
             assert cluster.push(report).taken
         cluster.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,3 +60,9 @@ def pytest_collection_finish() -> None:
     """What was collected stays to the end: without this, each full collection of garbage would walk all of it."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    """Pytest now removes folders of earlier runs, by recursion. One that was killed may have left a pod's deep ones."""
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 20_000))

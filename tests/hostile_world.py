@@ -25,7 +25,7 @@ from fairpool.agent.pod_log import LogChunk
 from fairpool.agent.root_filesystem import HOME
 from fairpool.model.ids import PodId
 from fairpool.model.observation import OrderStatus, PodState
-from fairpool.model.spec import Volume
+from fairpool.model.spec import SecurityContext, Volume
 from tests.local_machine import TIMEOUT_S, TOKEN, Machine, a_machine
 
 HERE = Path(__file__).resolve().parent
@@ -87,10 +87,19 @@ class World:
             "its own folder": self.its_own_folder,
             "its shim": self.its_shim,
             "projects": self.projects,
+            "a user of a directory": self.a_user_of_a_directory,
         }
 
-    def from_inside(self) -> Iterator[tuple[str, str | None]]:
-        first = self.machine.up("first", "sleep", "1000")
+    def a_user_of_a_directory(self) -> str | None:
+        """The same attempts with uid, gid and groups of a person; where the server is not root, it is refused."""
+        security = SecurityContext(uid=4711, gid=4712, groups=(5000, 5001), directory_user=True)
+        if os.geteuid() != 0:
+            (answer,) = self.machine.engine.carry_out([self.machine.order("person", "id", security=security)], TOKEN)
+            return None if "processes run as the user of the server" in answer.message else str(answer)
+        return next((f"{name}: {got}" for name, got in self.from_inside(security=security) if got is not None), None)
+
+    def from_inside(self, **fields: object) -> Iterator[tuple[str, str | None]]:
+        first = self.machine.up(f"first{len(fields)}", "sleep", "1000")
         life = self.machine.folder(first)
         (life / "log.0").touch()
         pids = (os.getpid(), self.machine.shim_pid(first), self.machine.engine.supervisor.fork_server_pid)
@@ -106,7 +115,8 @@ class World:
             "disk": [8, 0],
         }
         attacker = (HERE / "hostile_pod.py").read_text()
-        observed = self.machine.run("hostile", "python3", "-c", attacker, json.dumps(targets))
+        name = f"hostile{len(fields)}"
+        observed = self.machine.run(name, "python3", "-c", attacker, json.dumps(targets), **fields)
         said = self.machine.log(observed.order.pod).splitlines()
         if observed.exit_code != 0:
             yield "the attacker", f"{observed.exit_code} {observed.message} {said}"

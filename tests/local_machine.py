@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -208,6 +209,14 @@ def is_running(pid: int) -> bool:
     except OSError:
         return False
     return "State:\tZ" not in status and "State:\tX" not in status
+
+
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """A folder that users besides root can reach: those above the temporary folder of a test are closed to them."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
 
 
 @contextmanager

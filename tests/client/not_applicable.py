@@ -12,7 +12,6 @@ INFERENCE = "there are no inference workloads yet"
 INFERENCE_OF_SEVERAL = "there are no inference workloads of several pods that work together"
 INSTALLATION = "it describes the Helm chart of the original's clusters; a cluster joins with `fairpool cluster`"
 LOGO = "no page of Fairpool shows a logo"
-SECURITY = "the client can only send `autoRedirectSSO`, which there is not; the sign-in page offers every way in"
 STORAGE = "there is one storage class, folders on the disks of the nodes, and nothing of it to be configured"
 VENDOR = "it runs a service from the vendor's catalogue"
 
@@ -34,7 +33,6 @@ NOT_APPLICABLE = {
     "ClustersApi.get_cluster_install_info_by_uuid": INSTALLATION,
     "ClustersApi.get_install_file": INSTALLATION,
     "LogoApi": LOGO,
-    "SettingsApi.update_security_setting_by_key": SECURITY,
     "StorageClassConfigurationApi": STORAGE,
     **{
         f"PolicyApi.{verb}_{kind}": why

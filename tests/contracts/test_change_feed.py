@@ -55,6 +55,18 @@ def with_feed(path: Path, scenario: Callable[[Listener], Any]) -> None:
     asyncio.run(run())
 
 
+def test_what_is_shown_of_changes_is_made_anew_after_more_than_is_cached(tmp_path: Path) -> None:
+    async def scenario(listener: Listener) -> None:
+        tail = ChangeFeedCache(RenderedCache(), kept=4)
+        await listener.heard(tail, 1)
+        assert tail.shown("all", 1, lambda: FeedText(b"", 1)) == FeedText(b"", 1)
+        await listener.change(5)
+        assert await listener.heard(tail, 1) is None, "to be read from the database"
+        assert tail.shown("all", 1, lambda: None) is None
+
+    with_feed(tmp_path, scenario)
+
+
 def test_many_listeners_are_one_question(tmp_path: Path) -> None:
     async def scenario(admin_socket: Listener) -> None:
         tail = ChangeFeedCache(RenderedCache())

@@ -921,6 +921,7 @@ def test_settings_are_chosen_while_it_runs_and_stay_chosen(tmp_path: Path) -> No
             "security.refreshTokenSeconds": 2592000,
             "security.sessionIdleSeconds": 0,
             "security.sessionMaxSeconds": 7776000,
+            "security.signInProvider": "",
             "storage.gitMaxMebibytes": 10240,
             "storage.gitTimeoutSeconds": 600,
             "storage.hostPathRoots": "/",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ from fairpool.control import housekeeping
 from fairpool.control.closed_pods import PODS_KEPT
 from fairpool.control.plane import CALLERS_MAX, Caller, Callers
 from fairpool.control.settings import Retention
+from fairpool.control.store.access_revision import AccessRevision
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import audit, changes, events, idempotency, metadata, pods, workloads
 from fairpool.model.ids import PodId
@@ -165,3 +167,9 @@ def test_unknown_callers_cannot_fill_the_memory() -> None:
     for number in range(CALLERS_MAX + 1):
         callers.keep(str(number), Caller(id="a", name="a", kind="user"), callers.changes)
     assert len(callers) == 1
+
+    async def unchanged(unit: object) -> tuple[AccessRevision, set[str]]:
+        return AccessRevision(0, 0), {str(CALLERS_MAX)}
+
+    asyncio.run(callers.confirm(unchanged))
+    assert str(CALLERS_MAX) in callers

@@ -82,9 +82,13 @@ def keep_on_server(file: Path, url: str, version: str) -> None:
                 if rows:
                     connection.execute(insert(table), rows)
 
+    def prepare(connection: Connection) -> None:
+        upgrade(connection, version)
+        fill(connection)
+        connection.commit()
+
     database = PostgresDatabase(url)
-    database.open_now(lambda connection: upgrade(connection, version))
-    database.write_now(fill)
+    database.open_now(prepare)
     database.close_now()
 
 

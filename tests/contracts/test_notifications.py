@@ -302,6 +302,34 @@ def test_a_slow_receiver_delays_no_other(place: tuple[ControlPlane, World], rece
     assert any(job in body.decode() for _, body in receiver.got)
 
 
+def test_many_that_have_waited_longer_hide_no_channel(
+    place: tuple[ControlPlane, World], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control, _ = place
+    monkeypatch.setattr(notification_delivery, "LOOKED_AT", 1)
+    for name in ("bob", "cat", "dan"):
+        control.researcher(name, "team-a")
+        hooked(control, "finished", by=name, url="http://slow.corp.example/slow")
+        finished(control, f"{name}s", by=name)
+        control.clock.turn(1)
+    hooked(control, "finished")
+    finished(control, "quick")
+
+    async def begun() -> list[int]:
+        sender = notification_delivery.NotificationSender(control.app.state.plane)
+        monkeypatch.setattr(sender, "_next_all_at", float("inf"))
+        found = [await sender.begin_due()]
+        monkeypatch.setattr(sender, "_next_all_at", 0.0)
+        found.append(await sender.begin_due())
+        receiver.released.set()
+        while sender.count:
+            await sender.wait()
+        return found
+
+    assert control.http.portal is not None
+    assert control.http.portal.call(begun) == [1, 2], "bob, who has waited longest; then cat and ann"
+
+
 def test_while_the_key_file_cannot_be_used_notifications_wait(
     place: tuple[ControlPlane, World], receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,10 +11,15 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from fairpool.control.oidc import WELL_KNOWN
+from fairpool.control.provider_identity import ProviderIdentity, UnixIdentity
+from fairpool.control.provider_sessions import record_renewal
+from fairpool.control.store import access_revision
 from fairpool.control.store import identity_providers as store
+from fairpool.control.store.database import Connection
 from fairpool.model.ids import Instant
 from tests.control.control_plane import HERE, START, ControlPlane, codes, expect
 from tests.control.served_provider import TLS, ProviderHandler, with_provider
@@ -288,13 +293,61 @@ def test_an_access_key_works_while_the_provider_confirms_its_owner(control: Cont
     _connect(control, discovery)
 
 
+def test_an_administrator_separates_a_user_from_the_account_at_the_provider(
+    control: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Provider, "said", {"groups": ["research"]})
+    visit = Visit(control)
+    assert visit.come_back().status_code == 303
+    assert expect(control.call("GET", "/api/v1/users/ann@example.com"), 200)["groups"] == ["research"]
+    plane = control.app.state.plane
+    assert control.http.portal is not None
+    session = control.http.portal.call(plane.read, lambda at: store.session(at, store.sessions(at, "company")[-1]))
+    link = "/api/v1/idps/company/links/ann@example.com"
+    expect(control.call("DELETE", link), 204)
+    renewed = ProviderIdentity("1", "ann@example.com", ("research",), UnixIdentity())
+    request = Request({"type": "http", "headers": []})
+    control.http.portal.call(plane.write, lambda at: record_renewal(at, request, plane, session, renewed, "token"))
+    assert not visit.is_signed_in, "its sessions end"
+    assert codes(control.call("DELETE", link)) == ["idp.not_linked"]
+    assert codes(control.call("DELETE", "/api/v1/idps/company/links/eve@example.com")) == ["user.unknown"]
+    assert "not linked to this account of company" in Visit(control).come_back().text
+    expect(control.call("POST", "/api/v1/users/ann@example.com/password"), 200)
+    user = expect(control.call("GET", "/api/v1/users/ann@example.com"), 200)
+    assert (user["isLocal"], user["groups"]) == (True, [])
+    expect(control.call("POST", "/api/v1/idps/company/links", {"user": user["id"], "subject": "1"}), 204)
+    assert Visit(control).come_back().status_code == 303, "linked again"
+    expect(control.call("DELETE", "/api/v1/users/ann@example.com"), 204)
+
+
+def test_the_sign_in_page_leads_to_the_provider_that_an_administrator_chose(control: ControlPlane) -> None:
+    setting = "/api/v1/security/settings/autoRedirectSSO"
+    chosen = {"enabled": True, "idpAlias": "company"}
+    expect(control.call("PUT", setting, chosen), 200)
+    assert expect(control.call("GET", setting), 200) == chosen
+    assert expect(control.call("GET", "/api/v1/security/settings"), 200)["autoRedirectSSO"] == chosen
+    browser = control.browser(follow_redirects=False)
+    led = browser.get("/sign-in", params={"next": "/device?code=x"})
+    assert (led.status_code, led.headers["location"]) == (303, "/sign-in/with/company?next=%2Fdevice%3Fcode%3Dx")
+    assert browser.get("/sign-in", params={"next": "//evil.test"}).headers["location"].endswith("?next=%2F")
+    assert "Password" in browser.get("/sign-in", params={"local": "true"}).text, "administrators keep a way in"
+    for wrong in ({"enabled": True}, {"enabled": True, "idpAlias": "nowhere"}):
+        assert codes(control.call("PUT", setting, wrong)) == ["setting.wrong_value"]
+    for value in ("nowhere", 1, True):
+        answer = control.call("PUT", "/api/v1/settings/security.signInProvider", {"value": value})
+        assert codes(answer) == ["setting.wrong_value"]
+    expect(control.call("PUT", setting, {"enabled": False}), 200)
+    assert expect(control.call("GET", setting), 200) == {"enabled": False}
+    assert "Password" in browser.get("/sign-in").text
+
+
 def _confirm(control: ControlPlane, moment: Instant) -> None:
     """The last time that the provider confirmed Ann's account is then."""
     plane = control.app.state.plane
 
-    async def prepare() -> None:
-        await plane.write(lambda connection: store.confirm_account(connection, "company", "1", "{}", moment))
-        plane.callers.clear()  # nothing but this test puts the moment back
+    def unit(connection: Connection) -> None:
+        store.confirm_account(connection, "company", "1", "{}", moment)
+        access_revision.change(connection)  # nothing but this test puts the moment back
 
     assert control.http.portal is not None
-    control.http.portal.call(prepare)
+    control.http.portal.call(plane.write, unit)

@@ -13,6 +13,7 @@ from starlette.routing import compile_path
 
 from fairpool.control.app import ROUTES
 from fairpool.control.endpoint import Endpoint
+from fairpool.control.guard import digest_of
 from fairpool.control.router import Router
 from fairpool.control.routes import IN_PATH, WEBSOCKET
 from tests.control.control_plane import ControlPlane, codes, control_plane
@@ -341,7 +342,7 @@ def test_a_token_that_is_revoked_while_the_body_is_on_its_way_is_none(tmp_path: 
         assert asked_slowly(control, control.tokens["ann"], lambda: None, body) == 200
 
         def gone() -> None:
-            control.app.state.plane.callers.clear()
+            control.app.state.plane.callers.forget(digest_of(control.tokens["ann"]))
             connection = control.app.state.plane.database._writing
             connection.exec_driver_sql("DELETE FROM tokens WHERE subject_type = 'user'")
 

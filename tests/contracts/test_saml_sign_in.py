@@ -199,6 +199,8 @@ IN_CONTAINERS = {
     "security": {"uidGidSource": "fromIdpToken"},
     "ports": [{"container": 8888, "serviceType": "Ingress"}],
 }
+AS_SUBMITTER = {"runAsUser": True, "runAsUid": 0, "runAsGid": 0}
+"""As the command sends it, here typed by root."""
 
 
 def test_pods_run_with_the_numbers_of_the_directory(control: ControlPlane) -> None:
@@ -217,18 +219,36 @@ def test_pods_run_with_the_numbers_of_the_directory(control: ControlPlane) -> No
         said.attributes = {"GROUPS": ["unix"], **numbers}
         assert visit.come_back(said.signed()).status_code == 303
 
-    def submitted(name: str) -> Any:
-        body = {"name": name, "projectId": "team-a", "spec": IN_CONTAINERS}
+    def submitted(name: str, **security: Any) -> Any:
+        spec = {**IN_CONTAINERS, "security": security or IN_CONTAINERS["security"]}
+        body = {"name": name, "projectId": "team-a", "spec": spec}
         return visit.client.post(TRAININGS, json=body, headers={"X-Fairpool-Request": "1"})
 
     signed_in("0", "4712")
     assert codes(submitted("root")) == ["security.directory_id"]
     signed_in("4711", "4712")
     made = expect(submitted("mine"), 202)
-    (declared,) = (each for each in control.pull().workloads if each.name == "mine")
-    security = declared.template.program.security
-    assert (security.uid, security.gid, security.groups) == (4711, 4712, (5000, 5001))
-    assert security.directory_user
+    control.push(control.report(whole=True, nodes=(report.model_copy(update={"labels": {}}),)))
+    assert codes(submitted("early")) == ["spec.not_carried"], "processes of this node cannot choose their user"
+    process = report.model_copy(update={"labels": {}, "privileges": None, "directory_users": True})
+    control.push(control.report(whole=True, nodes=(process,)))
+    process_id = expect(submitted("process"), 202)["workloadId"]
+    change = {"spec": {"security": AS_SUBMITTER}}
+    headers = {"X-Fairpool-Request": "1"}
+    changed = visit.client.patch(f"{TRAININGS}/{process_id}", json=change, headers=headers)
+    assert expect(changed, 202)["spec"]["security"]["uidGidSource"] == "fromIdpToken"
+    as_said: tuple[dict[str, Any], ...] = ({"runAsUser": True}, AS_SUBMITTER)
+    for number, said in enumerate(as_said):
+        shown = expect(submitted(f"flag-{number}", **said), 202)
+        assert shown["spec"]["security"] == {"runAsUser": True, "uidGidSource": "fromIdpToken"}
+    for name in ("mine", "process", "flag-0", "flag-1"):
+        (declared,) = (each for each in control.pull().workloads if each.name == name)
+        security = declared.template.program.security
+        assert (security.uid, security.gid, security.groups) == (4711, 4712, (5000, 5001))
+        assert security.directory_user
+    alone = {**IN_CONTAINERS, "security": {"runAsUser": True}}
+    by_admin = control.call("POST", TRAININGS, {"name": "other", "projectId": "team-a", "spec": alone})
+    assert codes(by_admin) == ["security.no_directory_user"], "it is not ignored"
     by_admin = control.call("POST", TRAININGS, {"name": "other", "projectId": "team-a", "spec": IN_CONTAINERS})
     assert codes(by_admin) == ["security.no_directory_user"]
     assert "numeric user ID" in by_admin.text
@@ -316,3 +336,53 @@ def test_invented_names_of_providers_leave_no_entries(control: ControlPlane) -> 
     assert entries() == before
     assert control.http.post("/sign-in/with/company/acs", data={"SAMLResponse": "x"}).status_code == 400
     assert entries() == before + 1
+
+
+def came_back(control: ControlPlane, subject: str, groups: list[str]) -> Visit:
+    visit = Visit(control)
+    said = replace(visit.answer, subject=subject, email=f"{subject}@example.com")
+    said.attributes = {"GROUPS": groups, "UID": ["4799"], "GID": ["4712"]}
+    assert visit.come_back(said.signed()).status_code == 303
+    return visit
+
+
+def test_who_may_manage_users_may_not_decide_who_signs_in_with_an_account(control: ControlPlane) -> None:
+    """The account of an administrator brings the groups of an administrator."""
+    came_back(control, "boss", ["admins"])
+    rules, nouns = "/api/v1/authorization/access-rules", ("users", "apps", "service-account")
+    permitted = [{"resourceType": noun, "actions": ["create", "read", "update", "delete"]} for noun in nouns]
+    permitted.append({"resourceType": "access_rules", "actions": ["create", "read", "delete"]})
+    role = expect(
+        control.call("POST", "/api/v1/authorization/roles", {"name": "Access", "permissions": permitted}), 201
+    )
+    body = {"email": "ida@example.com", "password": "correct horse", "needToChangePassword": False}
+    ida = expect(control.call("POST", "/api/v1/users", body), 201)["id"]
+    expect(
+        control.call("POST", rules, {"subjectId": ida, "roleId": role["id"], "scopeType": "tenant", "scopeId": ""}), 201
+    )
+    control.sign_in("ida", "ida@example.com", "correct horse")
+    link = {"user": "ida@example.com", "subject": "boss"}
+    assert control.call("POST", "/api/v1/idps/company/links", link, by="ida").status_code == 403
+
+
+def test_a_policy_judges_the_user_that_an_environment_asks_for(control: ControlPlane) -> None:
+    control.project("team-p")
+    node = NodeReport(name=NodeName("n1"), pool=PoolName("default"), gpus=8, directory_users=True)
+    control.push(control.report(whole=True, nodes=(node,)))
+    visit, own = came_back(control, "una", []), {"X-Fairpool-Request": "1"}
+    rule = {"subjectId": "una@example.com", "subjectType": "user", "roleId": "l1-researcher", "scopeType": "project"}
+    expect(control.call("POST", "/api/v1/authorization/access-rules", {**rule, "scopeId": "team-p"}), 201)
+    meta = {"scope": "project", "projectId": "team-p"}
+    environment = {"meta": {"name": "mine", **meta}, "spec": {"image": "python", "runAsUser": True}}
+    expect(visit.client.post("/api/v1/asset/environment", json=environment, headers=own), 201)
+
+    def submitted(name: str) -> Any:
+        spec = {"image": "python", "compute": {"gpu": "1"}, "assets": {"environment": "mine"}}
+        body = {"name": name, "projectId": "team-p", "spec": spec}
+        return visit.client.post("/api/v1/workloads/trainings", json=body, headers=own)
+
+    expect(submitted("before"), 202)
+    rules = {"security": {"uidGidSource": {"canEdit": False}}}
+    policy = {"meta": {"name": "locked", **meta}, "policy": {"rules": rules}}
+    expect(control.call("PUT", "/api/v2/policy/trainings", policy), 200)
+    assert codes(submitted("after")) == ["policy.locked"]

@@ -452,6 +452,21 @@ def test_a_shell_ends_with_the_right_to_it(served: Served, ann: Client, revoke: 
 
 
 @pytest.mark.parametrize("revoke", REVOCATIONS.values(), ids=list(REVOCATIONS))
+def test_a_command_that_comes_after_the_right_to_it_is_gone_is_not_run(
+    served: Served, ann: Client, revoke: Callable[[Served], None]
+) -> None:
+    workload = served.submit("t1")
+    served.runs(workload)
+    with ann._frames(f"/api/v1/workloads/{workload}/exec", [("commandFollows", True)]) as shell:
+        revoke(served)
+        shell.send_command(["bash"])
+        last = shell.receive(60)
+        assert last is not None
+        assert last.channel == Channel.ENDED
+    assert served.pod_access.shells == []
+
+
+@pytest.mark.parametrize("revoke", REVOCATIONS.values(), ids=list(REVOCATIONS))
 def test_a_log_that_is_followed_ends_with_the_right_to_it(
     served: Served, ann: Client, revoke: Callable[[Served], None]
 ) -> None:

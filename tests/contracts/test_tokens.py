@@ -14,7 +14,8 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import ECKey
 
-from fairpool.control.guard import digest_of
+from fairpool.control.guard import digest_of, known, still_known
+from fairpool.control.refusal import Refused
 from fairpool.control.store import access as store
 from fairpool.control.store.database import Connection
 from fairpool.control.token_keys import FILE, TokenInvalid, TokenKeys, plain_json
@@ -215,8 +216,13 @@ def test_a_replaced_key_is_published_until_its_tokens_have_expired(control: Cont
 
 def test_a_stolen_key_ends_at_once_with_the_tokens_that_it_signed(control: ControlPlane) -> None:
     refresh = expect(control.http.post("/api/v1/token", json=RIGHT), 200)["refreshToken"]
+    plane = control.app.state.plane
+    assert control.http.portal is not None
+    caller = control.http.portal.call(known, plane, digest_of(control.tokens["admin"]))
     expect(control.call("POST", ROTATE, {"overlap": False}), 200)
-    assert "its key is unknown or was replaced" in control.call("GET", "/api/v1/me").json()["message"]
+    with pytest.raises(Refused):  # as an open stream asks, which has no token to show
+        control.http.portal.call(still_known, plane, caller)
+    assert control.call("GET", "/api/v1/me").status_code == 401
     renewed = {"grantType": "refresh_token", "refreshToken": refresh}
     control.tokens["admin"] = expect(control.http.post("/api/v1/token", json=renewed), 200)["accessToken"]
     listed = expect(control.call("GET", "/api/v1/security/token-keys"), 200)["keys"]

@@ -230,7 +230,7 @@ def test_what_one_changes_about_a_caller_holds_at_the_other_which_was_not_told(t
         other.database.read = counted  # type: ignore[method-assign]
         began = time.monotonic()
         while time.monotonic() < began + 2 * BELIEVED_S:
-            assert await known(other, digest) is caller
+            assert await known(other, digest) == caller
             await asyncio.sleep(0.001)
         assert 1 <= reads <= 3, "it asks whether a caller changed, and not for each"
         await one.write(lambda connection: access.revoke_subject(connection, cluster))

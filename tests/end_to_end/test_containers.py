@@ -22,7 +22,7 @@ from fairpool.model.observation import PodState
 from fairpool.model.secret import CredentialKind, Secret
 from fairpool.model.spec import PullPolicy, SecurityContext, Volume
 from tests.containers import BUSYBOX, LOGIN, Containers, Podman, running_docker, running_podman, running_registry
-from tests.local_machine import NODE, TOKEN, Machine, a_machine
+from tests.local_machine import NODE, TOKEN, Machine, a_machine, open_folder
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +42,8 @@ def tool(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def machine(tool: Containers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    with a_machine(tmp_path_factory.mktemp("containers") / "machine", nodes=nodes_of(tool)) as machine:
+    root = tmp_path_factory.mktemp("containers") / "machine"
+    with open_folder() as folder, a_machine(root, nodes=nodes_of(tool), shared=folder / "shared") as machine:
         yield machine
         installation = installation_of(machine)
     tool.wait_until_empty(installation)
@@ -307,9 +308,13 @@ def test_privileges_that_the_administrator_has_not_allowed_are_refused(
 def test_the_user_of_a_directory_needs_no_privilege(machine: Machine) -> None:
     """F-208: the control plane knows the submitter from an identity provider."""
     security = SecurityContext(uid=OTHER_UID, gid=OTHER_UID + 1, groups=(77,), directory_user=True)
-    claim = Volume(claim="of-directory", target="/pvc")
-    script = "id; touch $HOME/x /pvc/x && stat -c %u:%g $HOME/x; stat -c %u:%g /pvc /pvc/x"
-    user, home, project, file = said(machine, "directory", script, security=security, volumes=(claim,)).splitlines()
+    own = machine.shared.parent / "own"
+    own.mkdir(mode=0o700)
+    os.chown(own, OTHER_UID, OTHER_UID)
+    volumes = (Volume(claim="of-directory", target="/pvc"), Volume(source=str(own), target="/own"))
+    script = "id; touch $HOME/x /pvc/x /own/x && stat -c %u:%g $HOME/x; stat -c %u:%g /pvc /pvc/x"
+    user, home, project, file = said(machine, "directory", script, security=security, volumes=volumes).splitlines()
+    assert (own / "x").stat().st_uid == OTHER_UID, "a folder that only this user may open is mounted"
     group = project.partition(":")[2]
     assert user.startswith(f"uid={OTHER_UID} gid={OTHER_UID + 1} groups=77,{OTHER_UID + 1},{group}")
     assert home == f"{OTHER_UID}:{OTHER_UID + 1}"

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 AROUND = [
     *("reports", "fork bomb", "log flood", "deep folders", "volumes", "commands beside it", "reading an exec process"),
-    *("its own folder", "its shim", "projects", "the neighbour"),
+    *("its own folder", "its shim", "projects", "a user of a directory", "the neighbour"),
 ]
 USERS = ["root", "an ordinary user"]
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,15 +21,16 @@ from typing import Any
 import pytest
 
 from fairpool.agent import pod_log, pod_start, process_table, supervisor
+from fairpool.agent.bounded_call import BoundedCalls
 from fairpool.agent.exec_client import AttachSession, ExecSession
 from fairpool.agent.launch import LogRotation, plan_launch
 from fairpool.agent.pod_log import LogChunk
 from fairpool.model.ids import PodId
 from fairpool.model.observation import ForgetOrder, OrderStatus, PodState, StartOrder
 from fairpool.model.problem import Problem
-from fairpool.model.spec import Volume
+from fairpool.model.spec import SecurityContext, Volume
 from fairpool.model.workload import NO_GPU, PodShape, gpu_memory, gpu_portion, whole_gpus
-from tests.local_machine import NODE, TIMEOUT_S, TOKEN, Machine, a_machine
+from tests.local_machine import NODE, TIMEOUT_S, TOKEN, Machine, a_machine, open_folder
 
 pytestmark = pytest.mark.slow
 
@@ -643,6 +648,88 @@ def test_a_command_runs_beside_the_program_in_its_view(machine: Machine) -> None
     assert os.read(run.stderr, 100) == b"oops\n"
     assert run.wait(TIMEOUT_S) == 5
     run.close()
+
+
+@pytest.fixture
+def reachable(tmp_path: Path) -> Iterator[Machine]:
+    """A machine whose shared folder other users can open."""
+    with open_folder() as folder, a_machine(tmp_path / "data", shared=folder / "shared") as machine:
+        yield machine
+
+
+PERSON = SecurityContext(uid=4711, gid=4712, groups=(5000, 5001), directory_user=True)
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can choose the user of a pod")
+
+
+def a_folder(machine: Machine, name: str, uid: int, gid: int) -> Path:
+    folder = machine.shared / name
+    folder.mkdir()
+    os.chown(folder, uid, gid)
+    folder.chmod(0o770)
+    return folder
+
+
+@AS_ROOT
+def test_a_process_runs_with_uid_gid_and_groups_of_a_directory(reachable: Machine) -> None:
+    """F-208: what it writes belongs to the person, in folders of the machine too."""
+    machine, own, group = reachable, a_folder(reachable, "own", 4711, 4712), a_folder(reachable, "group", 4999, 5001)
+    volumes = (
+        Volume(claim="c", target="/pvc"),
+        Volume(source=str(own), target="/pvc/new/own"),
+        *(Volume(source=str(each), target=f"/{each.name}") for each in (own, group)),
+    )
+    script = (
+        "id -G; id -u; touch /pvc/new/own/x /own/x /group/x /pvc/x $HOME/x && echo $LDAP_UID:$LDAP_GID; exec sleep 1000"
+    )
+    pod = machine.up("a", "sh", "-c", script, security=PERSON, volumes=volumes)
+    machine.until(lambda: machine.log(pod).count("\n") == 3, "it has written")
+    groups, uid, of_directory = machine.log(pod).splitlines()
+    (claim,) = machine.engine.supervisor.state.claims.glob("*/c")
+    project = claim.stat().st_gid
+    assert (groups, uid, of_directory) == (f"4712 5000 5001 {project}", "4711", "4711:4712")
+    for folder in (own, group):
+        about = (folder / "x").stat()
+        assert (about.st_uid, about.st_gid) == (4711, 4712)
+    run = machine.engine.supervisor.execute(pod, ["sh", "-c", "id -G; id -u; grep NoNewPrivs /proc/self/status"])
+    assert isinstance(run, ExecSession)
+    assert output_of(run).decode().split() == [*groups.split(), "4711", "NoNewPrivs:", "1"], "a shell has the same"
+    run.close()
+
+
+@AS_ROOT
+def test_a_directory_that_hangs_delays_only_the_pods_of_its_users(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, known = threading.Event(), pwd.getpwuid
+
+    def slow(uid: int) -> pwd.struct_passwd:
+        if uid == PERSON.uid:
+            answers.wait(TIMEOUT_S)
+        return known(uid)
+
+    monkeypatch.setattr(pwd, "getpwuid", slow)
+    monkeypatch.setattr(pod_start, "BoundedCalls", partial(BoundedCalls, 0.05))
+    machine.reopen()
+    order = machine.order("a", "sleep", "1000", security=PERSON)
+    order = replace(order, program=replace(order.program, volumes=(), working_dir=""))
+    (answer,) = machine.engine.carry_out([order], TOKEN)
+    assert (answer.status, "do not answer" in answer.message) == (OrderStatus.LATER, True), answer.message
+    answers.set()
+    machine.until(lambda: machine.engine.carry_out([order], TOKEN)[0].status is OrderStatus.DONE, "it is accepted")
+
+
+@AS_ROOT
+def test_what_the_user_of_a_directory_may_not_open_is_not_mounted(reachable: Machine) -> None:
+    """Even if root submitted it, over the local socket."""
+    foreign = Volume(source=str(a_folder(reachable, "foreign", 4999, 4999)), target="/foreign")
+    refused: tuple[tuple[str, dict[str, Any], str], ...] = (
+        ("foreign", {"volumes": (foreign,)}, "not readable for user 4711"),
+        ("root", {"security": replace(PERSON, uid=0)}, "no user that a pod can run as"),
+    )
+    for name, fields, why in refused:
+        order = reachable.order(name, "id", **{"security": PERSON, **fields})
+        (answer,) = reachable.engine.carry_out([order], TOKEN)
+        assert (answer.status, why in answer.message) == (OrderStatus.REFUSED, True), answer.message
 
 
 def test_a_shell_has_a_terminal_that_can_be_resized(machine: Machine) -> None:

@@ -58,6 +58,18 @@ def test_the_life_of_a_project(server: Server) -> None:
     assert server.refused("runai-adm project get team-a").startswith("there is no project team-a")
 
 
+def test_a_new_project_is_given_to_groups(server: Server) -> None:
+    said = server.typed("runai-adm project create grouped --group research --group 'ml team'")
+    assert said.splitlines()[1:] == [
+        "Role researcher granted to group research.",
+        "Role researcher granted to group ml team.",
+    ]
+    rules = server.admin.access_rules()
+    found = {(each.subject_id, each.role) for each in rules if each.scope_name == "grouped"}
+    assert found == {("research", "researcher"), ("ml team", "researcher")}
+    server.typed("runai-adm project delete grouped")
+
+
 def test_a_project_with_jobs_is_deleted_only_with_a_decision(server: Server) -> None:
     for name in ("old", "young"):
         server.typed(f"runai-adm project create {name}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fairpool.api.client import Client, Refused
+from fairpool.api.client import Client, Refused, Submission
 from tests.end_to_end.chromium import Page, browser_page, wait
 from tests.end_to_end.provider_browser import Browser
 from tests.end_to_end.runai_server import Server, real_environment, serving
@@ -105,9 +105,13 @@ def test_a_local_account_is_not_taken_over_by_its_address(company: Realm, server
     assert "bob@company.test" in browser.sign_in("company", "bob").text
     assert server.admin.users()  # the administrator's own way in is untouched
     assert browser.me().json()["username"] == "bob@company.test"
+    server.typed("runai-adm identity-provider unlink company bob@company.test")
+    assert browser.me().status_code == 401
+    assert browser.sign_in("company", "bob").status_code == 400
 
 
 def test_what_the_provider_says_holds_from_the_next_token_renewal_on(company: Realm, server: Server) -> None:
+    """F-207, F-220."""
     company.user("carl", groups=("research",))
     rule = {"subjectId": "research", "subjectType": "group", "roleId": "researcher", "scopeType": "project"}
     server.admin.create_access_rule({**rule, "scopeId": "team-a"})
@@ -115,6 +119,8 @@ def test_what_the_provider_says_holds_from_the_next_token_renewal_on(company: Re
     browser.sign_in("company", "carl")
     command = command_of(browser)
     assert [each.name for each in command.projects()] == ["team-a"], "the group has a role there"
+    job = {"name": "of-a-member", "projectId": "team-a", "spec": {"image": "quickstart"}}
+    assert command.submit(Submission("Training", job)).name == "of-a-member"
     company.leave("carl", "research")
     renew(command)
     assert not may_see_projects(command)

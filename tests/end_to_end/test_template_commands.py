@@ -135,7 +135,7 @@ def test_a_job_file_names_the_template_and_its_kind_and_errors_have_its_lines(se
     assert [name for name, is_supported in types.items() if is_supported] == ["training"]
     for text, said in {
         "spec:\n  image: python\n  imagee: x\n": "job.yaml, line 3: unknown key spec.imagee: did you mean image?",
-        "spec:\n  image: python\n  security:\n    hostNetwork: true\n": "job.yaml, line 4: security.hostNetwork is not",
+        "spec:\n  image: python\n  security:\n    runAsNonRoot: true\n": "job.yaml, line 4: security.runAsNonRoot is",
         "workdir: .\nspec:\n  image: python\n": "job.yaml, line 1: workdir cannot be in a template",
         "suspended: true\nspec:\n  image: python\n": "job.yaml, line 1: suspended cannot be in a template",
     }.items():

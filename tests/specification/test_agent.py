@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import numpy as np
 import pytest
 
-from fairpool.agent import fork_server, log_segments
+from fairpool.agent import fork_server, garbage_collection, log_segments
 from fairpool.agent.devices import machine_nodes, simulated_pair
 from fairpool.agent.garbage_collection import GarbageCollector
 from fairpool.agent.images import Image, ImageTable
@@ -238,6 +238,12 @@ def test_the_latest_pods_have_tombstones_and_the_rest_of_a_long_boot_does_not(tm
         assert each.words(PodId("p7")) == "over"
         each.close()
     assert len(list((tmp_path / "ended").iterdir())) == 2
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that stops does not wait long for what is being removed; here the machine may be busy."""
+    monkeypatch.setattr(garbage_collection, "CLOSE_TIMEOUT_S", 120.0)
 
 
 def collected(data: StateDirectory, *pods: str) -> None:

@@ -219,9 +219,21 @@ def test_a_node_has_the_runtime_that_it_is_given() -> None:
     assert "use one of process, podman, docker" in str(problem)
 
 
-def submitted(spec: dict[str, object], *, images: tuple[str, ...] | None = None) -> WorkloadSpec | list[str]:
+def submitted(
+    spec: dict[str, object],
+    *,
+    images: tuple[str, ...] | None = None,
+    has_containers: bool = True,
+    directory_users: bool = False,
+) -> WorkloadSpec | list[str]:
     body = {"name": "j", "projectId": "p", "clusterId": "c", "spec": {"image": "python:3", **spec}}
-    context = AdmissionContext(project=ProjectRequest(name="p"), pools=frozenset(), images=images, has_containers=True)
+    context = AdmissionContext(
+        project=ProjectRequest(name="p"),
+        pools=frozenset(),
+        images=images,
+        has_containers=has_containers,
+        directory_users=directory_users,
+    )
     submit = workload_spec.SubmitTraining.model_validate(body)
     found = admit(submit, context, workload_id=WorkloadId("w"), name="j", now=Instant(0))
     return found if isinstance(found, WorkloadSpec) else [each.field or "" for each in found]
@@ -245,7 +257,10 @@ def test_every_field_of_security_is_carried_or_refused_where_nodes_run_container
         assert submitted({"security": {"uidGidSource": "fromIdpToken", **own}}) == [f"spec.security.{field}"]
     assert security(capabilities=["cap_net_admin"]).capabilities == ("NET_ADMIN",)
     assert security(hostIpc=True, hostNetwork=True) == SecurityContext(host_ipc=True, host_network=True)
-    assert security(runAsUser=True, createHomeDir=True, allowPrivilegeEscalation=False) == SecurityContext()
+    assert security(createHomeDir=True, allowPrivilegeEscalation=False) == SecurityContext()
+    for source in ("fromTheImage", "custom"):
+        found = submitted({"security": {"runAsUser": True, "uidGidSource": source}})
+        assert found == ["spec.security.runAsUser"], "it says who the submitter is, and these are others"
     for name, value in (
         ("allowPrivilegeEscalation", True),
         ("createHomeDir", False),
@@ -256,6 +271,19 @@ def test_every_field_of_security_is_carried_or_refused_where_nodes_run_container
         assert submitted({"security": {name: value}}) == [f"spec.security.{name}"]
 
 
+def test_processes_are_given_the_user_of_a_directory_and_no_other() -> None:
+    def found(can: bool, **said: object) -> WorkloadSpec | list[str]:
+        return submitted({"security": said}, has_containers=False, directory_users=can)
+
+    directory = {"uidGidSource": "fromIdpToken", "runAsUser": True}
+    admitted = found(True, **directory)
+    assert isinstance(admitted, WorkloadSpec)
+    assert admitted.template.program.security == SecurityContext(directory_user=True)
+    assert found(True, **directory, hostIpc=True) == ["spec.security.hostIpc"]
+    assert found(True, uidGidSource="custom", runAsUid=5) == ["spec.security.runAsUid", "spec.security.uidGidSource"]
+    assert found(False, **directory) == ["spec.security.uidGidSource"]
+
+
 def test_a_pull_policy_is_carried_and_an_image_name_with_options_is_refused() -> None:
     found = submitted({"imagePullPolicy": "Always"})
     assert isinstance(found, WorkloadSpec)
@@ -264,8 +292,8 @@ def test_a_pull_policy_is_carried_and_an_image_name_with_options_is_refused() ->
 
 
 def test_where_some_nodes_run_containers_only_what_needs_one_is_placed_there() -> None:
-    def rule(spec: dict[str, object]) -> list[str]:
-        found = submitted(spec, images=("python",))
+    def rule(spec: dict[str, object], *, directory_users: bool = False) -> list[str]:
+        found = submitted(spec, images=("python",), directory_users=directory_users)
         assert isinstance(found, WorkloadSpec), found
         rules = found.template.shape.node_rules
         return [str(each.operator) for rule in rules for each in rule if each.key == RUNTIME_LABEL]
@@ -274,6 +302,9 @@ def test_where_some_nodes_run_containers_only_what_needs_one_is_placed_there() -
     assert rule({"image": "nvcr.io/nvidia/pytorch:24.01"}) == ["Exists"]
     assert rule({"security": {"hostIpc": True}}) == ["Exists"]
     assert rule({"imagePullPolicy": "Always"}) == ["Exists"]
+    person: dict[str, object] = {"security": {"uidGidSource": "fromIdpToken"}}
+    assert rule(person) == ["Exists"]
+    assert rule(person, directory_users=True) == ["DoesNotExist"]
 
 
 def test_a_daemon_mounts_no_volume_in_another_one(tmp_path: Path) -> None:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from fairpool.agent import isolation
+from fairpool.agent.isolation import PodUser, pod_user
 from fairpool.control.directory_user import accepted_identity, may_act_as
 from fairpool.control.plane import Caller
 from fairpool.control.provider_identity import DEFAULTS, UnixIdentity, identity_of
@@ -75,9 +82,40 @@ def test_only_the_submitter_acts_in_pods_with_their_numbers(kind: str, name: str
     assert may_act_as(caller, None), "other pods are open to each user with the permission"
 
 
-def test_a_node_without_containers_refuses_it() -> None:
-    security = SecurityContext(uid=4711, gid=4712, directory_user=True)
-    found = process_objection(Program(security=security))
-    assert found is not None
-    assert "processes run as the user of their project" in found.what
-    assert process_objection(Program()) is None
+@pytest.mark.parametrize(
+    ("asked", "can_choose_user", "why"),
+    [
+        ({"uid": 4711, "gid": 4712}, True, ""),
+        ({"uid": 4711, "gid": 4712}, False, "processes run as the user of the server"),
+        ({"uid": 0, "gid": 4712}, True, "no user that a pod can run as"),
+        ({"uid": 4711}, True, "no user that a pod can run as"),
+        ({"uid": 4711, "gid": 4712, "groups": (0,)}, True, "no user that a pod can run as"),
+    ],
+)
+def test_processes_run_so_where_the_server_can_choose_their_user(
+    asked: dict[str, Any], can_choose_user: bool, why: str
+) -> None:
+    program = Program(security=SecurityContext(directory_user=True, **asked))
+    found = process_objection(program, can_choose_user=can_choose_user)
+    assert (found is None) == (why == "")
+    assert found is None or why in found.what
+    assert process_objection(Program(), can_choose_user=False) is None
+
+
+def test_an_account_that_was_not_found_once_is_found_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[int, str] = {}
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name=found[uid]))
+    isolation._own_name.cache_clear()
+    for uid in (4711, os.geteuid()):
+        assert isolation.user_name(uid) == "pod"
+        found[uid] = f"user-{uid}"
+        assert isolation.user_name(uid) == f"user-{uid}"
+    isolation._own_name.cache_clear()
+
+
+def test_a_pod_of_a_person_has_the_group_of_its_project_too() -> None:
+    project = PodUser(PROJECT_UIDS[0], PROJECT_UIDS[0])
+    found = pod_user(SecurityContext(uid=4711, gid=4712, groups=(5000,), directory_user=True), project)
+    assert (found.uid, found.gid, found.groups) == (4711, 4712, (5000, PROJECT_UIDS[0]))
+    assert pod_user(SecurityContext(), project) == project
+    assert pod_user(SecurityContext(uid=0, gid=4712, directory_user=True), project) == project, "which is refused"

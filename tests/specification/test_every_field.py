@@ -491,6 +491,8 @@ def test_submit_says_more_than_its_specification() -> None:
 
 
 OTHERS: dict[str, set[str]] = {
+    # control.preferences: where the sign-in page leads
+    "AutoRedirectRequest": {"enabled", "idp_alias"},
     # control.clusters; domain and version are kept and shown
     "ClusterRequest": {"name", "domain", "version"},
     "JoinRequest": {"installation"},

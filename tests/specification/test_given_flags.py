@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from fairpool.cli import server_start
 from fairpool.cli.control import control
 from fairpool.cli.given_flags import differing, given_flags, record
-from fairpool.platform.data_directory import DataDirectory
+from fairpool.cli.server_start import already_up
+from fairpool.platform.data_directory import DataDirectory, PlatformError
 from fairpool.platform.directory_lock import LockHolder
 
 STARTED = ("--listen", "0.0.0.0:8443", "--tls-key", "key.pem", "--host-name", "a.test", "--host-name", "b.test")
@@ -33,7 +35,19 @@ def test_flags_that_a_running_server_was_not_started_with_are_named(
     record(data_directory, given_flags(control.make_context("control", list(STARTED))))
     asked = given_flags(control.make_context("control", list(second)))
     assert differing(data_directory, holder, asked) == named
-    assert differing(data_directory, LockHolder(pid=1), asked) == [*asked.given], "the file is of another process"
+    assert differing(data_directory, LockHolder(pid=1), asked) is None, "the file is of another process"
+
+
+def test_flags_of_a_server_that_did_not_write_them_down_are_not_called_different(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder = LockHolder(pid=os.getpid(), command="control")
+    monkeypatch.setattr(server_start, "lock_holder", lambda _: holder)
+    asked = given_flags(control.make_context("control", ["--listen", "0.0.0.0:8443"]))
+    with pytest.raises(PlatformError, match="it is not known with which values of --listen"):
+        already_up(DataDirectory(tmp_path), "control", asked)
+    nothing = given_flags(control.make_context("control", []))
+    assert already_up(DataDirectory(tmp_path), "control", nothing) == holder
 
 
 def test_what_is_handed_on_has_no_secrets_and_does_not_depend_on_the_folder() -> None:

@@ -12,12 +12,13 @@ import pytest
 
 from fairpool.agent import namespaces
 
-USER = 65534
+USER, GROUP = 65534, 5000
 BIND = """
 import ctypes, json, os, signal, sys, time
 from fairpool.agent import mounts, namespaces
 data, wanted = sys.argv[1], json.loads(sys.argv[2])
 user = [65534, 65534] if os.geteuid() == 0 else None
+groups = [5000] if user else []
 
 def bind():
     inside = os.geteuid() != 0
@@ -25,7 +26,7 @@ def bind():
     mounts.make_private()
     sources = [mounts.copy_mounts(os.open(each["source"], os.O_PATH | os.O_CLOEXEC)) for each in wanted]
     mounts.mount("tmpfs", f"{data}/pod", "tmpfs", 0, "mode=755,size=1m")
-    mounts.bind_all(wanted, sources, f"{data}/staging", inside, is_isolated=True, user=user)
+    mounts.bind_all(wanted, sources, f"{data}/staging", inside, is_isolated=True, user=user, groups=groups)
 """
 ONCE = f"""{BIND}
 try:
@@ -139,6 +140,17 @@ def test_a_mount_point_that_a_claim_lacks_is_created_as_the_pods_user(ground: Pa
     assert (made.is_dir(), list(made.iterdir())) == (True, [])
     expected = USER if os.geteuid() == 0 else os.geteuid()
     assert {made.stat().st_uid, made.parent.stat().st_uid} == {expected}
+
+
+@pytest.mark.slow
+def test_a_mount_point_is_created_in_a_claim_of_a_group_that_the_pods_user_is_in(ground: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can choose the user of a pod")
+    os.chown(ground / "claim", USER + 1, GROUP)
+    (ground / "claim").chmod(0o2770)
+    assert _run(ONCE, ground, "pvc/some/where") == "bound ['key']"
+    made = (ground / "claim/some/where").stat()
+    assert (made.st_uid, made.st_gid) == (USER, GROUP)
 
 
 @pytest.mark.slow

@@ -168,6 +168,7 @@ def test_the_user_of_a_directory_is_never_root() -> None:
         ({"nodeType": {"options": ["a100"]}}, {}, "options"),
         ({"security": {"runAsUid": {"min": 1}}}, {}, "unknown"),
         ({"security": {"runAsUid": {"min": 2}}}, FROM_DIRECTORY, "unknown"),
+        ({"security": {"runAsUid": {"max": 9}}}, {"security": {"runAsUser": True, "runAsUid": 9}}, "unknown"),
         ({"security": {"runAsUid": {"min": 1, "max": 9}}}, FROM_DIRECTORY, "unknown"),
         ({"security": {"runAsGid": {"options": [1]}}}, FROM_DIRECTORY, "unknown"),
         ({"compute": {"gpuPortionRequest": {"max": 0.5}}}, {"compute": {"gpuMemoryRequest": "4G"}}, "unknown"),

@@ -183,7 +183,14 @@ def test_a_template_that_no_submit_could_use_is_refused() -> None:
     assert wrong(spec={}, meta={"workloadSupportedTypes": {}}) == ["template.no_kind"]
     assert wrong(spec={}, required=["compute.gpus"], locked=["imag"], administrative=True) == ["template.no_field"] * 2
     assert wrong(spec={"image": "i"}, locked=["image"]) == ["template.locked"]
-    assert wrong(spec={"security": {"hostNetwork": True}}) == ["spec.not_carried"]
+    assert wrong(spec={"security": {"runAsNonRoot": True}}) == ["spec.not_carried"]
+    both = {"uidGidSource": "fromTheImage", "runAsUser": True}
+    assert wrong(spec={"security": both}) == ["spec.not_carried"]
+
+
+def test_a_template_may_ask_for_what_only_some_nodes_can_do() -> None:
+    for security in ({"uidGidSource": "fromIdpToken"}, {"runAsUser": True}, {"hostNetwork": True}):
+        assert wrong(spec={"security": security}) == [], security
 
 
 def test_fields_are_named_as_in_the_api() -> None:

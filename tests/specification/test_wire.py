@@ -184,8 +184,9 @@ NODE = NodeReport(
     mig_strategy=MigStrategy.MIXED,
     counted={"nvidia.com/mig-1g.10gb": 4},
     privileges=(Privilege.HOST_IPC,),
+    directory_users=True,
 )
-UNKNOWN_BEFORE = {"taints": (), "mig_strategy": None, "counted": None, "privileges": None}
+UNKNOWN_BEFORE = {"taints": (), "mig_strategy": None, "counted": None, "privileges": None, "directory_users": False}
 """Fields of a node that the previous version does not know."""
 QUEUE = QueueReport(
     pool=PoolName("a100"), queue=QueueId("vision"), quota_milli=-1, fair_share_milli=1500, held_milli=500
@@ -331,7 +332,7 @@ def test_an_end_is_remembered_with_a_cause_even_where_none_was_told(phase: Workl
         assert over is None
 
 
-FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "f188e456dfefa0d8"}
+FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "53aecdc0daf45ba5"}
 """Of the schema of all messages, by protocol version. A version that was released keeps its line."""
 
 

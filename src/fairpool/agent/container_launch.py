@@ -81,7 +81,7 @@ def plan_container(
     rendezvous: Rendezvous | None,
     user: PodUser,
 ) -> dict[str, Any] | Problem:
-    """Everything the shim needs, or why the pod cannot run here. `user` is the project's."""
+    """Everything the shim needs, or why the pod cannot run here. `user` is the project's, or that of a directory."""
     program, allowed = order.program, settings.allowed
     problem = container_objection(program) or privilege_objection(
         program, allowed, is_gang=_is_gang(order), runtime=settings.tool.name, image_user=image.user
@@ -114,7 +114,7 @@ def plan_container(
     if image.lacks_working_dir and not is_within(cwd, [each["target"] for each in mounts]):
         mounts.append({"source": paths.home, "target": cwd, "mode": "rw"})  # created for this pod alone
     env = _environment(launch["env"], order, image)
-    options = _options(order, gpus, own, user.gid, cwd, pod_uuid, features, settings)
+    options = _options(order, gpus, own, user.groups or program.security.groups, cwd, pod_uuid, features, settings)
     view = _view(launch["view"], own, paths, features, is_simulated=is_simulated)
     problem = variable_objection(env.items()) or _misplaced([*view["binds"], *mounts], settings)
     return problem or {
@@ -151,7 +151,7 @@ def _options(
     order: StartOrder,
     gpus: Sequence[Gpu],
     user: str,
-    project_gid: int,
+    groups: tuple[int, ...],
     cwd: str,
     pod_uuid: str,
     features: MachineFeatures,
@@ -164,8 +164,7 @@ def _options(
         host_name=host_name(order),
         user=user,
         working_dir=cwd,
-        # Claims belong to the group of the project.
-        groups=(*security.groups, project_gid) if security.directory_user else security.groups,
+        groups=groups,
         capabilities=tuple(_plain(each) for each in security.capabilities),
         processes_max=features.isolation.processes_max,
         cpu_milli=program.cpu_limit_milli,
@@ -199,15 +198,15 @@ def _environment(env: Mapping[str, str], order: StartOrder, image: ContainerImag
 # --- what is refused
 
 
-def _user(security: SecurityContext, project: PodUser, allowed: Collection[Privilege]) -> str | Problem:
+def _user(security: SecurityContext, user: PodUser, allowed: Collection[Privilege]) -> str | Problem:
     """Uid and gid of the container; empty: those of the image. Users may always run as themselves."""
     if security.image_user:
         return ""
-    is_vouched_for = security.directory_user or Privilege.USER in allowed
+    is_vouched_for = user.is_person or Privilege.USER in allowed
     if security.uid is not None and not is_vouched_for and not _is_group_of(security.uid, security.gid):
         return user_refused()
-    uid = project.uid if security.uid is None else security.uid
-    return f"{uid}:{project.gid if security.gid is None else security.gid}"
+    uid = user.uid if security.uid is None else security.uid
+    return f"{uid}:{user.gid if security.gid is None else security.gid}"
 
 
 def _is_group_of(uid: int, gid: int | None) -> bool:

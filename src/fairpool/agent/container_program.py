@@ -172,8 +172,9 @@ def _staged(given: Sequence[Mapping[str, Any]], view: Mapping[str, Any]) -> list
         around = _outside(each, given)
         inner = each["target"].removeprefix(around)
         places.append({**each, "target": outermost[around] + inner if around else outermost[each["target"]]})
+    who: dict[str, Any] = {"user": view["user"], "groups": view.get("groups", ())}
     try:
-        mounts.bind_all(places, handles, staging, inside_user_namespace=False, is_isolated=True, user=view["user"])
+        mounts.bind_all(places, handles, staging, inside_user_namespace=False, is_isolated=True, **who)
     except OSError as error:
         words = str(error.strerror)
         for target, place in outermost.items():

@@ -16,6 +16,7 @@ from fairpool.agent.portion_enforcement import GpuPortion
 from fairpool.agent.process_table import POD_UUID
 from fairpool.model.observation import StartOrder
 from fairpool.model.quantity import WHOLE_GPU_MILLI, gpus_text, memory_portion_milli
+from fairpool.model.spec import SecurityContext
 
 INHERITED = ("LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH")
 """What a pod inherits of the server's environment: how the machine is set up, never secrets."""
@@ -73,6 +74,7 @@ def variables(
         **dict(order.program.environment),
         **{each.name: SECRET for each in order.program.secrets},
         **_identity(order, pod_uuid, gpus),
+        **_of_directory(order.program.security),
         **_visible_devices(gpus, portion, is_simulated),
         **dict(portion.environment),
     }
@@ -131,6 +133,13 @@ def _identity(order: StartOrder, pod_uuid: str, gpus: Sequence[Gpu]) -> dict[str
         "RUNAI_PROJECT": order.project,
         "RUNAI_JOB_NAME": order.name,
     }
+
+
+def _of_directory(security: SecurityContext) -> dict[str, str]:
+    """As the original names them; scripts of images create an account from them."""
+    if not security.directory_user:
+        return {}
+    return {"LDAP_UID": str(security.uid), "LDAP_GID": str(security.gid)}
 
 
 def _gpu_milli(order: StartOrder, gpus: Sequence[Gpu]) -> int:

@@ -210,7 +210,7 @@ class ExecServer:
             if self._group is not None:
                 self._group.enter()
             if self._main:
-                namespaces.join(self._main)
+                namespaces.join(self._main, (self._launch.get("view") or {}).get("groups", ()))
             if self._launch.get("view"):
                 _become_pod_user(self._launch["view"])
             if request["tty"]:
@@ -325,7 +325,7 @@ def _user_of(client: socket.socket) -> int:
 
 
 def _become_pod_user(view: Mapping[str, Any]) -> None:
-    """In the pod's namespaces, which were joined before, without supplementary groups."""
+    """In the pod's namespaces, which were joined before, with its supplementary groups."""
     if view["user"] is not None:
         uid, gid = view["user"]
         os.setresgid(gid, gid, gid)

@@ -21,6 +21,7 @@ from fairpool.agent.environment import PodPaths
 from fairpool.agent.mount_source import SourceRefused, open_source
 from fairpool.agent.root_filesystem import HOME, HOMES, OWN
 from fairpool.model.problem import Problem
+from fairpool.model.spec import SecurityContext
 
 TEMPORARY = ("/tmp", "/var/tmp")
 TMP = ".tmp"
@@ -38,6 +39,30 @@ class PodUser:
     uid: int
     gid: int
     name: str = "pod"
+    """Empty: that of its account, which is looked up when the pod is planned."""
+    groups: tuple[int, ...] = ()
+    """Supplementary groups."""
+    is_person: bool = False
+    """A user of a directory, who may have an account and a home on this machine."""
+
+
+def pod_user(security: SecurityContext, project: PodUser) -> PodUser:
+    """The user of a pod: its project's, or that of a directory, who is in the group of the project besides: claims
+    belong to it."""
+    if not security.directory_user or not security.uid or not security.gid:
+        return project
+    return PodUser(security.uid, security.gid, groups=(*security.groups, project.gid), is_person=True)
+
+
+def unmapped_id(user: PodUser) -> int | None:
+    """An ID of this user that the kernel does not know here, because the server is in a user namespace without it."""
+    for name, numbers in (("uid_map", (user.uid,)), ("gid_map", (user.gid, *user.groups))):
+        with open(f"/proc/self/{name}", encoding="ascii") as file:
+            rows = [[int(word) for word in line.split()] for line in file]
+        for number in numbers:
+            if not any(first <= number < first + count for first, _, count in rows):
+                return number
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +124,7 @@ def pod_view(
         "binds": binds,
         "volumes": volumes,
         "user": None if user is None else [user.uid, user.gid],
+        "groups": [] if user is None else list(user.groups),
         "counts_processes": isolation.counts_processes,
         "processes_max": isolation.processes_max,
         "shm_bytes": shm_bytes,
@@ -110,12 +136,14 @@ def volume_rule(
 ) -> dict[str, Any]:
     """Where what is mounted with `-v` must lie, and the user who must be able to open it; see `mount_source.py`.
 
-    The submitter, if known; else the pod's own user; where that is the server's own, all users must be.
+    The submitter, if known; else the pod's own user; where that is the server's own, all users must be. A pod with the
+    user of a directory is given nothing that this user cannot open, even if root submitted it.
     """
-    home = os.path.realpath(_home(submitter)) if submitter is not None and _home(submitter) else ""
     uid, gids = submitter, _groups(submitter) if submitter is not None else []
-    if submitter is None and user is not None:
-        uid, gids = user.uid, [user.gid]
+    if user is not None and (user.is_person or submitter is None):
+        uid, gids = user.uid, [user.gid, *user.groups]
+    owner = user.uid if user is not None and user.is_person else submitter
+    home = os.path.realpath(_home(owner)) if owner is not None and _home(owner) else ""
     return {
         "roots": list(roots),
         "protected": list(isolation.protected),
@@ -136,13 +164,18 @@ def may_be_mounted(source: str, rule: Mapping[str, Any]) -> Problem | None:
     return None
 
 
-@cache
 def user_name(uid: int) -> str:
-    """The name of an account; `pod` for a uid without one."""
+    """The name of an account; `pod` for a uid without one. May take long, if accounts are those of a directory."""
     try:
-        return pwd.getpwuid(uid).pw_name
+        return _own_name(uid) if uid == os.geteuid() else pwd.getpwuid(uid).pw_name
     except KeyError:
         return "pod"
+
+
+@cache
+def _own_name(uid: int) -> str:
+    """Kept once it is known; an error is not."""
+    return pwd.getpwuid(uid).pw_name
 
 
 def is_within(path: str, paths: Sequence[str]) -> bool:

@@ -83,6 +83,11 @@ class MachineFeatures:
     def is_isolating(self) -> bool:
         return "isolation" not in self.unavailable
 
+    @property
+    def can_choose_user(self) -> bool:
+        """Whether processes run as another user than the server."""
+        return os.geteuid() == 0 and self.is_isolating
+
 
 def plan_launch(
     order: StartOrder,
@@ -115,7 +120,7 @@ def plan_launch(
         portion=portion,
         is_simulated=is_simulated,
         rendezvous=rendezvous,
-        user_name=user.name if user is not None else user_name(os.geteuid()),
+        user_name=user_name(os.geteuid()) if user is None else user.name or user_name(user.uid),
         unseen=isolation.hidden if features.is_isolating else (),
     )
     cwd, mounts = _working_directory(order, image, paths, mounts, features)

@@ -33,5 +33,5 @@ def write_kernel_file(path: str, text: str) -> None:
 
 def warm_up() -> None:
     """Look up once what every shim will call, so that it is found in memory they share."""
-    for function in ("unshare", "sethostname", "mount", "syscall", "setns", "setgroups"):
+    for function in ("unshare", "sethostname", "mount", "syscall", "setns"):
         getattr(libc(), function)

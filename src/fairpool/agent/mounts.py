@@ -91,11 +91,13 @@ def bind_all(
     *,
     is_isolated: bool = False,
     user: Sequence[int] | None = None,
+    groups: Sequence[int] = (),
 ) -> list[str]:
     """Bind open sources to their targets; returns the directories that had to be replaced by mirrors in memory.
 
     In an isolated pod sources are copies of mounts (`copy_mounts`), and the machine's own file systems are read-only:
-    a mount point is simply created if that is possible. In another volume it is created as the pod's `user`.
+    a mount point is simply created if that is possible. In another volume it is created as the pod's `user`, who is in
+    these supplementary `groups`: a claim may belong to one of them.
     """
     mirrors = []
     places = resolved_targets(each["target"] for each in mounts)
@@ -108,7 +110,7 @@ def bind_all(
         if _around(place, given) is None:
             mirrors += _make_mount_point(place, _is_directory(source), staging, is_isolated)
     for place, each, source in ordered:
-        at = _mount_point(place, _around(place, given), _is_directory(source), user)
+        at = _mount_point(place, _around(place, given), _is_directory(source), user, groups)
         try:
             _attach(source, at, place, each, is_isolated)
         finally:
@@ -133,7 +135,9 @@ def _around(place: str, given: Mapping[str, Mapping[str, str]]) -> Mapping[str, 
     return None
 
 
-def _mount_point(place: str, around: Mapping[str, str] | None, is_directory: bool, user: Sequence[int] | None) -> int:
+def _mount_point(
+    place: str, around: Mapping[str, str] | None, is_directory: bool, user: Sequence[int] | None, groups: Sequence[int]
+) -> int:
     """A descriptor of a mount point, which is created if it is in a volume of the pod's own: with the rights of the
     pod's user, because a volume can be changed at the same time."""
     at, missing = open_place(place)
@@ -146,7 +150,7 @@ def _mount_point(place: str, around: Mapping[str, str] | None, is_directory: boo
         raise OSError(errno.ENOENT, f"{what}: create it there first")
     try:
         if user is not None:
-            process_attributes.act_as(user[0], user[1], (user[1],))
+            process_attributes.act_as(user[0], user[1], (user[1], *groups))
         return create_below(at, missing, is_directory=is_directory)
     except OSError as error:
         why = os.strerror(error.errno or errno.EIO)

@@ -5,11 +5,17 @@ Runs in shims, so it imports next to nothing.
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
 
 from fairpool.agent.libc import check_result, libc, write_kernel_file
 from fairpool.agent.mounts import make_private
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` to know this would be a tenth of every shim's memory
+    from typing import NoReturn
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -17,6 +23,7 @@ CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
+PACKET_MAX = 64
 
 
 def enter(flags: int) -> None:
@@ -44,6 +51,50 @@ def own_user_namespace(flags: int = 0) -> None:
     write_kernel_file("/proc/self/gid_map", f"{gid} {gid} 1")
 
 
+def own_user_namespace_as(become: Callable[[], None], groups: Sequence[int]) -> None:
+    """The same for a process that becomes another user by `become`, and has these supplementary groups besides.
+
+    Only a process with privileges in the namespace above may map several groups: a child that stays root does it.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    child = os.fork()
+    if child == 0:
+        ours.close()
+        _map_parent(theirs, groups)
+    theirs.close()
+    try:
+        become()
+        uid, gid = os.geteuid(), os.getegid()  # unknown in the namespace until they are mapped
+        unshare(CLONE_NEWUSER)
+        ours.send(f"{uid} {gid}".encode())
+        error = int(ours.recv(PACKET_MAX) or errno.ECHILD)
+    finally:
+        ours.close()
+        os.waitpid(child, 0)
+    if error:
+        raise OSError(error, f"its groups cannot be mapped: {os.strerror(error)}")
+
+
+def _map_parent(to_parent: socket.socket, groups: Sequence[int]) -> NoReturn:
+    """In the child: wait until the parent has its namespace, and write the maps of that. Answers 0 or the error."""
+    try:
+        words = to_parent.recv(PACKET_MAX).split()
+        if words:  # else the parent could not enter it
+            to_parent.send(str(_write_maps(os.getppid(), int(words[0]), int(words[1]), groups)).encode())
+    finally:
+        os._exit(0)
+
+
+def _write_maps(pid: int, uid: int, gid: int, groups: Sequence[int]) -> int:
+    try:
+        write_kernel_file(f"/proc/{pid}/setgroups", "deny")
+        write_kernel_file(f"/proc/{pid}/uid_map", f"{uid} {uid} 1")
+        write_kernel_file(f"/proc/{pid}/gid_map", "".join(f"{each} {each} 1\n" for each in sorted({gid, *groups})))
+    except OSError as error:
+        return error.errno or errno.EIO
+    return 0
+
+
 def own_host_name(name: str) -> None:
     """Give this process and those it starts a host name of their own."""
     enter(CLONE_NEWUTS)
@@ -65,8 +116,9 @@ def _set_host_name(name: str) -> None:
     check_result(libc().sethostname(encoded, len(encoded)), "sethostname")
 
 
-def join(pid: int) -> None:
-    """Join the namespaces of another process, as far as they differ from ours; of PIDs, only our children do.
+def join(pid: int, groups: Sequence[int] = ()) -> None:
+    """Join the namespaces of another process, as far as they differ from ours; of PIDs, only our children do. As root
+    we have these supplementary groups and no others from then on.
 
     As root the user namespace is entered last: in it we have no capabilities over the others. Otherwise it is entered
     first, because it gives them.
@@ -80,7 +132,7 @@ def join(pid: int) -> None:
         if os.stat(path := f"/proc/{pid}/ns/{kind}").st_ino != inode
     ]
     if os.geteuid() == 0:
-        os.setgroups([])  # not permitted inside its user namespace
+        os.setgroups(groups)  # not permitted inside its user namespace
     for handle in handles:
         check_result(libc().setns(handle, 0), "setns")
         os.close(handle)

@@ -72,16 +72,29 @@ def run_init(
 def become_pod_user(view: Mapping[str, Any]) -> None:
     """Become the pod's user with the pod's limits, for good."""
     if view["user"] is not None:
-        process_attributes.become_user(*view["user"])
+        _become_other_user(view)
     if view["counts_processes"]:
-        if view["user"] is not None:
-            process_attributes.show_memory()  # a process that has changed its user may not write to its own /proc files
-            namespaces.own_user_namespace()
         limit_processes(view["processes_max"])
     if view["user"] is not None:
         process_attributes.hide_memory()
     process_attributes.new_session_keyring()
     process_attributes.drop_privileges()
+
+
+def _become_other_user(view: Mapping[str, Any]) -> None:
+    """Where processes are counted, in a user namespace of its own."""
+    (uid, gid), groups = view["user"], view.get("groups", ())  # orders of earlier versions have none
+
+    def become() -> None:
+        process_attributes.become_user(uid, gid, groups)
+        process_attributes.show_memory()  # a process that has changed its user may not write to its own /proc files
+
+    if view["counts_processes"] and groups:
+        namespaces.own_user_namespace_as(become, groups)
+        return
+    become()
+    if view["counts_processes"]:
+        namespaces.own_user_namespace()
 
 
 def limit_processes(most: int) -> None:

@@ -21,7 +21,7 @@ from fairpool.agent.container_runtime import ContainerRuntime
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.environment import PodPaths
 from fairpool.agent.images import ImageTable
-from fairpool.agent.isolation import PodUser
+from fairpool.agent.isolation import PodUser, pod_user, unmapped_id
 from fairpool.agent.launch import MachineFeatures, plan_launch
 from fairpool.agent.order_file import StoredOrder, write_order
 from fairpool.agent.peers import Rendezvous
@@ -147,8 +147,8 @@ class PodStarter:
             if (name := volume.secret or volume.credential)
         ]
         variables = secret_variables(order.program, secrets, launch["secrets"]["variables"])
-        user = PodUser(*launch["view"]["user"]) if launch.get("container") else self._user_of(order)
-        self._secret_files.write(order.pod, variables, volumes, user)
+        user = launch["view"] and launch["view"]["user"]
+        self._secret_files.write(order.pod, variables, volumes, PodUser(*user) if user else None)
 
     def _planned_without_secrets(self, order: StartOrder, paths: PodPaths) -> StoredOrder | Problem:
         node = self._nodes.get(order.node)
@@ -161,12 +161,12 @@ class PodStarter:
         runtime = self._runtimes.get(node.runtime)
         if runtime is not None:
             return self._plan_container(order, paths, node, runtime)
-        if problem := process_objection(order.program):
-            return problem
+        user = self._user_of(order)
+        if isinstance(user, Problem):
+            return user
         image = self._images.find(order.program.image)
         if isinstance(image, Problem):
             return StoredOrder(order=order, start_failure=f"{IMAGE_ERROR}: {image}")
-        user = self._user_of(order)
         plan = partial(
             plan_launch,
             order,
@@ -203,7 +203,7 @@ class PodStarter:
         if isinstance(found, Problem):
             is_for_good = found.code == BAD_NAME
             return found if is_for_good else StoredOrder(order=order, start_failure=f"{IMAGE_ERROR}: {found}")
-        user = self._users.user_of(order.project)
+        user = pod_user(order.program.security, self._users.user_of(order.project))
         plan = partial(
             plan_container,
             order,
@@ -228,10 +228,12 @@ class PodStarter:
     def _planned(
         self, order: StartOrder, paths: PodPaths, user: PodUser | None, plan: Callable[[], dict[str, Any] | Problem]
     ) -> dict[str, Any] | Problem:
-        """Run the plan; bounded if it reads files of users, which may be many or on a file server that hangs."""
+        """Run the plan; bounded if it reads files of users, which may be many or on a file server that hangs, or looks
+        up an account, which may be in a directory that hangs."""
         program = order.program
         has_checkpoints = user is not None and os.path.isdir(paths.checkpoints)
-        if not (program.volumes or program.python_env or program.working_dir or has_checkpoints):
+        is_looked_up = user is not None and not user.name
+        if not (program.volumes or program.python_env or program.working_dir or has_checkpoints or is_looked_up):
             return plan()
 
         def prepared() -> dict[str, Any] | Problem:
@@ -239,13 +241,21 @@ class PodStarter:
                 chown_tree(paths.checkpoints, user)
             return plan()
 
-        return self._plans.run(order.pod, prepared, "its files are being prepared or do not answer")
+        return self._plans.run(order.pod, prepared, "its files or accounts are being prepared or do not answer")
 
-    def _user_of(self, order: StartOrder) -> PodUser | None:
-        """The user the pod runs as: as root the project's, otherwise None, which is the server's own."""
-        if os.geteuid() != 0 or not self._features.is_isolating:
+    def _user_of(self, order: StartOrder) -> PodUser | Problem | None:
+        """The user that a process runs as: as root the project's, or that of a directory; otherwise None, which is the
+        server's own."""
+        security, can_choose = order.program.security, self._features.can_choose_user
+        if problem := process_objection(order.program, can_choose_user=can_choose):
+            return problem
+        if not can_choose:
             return None
-        return self._users.user_of(order.project)
+        user = pod_user(security, self._users.user_of(order.project))
+        if security.directory_user and (missing := unmapped_id(user)) is not None:
+            what = f"the ID {missing} does not exist on {order.node}, which runs in a user namespace"
+            return Problem("security.directory_user", what, "ask the administrator to map it there")
+        return replace(user, name="") if security.directory_user else user
 
     # --- images
 

@@ -47,9 +47,9 @@ def outlive_parent() -> None:
     libc().prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0)
 
 
-def become_user(uid: int, gid: int) -> None:
-    """Change to this user, with no supplementary groups. Only root can."""
-    check_result(libc().setgroups(0, None), "setgroups")
+def become_user(uid: int, gid: int, groups: Sequence[int] = ()) -> None:
+    """Change to this user, with these supplementary groups and no others. Only root can."""
+    os.setgroups(groups)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
 

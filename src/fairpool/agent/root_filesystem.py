@@ -56,7 +56,8 @@ def make_root_filesystem(view: Mapping[str, Any], volumes: Sequence[Mapping[str,
         _bind(handle, f"/run/{name}")
     _make_devices(devices, view["shm_bytes"])
     mounts.mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    own += mounts.bind_all(given, sources, STAGING, inside, is_isolated=True, user=view["user"])
+    groups = view.get("groups", ())  # orders of earlier versions have none
+    own += mounts.bind_all(given, sources, STAGING, inside, is_isolated=True, user=view["user"], groups=groups)
     own += _name_user(view["user"])
     for place in (*own, "/dev"):
         mounts.restrict(place, ATTR_RDONLY | ATTR_NOSUID, inside, is_recursive=False)

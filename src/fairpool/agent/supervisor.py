@@ -97,7 +97,7 @@ class Supervisor:
         self.uploads = Uploads(self.state.uploads)
         self.secrets = SecretLookup()
         users = ProjectUsers(self.state.root)
-        features = MachineFeatures(
+        self._features = features = MachineFeatures(
             unavailable=self._launcher.unavailable,
             limiter=self._limiter,
             claims=self.state.claims,
@@ -274,6 +274,11 @@ class Supervisor:
         limits. Without `isolation` pods run as the server's user and see what it sees."""
         missing = {"limits": self._limiter.missing} if self._limiter.missing else {}
         return {**self._launcher.unavailable, **missing}
+
+    @property
+    def can_choose_user(self) -> bool:
+        """Whether processes run as another user than the server."""
+        return self._features.can_choose_user
 
     @property
     def images(self) -> tuple[str, ...]:

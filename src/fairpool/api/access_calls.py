@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from fairpool.api.calls import Calls, plain_body
 from fairpool.api.record import parse_list
@@ -138,6 +139,10 @@ class AccessCalls(Calls):
     def link_account(self, alias: str, request: Json) -> None:
         """Let an account of the provider sign in as an existing user."""
         self._call("POST", f"/api/v1/idps/{alias}/links", request)
+
+    def unlink_account(self, alias: str, user: str) -> None:
+        """The user's account at the provider no longer signs in as the user."""
+        self._call("DELETE", f"/api/v1/idps/{alias}/links/{quote(user, safe='')}")
 
     def delete_identity_provider(self, alias: str) -> None:
         self._call("DELETE", f"/api/v1/idps/{alias}")

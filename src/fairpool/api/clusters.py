@@ -237,6 +237,8 @@ class NodeReport(Wire):
     """MIG instances by profile and other countable resources; None: not reported."""
     privileges: Annotated[tuple[Privilege, ...] | None, Since(3)] = None
     """What its containers may be given; None: it runs none, or did not report it."""
+    directory_users: Annotated[bool, Since(3)] = False
+    """Its pods are processes that can run with the uid and gid of a directory."""
 
 
 class QueueReport(Wire):

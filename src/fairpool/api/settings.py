@@ -75,7 +75,23 @@ class BrowserSessionTimeoutRequest(Request):
     idle_timeout: Annotated[StrictInt, Field(ge=1, le=365 * 24 * 60)]
 
 
+class AutoRedirect(Answer):
+    """The identity provider that the sign-in page leads to, as the original's client knows it."""
+
+    enabled: bool
+    idp_alias: Annotated[str | None, Field(description="Absent if it is off", examples=["company"])] = None
+
+
+class AutoRedirectRequest(Request):
+    """`PUT /api/v1/security/settings/autoRedirectSSO`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": True, "idpAlias": "company"}]})
+    enabled: StrictBool
+    idp_alias: Annotated[ShortText | None, Field(description="Needed to switch it on")] = None
+
+
 class SecuritySettings(SettingPage):
     """Security settings, by key; some also under the names of the original's client."""
 
+    auto_redirect_sso: Annotated[AutoRedirect, Field(alias="autoRedirectSSO")]
     browser_session_timeout: BrowserSessionTimeout

@@ -59,11 +59,14 @@ def record(data_directory: DataDirectory, flags: GivenFlags) -> None:
         raise PlatformError(directory_problem(data_directory.root, error)) from error
 
 
-def differing(data_directory: DataDirectory, holder: LockHolder, flags: GivenFlags) -> list[str]:
-    """The flags that were given with other values than the running server has. All of them, if those are not known."""
+def differing(data_directory: DataDirectory, holder: LockHolder, flags: GivenFlags) -> list[str] | None:
+    """The flags that were given with other values than the running server has; None: those are not known, because it
+    is of an earlier version or has just begun."""
     try:
         recorded = json.loads(data_directory.flags.read_text(encoding="utf-8"))
-        has = recorded["flags"] if recorded["pid"] == holder.pid else {}
+        has = recorded["flags"]
+        if recorded["pid"] != holder.pid:
+            return None
     except (OSError, ValueError, TypeError, KeyError):
-        has = {}  # an earlier version, or it has just begun
+        return None
     return [flag for flag, values in flags.given.items() if has.get(flag) != values]

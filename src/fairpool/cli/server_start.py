@@ -194,9 +194,13 @@ def already_up(data_directory: DataDirectory, program: str, flags: GivenFlags) -
     if holder.command != program:
         raise PlatformError(problem)
     others = differing(data_directory, holder, flags)
+    fix = "stop it with `fairpool down` first: flags only take effect when the server starts"
     if others:
         what = f"{problem.what} with another value of {', '.join(others)}"
-        fix = "stop it with `fairpool down` first: flags only take effect when the server starts"
+        raise PlatformError(Problem(problem.code, what, fix))
+    if others is None and flags.given:
+        what = f"{problem.what}, and it is not known with which values of {', '.join(flags.given)}"
+        fix = f"leave them out to use it as it is, or {fix}"
         raise PlatformError(Problem(problem.code, what, fix))
     click.echo(f"{problem.what[:1].upper()}{problem.what[1:]}.")
     return holder

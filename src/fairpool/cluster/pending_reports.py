@@ -84,6 +84,7 @@ def _node_report(observed: ObservedNode, overrides: NodeOverrides | None, pool: 
         taints=tuple(map(DeclaredTaint.of, node.taints)),
         mig_strategy=node.mig_strategy,
         privileges=observed.privileges,
+        directory_users=observed.directory_users,
         counted={**node.extended, **node.mig_instances},
     )
 

@@ -29,7 +29,7 @@ from fairpool.control.pod_template import (
 from fairpool.control.port_checks import check_ports
 from fairpool.control.resource_request import or_else
 from fairpool.control.storage_request import StorageContext, check_storage, pods_of, resolved_value
-from fairpool.control.unsupported import refusals
+from fairpool.control.unsupported import needs_container, refusals
 from fairpool.model.array import Array, array_problems, parse_numbers
 from fairpool.model.ids import Instant, PoolName, QueueId, WorkloadId
 from fairpool.model.image_name import fits, is_reference, without_registry, without_tag
@@ -91,6 +91,8 @@ class AdmissionContext:
     """Patterns of the images that nodes without containers can run; None: there are no such nodes, or unknown."""
     has_containers: bool = False
     """The cluster has nodes that run containers."""
+    directory_users: bool = False
+    """Its nodes without containers can run processes with the uid and gid of a directory."""
     storage: StorageContext = StorageContext()
     credentials: Mapping[str, KnownCredential] = field(default_factory=dict)
     """Those that it refers to and that are in the project's scope, by name."""
@@ -141,7 +143,7 @@ def admit(
     if len(name) > WORKLOAD_NAME_MAX or not NAME.fullmatch(name):
         fix = f"use at most {WORKLOAD_NAME_MAX} characters: a-z, 0-9 and -"
         problems.add("workload.name", BAD_NAME, fix, "name")
-    problems += refusals(submit, has_containers=context.has_containers)
+    problems += refusals(submit, has_containers=context.has_containers, directory_users=context.directory_users)
     if not spec.image and not _commands(submit):
         problems.add("spec.no_image", "-i, --image must be set", "specify the image to run", "spec.image")
     if spec.tty and not spec.stdin:
@@ -269,7 +271,7 @@ def _runs_in_containers(submit: wire.SubmitAny, context: AdmissionContext) -> bo
     images = [each.image for each in specs if each.image]
     return (
         any(each.image_pull_policy == "Always" for each in specs)
-        or submit.spec.security != pod_spec.Security()
+        or needs_container(submit.spec.security, directory_users=context.directory_users)
         or any(not any(fits(name, pattern) for pattern in context.images) for name in images)
     )
 

@@ -1,8 +1,7 @@
 """Cache of the change feed: the latest changes as they are sent, rendered once for all streams.
 
 However many streams are open, after a commit the database is read once, and what is sent is put together once for all
-who may see the same. A stream that is further behind than the cache
-reaches back reads the database itself.
+who may see the same. A stream that is further behind than the cache reaches back reads the database itself.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from fairpool.control.workload_documents import former_name
 
 KEPT = 4096
 """Changes that are cached: a busy second or two, some megabytes."""
-VIEWS_MAX = 256
-"""Of how many views it is kept what they are sent, until the next change."""
+SHOWN_MAX_BYTES = 16 << 20
+"""Of texts that are kept until the next change, for all who may see the same."""
 
 Homes = Mapping[str, tuple[str, str]]
 """Department and cluster of each project."""
@@ -101,7 +100,7 @@ class ChangeFeedCache:
         """What those with one view are sent after a revision; made for the first of them."""
         found = self._shown.get((view, revision))
         if found is None and (found := make()) is not None:
-            if len(self._shown) >= VIEWS_MAX:
+            if sum(len(each.text) for each in self._shown.values()) + len(found.text) > SHOWN_MAX_BYTES:
                 self._shown.clear()
             self._shown[view, revision] = found
         return found
@@ -124,7 +123,7 @@ class ChangeFeedCache:
 
         current, found = await read(unit)
         if found is None:
-            self._entries, self._begins_after, self._reaches = [], current, current
+            self._entries, self._begins_after, self._reaches, self._shown = [], current, current, {}
         elif found:
             self._add(found)
         self._notifications = notifications

@@ -55,6 +55,8 @@ class PoolNodes:
     """Of nodes that reported it: what their containers may be given."""
     has_containers: bool = False
     """Some of them run pods in containers."""
+    directory_users: bool = False
+    """Processes can run with the uid and gid of a directory."""
 
     @classmethod
     def of(
@@ -63,6 +65,7 @@ class PoolNodes:
         *,
         are_counted: bool = True,
         privileges: Mapping[NodeName, tuple[Privilege, ...]] = MappingProxyType({}),
+        directory_users: bool = False,
     ) -> PoolNodes:
         members = tuple(
             replace(node, taints=tuple(taint for taint in node.taints if taint != DRAIN)) if node.taints else node
@@ -71,7 +74,7 @@ class PoolNodes:
         sizes = [node.gpu_memory_mib for node in members if node.gpus and node.gpu_memory_mib]
         gpus = sum(node.gpus for node in members if node.role.takes_gpu_pods)
         has_containers = any(RUNTIME_LABEL in node.labels for node in members)
-        return cls(members, gpus, min(sizes, default=0), are_counted, privileges, has_containers)
+        return cls(members, gpus, min(sizes, default=0), are_counted, privileges, has_containers, directory_users)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +177,7 @@ def _not_in_containers(spec: WorkloadSpec, members: PoolNodes) -> Problem | None
 def _refused_in_container(program: Program, node: Node, members: PoolNodes, *, is_gang: bool) -> Problem | None:
     runtime = node.labels.get(RUNTIME_LABEL)
     if runtime is None:
-        return process_objection(program)
+        return process_objection(program, can_choose_user=members.directory_users)
     allowed = members.privileges.get(node.name, tuple(Privilege))
     return container_objection(program) or privilege_objection(program, allowed, is_gang=is_gang, runtime=runtime)
 

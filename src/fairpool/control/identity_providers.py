@@ -19,6 +19,7 @@ from fairpool.control.access_key_end import confirmed_until, end_key_sessions
 from fairpool.control.access_rules import check_not_above
 from fairpool.control.moments import iso
 from fairpool.control.plane import ActionResult, Caller, Plane
+from fairpool.control.preferences import SIGN_IN_PROVIDER, chosen_provider
 from fairpool.control.provider_client import SAML_METADATA, ProviderClient, outbound_rules
 from fairpool.control.provider_error import ProviderError
 from fairpool.control.provider_identity import UnixIdentity
@@ -40,6 +41,7 @@ from fairpool.control.routes import Routes
 from fairpool.control.sealing import KeyUnusable, SealingKey
 from fairpool.control.store import access as access_store
 from fairpool.control.store import identity_providers as store
+from fairpool.control.store import preferences as preference_store
 from fairpool.control.store import programs as program_store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import SECOND_MS
@@ -151,7 +153,8 @@ async def update_provider(
     summary="Delete an identity provider and end the sessions of its users",
 )
 async def delete_provider(idp: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    """Its users stay, with their workloads and roles, but neither they nor their access keys sign in any more."""
+    """Its users stay, with their workloads and own roles, but neither they nor their access keys sign in any more. They
+    have none of its groups any more."""
     _require_administrator(caller)
 
     def unit(connection: Connection) -> ActionResult:
@@ -160,7 +163,10 @@ async def delete_provider(idp: str, request: Request, plane: Plane, caller: Call
         users = store.users_of(connection, idp)
         store.delete_provider(connection, idp)
         for user in users:
+            access_store.set_groups(connection, user, ())
             _end_unconfirmed_keys(connection, plane, user)
+        if chosen_provider(connection) == idp:
+            preference_store.remove(connection, SIGN_IN_PROVIDER)
         return _done("delete", idp)
 
     return await plane.perform(request, caller, unit)
@@ -239,20 +245,55 @@ async def _checks(plane: Plane, row: Any) -> AsyncIterator[str]:
 async def link_account(
     idp: str, request: Request, plane: Plane, caller: Caller, body: wire.ProviderLinkRequest
 ) -> Response:
-    """Needed where a user with the same email address exists: accounts are never merged by their address."""
-    caller.require_no_key()
+    """Needed where a user with the same email address exists: accounts are never merged by their address. The account
+    brings its groups with it, so that this is as much as to give the user any role."""
+    _require_administrator(caller)
 
     def unit(connection: Connection) -> ActionResult:
         known(connection, idp)
-        user = access_store.user(connection, body.user) or access_store.user_by_email(connection, body.user)
-        if user is None:
-            raise unknown("user", body.user)
+        user = _user(connection, body.user)
         check_not_above(connection, caller, user.id, SubjectType.USER)
         end_sessions(connection, store.sessions(connection, idp, subject=body.subject))
         store.put_account(connection, idp, body.subject, user.id, UnixIdentity().text(), plane.now())
         return ActionResult(action="update", entity_type="user", entity_id=user.id, entity_name=user.email, status=204)
 
     return await plane.perform(request, caller, unit)
+
+
+@routes.delete(
+    "/api/v1/idps/{idp}/links/{user_id}",
+    action=Action.ACCESS_WRITE,
+    status=204,
+    summary="Separate a user from their account at an identity provider",
+)
+async def unlink_account(idp: str, user_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
+    """Its sessions end, and it no longer signs in as this user, unless it is linked again. The user has no groups
+    then, until the next sign-in with another account, and without one signs in once they have a password."""
+    caller.require_no_key()
+
+    def unit(connection: Connection) -> ActionResult:
+        known(connection, idp)
+        user = _user(connection, user_id)
+        check_not_above(connection, caller, user.id, SubjectType.USER)
+        subjects = store.delete_accounts(connection, idp, user.id)
+        if not subjects:
+            what = f"{user.email} has no account at {idp}"
+            raise refused(404, "idp.not_linked", what, "look at the name of the identity provider")
+        for subject in subjects:
+            end_sessions(connection, store.sessions(connection, idp, subject=subject))
+        access_store.set_groups(connection, user.id, ())
+        _end_unconfirmed_keys(connection, plane, user.id)
+        return ActionResult(action="update", entity_type="user", entity_id=user.id, entity_name=user.email, status=204)
+
+    return await plane.perform(request, caller, unit)
+
+
+def _user(connection: Connection, name: str) -> access_store.UserRow:
+    """By ID or email address."""
+    user = access_store.user(connection, name) or access_store.user_by_email(connection, name)
+    if user is None:
+        raise unknown("user", name)
+    return user
 
 
 def _end_unconfirmed_keys(connection: Connection, plane: Plane, user: str) -> None:
@@ -267,7 +308,7 @@ def _require_administrator(caller: Caller) -> None:
     """A provider says who its users are and what groups they are in, so that its owner may do everything."""
     caller.require_no_key()
     if rbac.lacking(caller.grants, rbac.EVERYTHING, ScopeType.TENANT):
-        raise denied("only a system administrator may add, change or delete identity providers", "ask one")
+        raise denied("only a system administrator may change identity providers, and who signs in with them", "ask one")
 
 
 def _is_same_client(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

@@ -16,6 +16,7 @@ import hashlib
 import hmac
 import json
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
@@ -51,6 +52,8 @@ CHANNELS_MAX: Final = 16
 """Channels that are sent to at a time."""
 SAME_MAX: Final = 2
 """Of these, for one user, and at one receiver."""
+LOOKED_AT: Final = 500
+"""Notifications among which channels are looked for each time; among all that wait, once in `EVERY_S`."""
 
 
 def webhook_rules(plane: Plane, connection: Connection) -> OutboundRules:
@@ -82,6 +85,7 @@ class NotificationSender:
     def __init__(self, plane: Plane) -> None:
         self._plane = plane
         self._sending: dict[asyncio.Task[None], store.DueChannel] = {}
+        self._next_all_at = 0.0
 
     @property
     def count(self) -> int:
@@ -90,15 +94,27 @@ class NotificationSender:
 
     async def begin_due(self) -> int:
         """Begin to send what is due, as far as there are places; for how many channels that is."""
-        now, before = self._plane.now(), self.count
-        for due in await self._plane.read(lambda connection: store.due_channels(connection, now)):
-            if self.count >= CHANNELS_MAX:
-                break
-            if self._has_place(due):
+        if self.count >= CHANNELS_MAX:
+            return 0
+        now, moment = self._plane.now(), time.monotonic()
+        channels, is_all = await self._plane.read(lambda connection: store.due_channels(connection, now, LOOKED_AT))
+        begun = self._begin(channels)
+        if is_all or self.count >= CHANNELS_MAX or moment < self._next_all_at:
+            return begun
+        # What has waited longest may be for receivers without a place, and must not hide the others for long.
+        self._next_all_at = moment + EVERY_S
+        channels, _ = await self._plane.read(lambda connection: store.due_channels(connection, now))
+        return begun + self._begin(channels)
+
+    def _begin(self, channels: Sequence[store.DueChannel]) -> int:
+        begun = 0
+        for due in channels:
+            if self.count < CHANNELS_MAX and self._has_place(due):
                 task = asyncio.create_task(self._send(due), name="notification")
                 self._sending[task] = due
                 task.add_done_callback(self._sending.pop)
-        return self.count - before
+                begun += 1
+        return begun
 
     async def wait(self) -> None:
         """Until a place is free, or more may be due."""

@@ -21,6 +21,7 @@ from fairpool.control.host_check import check_origin
 from fairpool.control.owner import redeem_link, signed_in_here
 from fairpool.control.page_layout import HEADERS, layout
 from fairpool.control.plane import Caller, Plane, plane_of
+from fairpool.control.preferences import sign_in_provider
 from fairpool.control.provider_settings import provider_path
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused
@@ -81,9 +82,10 @@ async def front(request: Request) -> Response:
         )
     else:
         who = (
-            '<p>You are not signed in. <a href="/sign-in">Sign in with your password</a>. The administrator of this '
-            "server can create a one-time sign-in link with <code>fairpool up --detach</code>; this also works while "
-            "the server is running.</p>"
+            '<p>You are not signed in. <a href="/sign-in">Sign in</a>, or '
+            '<a href="/sign-in?local=true">sign in with a password</a>. The administrator of this server can create a '
+            "one-time sign-in link with <code>fairpool up --detach</code>; this also works while the server is "
+            "running.</p>"
         )
     return layout(
         "Fairpool",
@@ -114,11 +116,16 @@ async def sign_in_by_link(
     request: Request,
     code: Annotated[str, Parameter(max_length=128)] = "",
     following: Annotated[str, Parameter(alias="next", max_length=PATH_MAX)] = "/",
+    local: bool = False,
 ) -> Response:
-    """Open a one-time link; redirects, so that the code does not stay in the address bar. Without a code: a form."""
-    if not code:
-        return await _form(request, following)
+    """Open a one-time link; redirects, so that the code does not stay in the address bar. Without a code: a form, or
+    the way to the identity provider that an administrator chose, unless `local` asks for the form."""
     plane = plane_of(request)
+    if not code:
+        alias = "" if local else await plane.read(sign_in_provider)
+        if alias:
+            return RedirectResponse(_way(alias, local_path(following)), 303, HEADERS)
+        return await _form(request, following)
     user_id = await plane.write(lambda connection: redeem_link(connection, code, plane.now()))
     token = await _browser_token(request, plane, user_id) if user_id is not None else None
     if token is None:
@@ -178,12 +185,15 @@ async def _form(request: Request, following: str, user: str = "", wrong: str = "
 
 def _buttons(providers: Sequence[str], following: str) -> str:
     """A way to each identity provider."""
-    ways = (f"{provider_path(each)}?{urlencode({'next': following})}" for each in providers)
     links = "".join(
-        f'<p><a class="button" href="{escape(way)}">Sign in with {escape(each)}</a></p>'
-        for each, way in zip(providers, ways, strict=True)
+        f'<p><a class="button" href="{escape(_way(each, following))}">Sign in with {escape(each)}</a></p>'
+        for each in providers
     )
     return f"<h2>Or with the account of your company</h2>{links}" if links else ""
+
+
+def _way(provider: str, following: str) -> str:
+    return f"{provider_path(provider)}?{urlencode({'next': following})}"
 
 
 async def with_session(request: Request, token: str, following: str) -> Response:

@@ -22,9 +22,12 @@ routes = Routes(in_document=False)
 
 SENT = (
     "<h1>Look into your mail</h1><p>If there is an account with this address, a link was sent to it. It works once, "
-    "for a short time.</p><nav><a href='/sign-in'>Back</a></nav>"
+    "for a short time.</p><nav><a href='/sign-in?local=true'>Back</a></nav>"
 )
-DONE = "<h1>Your password was changed</h1><p>All sessions have ended.</p><nav><a href='/sign-in'>Sign in</a></nav>"
+DONE = (
+    "<h1>Your password was changed</h1><p>All sessions have ended.</p>"
+    "<nav><a href='/sign-in?local=true'>Sign in</a></nav>"
+)
 
 
 @routes.get(
@@ -94,7 +97,7 @@ def _ask(wrong: str = "", status: int = 200) -> HTMLResponse:
     body = (
         f"<h1>Forgotten password</h1>{_wrong(wrong)}<p>A link to choose a new one is sent to your address.</p>"
         '<form method="post" action="/forgot-password"><label>Mail address <input name="email" type="email" required>'
-        "</label><button>Send link</button></form><nav><a href='/sign-in'>Back</a></nav>"
+        "</label><button>Send link</button></form><nav><a href='/sign-in?local=true'>Back</a></nav>"
     )
     return _page("Forgotten password", body, status)
 

@@ -237,12 +237,12 @@ class Callers:
         self._confirmed_at = -math.inf
 
     async def confirm(self, read: Read) -> None:
-        """Ask whether one has changed. If that takes long or fails, it is not confirmed afterwards."""
+        """Ask whether one has changed. If that fails, it is not confirmed afterwards."""
         if not self.is_confirmed:
             await self._asking.join(lambda: self._confirm(read))
 
     async def _confirm(self, read: Read) -> None:
-        before, doubts, asked_at = self._revision, self._doubts, time.monotonic()
+        before, doubts = self._revision, self._doubts
 
         def unit(connection: Connection) -> tuple[AccessRevision, set[str]]:
             now = access_revision.current(connection)
@@ -255,7 +255,7 @@ class Callers:
             self.changes += 1
             self._known = {digest: caller for digest, caller in self._known.items() if digest in unrevoked}
         if doubts == self._doubts:  # what is changed while it is read may be missing
-            self._confirmed_at = asked_at
+            self._confirmed_at = time.monotonic()
 
     def get(self, digest: str) -> Caller | None:
         """As far as is known to be so still."""
@@ -271,10 +271,6 @@ class Callers:
 
     def forget(self, digest: str) -> None:
         self._known.pop(digest, None)
-
-    def clear(self) -> None:
-        self._known.clear()
-        self.changes += 1
 
 
 @dataclass(slots=True)

@@ -66,6 +66,7 @@ class Reading:
     """Of one that is unknown: what makes it known."""
 
 
+OF_THE_SUBMITTER = "runAsUser takes the user from the one who submits"
 OFF = Reading(is_off=True)
 UNLIMITED = Reading(is_unlimited=True)
 
@@ -311,8 +312,10 @@ def _pools(view: PodView) -> Reading:
 
 def _user(path: str) -> Callable[[PodView], Reading]:
     def found(view: PodView) -> Reading:
-        value = view.given(path)
-        if value is None and view.given("security.uidGidSource") == FROM_THE_DIRECTORY:
+        value, source = view.given(path), view.given("security.uidGidSource")
+        if view.given("security.runAsUser") and source is None:
+            return Reading(unknown=OF_THE_SUBMITTER)
+        if value is None and source == FROM_THE_DIRECTORY:
             # Root and its group are refused whatever the directory says.
             fix = f"set uidGidSource to custom, and {path}"
             return Reading(unknown="the directory has the user of each submitter", least=Decimal(1), fix=fix)
@@ -329,7 +332,7 @@ def _user_source(view: PodView) -> Reading:
         return Reading(given)
     own = any(view.given(f"security.{name}") is not None for name in ("runAsUid", "runAsGid"))
     if view.given("security.runAsUser"):
-        return Reading(unknown="runAsUser takes the user from the one who submits")
+        return Reading(unknown=OF_THE_SUBMITTER)
     return Reading("custom") if own else Reading()
 
 

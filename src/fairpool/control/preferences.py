@@ -25,6 +25,7 @@ from fairpool.control.refusal import Refused, refused, unknown
 from fairpool.control.routes import Routes
 from fairpool.control.settings import Settings
 from fairpool.control.store import changes
+from fairpool.control.store import identity_providers as provider_store
 from fairpool.control.store import preferences as store
 from fairpool.control.store.database import Connection
 from fairpool.model.organization import DEFAULT_GRACES, GraceRules
@@ -34,6 +35,7 @@ routes = Routes("settings")
 DAY_S = 86_400
 HOSTS_MAX = 4096
 TIMEOUT_PATH = "/api/v1/security/settings/browserSessionTimeout"
+REDIRECT_PATH = "/api/v1/security/settings/autoRedirectSSO"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,12 @@ class Preference:
     """A list of directories, as text."""
     is_hosts: bool = False
     """A list of hosts, as text."""
+    is_provider: bool = False
+    """The name of an identity provider, or empty."""
 
     @property
     def type(self) -> str:
-        if self.is_paths or self.is_hosts:
+        if self.is_paths or self.is_hosts or self.is_provider:
             return "string"
         return "boolean" if self.least is None else "integer"
 
@@ -72,6 +76,7 @@ PASSWORD_COMMON = "security.passwordRefuseCommon"
 PASSWORD_LINK = "security.passwordLinkMinutes"
 KEY_CONFIRMED = "security.accessKeyConfirmedDays"
 PRIVATE_PROVIDERS = "security.privateIdentityProviders"
+SIGN_IN_PROVIDER = "security.signInProvider"
 UPLOAD_SIZE = "uploads.maxMebibytes"
 UPLOAD_FILES = "uploads.maxFiles"
 UPLOADS_TOTAL = "uploads.totalMebibytes"
@@ -173,6 +178,13 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
             "Identity providers in private networks",
             "Identity providers may have private or loopback addresses, and plain http URLs",
         ),
+        SIGN_IN_PROVIDER: Preference(
+            "Security",
+            "Identity provider of the sign-in page",
+            "The sign-in page leads to this identity provider at once. Empty: it offers every way in, as "
+            "/sign-in?local=true always does",
+            is_provider=True,
+        ),
         UPLOAD_SIZE: Preference(
             "Uploads",
             "Maximum folder size, in MiB",
@@ -257,6 +269,7 @@ def _defaults(settings: Settings) -> dict[str, bool | int | str]:
         DIRECTORY_ID_MIN: 1000,
         KEY_CONFIRMED: 30,
         PRIVATE_PROVIDERS: False,
+        SIGN_IN_PROVIDER: "",
         UPLOAD_SIZE: 256,
         UPLOAD_FILES: 20_000,
         UPLOADS_TOTAL: 20 << 10,
@@ -299,6 +312,18 @@ def webhook_hosts(connection: Connection) -> tuple[str, ...]:
 
 def _hosts(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
+
+
+def chosen_provider(connection: Connection) -> str:
+    """The identity provider that an administrator chose for the sign-in page, whether there is one or not."""
+    row = store.one(connection, SIGN_IN_PROVIDER)
+    return str(json.loads(row.value)) if row is not None else ""
+
+
+def sign_in_provider(connection: Connection) -> str:
+    """The identity provider that the sign-in page leads to; empty: none."""
+    alias = chosen_provider(connection)
+    return alias if alias and provider_store.provider(connection, alias) is not None else ""
 
 
 def graces(settings: Settings, connection: Connection) -> GraceRules:
@@ -355,7 +380,7 @@ def _as_text(value: wire.SettingValue) -> str:
 
 def _of_text(preference: Preference, value: wire.SettingValue) -> wire.SettingValue:
     """A value that was given as text, as the original's client reads and writes it."""
-    if preference.is_paths or not isinstance(value, str):
+    if preference.is_paths or preference.is_provider or not isinstance(value, str):
         return value
     try:
         read = json.loads(value)
@@ -372,9 +397,10 @@ def _of_text(preference: Preference, value: wire.SettingValue) -> wire.SettingVa
 )
 async def security_settings(plane: Plane, caller: Caller) -> wire.SecuritySettings:
     caller.require(Action.SETTING_READ)
-    everything = await plane.read(lambda connection: _all(plane, connection))
+    everything, alias = await plane.read(lambda connection: (_all(plane, connection), sign_in_provider(connection)))
     idle = next(int(each.value) for each in everything if each.key == BROWSER_IDLE)
     return wire.SecuritySettings(
+        auto_redirect_sso=_redirect(alias),
         settings=[each for each in everything if each.category == "Security"],
         browser_session_timeout=wire.BrowserSessionTimeout(idle_timeout=idle),
     )
@@ -390,6 +416,36 @@ async def browser_session_timeout(plane: Plane, caller: Caller) -> wire.BrowserS
     caller.require(Action.SETTING_READ)
     idle = await plane.read(lambda connection: current_value(plane.settings, connection, BROWSER_IDLE))
     return wire.BrowserSessionTimeout(idle_timeout=idle)
+
+
+@routes.get(
+    REDIRECT_PATH,
+    action=Action.SETTING_READ,
+    answer=wire.AutoRedirect,
+    summary="Get the identity provider that the sign-in page leads to",
+)
+async def auto_redirect(plane: Plane, caller: Caller) -> wire.AutoRedirect:
+    caller.require(Action.SETTING_READ)
+    return _redirect(await plane.read(sign_in_provider))
+
+
+def _redirect(alias: str) -> wire.AutoRedirect:
+    return wire.AutoRedirect(enabled=bool(alias), idp_alias=alias or None)
+
+
+@routes.put(
+    REDIRECT_PATH,
+    action=Action.SETTING_WRITE,
+    answer=wire.Setting,
+    summary="Change the identity provider that the sign-in page leads to",
+)
+async def choose_auto_redirect(
+    request: Request, plane: Plane, caller: Caller, body: wire.AutoRedirectRequest
+) -> Response:
+    if body.enabled and not body.idp_alias:
+        what = "the identity provider to lead to is missing"
+        raise refused(422, "setting.wrong_value", what, "set idpAlias", "idpAlias")
+    return await _choose(request, plane, caller, SIGN_IN_PROVIDER, (body.idp_alias or "") if body.enabled else "")
 
 
 @routes.put(
@@ -443,6 +499,8 @@ async def _choose(request: Request, plane: Plane, caller: Caller, key: str, valu
         check_match(request, before.revision)
         said = _of_text(preference, value)
         _check_value(key, preference, said)
+        if preference.is_provider and said and provider_store.provider(connection, str(said)) is None:
+            raise refused(422, "setting.wrong_value", f"there is no identity provider {said!r}", "connect it first")
         chosen = ",".join(_paths(said)) if preference.is_paths and isinstance(said, str) else said
         revision = choose_value(plane, connection, key, chosen, caller.name)
         made = _one(plane, connection, key).model_copy(update={"msg": f"{key} was changed"})
@@ -477,6 +535,8 @@ def _check_value(key: str, preference: Preference, value: wire.SettingValue) -> 
     elif preference.is_hosts:
         fits = isinstance(value, str) and len(value) <= HOSTS_MAX and hosts_problem(_hosts(value)) is None
         fix = "use host names, separated by commas: hooks.example.com,*.example.com,ci.example.com:8443"
+    elif preference.is_provider:
+        fits, fix = isinstance(value, str), "use the name of an identity provider"
     elif preference.least is None or preference.most is None:
         fits, fix = isinstance(value, bool), "use true or false"
     else:

@@ -111,7 +111,7 @@ async def _renew(request: Request, plane: Plane, session_id: str) -> None:
         await _end(plane, session_id)
         raise unauthenticated(identity.what)
     follows = str(tokens.get("refresh_token") or refresh_token)
-    await plane.write(lambda connection: _record(connection, request, plane, session, identity, follows))
+    await plane.write(lambda connection: record_renewal(connection, request, plane, session, identity, follows))
 
 
 def _session(connection: Connection, session_id: str) -> tuple[Any, Any, UnixIdentity]:
@@ -124,9 +124,14 @@ def _session(connection: Connection, session_id: str) -> tuple[Any, Any, UnixIde
     return session, store.provider(connection, session.provider), known
 
 
-def _record(
+def record_renewal(
     connection: Connection, request: Request, plane: Plane, session: Any, identity: ProviderIdentity, token: str
 ) -> None:
+    """Write down what the provider said of a session, if that is still there."""
+    account = store.account(connection, session.provider, session.subject)
+    is_still_so = account is not None and account.user_id == session.user_id
+    if not is_still_so or store.session(connection, session.id) is None:
+        return  # it was ended, or separated from its user, while the provider was asked
     key = plane.key_file.key()
     store.seal_session(connection, session.id, key.seal({TOKEN: token.encode()}, session.id), key.id)
     with changes_noted(connection, request, plane, session.provider, identity.subject):

@@ -263,7 +263,7 @@ async def refused_sign_in(request: Request, plane: Plane, alias: str, problem: P
 
 def failed(problem: Problem, following: str = "/") -> Response:
     """A page that says why, and leads back."""
-    again = f"/sign-in?{urlencode({'next': local_path(following)})}"
+    again = f"/sign-in?{urlencode({'next': local_path(following), 'local': 'true'})}"
     what, fix = (text[:1].upper() + text[1:] for text in (problem.what, problem.fix))
     body = (
         f'<h1>Sign-in failed</h1><p class="wrong" role="alert">{escape(what)}.</p><p>{escape(fix)}.</p>'

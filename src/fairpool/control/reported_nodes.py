@@ -32,6 +32,8 @@ class ReportedNodes:
     """Patterns of the images that those without containers can run; None: there are no such nodes, or unknown."""
     has_containers: bool
     """Some run pods in containers, from any image that can be pulled."""
+    directory_users: bool
+    """Some run pods as processes, and all of those can run them with the uid and gid of a directory."""
     types: frozenset[str]
     """Node types (`run.ai/type`)."""
     is_recent: bool
@@ -69,12 +71,16 @@ def _reported_nodes(connection: Connection, cluster: str) -> ReportedNodes:
     any_image = has_containers = False
     privileges: dict[NodeName, tuple[Privilege, ...]] = {}
     are_counted = True
+    of_processes: list[bool] = []
     for row in cluster_store.nodes_of(connection, cluster):
         node, report = _node(row.document, overrides.get(row.name))
         nodes.append(node)
         images |= dict.fromkeys(report.images or ())
         any_image |= report.images is None
-        has_containers |= RUNTIME_LABEL in node.labels
+        if RUNTIME_LABEL in node.labels:
+            has_containers = True
+        else:
+            of_processes.append(report.directory_users)
         are_counted &= report.counted is not None
         if report.privileges is not None:
             privileges[node.name] = report.privileges
@@ -82,14 +88,15 @@ def _reported_nodes(connection: Connection, cluster: str) -> ReportedNodes:
     nodes = [_with_role(node, role_of(node.labels, are_used=are_used)) for node in nodes]
     # Not the pool that was reported: the cluster says it only after it has seen a new label or pool.
     by_pool = nodes_by_pool(nodes, [declared.node_pool(each) for each in pools_in(connection, cluster)])
+    directory_users = bool(of_processes) and all(of_processes)
     pools: dict[str, PoolNodes] = {
-        pool: PoolNodes.of(members, are_counted=are_counted, privileges=privileges)
+        pool: PoolNodes.of(members, are_counted=are_counted, privileges=privileges, directory_users=directory_users)
         for pool, members in by_pool.items()
         if members
     }
     known = None if any_image and not has_containers else tuple(images) or None
     types = frozenset(kind for node in nodes if (kind := node.label(NODE_TYPE_LABEL)) is not None)
-    return ReportedNodes(pools, known, has_containers, types, is_recent=True)
+    return ReportedNodes(pools, known, has_containers, directory_users, types, is_recent=True)
 
 
 def _with_role(node: Node, role: NodeRole) -> Node:

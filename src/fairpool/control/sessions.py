@@ -12,6 +12,7 @@ from starlette.responses import Response
 from fairpool.api import sessions as wire
 from fairpool.api.access import SubjectType
 from fairpool.api.limits import PAGE_DEFAULT
+from fairpool.control.access_rules import check_not_above
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.plane import ActionResult, Caller, Plane
@@ -98,6 +99,8 @@ async def _end(request: Request, plane: Plane, caller: Caller, session_id: str, 
         row = store.one(connection, session_id)
         if row is None or (owner is not None and row.subject_id != owner):
             raise unknown("session", session_id)
+        if owner is None:
+            check_not_above(connection, caller, row.subject_id, SubjectType(row.subject_type))
         access_store.revoke_family(connection, session_id)
         name = access_store.name_of(connection, row.subject_id, SubjectType(row.subject_type))
         noun = "user" if row.subject_type == SubjectType.USER.value else "application"

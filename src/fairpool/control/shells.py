@@ -10,11 +10,12 @@ from typing import Annotated
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from fairpool.api import shell
+from fairpool.control.guard import still_known
 from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.pod_access import PodAccessError, ShellSession
 from fairpool.control.pods import REVOKED, pod_address, while_allowed
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import refused
+from fairpool.control.refusal import Refused, refused
 from fairpool.control.routes import Parameter, Routes
 from fairpool.model.problem import Problem
 
@@ -81,12 +82,20 @@ async def _converse(
     address = await pod_address(plane, caller, workload_id, pod, Action.WORKLOAD_UPDATE, running=True)
     try:
         words = await _first_message(socket) if command is None else command
+        if command is None:  # which may have come seconds later
+            now = await still_known(plane, caller)
+            address = await pod_address(plane, now, workload_id, pod, Action.WORKLOAD_UPDATE, running=True)
         end = await plane.pod_access.of(address.cluster).open_shell(address, words, tty)
     except PodAccessError as error:
         if command is None:
             await _close_with(socket, str(error.problem))
             return
         raise refused(503, error.problem.code, error.problem.what, error.problem.fix) from error
+    except Refused as refusal:
+        if command is None:
+            await _close_with(socket, refusal.message)
+            return
+        raise
     except (WebSocketDisconnect, KeyError, RuntimeError):
         return  # the user disconnected, or sent text
     shell_action = ActionResult(entity_type="workload", entity_id=workload_id, entity_name=address.pod)

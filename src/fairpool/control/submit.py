@@ -28,7 +28,7 @@ from fairpool.control import (
 )
 from fairpool.control.credential_checks import credential_uses
 from fairpool.control.credentials import known_credentials
-from fairpool.control.directory_user import with_directory_user
+from fairpool.control.directory_user import as_submitter, with_directory_user
 from fairpool.control.feasibility import never_starts
 from fairpool.control.organization import cluster_of, effective_project, pool_names, pool_view, topologies_in
 from fairpool.control.placement_request import permitted_types
@@ -169,9 +169,12 @@ def _prepared(
     project: Any,
     upload: Upload | None,
 ) -> Admitted:
-    filled = submit_values.filled(connection, body, project)
+    filled = submit_values.filled(connection, as_submitter(connection, caller, body), project)
     with submit_values.naming_origins(filled):
-        return _admitted_values(plane, connection, caller, filled, project, upload)
+        resolved = as_submitter(connection, caller, filled.body)
+        if resolved is not filled.body:  # a template, an asset or a policy asks for the user of the submitter
+            submit_values.refuse_user_against_policies(connection, resolved, project)
+        return _admitted_values(plane, connection, caller, replace(filled, body=resolved), project, upload)
 
 
 def _admitted_values(
@@ -182,9 +185,8 @@ def _admitted_values(
     project: Any,
     upload: Upload | None,
 ) -> Admitted:
-    body = filled.body
-    name = _name(connection, body, project.name)
-    body = claims.with_claim_names(connection, body, name, project.name)
+    name = _name(connection, filled.body, project.name)
+    body = claims.with_claim_names(connection, filled.body, name, project.name)
     nodes = reported_nodes(plane, connection, project.cluster)
     spec = _admitted(plane, connection, caller, body, name, project, nodes, upload)
     cluster = _cluster(connection, body, project)
@@ -298,6 +300,7 @@ def submit_context(
         images=nodes.images,
         storage=_storage_context(plane, connection, body.spec, project.name),
         has_containers=nodes.has_containers,
+        directory_users=nodes.directory_users,
         credentials=known_credentials(plane, connection, project, {use.name for use in credential_uses(body)}),
         work={name: found for name in named if (found := _named(connection, project.name, name)) is not None},
         has_upload=has_upload,

@@ -73,6 +73,20 @@ def filled(connection: Connection, body: workload_spec.SubmitAny, project: Any) 
     return Filled(body.model_copy(update={"spec": spec}), result.origins)
 
 
+USER_FIELDS = ("uidGidSource", "runAsUid", "runAsGid")
+
+
+def refuse_user_against_policies(connection: Connection, body: workload_spec.SubmitAny, project: Any) -> None:
+    """Policies judge the user that pods really have, also where it was not the request that asked for it."""
+    kind = KIND_OF_SUBMIT[type(body)]
+    said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)["security"]
+    user = {name: said[name] for name in USER_FIELDS if name in said}
+    found = submitted(kind, {"security": user}, [], {}, None, policies_of(connection, project, kind)).problems
+    broken = [each for each in found if (each.field or "").rpartition(".")[2] in USER_FIELDS]
+    if broken:
+        raise Refused(422, broken)
+
+
 def compliance_issues(
     connection: Connection, project: Any, kind: workload_spec.Kind, named: Mapping[str, Any]
 ) -> list[ComplianceReason]:

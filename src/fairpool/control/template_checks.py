@@ -73,13 +73,14 @@ def _of_paths(body: wire.TemplateRequest) -> Iterator[ProblemItem]:
 
 
 def _not_carried(body: wire.TemplateRequest, values: Values) -> list[ProblemItem]:
-    """Values that a submit would be refused for."""
+    """Values that every submit would be refused for; what only some nodes can do is checked at each submit."""
     found: dict[str, ProblemItem] = {}
     types = body.meta.workload_supported_types or supported(values)
     for submit, kind in KIND_OF_SUBMIT.items():
         if supports(types, kind):
             request = submit.model_validate({"projectId": "template", "spec": values})
-            found |= {each.field or "": each for each in refusals(cast(workload_spec.SubmitAny, request))}
+            refused = refusals(cast(workload_spec.SubmitAny, request), has_containers=True)
+            found |= {each.field or "": each for each in refused}
     return list(found.values())
 
 

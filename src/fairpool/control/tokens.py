@@ -84,7 +84,7 @@ def new_tokens(
         token, identity = plane.token_keys.signed(claims, now), plane.token_keys.signed(claims, now, ID)
     except KeysUnusable as error:
         raise refused(503, error.problem.code, error.problem.what, error.problem.fix) from error
-    _add(connection, token, "access", caller, family, now, until)
+    _add(connection, token, store.ACCESS, caller, family, now, until)
     refresh = "fpr_" + secrets.token_urlsafe(32) if is_renewable else None
     if refresh is not None:
         _add(connection, refresh, "refresh", caller, family, now, renewable)

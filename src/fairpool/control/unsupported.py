@@ -19,12 +19,19 @@ NO_OWN_URL = "remove it: the gateway chooses the URL, over HTTP, for the members
 NO_NFS = "ask the administrator to mount it on the nodes and to allow that folder, then mount it with hostPath (-v)"
 MASTER = "spec.masterSpec"
 CUSTOM = "custom"
+OF_DIRECTORY = frozenset(("uidGidSource", "runAsUser"))
+"""What asks for the user of a directory."""
+OF_USERS = OF_DIRECTORY | {"runAsUid", "runAsGid", "supplementalGroups"}
+ONLY_DIRECTORY = "remove it: processes run as the user of their project, or of a directory (sign in there)"
 GROUP = re.compile("[0-9]{1,9}", re.ASCII)
 CAPABILITY = re.compile("(CAP_)?[A-Z][A-Z_]{1,30}", re.ASCII)
 
 
-def refusals(submit: wire.SubmitAny, *, has_containers: bool = False) -> list[ProblemItem]:
-    """Everything in a request that cannot be carried out; `has_containers` is whether the cluster can run any."""
+def refusals(
+    submit: wire.SubmitAny, *, has_containers: bool = False, directory_users: bool = False
+) -> list[ProblemItem]:
+    """Everything in a request that cannot be carried out; `has_containers` is whether the cluster can run any, and
+    `directory_users` whether its processes can run with the uid and gid of a directory."""
     return [
         ProblemItem(
             code="spec.not_carried",
@@ -32,8 +39,13 @@ def refusals(submit: wire.SubmitAny, *, has_containers: bool = False) -> list[Pr
             fix=fix,
             field=place,
         )
-        for place, fix in _asked(submit, has_containers)
+        for place, fix in _asked(submit, has_containers, directory_users)
     ]
+
+
+def needs_container(security: pod_spec.Security, *, directory_users: bool) -> bool:
+    """Whether no process can be given what it asks for."""
+    return any(_of_processes(security, directory_users))
 
 
 def _plain(place: str) -> str:
@@ -43,7 +55,7 @@ def _plain(place: str) -> str:
 Asked = Iterator[tuple[str, str]]
 
 
-def _asked(submit: wire.SubmitAny, has_containers: bool) -> Asked:
+def _asked(submit: wire.SubmitAny, has_containers: bool, directory_users: bool) -> Asked:
     """Each unsupported field, and what to do instead."""
     spec = submit.spec
     if spec.category not in (None, _category(submit)):
@@ -57,7 +69,7 @@ def _asked(submit: wire.SubmitAny, has_containers: bool) -> Asked:
     if has_containers:
         yield from _of_security(spec.security)
     else:
-        yield from ((f"spec.security.{name}", LEAVE_OUT) for name in _given(spec.security))
+        yield from _of_processes(spec.security, directory_users)
         yield from _of_pull(spec, "spec")
     yield from _of_pod(spec, "spec")
     yield from _of_storage(spec.storage)
@@ -103,6 +115,11 @@ def _of_security(security: pod_spec.Security) -> Asked:
     if security.uid_gid_source not in (None, CUSTOM, FROM_THE_IMAGE, FROM_THE_DIRECTORY):
         sources = f"use {FROM_THE_IMAGE}, {FROM_THE_DIRECTORY}, or {CUSTOM} with runAsUid and runAsGid"
         yield "spec.security.uidGidSource", sources
+    is_another = security.uid_gid_source == FROM_THE_IMAGE or (
+        security.uid_gid_source == CUSTOM and security.run_as_uid is None
+    )
+    if security.run_as_user and is_another:
+        yield "spec.security.runAsUser", f"remove it, or use the source {FROM_THE_DIRECTORY}"
     is_given = (security.run_as_uid, security.run_as_gid) != (None, None)
     if is_given and security.uid_gid_source in (FROM_THE_IMAGE, FROM_THE_DIRECTORY):
         yield "spec.security.runAsUid", f"remove it, or use the source {CUSTOM}"
@@ -112,6 +129,18 @@ def _of_security(security: pod_spec.Security) -> Asked:
         yield "spec.security.supplementalGroups", "use numbers with commas between them, e.g. 100,200"
     if any(not CAPABILITY.fullmatch(each.upper()) for each in security.capabilities):
         yield "spec.security.capabilities", "use names of Linux capabilities, e.g. NET_ADMIN"
+
+
+def _of_processes(security: pod_spec.Security, directory_users: bool) -> Asked:
+    given = _given(security)
+    if security.uid_gid_source == FROM_THE_DIRECTORY:
+        if directory_users:
+            given = [name for name in given if name not in OF_DIRECTORY]
+        else:
+            yield "spec.security.uidGidSource", "remove it, or ask for nodes that run containers or run as root"
+            return
+    for name in given:
+        yield f"spec.security.{name}", ONLY_DIRECTORY if directory_users and name in OF_USERS else LEAVE_OUT
 
 
 def _of_pod(pod: pod_spec.PodSpecWire, place: str) -> Asked:

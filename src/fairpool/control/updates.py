@@ -14,7 +14,7 @@ from fairpool.api import workloads as wire
 from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import ValidationError, compact
 from fairpool.control import admission, claims, declarations, external_ports, items, preferences, submit_values
-from fairpool.control.directory_user import require_own_if_directory_user, with_directory_user
+from fairpool.control.directory_user import require_own_if_directory_user, user_of_submitter, with_directory_user
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
 from fairpool.control.questions import forecast
 from fairpool.control.rbac import Action
@@ -171,6 +171,9 @@ def _readmitted(
     spec_before = before.workload.to_spec()
     window = _window(row, spec_before)
     said = body.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    if "security" in said:
+        security = user_of_submitter(connection, caller, body.spec.security)
+        said["security"] = security.model_dump(mode="json", by_alias=True, exclude_unset=True)
     if not said:
         raise refused(422, "workload.no_change", "the request changes nothing", "set the fields to change in spec")
     project = organization_store.project(connection, row.project)

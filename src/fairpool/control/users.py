@@ -263,15 +263,16 @@ def _user(row: store.UserRow, roles: Iterable[str], groups: list[str]) -> wire.U
 
 
 def _made_local(connection: Connection, row: store.UserRow) -> Problem | None:
-    """Before a user gets a password: why they must not. One whose identity provider was deleted becomes a local user;
-    a password of the others would outlive their account at the provider."""
+    """Before a user gets a password: why they must not. One whose identity provider was deleted, or who was separated
+    from it, becomes a local user; a password of the others would outlive their account at the provider."""
     if row.identity_provider is None:
         return None
-    if provider_store.provider(connection, row.identity_provider) is None:
+    provider = provider_store.provider_of_user(connection, row.id)
+    if provider is None:
         store.change_user(connection, row.id, identity_provider=None)
         return None
-    what = f"{row.email} signs in with the identity provider {row.identity_provider}, not with a password"
-    return Problem("user.no_password", what, f"change the password at {row.identity_provider}")
+    what = f"{row.email} signs in with the identity provider {provider}, not with a password"
+    return Problem("user.no_password", what, f"change the password at {provider}")
 
 
 def _changeable(connection: Connection, caller: Caller, user_id: str) -> store.UserRow:

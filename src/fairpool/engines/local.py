@@ -163,6 +163,7 @@ class LocalEngine:
                 message=each.words,
                 images=None if each.node.name in self._in_containers else images,
                 privileges=self._privileges if each.node.name in self._in_containers else None,
+                directory_users=self.supervisor.can_choose_user and each.node.name not in self._in_containers,
             )
             for each in self._device_health.check(self._nodes, self._ownership)
         }

@@ -76,9 +76,7 @@ def privilege_objection(
         what = "containers may not use the IPC namespace of their node"
         return Problem("security.host_ipc", what, _ask_for(Privilege.HOST_IPC))
     if security.directory_user and not _is_complete(security):
-        return Problem(
-            "security.directory_user", "the directory gives no user that a pod can run as", "submit it again"
-        )
+        return _incomplete()
     if is_another_user(security, program.submitter_uid) and Privilege.USER not in allowed:
         return user_refused()
     return _capability_objection(security, allowed, runtime, image_user)
@@ -114,12 +112,21 @@ def _is_complete(security: SecurityContext) -> bool:
     return bool(security.uid and security.gid) and 0 not in security.groups and not security.image_user
 
 
-def process_objection(program: Program) -> Problem | None:
-    """Why no process of a node without containers can run this."""
+def process_objection(program: Program, *, can_choose_user: bool) -> Problem | None:
+    """Why no process of a node without containers can run this. `can_choose_user`: processes there run as users
+    of their own, and not all as the user of the server."""
     if not program.security.directory_user:
         return None
-    what = "processes run as the user of their project, not with the uid and gid of a directory"
-    return Problem("security.directory_user", what, "remove uidGidSource, or ask for nodes that run containers")
+    if not can_choose_user:
+        what = "processes run as the user of the server there, not with the uid and gid of a directory"
+        fix = "remove uidGidSource, or ask for nodes that run containers, or on which Fairpool runs as root"
+        return Problem("security.directory_user", what, fix)
+    return None if _is_complete(program.security) else _incomplete()
+
+
+def _incomplete() -> Problem:
+    what = "the directory gives no user that a pod can run as"
+    return Problem("security.directory_user", what, "submit it again")
 
 
 def user_refused() -> Problem:

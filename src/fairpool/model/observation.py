@@ -138,6 +138,8 @@ class ObservedNode:
     """Patterns of the images it can run, see `model.image_name`; None: whatever can be pulled."""
     privileges: tuple[Privilege, ...] | None = None
     """What its containers may be given; None: its pods do not run in containers, or it is not known."""
+    directory_users: bool = False
+    """Its pods are processes that can run with the uid and gid of a directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

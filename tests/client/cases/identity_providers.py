@@ -6,6 +6,7 @@ before it sends it: `tests/end_to_end/test_single_sign_on.py` signs in with one 
 
 from __future__ import annotations
 
+import http.client
 import urllib.request
 
 from tests.client.original import Original
@@ -29,6 +30,18 @@ def case_identity_providers(original: Original) -> None:
     changed = {**body, "samlData": {**data, "entityId": "https://gpu.example.com"}}
     original.call("IdpsApi.update_idp", idp_creation_request=changed, **named)
     assert original.call("IdpsApi.get_idp", **named)["samlData"]["entityId"] == "https://gpu.example.com"
+    setting = {"key": "autoRedirectSSO"}
+    chosen = {"enabled": True, "idpAlias": "company"}
+    original.call(
+        "SettingsApi.update_security_setting_by_key", update_security_setting_by_key_request=chosen, **setting
+    )
+    assert original.call("SettingsApi.get_security_setting_by_key", **setting)["idpAlias"] == "company"
+    with urllib.request.urlopen(f"{original.platform.status['address']}/sign-in?local=true") as page:
+        assert page.url.endswith("/sign-in?local=true"), "administrators keep a way in"
+    connection = http.client.HTTPConnection(original.platform.status["address"].removeprefix("http://"))
+    connection.request("GET", "/sign-in")
+    assert connection.getresponse().headers["location"].startswith("/sign-in/with/company")
+    connection.close()
     original.call("IdpsApi.delete_idp", **named)
     assert original.call("IdpsApi.get_idps") == []
     assert "/sign-in/with/company" not in _sign_in_page(original)

@@ -1,4 +1,4 @@
-"""`runai-adm identity-provider`: list, get, create, update, delete, test, link."""
+"""`runai-adm identity-provider`: list, get, create, update, delete, test, link, unlink."""
 
 from __future__ import annotations
 
@@ -170,6 +170,20 @@ def link_account(options: GlobalOptions, name: str, user: str, subject: str) -> 
     with Session(options).connected() as client:
         client.link_account(_known(client, name).alias, {"user": user, "subject": subject})
     click.echo(f"The account {printable(subject)} of {printable(name)} now signs in as {printable(user)}.")
+
+
+@command("unlink", "runai-adm identity-provider unlink company ann@example.com", with_project=False)
+@click.argument("name")
+@click.argument("user")
+@click.pass_obj
+def unlink_account(options: GlobalOptions, name: str, user: str) -> None:
+    """Separate a user from their account at an identity provider. Sessions that began there end.
+
+    The user keeps roles and workloads. With `runai-adm user reset-password` they get a password to sign in with.
+    """
+    with Session(options).connected() as client:
+        client.unlink_account(_known(client, name).alias, user)
+    click.echo(f"The account of {printable(user)} at {printable(name)} no longer signs in as this user.")
 
 
 def _known(client: Client, name: str) -> IdentityProvider:

@@ -233,6 +233,10 @@ MEMBERS = {
             "link": lazy(
                 "Let an account sign in as an existing user.", "fairpool.cli.adm.identity_providers:link_account"
             ),
+            "unlink": lazy(
+                "Separate a user from their account at a provider.",
+                "fairpool.cli.adm.identity_providers:unlink_account",
+            ),
         },
     ),
     "pvc": _noun(

@@ -119,10 +119,19 @@ def get_project(options: GlobalOptions, name: str, output: str | None) -> None:
 @command("create", "runai-adm project create team-a --gpu-quota 4 --department default", with_project=False)
 @click.argument("name")
 @flag("--cluster", metavar="NAME", help="Cluster of the project (default: the one set with `runai config cluster`).")
+@flag(
+    "--group",
+    "groups",
+    multiple=True,
+    metavar="NAME",
+    help="Make the members of this group of the identity provider researchers in the project; repeatable.",
+)
 @quota_flags
 @project_flags
 @click.pass_obj
-def create_project(options: GlobalOptions, /, name: str, node_pool: str, cluster: str | None, **asked: Any) -> None:
+def create_project(
+    options: GlobalOptions, /, name: str, node_pool: str, cluster: str | None, groups: tuple[str, ...], **asked: Any
+) -> None:
     """Create a project. The default quota is 0: everything that the project runs is then over quota.
 
     If there is more than one cluster, choose one with --cluster or `runai config cluster`.
@@ -136,7 +145,11 @@ def create_project(options: GlobalOptions, /, name: str, node_pool: str, cluster
     request = {"name": name, "resources": changed_quotas([], node_pool, asked), **said}
     with session.connected() as client:
         made = client.create_project(request)
-    click.echo(f"Project {printable(name)} created successfully.")
+        click.echo(f"Project {printable(name)} created successfully.")
+        for group in groups:
+            rule = {"subjectId": group, "subjectType": "group", "roleId": "researcher", "scopeId": name}
+            client.create_access_rule(rule)
+            click.echo(f"Role researcher granted to group {printable(group)}.")
     options.warn_each(made.warnings)
     _warn_of_idle_limits(options, asked)
 

@@ -94,8 +94,8 @@ FLAGS = {
 def flag_of(path: str) -> str:
     """The flag from which a field of the request comes; empty: no known one."""
     path = ".".join(part for part in path.split(".") if not part.isdigit())  # places in lists
-    if path.startswith("spec.security.runAs"):
-        return "--run-as-user"  # which sets three fields
+    if path.startswith(("spec.security.runAs", "spec.security.uidGid")):
+        return "--run-as-user"  # which sets three fields, from which the control plane concludes the source
     return next((flag for known, flag in FLAGS.items() if path == known or path.startswith(f"{known}.")), "")
 
 

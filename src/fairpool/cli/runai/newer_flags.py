@@ -32,10 +32,10 @@ OTHER_NAMES = {
 }
 REQUEST_TYPES = ("portion", "memory", "migProfile")
 REFUSED = {
-    "run_as_uid": "jobs run as the user of the platform",
-    "run_as_gid": "jobs run as the user of the platform",
-    "supplemental_groups": "jobs run as the user of the platform",
-    "user_group_source": "jobs run as the user of the platform",
+    **dict.fromkeys(
+        ("run_as_uid", "run_as_gid", "supplemental_groups", "user_group_source"),
+        "use --run-as-user to run as yourself, or the fields of security in the API",
+    ),
     "wait_for_submit": "leave it out: the command returns when the job is stored",
 }
 SCALING = dict.fromkeys(

@@ -327,7 +327,12 @@ def _service_types(_: click.Context, __: click.Parameter, incomplete: str) -> li
 )
 @flag("--host-ipc", is_flag=True, section=PRIVILEGES, help="Use the node's IPC namespace.")
 @flag("--host-network", is_flag=True, section=PRIVILEGES, help="Use the node's network.")
-@flag("--run-as-user", is_flag=True, section=PRIVILEGES, help="Run as your user, not the project's.")
+@flag(
+    "--run-as-user",
+    is_flag=True,
+    section=PRIVILEGES,
+    help="Run as your user: that of your directory, else of this machine.",
+)
 @flag(
     "--create-home-dir/--no-create-home-dir",
     default=None,

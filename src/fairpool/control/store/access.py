@@ -66,7 +66,7 @@ class UserRow:
     disabled: bool = False
 
 
-SPENT = "spent"
+ACCESS, SPENT = "access", "spent"
 NUMBER_DIGITS_MAX = 18
 NAMES_AT_ONCE = 500
 """Parameters of a statement are limited."""
@@ -121,6 +121,11 @@ def add_token(
             expires_at=expires_at,
         )
     )
+
+
+def revoke_access_tokens(connection: Connection) -> None:
+    """All that were signed. Sessions go on with their refresh tokens, and browsers with their cookies."""
+    connection.execute(delete(tokens).where(tokens.c.kind == ACCESS))
 
 
 def spend_token(connection: Connection, digest: str, now: Instant) -> None:

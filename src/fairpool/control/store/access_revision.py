@@ -1,4 +1,4 @@
-"""Access revision: other numbers after each change of what callers are made of.
+"""Access revision: two random numbers that change whenever a caller may have changed.
 
 A caller (`control/guard.py`) is made of a token, its session, its user or program, their groups, roles and rules, and
 what these refer to. Processes remember callers, and ask for these numbers to know whether one was changed. They are set
@@ -37,12 +37,12 @@ _SAME: Final = "same_callers"
 
 
 class AccessRevision(NamedTuple):
-    """What is another number after a change."""
+    """The numbers at one moment."""
 
     access: int
-    """Of anything that callers are made of, but for"""
+    """Changes with anything that callers are made of."""
     revoked: int
-    """tokens that were deleted with their sessions."""
+    """Changes instead, if tokens were only deleted with their sessions."""
 
 
 _READ = select(revision.c.access, revision.c.revoked).where(revision.c.id == 1)

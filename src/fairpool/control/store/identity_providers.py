@@ -59,6 +59,22 @@ def put_account(
     connection.execute(insert(provider_accounts).values(**values, created_at=now))
 
 
+def delete_accounts(connection: Connection, provider: str, user_id: str) -> list[str]:
+    """Those of a user at a provider; the provider's IDs of them."""
+    table = provider_accounts.c
+    mine = (table.provider == provider) & (table.user_id == user_id)
+    found = list(connection.execute(select(table.subject).where(mine).order_by(table.subject)).scalars())
+    connection.execute(delete(provider_accounts).where(mine))
+    return found
+
+
+def provider_of_user(connection: Connection, user_id: str) -> str | None:
+    """A provider at which a user has an account."""
+    query = select(func.min(provider_accounts.c.provider)).where(provider_accounts.c.user_id == user_id)
+    found: str | None = connection.execute(query).scalar()
+    return found
+
+
 def unix_identities(connection: Connection, user_id: str) -> list[str]:
     """What the providers say about the accounts of a user."""
     query = select(provider_accounts.c.unix_identity).where(provider_accounts.c.user_id == user_id)

@@ -75,21 +75,25 @@ def add(connection: Connection, values: dict[str, Any]) -> bool:
     return True
 
 
-def due_channels(connection: Connection, now: int) -> list[DueChannel]:
-    """The channels for which something is due; the one that has waited longest first."""
-    due = (
-        select(notifications.c.owner, notifications.c.channel, func.min(notifications.c.due_at).label("since"))
-        .where(notifications.c.state == "waiting", notifications.c.due_at <= now)
-        .group_by(notifications.c.owner, notifications.c.channel)
-        .subquery()
+def due_channels(connection: Connection, now: int, most: int | None = None) -> tuple[list[DueChannel], bool]:
+    """The channels for which something is due, the one that has waited longest first, and whether these are all: with
+    `most`, only so many notifications are looked at, those that have waited longest."""
+    found = select(notifications.c.owner, notifications.c.channel, notifications.c.due_at).where(
+        notifications.c.state == "waiting", notifications.c.due_at <= now
     )
+    waiting = (found if most is None else found.order_by(notifications.c.due_at).limit(most)).subquery()
+    each = (waiting.c.owner, waiting.c.channel)
+    grouped = select(*each, func.min(waiting.c.due_at).label("since"), func.count().label("notes"))
+    due = grouped.group_by(*each).subquery()
     is_its = and_(webhooks.c.owner == due.c.owner, literal(WEBHOOK) + webhooks.c.name == due.c.channel)
     query = (
-        select(due.c.owner, due.c.channel, webhooks.c.url)
+        select(due.c.owner, due.c.channel, due.c.notes, webhooks.c.url)
         .select_from(due.outerjoin(webhooks, is_its))
         .order_by(due.c.since, due.c.owner, due.c.channel)
     )
-    return [DueChannel(row.owner, row.channel, row.url or "") for row in connection.execute(query)]
+    rows = list(connection.execute(query))
+    is_all = most is None or sum(row.notes for row in rows) < most
+    return [DueChannel(row.owner, row.channel, row.url or "") for row in rows], is_all
 
 
 def claim(connection: Connection, owner: str, channel: str, now: int, until: int) -> list[Any]:

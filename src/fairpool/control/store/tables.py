@@ -43,7 +43,7 @@ revision = Table(
     Column("revoked", BigInteger, nullable=False, server_default="0"),
 )
 """One row: the last change, the last one that clusters must hear of, from where on changes are listed, the last change
-of what clusters pull besides workloads, and two numbers that are others after each change of what callers are made of
+of what clusters pull besides workloads, and two random numbers that change whenever a caller may have changed
 (`store/access_revision.py`)."""
 
 changes = Table(
