@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from fairpool.api.clusters import EventReport, PullAnswer
+from fairpool.api.clusters import EventReport, PullAnswer, UsageReport
 from fairpool.api.message import VERSION
 from fairpool.cluster.control_link import Link
 from fairpool.cluster.cycle import CycleInput, cycle
@@ -89,6 +89,8 @@ class Loop:
         # with them may still be on their way.
         self.token = ledger.acquire(holder, now, at_least=Token(now if self._ledger_was_new else 0))
         self._pending = PendingReports()
+        self._events_offered = self._delivered = 0
+        """The last event that the link has got, and the last one that was acknowledged when the ledger was read."""
         self._load()
         self._answers: dict[PodId, OrderResult] = {}
         self._run_again = True
@@ -96,8 +98,6 @@ class Loop:
         self._renewed_at = now
         self._last_now = now
         self._acknowledged: int | None = None
-        self._events_offered = 0
-        """The last event that the link has got."""
 
     def run_cycle(self) -> bool:
         """Run one cycle. False: there was nothing to do."""
@@ -184,6 +184,8 @@ class Loop:
         contents = self._ledger.load()
         self.cache = LedgerCache(contents)
         self._events_recorded = contents.events_through
+        self._delivered = contents.delivered
+        self._events_offered = max(self._events_offered, contents.delivered)
         if contents.protocol != VERSION:
             self._link.pull_everything()  # what an earlier version did not know was not sent
 
@@ -309,6 +311,7 @@ class Loop:
                 nodes=pending.nodes(cache),
                 queues=pending.queues(cache),
                 events=self._next_events(),
+                events_after=self._delivered,
             ),
         )
         self._take_acknowledged(self._link.collect())
@@ -316,6 +319,9 @@ class Loop:
     def _take_acknowledged(self, acknowledged: Acknowledged) -> None:
         if acknowledged.events_through is not None:
             self._acknowledged = acknowledged.events_through
+        if acknowledged.is_put_back and acknowledged.events_through is not None:
+            self._events_offered = acknowledged.events_through
+            self._run_again = True
         # A report that was drafted meanwhile and not offered yet is another one than was acknowledged.
         not_offered = self._pending.changed_reports
         self.cache.acknowledge(each for each in acknowledged.workloads if each not in not_offered)
@@ -345,6 +351,7 @@ class Loop:
                 detail=event.detail,
                 outcome=event.outcome,
                 exit_code=event.exit_code,
+                usage=None if event.usage is None else UsageReport.of(event.usage),
             )
             for number, event in events
         ]

@@ -41,6 +41,7 @@ from fairpool.control.store import changes
 from fairpool.control.store.database import CALLERS, MOVED, TUNNELS, Connection, Database
 from fairpool.control.store.recording import Recording, recorded
 from fairpool.control.token_keys import TokenKeys
+from fairpool.control.usage_sums import GpuUses
 from fairpool.model.ids import SECOND_MS, Instant
 
 log = logging.getLogger("fairpool.control")
@@ -256,6 +257,8 @@ class Plane:
     token_keys: TokenKeys = field(init=False)
     """The keys that access tokens are signed with."""
     session_use: SessionUse = field(default_factory=SessionUse)
+    gpu_uses: GpuUses | None = None
+    """Where the measured utilization of GPUs comes from; None: it is not measured."""
 
     def __post_init__(self) -> None:
         keys = self.settings.keys or self.settings.data

@@ -1,0 +1,230 @@
+"""SQL for usage of pods, sums of hours, and quotas over time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
+
+from fairpool.control.store.compiled import Compiled
+from fairpool.control.store.tables import quota_history, usage_hours, usage_progress, usage_spans, usage_subjects
+from fairpool.control.usage_sums import HOUR_MS, Quota, Quotas, Subject, Usage, UsageSpan
+
+MIB_S: Final = (1 << 20) * 1000
+"""In bytes x milliseconds."""
+_HOUR_SUMS: Final = ("requested", "allocated", "lost", "used", "measured", "over_quota", "cpu")
+
+_OF_POD = Compiled(
+    select(usage_spans)
+    .where(usage_spans.c.cluster == bindparam("of"), usage_spans.c.pod == bindparam("name"))
+    .order_by(usage_spans.c.part)
+)
+_OPEN = Compiled(
+    select(usage_spans.c.pod, usage_spans.c.workload)
+    .where(usage_spans.c.cluster == bindparam("of"), usage_spans.c.ended_at.is_(None))
+    .order_by(usage_spans.c.pod)
+)
+_ADD = Compiled(insert(usage_spans))
+_THIS = (
+    usage_spans.c.cluster == bindparam("of"),
+    usage_spans.c.pod == bindparam("name"),
+    usage_spans.c.part == bindparam("number"),
+)
+_CHANGE = Compiled(update(usage_spans).where(*_THIS))
+_DROP = Compiled(delete(usage_spans).where(*_THIS))
+_PROGRESS = Compiled(select(usage_progress))
+_BETWEEN = Compiled(
+    select(usage_spans).where(
+        usage_spans.c.created_at < bindparam("end"),
+        or_(usage_spans.c.ended_at > bindparam("start"), usage_spans.c.ended_at.is_(None)),
+    )
+)
+_SUBJECTS = Compiled(select(usage_subjects))
+_ADD_SUBJECT = Compiled(insert(usage_subjects))
+_ADD_HOUR = Compiled(insert(usage_hours))
+_DROP_HOUR = Compiled(delete(usage_hours).where(usage_hours.c.hour == bindparam("of")))
+_LAST_QUOTAS = Compiled(
+    select(quota_history.c.pool, quota_history.c.quota_milli)
+    .where(quota_history.c.project == bindparam("of"), quota_history.c.project_number == bindparam("its_number"))
+    .order_by(quota_history.c.from_at)
+)
+
+
+# --- spans ---------------------------------------------------------------------------------------------------
+
+
+def of_pod(connection: Connection, cluster: str, pod: str) -> list[Any]:
+    """The parts of a pod, in order."""
+    return _OF_POD.rows(connection, {"of": cluster, "name": pod})
+
+
+def open_pods(connection: Connection, cluster: str) -> list[Any]:
+    """Pods of a cluster that have not ended, with their workloads."""
+    return _OPEN.rows(connection, {"of": cluster})
+
+
+def add(connection: Connection, values: Mapping[str, Any]) -> None:
+    _ADD.run(connection, values)
+
+
+def change(connection: Connection, row: Any, **values: Any) -> None:
+    _CHANGE.run(connection, {"of": row.cluster, "name": row.pod, "number": row.part, **values})
+
+
+def drop(connection: Connection, row: Any) -> None:
+    _DROP.run(connection, {"of": row.cluster, "name": row.pod, "number": row.part})
+
+
+def open_of(connection: Connection, *, workload: str | None = None, project: str | None = None) -> list[Any]:
+    """Rows of pods that have not ended, of one workload or of all workloads in a project."""
+    chosen = usage_spans.c.workload == workload if workload is not None else usage_spans.c.project == project
+    return list(connection.execute(select(usage_spans).where(chosen, usage_spans.c.ended_at.is_(None))))
+
+
+def close_cluster(connection: Connection, cluster: str, now: int) -> None:
+    """It is removed: nothing more will be reported."""
+    mine = (usage_spans.c.cluster == cluster, usage_spans.c.ended_at.is_(None))
+    connection.execute(update(usage_spans).where(*mine).values(ended_at=now, cause="cluster-removed"))
+
+
+def between(connection: Connection, start: int, end: int) -> list[UsageSpan]:
+    """Everything that was asked for or held at some time within a period."""
+    return [span_of(row) for row in _BETWEEN.rows(connection, {"start": start, "end": end})]
+
+
+def span_of(row: Any) -> UsageSpan:
+    return UsageSpan(
+        subject=subject_of(row),
+        workload=row.workload,
+        workload_name=row.workload_name,
+        node=row.node,
+        gpus_milli=row.gpus_milli,
+        cpu_milli=row.cpu_milli,
+        memory_bytes=row.memory_bytes,
+        created_at=row.created_at,
+        bound_at=row.bound_at,
+        ended_at=row.ended_at,
+        is_lost=row.is_lost,
+    )
+
+
+def subject_of(row: Any) -> Subject:
+    return Subject(*(getattr(row, name) for name in Subject._fields))
+
+
+def drop_before(connection: Connection, before: int, most: int) -> int:
+    """Delete spans that ended before this; says how many."""
+    old = select(usage_spans.c.cluster, usage_spans.c.pod, usage_spans.c.part)
+    old = old.where(usage_spans.c.ended_at < before).order_by(usage_spans.c.ended_at).limit(most)
+    rows = connection.execute(old).all()
+    for row in rows:
+        drop(connection, row)
+    return len(rows)
+
+
+# --- sums of hours -------------------------------------------------------------------------------------------
+
+
+class Progress(NamedTuple):
+    """How far hours are summed."""
+
+    summed_until: int = 0
+    """Whole hours before this are summed."""
+    spans_from: int = 0
+    """Spans that ended before this are deleted."""
+
+
+def progress(connection: Connection) -> Progress:
+    row = _PROGRESS.one(connection)
+    return Progress() if row is None else Progress(row.summed_until, row.spans_from)
+
+
+def set_progress(connection: Connection, value: Progress) -> None:
+    if connection.execute(update(usage_progress).values(**value._asdict())).rowcount == 0:
+        connection.execute(insert(usage_progress).values(id=1, **value._asdict()))
+
+
+def unsettle(connection: Connection, at: int) -> None:
+    """Something changed at this time or later: hours from there on are summed again."""
+    now = progress(connection)
+    if at < now.summed_until:
+        set_progress(connection, now._replace(summed_until=max(at // HOUR_MS * HOUR_MS, now.spans_from)))
+
+
+def first_span(connection: Connection) -> int | None:
+    """When the first pod that is known was created."""
+    return connection.execute(select(func.min(usage_spans.c.created_at))).scalar()
+
+
+def set_hour(connection: Connection, hour: int, sums: Mapping[Subject, Usage]) -> None:
+    """The sums of one hour."""
+    _DROP_HOUR.run(connection, {"of": hour})
+    ids = _subject_ids(connection, sums)
+    rows = [
+        {
+            "hour": hour,
+            "subject": ids[subject],
+            **{name: getattr(usage, name) for name in _HOUR_SUMS},
+            "memory": round(usage.memory / MIB_S),
+        }
+        for subject, usage in sums.items()
+    ]
+    _ADD_HOUR.run_all(connection, rows)
+
+
+def _subject_ids(connection: Connection, sums: Mapping[Subject, Usage]) -> dict[Subject, int]:
+    """The ids of these subjects. One process sums at a time, so none is given twice."""
+    known = {subject_of(row): int(row.id) for row in _SUBJECTS.rows(connection)}
+    last = max(known.values(), default=0)
+    for subject in sums:
+        if subject not in known:
+            last += 1
+            known[subject] = last
+            _ADD_SUBJECT.run(connection, {"id": last, **subject._asdict()})
+    return known
+
+
+def hour_sums(connection: Connection, start: int, end: int) -> dict[Subject, Usage]:
+    """The sums of whole hours, as far as they are stored."""
+    summed = [func.sum(usage_hours.c[name]).label(name) for name in (*_HOUR_SUMS, "memory")]
+    query = select(usage_hours.c.subject, *summed).group_by(usage_hours.c.subject)
+    query = query.where(usage_hours.c.hour >= start // HOUR_MS, usage_hours.c.hour < end // HOUR_MS)
+    rows = connection.execute(query).all()
+    subjects = {int(row.id): subject_of(row) for row in _SUBJECTS.rows(connection)} if rows else {}
+    return {
+        subjects[row.subject]: Usage(
+            **{name: int(getattr(row, name)) for name in _HOUR_SUMS}, memory=int(row.memory) * MIB_S
+        )
+        for row in rows
+    }
+
+
+# --- quotas over time ----------------------------------------------------------------------------------------
+
+
+def note_quotas(
+    connection: Connection, project: str, number: int, quotas: Mapping[str, int], now: int, first: int | None = None
+) -> bool:
+    """The quotas of a project in each pool from now on; those that are as they were stay. `first`: from when they hold
+    if none were known. Says whether something was written."""
+    rows = _LAST_QUOTAS.rows(connection, {"of": project, "its_number": number})
+    known = {row.pool: row.quota_milli for row in rows}
+    from_at = now if known or first is None else first
+    wanted = {**dict.fromkeys(known, 0), **quotas}
+    changed = {pool: milli for pool, milli in wanted.items() if known.get(pool) != milli}
+    for pool, milli in changed.items():
+        key = {"project": project, "project_number": number, "pool": pool, "from_at": from_at}
+        mine = [quota_history.c[name] == value for name, value in key.items()]
+        connection.execute(delete(quota_history).where(*mine))
+        connection.execute(insert(quota_history).values(**key, quota_milli=milli))
+    return bool(changed)
+
+
+def quotas(connection: Connection) -> Quotas:
+    """All of them, in the order of time."""
+    found: dict[tuple[str, int, str], list[Quota]] = defaultdict(list)
+    for row in connection.execute(select(quota_history).order_by(quota_history.c.from_at)):
+        found[(row.project, row.project_number, row.pool)].append(Quota(row.from_at, row.quota_milli))
+    return found
