@@ -292,7 +292,12 @@ def test_a_message_for_the_previous_version_is_the_same_but_for_fields_it_does_n
     assert read_message(type(message), message.to_json(PREVIOUS)) == message.model_copy(
         update={"version": PREVIOUS}
         | (
-            {"piece": None, "nodes": (NODE.model_copy(update=UNKNOWN_BEFORE),)}
+            {
+                "piece": None,
+                "nodes": (NODE.model_copy(update=UNKNOWN_BEFORE),),
+                "events": (EVENT.model_copy(update={"usage": None}),),
+                "events_after": 0,
+            }
             if isinstance(message, PushReport)
             else {}
         )

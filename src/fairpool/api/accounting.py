@@ -10,8 +10,6 @@ from pydantic import Field, StringConstraints, field_validator
 from fairpool.api.limits import TENANT_ID
 from fairpool.api.wire import Answer, Moment, Page, Request, ShortText
 
-USAGE = "/api/v1/accounting/usage"
-PRICES = "/api/v1/accounting/prices"
 REPORTS = "/api/v1/org-unit/reports"
 
 GROUPS = ("cluster", "department", "project", "user", "type", "nodePool", "gpuType", "node", "workload")

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import accounting as wire
-from fairpool.api.limits import PAGE_MAX
+from fairpool.api.limits import PAGE_MAX, PRICES, USAGE
 from fairpool.control.moments import instant, iso
 from fairpool.control.paging import FilterBy, Limit, Offset
 from fairpool.control.plane import ActionResult, Caller, Plane
@@ -70,7 +70,7 @@ class UsageQuery(Query):
 
 
 @routes.get(
-    wire.USAGE,
+    USAGE,
     action=Action.PROJECT_READ,
     answer=wire.UsageAnswer,
     summary="Sum GPU, CPU and memory hours and their cost over a period",
@@ -126,14 +126,14 @@ def usage_csv(found: UsageFigures, asked: UsageQuestion) -> str:
 # --- prices --------------------------------------------------------------------------------------------------
 
 
-@routes.get(wire.PRICES, action=Action.PROJECT_READ, answer=wire.PriceList, summary="List prices, the latest first")
+@routes.get(PRICES, action=Action.PROJECT_READ, answer=wire.PriceList, summary="List prices, the latest first")
 async def price_list(plane: Plane, caller: Caller) -> wire.PriceList:
     rows = await plane.read(store.all_prices)
     return wire.PriceList(prices=[_price(row) for row in rows])
 
 
 @routes.post(
-    wire.PRICES,
+    PRICES,
     action=Action.SETTING_WRITE,
     answer=wire.Price,
     status=201,
@@ -168,7 +168,7 @@ async def set_price(request: Request, plane: Plane, caller: Caller, body: wire.P
     return await plane.perform(request, caller, unit)
 
 
-@routes.delete(wire.PRICES + "/{price_id}", action=Action.SETTING_WRITE, status=204, summary="Delete a price")
+@routes.delete(PRICES + "/{price_id}", action=Action.SETTING_WRITE, status=204, summary="Delete a price")
 async def delete_price(price_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     """The one before it holds again."""
     caller.require(Action.SETTING_WRITE)

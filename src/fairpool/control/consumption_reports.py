@@ -19,7 +19,7 @@ from fairpool.api import accounting as wire
 from fairpool.api.limits import PAGE_MAX
 from fairpool.api.wire import Count
 from fairpool.control.accounting import usage_csv
-from fairpool.control.moments import instant, iso
+from fairpool.control.moments import iso
 from fairpool.control.paging import (
     Field,
     FilterBy,
@@ -37,7 +37,7 @@ from fairpool.control.refusal import refused, unknown
 from fairpool.control.routes import Routes
 from fairpool.control.store import prices as store
 from fairpool.control.store.database import Connection
-from fairpool.control.usage_query import figures, places_of, question
+from fairpool.control.usage_query import UsageQuestion, figures, places_of, question
 
 routes = Routes("accounting")
 
@@ -115,7 +115,7 @@ async def create_report(request: Request, plane: Plane, caller: Caller, body: wi
             id=made,
             name=body.name,
             owner=caller.id,
-            document=json.dumps({"request": body.wire(), "places": _words(places)}),
+            document=json.dumps({"request": _dated(body, asked).wire(), "places": _words(places)}),
             status=wire.ReportStatus.READY.value,
             message="",
             file=text,
@@ -178,6 +178,11 @@ async def delete_report(report_id: str, request: Request, plane: Plane, caller: 
     return await plane.perform(request, caller, unit)
 
 
+def _dated(body: wire.ReportRequest, asked: UsageQuestion) -> wire.ReportRequest:
+    """With the moments that were meant, where they were given as how long ago."""
+    return body.model_copy(update={"start": iso(asked.start), "end": iso(asked.end)})
+
+
 def _visible(connection: Connection, caller: Caller) -> list[wire.Report]:
     return [_report(row) for row in store.all_reports(connection) if _may_see(caller, row)][: 100 * PAGE_MAX]
 
@@ -215,15 +220,12 @@ def _words(places: Places | None) -> dict[str, list[str]] | None:
 
 def _report(row: Any) -> wire.Report:
     asked = wire.ReportRequest.model_validate(json.loads(row.document)["request"])
-    start, end = instant(asked.start), instant(asked.end)
-    assert start is not None, "it was checked when the report was made"
-    assert end is not None, "it was checked when the report was made"
     return wire.Report(
         id=row.id,
         name=row.name,
         description=asked.description,
-        start=iso(start),
-        end=iso(end),
+        start=asked.start,
+        end=asked.end,
         group_by=asked.group_by,
         filter_by=asked.filter_by,
         created_at=iso(row.created_at),

@@ -10,7 +10,7 @@ from typing import Final
 
 from fairpool.api import accounting as wire
 from fairpool.control import filters
-from fairpool.control.moments import instant, iso
+from fairpool.control.moments import iso, moment_or_ago
 from fairpool.control.paging import parsed
 from fairpool.control.plane import Caller, Places, Plane
 from fairpool.control.rbac import Action
@@ -66,7 +66,9 @@ def question(
     filter_by: str = "",
 ) -> UsageQuestion:
     """What was asked for; refuses with what is wrong. Without a period it is the present month."""
-    moments = {name: (text, instant(text)) for name, text in (("start", start), ("end", end)) if text is not None}
+    moments = {
+        name: (text, moment_or_ago(text, now)) for name, text in (("start", start), ("end", end)) if text is not None
+    }
     problems = [not_a_date(text, name) for name, (text, moment) in moments.items() if moment is None]
     if problems:
         raise Refused(400, problems)
