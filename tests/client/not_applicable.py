@@ -59,7 +59,6 @@ NOT_APPLICABLE = {
             ("nim_service_policy", VENDOR),
         )
     },
-    "ReportsApi": "a report is a table of metrics; there are none yet",
     "WorkloadsApi.get_workload_metrics": METRICS,
     "WorkloadsApi.get_workloads_telemetry": METRICS,
 }

@@ -1,4 +1,4 @@
-"""Accounting on a real control plane: usage agrees with a count of every second, and nobody sees another's."""
+"""Accounting on a real control plane: usage agrees with a count of every second, and users see their own projects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from fairpool.cluster.ledger import Ledger
 from fairpool.control.accounting import sum_next_hour
-from fairpool.control.usage_sums import HOUR_MS, GpuUse
+from fairpool.control.usage_sums import HOUR_MS, MeasuredUse
 from fairpool.model.node import PRODUCT_LABEL
 from tests.control.cluster import Cluster, machine
 from tests.control.control_plane import START, ControlPlane, codes, control_plane, expect
@@ -195,11 +195,11 @@ def test_what_is_moved_to_another_department_is_charged_there_from_then_on(contr
 class Measured:
     """Half of each GPU was busy in the first hour; nothing is known of the second."""
 
-    def gpu_uses(self, start: int, end: int) -> Mapping[tuple[str, int], GpuUse]:
+    def gpu_uses(self, start: int, end: int) -> Mapping[tuple[str, int], MeasuredUse]:
         return self.known
 
     def __init__(self, workload: str) -> None:
-        self.known = {(workload, START // HOUR_MS): GpuUse(0.5)}
+        self.known = {(workload, START // HOUR_MS): MeasuredUse(0.5)}
 
 
 def test_sums_of_hours_and_of_their_parts_agree_also_after_a_late_report(control: ControlPlane) -> None:

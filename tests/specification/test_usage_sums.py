@@ -9,12 +9,12 @@ import pytest
 
 from fairpool.control.usage_sums import (
     HOUR_MS,
-    GpuUse,
+    MeasuredUse,
     Quota,
     Quotas,
-    Subject,
-    Usage,
     UsageSpan,
+    UsageSubject,
+    UsageSums,
     over_quota,
     pieces,
     span_usage,
@@ -27,15 +27,15 @@ PROJECTS = ("vision", "speech")
 POOLS = ("default", "a100")
 
 
-def subject(project: str = "vision", pool: str = "default", user: str = "ann") -> Subject:
-    return Subject("local", project, 7, "research", 3, user, "Training", pool, "A100")
+def subject(project: str = "vision", pool: str = "default", user: str = "ann") -> UsageSubject:
+    return UsageSubject("local", project, 7, "research", 3, user, "Training", pool, "A100")
 
 
 def span(
     created: int,
     bound: int | None,
     ended: int | None,
-    of: Subject | None = None,
+    of: UsageSubject | None = None,
     *,
     gpus: int = 1000,
     lost: bool = False,
@@ -83,12 +83,12 @@ def dealt_quotas(dice: random.Random, seconds: int) -> Quotas:
     return found
 
 
-def counted(spans: list[UsageSpan], quotas: Quotas, start: int, end: int) -> dict[Subject, Usage]:
+def counted(spans: list[UsageSpan], quotas: Quotas, start: int, end: int) -> dict[UsageSubject, UsageSums]:
     """The same, second by second, in the plainest way."""
-    sums: dict[Subject, Usage] = defaultdict(Usage)
+    sums: dict[UsageSubject, UsageSums] = defaultdict(UsageSums)
     for second in range(start, end):
         at = second * SECOND
-        held: dict[Subject, int] = defaultdict(int)
+        held: dict[UsageSubject, int] = defaultdict(int)
         for each in spans:
             if each.ended_at is not None and at >= each.ended_at:
                 continue
@@ -106,11 +106,11 @@ def counted(spans: list[UsageSpan], quotas: Quotas, start: int, end: int) -> dic
             quota = known[-1].milli if known else 0
             if quota != UNLIMITED:
                 sums[owner].over_quota += max(0, milli - quota) * SECOND
-    return {owner: usage for owner, usage in sums.items() if usage != Usage()}
+    return {owner: usage for owner, usage in sums.items() if usage != UsageSums()}
 
 
-def known(sums: dict[Subject, Usage]) -> dict[Subject, Usage]:
-    return {owner: usage for owner, usage in sums.items() if usage != Usage()}
+def known(sums: dict[UsageSubject, UsageSums]) -> dict[UsageSubject, UsageSums]:
+    return {owner: usage for owner, usage in sums.items() if usage != UsageSums()}
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -129,11 +129,11 @@ def test_the_sums_of_parts_are_the_sum_of_the_whole(seed: int) -> None:
     seconds = 20_000
     spans, quotas = dealt(dice, seconds), dealt_quotas(dice, seconds)
     start, end = sorted(dice.randrange(seconds * SECOND) for _ in range(2))
-    together: dict[Subject, Usage] = {}
+    together: dict[UsageSubject, UsageSums] = {}
     for first, last in pieces(start, end):
         assert last - first <= HOUR_MS
         for owner, usage in subject_sums(spans, quotas, first, last).items():
-            together.setdefault(owner, Usage()).add(usage)
+            together.setdefault(owner, UsageSums()).add(usage)
     assert known(together) == known(subject_sums(spans, quotas, start, end))
 
 
@@ -152,7 +152,7 @@ def test_a_quota_of_an_earlier_project_of_the_same_name_is_not_its_own() -> None
 
 def test_what_was_not_measured_is_neither_used_nor_idle() -> None:
     hours = span(0, 0, 3 * 3600)
-    half = {("w", 0): GpuUse(utilization=0.5), ("w", 2): GpuUse(utilization=1.0, covered=0.25)}
+    half = {("w", 0): MeasuredUse(utilization=0.5), ("w", 2): MeasuredUse(utilization=1.0, covered=0.25)}
     usage = span_usage(hours, 0, 3 * HOUR_MS, half)
     assert usage is not None
     assert usage.allocated == 3000 * HOUR_MS

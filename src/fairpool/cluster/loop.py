@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from fairpool.api.clusters import EventReport, PullAnswer, UsageReport
 from fairpool.api.message import VERSION
+from fairpool.cluster.clock_jumps import ClockJumps
 from fairpool.cluster.control_link import Link
 from fairpool.cluster.cycle import CycleInput, cycle
 from fairpool.cluster.history import Event
@@ -67,8 +68,11 @@ class Loop:
         on_step: Callable[[str], None] = no_hook,
         report_delay_ms: int = 0,
         on_event: Callable[[Event, WorkloadSpec | None], None] | None = None,
+        steady_ms: Callable[[], int] | None = None,
     ) -> None:
-        """`on_event` is called with every event after it was recorded, `on_snapshot` with every snapshot before it is
+        """`steady_ms` is a clock that is never set, from any beginning: with it the loop notices that `clock` was.
+
+        `on_event` is called with every event after it was recorded, `on_snapshot` with every snapshot before it is
         planned.
 
         `report_delay_ms`: after a start order the report waits so long for the pod to run; a user waits for that, and a
@@ -79,6 +83,7 @@ class Loop:
         self._on_snapshot, self._on_step = on_snapshot, on_step
         self._report_delay_ms = report_delay_ms
         self._on_event = on_event
+        self._jumps = ClockJumps(steady_ms)
         self._report_at: Instant | None = None
         self.error = ""
         """Why the last cycle was not completed: a full disk, an engine that does not respond."""
@@ -106,6 +111,7 @@ class Loop:
 
     def _run_cycle(self) -> bool:
         now = self._clock()
+        self._jumps.look(now)
         self.error = ""
         try:
             self._take_acknowledged(self._link.collect())
@@ -144,6 +150,8 @@ class Loop:
     def next_wake(self) -> Instant | None:
         """When to run the next cycle; None: when something happens."""
         if self._run_again or self._answers or self.cache.to_clean_up or self._has_events_to_offer:
+            return Instant(0)
+        if self._jumps.jumped_ms:
             return Instant(0)
         moments = [
             self.cache.next_wake(),
@@ -228,6 +236,7 @@ class Loop:
             answers=self._answers,
             policy=self._policy,
             recovered=self.cache.cursor is None and self._had_ledger_before(observation, pulled),
+            jumped_ms=self._jumps.jumped_ms,
         )
         draft = cycle(self.cache, inputs, self._on_snapshot)
         self._on_step("decided")
@@ -235,6 +244,7 @@ class Loop:
         if self.cache.cursor is None and pulled is not None:
             entry = replace(entry, reported_events=pulled.reported_events)
         self._ledger.record(entry, self.token, now)  # from here on a crash loses nothing
+        self._jumps.jumped_ms = 0
         self._events_recorded = max(self._events_recorded, entry.reported_events or 0) + len(entry.events)
         self._renewed_at = now
         if self._on_event is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from fairpool.model.ids import PoolName, QueueId
+from fairpool.model.ids import Instant, PoolName, QueueId
 from fairpool.model.node import PRODUCT_LABEL, Node
 from fairpool.model.pod_record import PodRecord
 from fairpool.model.pod_usage import PodUsage
@@ -30,6 +30,15 @@ def usage_given(pod: PodRecord, project: QueueId, pool: PoolName, node: Node) ->
     held = _usage(pod, project, pool, node.gpu_memory_mib)
     gpu_type = node.labels.get(PRODUCT_LABEL, "") if held.gpus_milli else ""
     return replace(held, gpu_type=gpu_type, bound_at=pod.since)
+
+
+def with_later_usage(pod: PodRecord, by_ms: int) -> PodRecord:
+    """A pod that holds something since so much later, as the clock was set forward; below 0: back."""
+    usage = pod.usage
+    if usage is None or usage.bound_at is None or pod.is_over:
+        return pod
+    later = replace(usage, created_at=Instant(usage.created_at + by_ms), bound_at=Instant(usage.bound_at + by_ms))
+    return replace(pod, usage=later)
 
 
 def _usage(pod: PodRecord, project: QueueId, pool: PoolName, device_memory_mib: int) -> PodUsage:

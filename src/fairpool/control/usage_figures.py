@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from fairpool.api import accounting as wire
 from fairpool.control.csv_text import csv_cell, csv_text
-from fairpool.control.usage_sums import HOUR_MS, Consumer, Usage
+from fairpool.control.usage_sums import HOUR_MS, Consumer, UsageSums
 from fairpool.model.quantity import GIB, WHOLE_GPU_MILLI
 
 GROUP_VALUES: Final[Mapping[str, Callable[[Consumer], str]]] = {
@@ -57,7 +57,7 @@ class Prices:
         """The moments within a period at which prices change."""
         return {each.from_at for known in self._by_key.values() for each in known if start < each.from_at < end}
 
-    def cost(self, consumer: Consumer, usage: Usage, at: int) -> Decimal:
+    def cost(self, consumer: Consumer, usage: UsageSums, at: int) -> Decimal:
         """What this costs at the prices of a moment."""
         gpu_type = consumer.subject.gpu_type
         gpu = self._at(wire.PricedResource.GPU, gpu_type, at)
@@ -76,7 +76,7 @@ class Prices:
 class Figures:
     """Usage and its cost."""
 
-    usage: Usage = field(default_factory=Usage)
+    usage: UsageSums = field(default_factory=UsageSums)
     cost: Decimal = Decimal(0)
 
 
@@ -93,7 +93,7 @@ class FigureTable:
         self.rows: dict[GroupKey, Figures] = {}
         self.total = Figures()
 
-    def add(self, part: str, at: int, sums: Mapping[Consumer, Usage]) -> None:
+    def add(self, part: str, at: int, sums: Mapping[Consumer, UsageSums]) -> None:
         """The sums of a part of the period, in which the prices are those of `at`."""
         for consumer, usage in sums.items():
             if not self._has_over_quota:

@@ -24,44 +24,103 @@ from fairpool.model.pod_record import LOSSES, Cause, Outcome
 LOST: Final = frozenset({*LOSSES, Cause.PREEMPTED, Cause.MOVED, Cause.STALE, Cause.NODE_DRAINED})
 """Causes of an end by which work is lost: taken back for others, moved to make room, or gone with its node."""
 UNSEEN: Final = "unseen"
-"""The cause of an end that no line told."""
+"""The cause of an end that no line reported."""
 WORKLOADS: Final = 16
 """Looked up with one statement."""
-_KINDS: Final = frozenset({"created", "adopted", "bound", "ended"})
+KINDS: Final = frozenset({"created", "adopted", "bound", "ended"})
+
+Row = dict[str, Any]
+
+
+class PodParts:
+    """The rows of one pod, as they are and as they become. They follow each other in time: a pod that goes to another
+    project with its workload has a row for each."""
+
+    def __init__(self, stored: Iterable[Row]) -> None:
+        self.stored = list(stored)
+        self.rows = [dict(row) for row in self.stored]
+
+    def bind(self, line: EventReport) -> None:
+        """It holds something since then. All parts have its amounts."""
+        said = line.usage
+        if said is None or said.bound_at is None:
+            return
+        for row in self.rows:
+            row |= {"gpus_milli": said.gpus_milli, "cpu_milli": said.cpu_milli, "memory_bytes": said.memory_bytes}
+            row |= {"pool": said.pool, "gpu_type": said.gpu_type, "node": line.node or row["node"]}
+            if row["part"] == 0:
+                row["created_at"] = said.created_at  # another than before, if the cluster's clock was set
+            if row["ended_at"] is None or said.bound_at < row["ended_at"] or line.kind == "ended":
+                row["bound_at"] = said.bound_at if row["part"] == 0 else max(said.bound_at, row["created_at"])
+
+    def end(self, line: EventReport) -> None:
+        """It ended then, whatever was assumed before."""
+        # A part that begins after that was made before its end was known here.
+        self.rows = [row for row in self.rows if row["part"] == 0 or row["created_at"] < line.at]
+        is_lost = line.cause in LOST and line.outcome is not Outcome.OK
+        for row in self.rows:
+            row["is_lost"] = is_lost
+        last = self.rows[-1]
+        # By a clock that was set back, it ended before it began: then it held nothing.
+        begin = last["created_at"] if last["bound_at"] is None else last["bound_at"]
+        last |= {"ended_at": max(line.at, begin), "cause": line.cause}
+
+    def first_change(self) -> int | None:
+        """Up to when all of it is as it was; None: it is the same."""
+        if self.rows == self.stored:
+            return None
+        before = {row["part"]: row for row in self.stored}
+        after = {row["part"]: row for row in self.rows}
+        moments = []
+        for part in before.keys() | after.keys():
+            old, new = before.get(part), after.get(part)
+            if old is None or new is None:
+                moments.append((old or new or {})["created_at"])
+            elif old != new:
+                moments.append(_first_difference(old, new))
+        return min(moments)
+
+
+def _first_difference(old: Row, new: Row) -> int:
+    """From when on two versions of a row count differently."""
+    differs = {name for name in old if old[name] != new[name]} - {"cause"}
+    bound = [row["bound_at"] for row in (old, new) if row["bound_at"] is not None]
+    if differs - {"ended_at", "bound_at", "is_lost"}:
+        return int(min(old["created_at"], new["created_at"]))
+    if differs & {"bound_at", "is_lost"} and bound:
+        return int(min(bound))
+    ends = [row["ended_at"] for row in (old, new) if row["ended_at"] is not None]
+    return int(min(ends, default=old["created_at"]))
 
 
 def take_usage(connection: Connection, cluster: str, lines: Sequence[EventReport]) -> None:
     """Write down what these lines say about usage. They are new here, and in order."""
-    counted = [line for line in lines if line.usage is not None and line.pod is not None and line.kind in _KINDS]
-    ends = {line.pod: line for line in lines if line.kind == "ended" and line.usage is None and line.pod is not None}
-    if not counted and not ends:
+    lines_of_pods = [
+        line
+        for line in lines
+        if line.kind in KINDS and line.pod is not None and place_of(line.workload, line.pod) is not None
+    ]
+    if not lines_of_pods:
         return
-    owners = workload_store.some(connection, list(dict.fromkeys(line.workload for line in counted)))
-    for line in counted:
-        if line.pod is not None and place_of(line.workload, line.pod) is not None:  # else it would be another's pod
-            _take(connection, cluster, line, owners.get(line.workload))
-    for pod, line in ends.items():
-        _end(connection, usage.of_pod(connection, cluster, pod), line)
+    owners = workload_store.some(connection, list(dict.fromkeys(line.workload for line in lines_of_pods)))
+    found = usage.of_pods(connection, cluster, list(dict.fromkeys(line.pod for line in lines_of_pods if line.pod)))
+    parts = {pod: PodParts(rows) for pod, rows in found.items()}
+    for line in lines_of_pods:
+        if line.pod is None or (line.usage is None and line.pod not in parts):
+            continue  # of a cluster of the previous version, which does not say what pods hold
+        if line.pod not in parts:
+            parts[line.pod] = PodParts([])
+            parts[line.pod].rows.append(_first_row(connection, cluster, line, owners.get(line.workload)))
+        parts[line.pod].bind(line)
+        if line.kind == "ended":
+            parts[line.pod].end(line)
+    _write(connection, parts.values())
 
 
-def _take(connection: Connection, cluster: str, line: EventReport, owner: Any) -> None:
-    said = line.usage
-    assert said is not None
-    rows = usage.of_pod(connection, cluster, line.pod or "")
-    if not rows:
-        usage.unsettle(connection, said.created_at)
-        usage.add(connection, _first_row(connection, cluster, line, owner))
-        rows = usage.of_pod(connection, cluster, line.pod or "")
-    if said.bound_at is not None:
-        _bind(connection, rows, line)
-    if line.kind == "ended":
-        _end(connection, usage.of_pod(connection, cluster, line.pod or ""), line)
-
-
-def _first_row(connection: Connection, cluster: str, line: EventReport, owner: Any) -> dict[str, Any]:
+def _first_row(connection: Connection, cluster: str, line: EventReport, owner: Any) -> Row:
     """A pod that is new here. Of a workload that is not known here (any more), its cluster knows the project."""
     said = line.usage
-    assert said is not None
+    assert said is not None, "a line without usage begins nothing"
     project = owner.project if owner is not None else said.project
     found = organization.project(connection, project)
     department = owner.department if owner is not None else found.department if found is not None else ""
@@ -92,43 +151,26 @@ def _first_row(connection: Connection, cluster: str, line: EventReport, owner: A
     }
 
 
-def _bind(connection: Connection, rows: list[Any], line: EventReport) -> None:
-    """It holds something since then. The parts of a pod are in the order of time, and share its amounts."""
-    said = line.usage
-    assert said is not None
-    assert said.bound_at is not None
-    amounts = {"gpus_milli": said.gpus_milli, "cpu_milli": said.cpu_milli, "memory_bytes": said.memory_bytes}
-    place = {"pool": said.pool, "gpu_type": said.gpu_type, "node": line.node or rows[-1].node}
-    for row in rows:
-        values: dict[str, Any] = {**amounts, **place}
-        if row.ended_at is None or said.bound_at < row.ended_at:
-            values["bound_at"] = said.bound_at if row.part == 0 else max(said.bound_at, row.created_at)
-        changed = {name: value for name, value in values.items() if getattr(row, name) != value}
-        if not changed:
+def _write(connection: Connection, changed: Iterable[PodParts]) -> None:
+    moments: list[int] = []
+    new: list[Row] = []
+    for parts in changed:
+        moment = parts.first_change()
+        if moment is None:
             continue
-        moments = [each for each in (row.bound_at, changed.get("bound_at")) if each is not None]
-        usage.unsettle(connection, min(moments) if changed.keys() <= {"bound_at"} else row.created_at)
-        usage.change(connection, row, **changed)
-
-
-def _end(connection: Connection, rows: list[Any], line: EventReport) -> None:
-    """It ended then, whatever was assumed before."""
-    is_lost = line.cause in LOST and line.outcome is not Outcome.OK
-    for row in rows:
-        if row.part and row.created_at >= line.at:  # it went to another project after its end
-            usage.unsettle(connection, row.created_at)
-            usage.drop(connection, row)
-            continue
-        is_last = row.part == rows[-1].part or rows[row.part + 1].created_at >= line.at
-        ended_at = max(line.at, row.created_at) if is_last else row.ended_at
-        values = {"ended_at": ended_at, "cause": line.cause if is_last else row.cause, "is_lost": is_lost}
-        if all(getattr(row, name) == value for name, value in values.items()):
-            continue
-        touched = [ended_at] if row.ended_at is None else [ended_at, row.ended_at]
-        if is_lost != row.is_lost:
-            touched.append(row.created_at if row.bound_at is None else row.bound_at)
-        usage.unsettle(connection, min(touched))
-        usage.change(connection, row, **values)
+        moments.append(moment)
+        before = {row["part"]: row for row in parts.stored}
+        for row in parts.rows:
+            old = before.pop(row["part"], None)
+            if old is None:
+                new.append(row)
+            elif old != row:
+                usage.change(connection, old, {name: value for name, value in row.items() if old[name] != value})
+        for old in before.values():
+            usage.drop(connection, old)
+    usage.add_all(connection, new)
+    if moments:
+        usage.unsettle(connection, min(moments))
 
 
 # --- what no line says ---------------------------------------------------------------------------------------
@@ -143,36 +185,38 @@ def end_unseen(connection: Connection, cluster: str, at: Instant) -> Iterator[No
     for first in range(0, len(names), WORKLOADS):
         some = names[first : first + WORKLOADS]
         known = workload_store.some(connection, some)
+        gone = []
         for name in some:
             row = known.get(name)
             report = report_of(row) if row is not None and row.deleted_at is None else None
             reported = {pod.id for pod in report.pods if pod.outcome is None} if report is not None else set()
-            for pod in by_workload[name]:
-                if pod not in reported:
-                    _end_unseen(connection, cluster, pod, at)
+            gone += [pod for pod in by_workload[name] if pod not in reported]
+        _end_unseen(connection, cluster, gone, at)
         yield
 
 
-def _end_unseen(connection: Connection, cluster: str, pod: str, at: Instant) -> None:
-    for row in usage.of_pod(connection, cluster, pod):
-        if row.ended_at is None:
-            ended_at = max(at, row.created_at)
-            usage.unsettle(connection, ended_at)
-            usage.change(connection, row, ended_at=ended_at, cause=UNSEEN)
+def _end_unseen(connection: Connection, cluster: str, pods: list[str], at: Instant) -> None:
+    parts = [PodParts(rows) for rows in usage.of_pods(connection, cluster, pods).values()]
+    for each in parts:
+        last = each.rows[-1]
+        if last["ended_at"] is None:
+            last |= {"ended_at": max(at, last["created_at"]), "cause": UNSEEN}
+    _write(connection, parts)
 
 
-def hand_over(connection: Connection, rows: Iterable[Any], now: Instant, project: Any, department: Any) -> None:
+def hand_over(connection: Connection, rows: Iterable[Row], now: Instant, project: Any, department: Any) -> None:
     """From now on, these pods are charged to this project and department (their rows). They go on otherwise."""
+    owner = {"project": project.name, "project_number": project.number}
+    owner |= {"department": department.name, "department_number": department.number}
+    changed = []
     for row in rows:
-        from_at = max(now, row.created_at)
-        usage.unsettle(connection, from_at)
-        values = row._asdict()
-        values |= {"project": project.name, "project_number": project.number}
-        values |= {"department": department.name, "department_number": department.number}
-        if from_at == row.created_at and row.part == 0:
-            owner = ("project", "project_number", "department", "department_number")
-            usage.change(connection, row, **{name: values[name] for name in owner})
-            continue
-        bound_at = None if row.bound_at is None else max(from_at, row.bound_at)
-        usage.change(connection, row, ended_at=from_at)
-        usage.add(connection, {**values, "part": row.part + 1, "created_at": from_at, "bound_at": bound_at})
+        parts = PodParts([row])
+        last, from_at = parts.rows[0], max(now, row["created_at"])
+        if from_at == row["created_at"]:
+            last |= owner
+        else:
+            bound_at = None if row["bound_at"] is None else max(from_at, row["bound_at"])
+            parts.rows.append({**last, **owner, "part": row["part"] + 1, "created_at": from_at, "bound_at": bound_at})
+            last["ended_at"] = from_at
+        changed.append(parts)
+    _write(connection, changed)

@@ -17,10 +17,10 @@ from fairpool.control.usage_sums import (
     HOUR_MS,
     NO_USES,
     Consumer,
-    GpuUse,
     GpuUses,
-    Subject,
-    Usage,
+    MeasuredUse,
+    UsageSubject,
+    UsageSums,
     span_usage,
     subject_sums,
 )
@@ -45,39 +45,39 @@ def counted_period(connection: Connection, start: int, end: int, now: Instant) -
     return Period(first, max(first, last))
 
 
-def sums_by_subject(connection: Connection, period: Period, source: GpuUses | None) -> dict[Consumer, Usage]:
+def sums_by_subject(connection: Connection, period: Period, source: GpuUses | None) -> dict[Consumer, UsageSums]:
     """The sums of a period."""
     start, end = period.start, period.end
     first = -(-start // HOUR_MS) * HOUR_MS
     last = min(end // HOUR_MS * HOUR_MS, usage.progress(connection).summed_until)
     if first >= last:
         return {Consumer(each): sums for each, sums in _from_spans(connection, start, end, source).items()}
-    found: dict[Subject, Usage] = usage.hour_sums(connection, first, last)
+    found: dict[UsageSubject, UsageSums] = usage.hour_sums(connection, first, last)
     for edge in ((start, first), (last, end)):
         if edge[0] < edge[1]:
             for subject, sums in _from_spans(connection, *edge, source).items():
-                found.setdefault(subject, Usage()).add(sums)
+                found.setdefault(subject, UsageSums()).add(sums)
     return {Consumer(each): sums for each, sums in found.items()}
 
 
-def sums_by_workload(connection: Connection, period: Period, source: GpuUses | None) -> dict[Consumer, Usage]:
+def sums_by_workload(connection: Connection, period: Period, source: GpuUses | None) -> dict[Consumer, UsageSums]:
     """The same by workload and node. What is over quota is not attributed to them."""
     uses = _uses(source, period.start, period.end)
-    found: dict[Consumer, Usage] = {}
+    found: dict[Consumer, UsageSums] = {}
     for span in usage.between(connection, period.start, period.end):
         sums = span_usage(span, period.start, period.end, uses)
         if sums is not None:
             key = Consumer(span.subject, span.node, span.workload, span.workload_name)
-            found.setdefault(key, Usage()).add(sums)
+            found.setdefault(key, UsageSums()).add(sums)
     return found
 
 
-def _from_spans(connection: Connection, start: int, end: int, source: GpuUses | None) -> dict[Subject, Usage]:
+def _from_spans(connection: Connection, start: int, end: int, source: GpuUses | None) -> dict[UsageSubject, UsageSums]:
     spans = usage.between(connection, start, end)
     return subject_sums(spans, usage.quotas(connection), start, end, _uses(source, start, end))
 
 
-def _uses(source: GpuUses | None, start: int, end: int) -> Mapping[tuple[str, int], GpuUse]:
+def _uses(source: GpuUses | None, start: int, end: int) -> Mapping[tuple[str, int], MeasuredUse]:
     if source is None:
         return NO_USES
     return source.gpu_uses(Instant(start // HOUR_MS * HOUR_MS), Instant(end))
@@ -86,10 +86,10 @@ def _uses(source: GpuUses | None, start: int, end: int) -> Mapping[tuple[str, in
 class SummedHour(NamedTuple):
     """The sums of the next hour, and how far hours were summed when they were computed."""
 
-    before: usage.Progress
+    before: usage.SumProgress
     start: int
     """Of the hour; hours before it need no sums."""
-    sums: Mapping[Subject, Usage]
+    sums: Mapping[UsageSubject, UsageSums]
 
 
 def next_hour(connection: Connection, now: Instant, source: GpuUses | None) -> SummedHour | None:

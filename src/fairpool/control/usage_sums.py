@@ -17,7 +17,7 @@ from fairpool.model.quantity import UNLIMITED
 HOUR_MS: Final = 3_600_000
 
 
-class Subject(NamedTuple):
+class UsageSubject(NamedTuple):
     """Whose usage it is. The numbers tell projects and departments from earlier ones of the same names."""
 
     cluster: str
@@ -31,15 +31,15 @@ class Subject(NamedTuple):
     gpu_type: str
 
     @property
-    def of_project(self) -> Subject:
-        """The project in this pool, whoever used it, for what and on which GPUs: what quotas are compared with."""
+    def of_project(self) -> UsageSubject:
+        """The project in this pool, for all users, types and GPUs together: what quotas are compared with."""
         return self._replace(submitted_by="", kind="", gpu_type="")
 
 
 class Consumer(NamedTuple):
     """Whose usage a figure is; node and workload only where they were asked for."""
 
-    subject: Subject
+    subject: UsageSubject
     node: str = ""
     workload: str = ""
     workload_name: str = ""
@@ -49,7 +49,7 @@ class Consumer(NamedTuple):
 class UsageSpan:
     """What one pod asked for and held for one project."""
 
-    subject: Subject
+    subject: UsageSubject
     workload: str
     workload_name: str
     node: str
@@ -77,7 +77,7 @@ def _overlap(begin: int, ended: int | None, start: int, end: int) -> int:
 
 
 @dataclass(slots=True)
-class Usage:
+class UsageSums:
     """Sums over a period. GPU time in thousandths x milliseconds."""
 
     requested: int = 0
@@ -95,16 +95,16 @@ class Usage:
     memory: int = 0
     """In bytes x milliseconds."""
 
-    def add(self, other: Usage) -> None:
+    def add(self, other: UsageSums) -> None:
         for name in _AMOUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-_AMOUNTS: Final = tuple(each.name for each in fields(Usage))
+_AMOUNTS: Final = tuple(each.name for each in fields(UsageSums))
 
 
 @dataclass(frozen=True, slots=True)
-class GpuUse:
+class MeasuredUse:
     """What was measured of the GPUs of one workload within one hour."""
 
     utilization: float
@@ -116,11 +116,11 @@ class GpuUse:
 class GpuUses(Protocol):
     """Where measured utilization comes from. What was not measured is neither used nor idle."""
 
-    def gpu_uses(self, start: Instant, end: Instant) -> Mapping[tuple[str, int], GpuUse]:
+    def gpu_uses(self, start: Instant, end: Instant) -> Mapping[tuple[str, int], MeasuredUse]:
         """By workload and hour since the epoch, for all hours that begin within a period."""
 
 
-NO_USES: Final[Mapping[tuple[str, int], GpuUse]] = {}
+NO_USES: Final[Mapping[tuple[str, int], MeasuredUse]] = {}
 
 
 def pieces(start: int, end: int, length: int = HOUR_MS) -> Iterator[tuple[int, int]]:
@@ -131,14 +131,16 @@ def pieces(start: int, end: int, length: int = HOUR_MS) -> Iterator[tuple[int, i
         start = following
 
 
-def span_usage(span: UsageSpan, start: int, end: int, uses: Mapping[tuple[str, int], GpuUse] = NO_USES) -> Usage | None:
+def span_usage(
+    span: UsageSpan, start: int, end: int, uses: Mapping[tuple[str, int], MeasuredUse] = NO_USES
+) -> UsageSums | None:
     """What one pod counts for in a period; None: nothing."""
     asked_ms = span.asked_ms(start, end)
     held_ms = span.held_ms(start, end)
     if not asked_ms and not held_ms:
         return None
     allocated = span.gpus_milli * held_ms
-    usage = Usage(
+    usage = UsageSums(
         requested=span.gpus_milli * max(asked_ms, held_ms),
         allocated=allocated,
         lost=allocated if span.is_lost else 0,
@@ -169,12 +171,12 @@ Quotas = Mapping[tuple[str, int, str], Sequence[Quota]]
 """By project, its number and pool, in the order of time. Before the first there is none, which is a quota of 0."""
 
 
-def over_quota(spans: Iterable[UsageSpan], quotas: Quotas, start: int, end: int) -> dict[Subject, int]:
+def over_quota(spans: Iterable[UsageSpan], quotas: Quotas, start: int, end: int) -> dict[UsageSubject, int]:
     """GPU time that projects held beyond their quota in each pool: the integral of held - quota, where it is positive.
 
     The scheduler does not mark single pods as over quota, so it is a figure of the project.
     """
-    steps: dict[Subject, list[tuple[int, int]]] = defaultdict(list)
+    steps: dict[UsageSubject, list[tuple[int, int]]] = defaultdict(list)
     for span in spans:
         if span.bound_at is None or not span.gpus_milli or not span.held_ms(start, end):
             continue
@@ -211,14 +213,14 @@ def subject_sums(
     quotas: Quotas,
     start: int,
     end: int,
-    uses: Mapping[tuple[str, int], GpuUse] = NO_USES,
-) -> dict[Subject, Usage]:
+    uses: Mapping[tuple[str, int], MeasuredUse] = NO_USES,
+) -> dict[UsageSubject, UsageSums]:
     """Everything that is summed, by subject."""
-    sums: dict[Subject, Usage] = {}
+    sums: dict[UsageSubject, UsageSums] = {}
     for span in spans:
         usage = span_usage(span, start, end, uses)
         if usage is not None:
-            sums.setdefault(span.subject, Usage()).add(usage)
+            sums.setdefault(span.subject, UsageSums()).add(usage)
     for subject, beyond in over_quota(spans, quotas, start, end).items():
-        sums.setdefault(subject, Usage()).over_quota += beyond
+        sums.setdefault(subject, UsageSums()).over_quota += beyond
     return sums

@@ -114,8 +114,7 @@ def _show(found: UsageAnswer, groups: list[str], interval: str | None, output: s
     if output in ("json", "yaml", "name"):
         show(output, columns, found.rows, documents=document(found))
         return
-    note = ", up to now" if found.at == found.end else ""
-    title = f"Usage from {ages.local(found.start)} to {ages.local(found.end)}{note}"
+    title = f"Usage from {ages.local(found.start)} to {ages.local(found.end)}"
     rows: list[UsageAmounts] = [*found.rows, found.total]
     show(output, columns, rows, documents=None, title=title)
 

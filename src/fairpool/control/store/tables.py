@@ -724,8 +724,8 @@ notifications = Table(
 usage_spans = Table(
     "usage_spans",
     metadata,
-    Column("cluster", String(64), primary_key=True),
     Column("pod", String(128), primary_key=True),
+    Column("cluster", String(64), primary_key=True),
     Column("part", Integer, primary_key=True, autoincrement=False),
     Column("workload", String(64), nullable=False, index=True),
     Column("workload_name", String(64), nullable=False),

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
 
-from fairpool.control.store.compiled import Compiled
+from fairpool.control.store.compiled import Compiled, CompiledIn
 from fairpool.control.store.tables import quota_history, usage_hours, usage_progress, usage_spans, usage_subjects
-from fairpool.control.usage_sums import HOUR_MS, Quota, Quotas, Subject, Usage, UsageSpan
+from fairpool.control.usage_sums import HOUR_MS, Quota, Quotas, UsageSpan, UsageSubject, UsageSums
 
 MIB_S: Final = (1 << 20) * 1000
 """In bytes x milliseconds."""
 _HOUR_SUMS: Final = ("requested", "allocated", "lost", "used", "measured", "over_quota", "cpu")
 
-_OF_POD = Compiled(
-    select(usage_spans)
-    .where(usage_spans.c.cluster == bindparam("of"), usage_spans.c.pod == bindparam("name"))
-    .order_by(usage_spans.c.part)
-)
+_OF_PODS = CompiledIn(lambda pods: select(usage_spans).where(usage_spans.c.pod.in_(pods)))
 _OPEN = Compiled(
     select(usage_spans.c.pod, usage_spans.c.workload)
     .where(usage_spans.c.cluster == bindparam("of"), usage_spans.c.ended_at.is_(None))
@@ -55,9 +51,13 @@ _LAST_QUOTAS = Compiled(
 # --- spans ---------------------------------------------------------------------------------------------------
 
 
-def of_pod(connection: Connection, cluster: str, pod: str) -> list[Any]:
-    """The parts of a pod, in order."""
-    return _OF_POD.rows(connection, {"of": cluster, "name": pod})
+def of_pods(connection: Connection, cluster: str, pods: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """The parts of these pods in order, of those that are known."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted(_OF_PODS.rows(connection, pods), key=lambda row: int(row.part)):
+        if row.cluster == cluster:
+            found.setdefault(row.pod, []).append(row._asdict())
+    return found
 
 
 def open_pods(connection: Connection, cluster: str) -> list[Any]:
@@ -65,22 +65,27 @@ def open_pods(connection: Connection, cluster: str) -> list[Any]:
     return _OPEN.rows(connection, {"of": cluster})
 
 
-def add(connection: Connection, values: Mapping[str, Any]) -> None:
-    _ADD.run(connection, values)
+def add_all(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    _ADD.run_all(connection, rows)
 
 
-def change(connection: Connection, row: Any, **values: Any) -> None:
-    _CHANGE.run(connection, {"of": row.cluster, "name": row.pod, "number": row.part, **values})
+def change(connection: Connection, row: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    _CHANGE.run(connection, {**_key(row), **values})
 
 
-def drop(connection: Connection, row: Any) -> None:
-    _DROP.run(connection, {"of": row.cluster, "name": row.pod, "number": row.part})
+def drop(connection: Connection, row: Mapping[str, Any]) -> None:
+    _DROP.run(connection, _key(row))
 
 
-def open_of(connection: Connection, *, workload: str | None = None, project: str | None = None) -> list[Any]:
+def _key(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {"of": row["cluster"], "name": row["pod"], "number": row["part"]}
+
+
+def open_of(connection: Connection, *, workload: str | None = None, project: str | None = None) -> list[dict[str, Any]]:
     """Rows of pods that have not ended, of one workload or of all workloads in a project."""
     chosen = usage_spans.c.workload == workload if workload is not None else usage_spans.c.project == project
-    return list(connection.execute(select(usage_spans).where(chosen, usage_spans.c.ended_at.is_(None))))
+    rows = connection.execute(select(usage_spans).where(chosen, usage_spans.c.ended_at.is_(None)))
+    return [row._asdict() for row in rows]
 
 
 def close_cluster(connection: Connection, cluster: str, now: int) -> None:
@@ -110,8 +115,8 @@ def span_of(row: Any) -> UsageSpan:
     )
 
 
-def subject_of(row: Any) -> Subject:
-    return Subject(*(getattr(row, name) for name in Subject._fields))
+def subject_of(row: Any) -> UsageSubject:
+    return UsageSubject(*(getattr(row, name) for name in UsageSubject._fields))
 
 
 def drop_before(connection: Connection, before: int, most: int) -> int:
@@ -120,14 +125,14 @@ def drop_before(connection: Connection, before: int, most: int) -> int:
     old = old.where(usage_spans.c.ended_at < before).order_by(usage_spans.c.ended_at).limit(most)
     rows = connection.execute(old).all()
     for row in rows:
-        drop(connection, row)
+        drop(connection, row._asdict())
     return len(rows)
 
 
 # --- sums of hours -------------------------------------------------------------------------------------------
 
 
-class Progress(NamedTuple):
+class SumProgress(NamedTuple):
     """How far hours are summed."""
 
     summed_until: int = 0
@@ -136,12 +141,12 @@ class Progress(NamedTuple):
     """Spans that ended before this are deleted."""
 
 
-def progress(connection: Connection) -> Progress:
+def progress(connection: Connection) -> SumProgress:
     row = _PROGRESS.one(connection)
-    return Progress() if row is None else Progress(row.summed_until, row.spans_from)
+    return SumProgress() if row is None else SumProgress(row.summed_until, row.spans_from)
 
 
-def set_progress(connection: Connection, value: Progress) -> None:
+def set_progress(connection: Connection, value: SumProgress) -> None:
     if connection.execute(update(usage_progress).values(**value._asdict())).rowcount == 0:
         connection.execute(insert(usage_progress).values(id=1, **value._asdict()))
 
@@ -158,7 +163,7 @@ def first_span(connection: Connection) -> int | None:
     return connection.execute(select(func.min(usage_spans.c.created_at))).scalar()
 
 
-def set_hour(connection: Connection, hour: int, sums: Mapping[Subject, Usage]) -> None:
+def set_hour(connection: Connection, hour: int, sums: Mapping[UsageSubject, UsageSums]) -> None:
     """The sums of one hour."""
     _DROP_HOUR.run(connection, {"of": hour})
     ids = _subject_ids(connection, sums)
@@ -174,7 +179,7 @@ def set_hour(connection: Connection, hour: int, sums: Mapping[Subject, Usage]) -
     _ADD_HOUR.run_all(connection, rows)
 
 
-def _subject_ids(connection: Connection, sums: Mapping[Subject, Usage]) -> dict[Subject, int]:
+def _subject_ids(connection: Connection, sums: Mapping[UsageSubject, UsageSums]) -> dict[UsageSubject, int]:
     """The ids of these subjects. One process sums at a time, so none is given twice."""
     known = {subject_of(row): int(row.id) for row in _SUBJECTS.rows(connection)}
     last = max(known.values(), default=0)
@@ -186,7 +191,7 @@ def _subject_ids(connection: Connection, sums: Mapping[Subject, Usage]) -> dict[
     return known
 
 
-def hour_sums(connection: Connection, start: int, end: int) -> dict[Subject, Usage]:
+def hour_sums(connection: Connection, start: int, end: int) -> dict[UsageSubject, UsageSums]:
     """The sums of whole hours, as far as they are stored."""
     summed = [func.sum(usage_hours.c[name]).label(name) for name in (*_HOUR_SUMS, "memory")]
     query = select(usage_hours.c.subject, *summed).group_by(usage_hours.c.subject)
@@ -194,7 +199,7 @@ def hour_sums(connection: Connection, start: int, end: int) -> dict[Subject, Usa
     rows = connection.execute(query).all()
     subjects = {int(row.id): subject_of(row) for row in _SUBJECTS.rows(connection)} if rows else {}
     return {
-        subjects[row.subject]: Usage(
+        subjects[row.subject]: UsageSums(
             **{name: int(getattr(row, name)) for name in _HOUR_SUMS}, memory=int(row.memory) * MIB_S
         )
         for row in rows

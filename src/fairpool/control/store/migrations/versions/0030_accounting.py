@@ -34,8 +34,8 @@ def _owner() -> tuple[sa.Column[str] | sa.Column[int], ...]:
 def upgrade() -> None:
     op.create_table(
         "usage_spans",
-        _text("cluster", 64),
         _text("pod", 128),
+        _text("cluster", 64),
         sa.Column("part", sa.Integer(), autoincrement=False, nullable=False),
         _text("workload", 64),
         _text("workload_name", 64),
@@ -50,7 +50,7 @@ def upgrade() -> None:
         _number("ended_at", nullable=True),
         _text("cause", 32),
         sa.Column("is_lost", sa.Boolean(), nullable=False),
-        sa.PrimaryKeyConstraint("cluster", "pod", "part", name=op.f("pk_usage_spans")),
+        sa.PrimaryKeyConstraint("pod", "cluster", "part", name=op.f("pk_usage_spans")),
     )
     op.create_index(op.f("ix_usage_spans_workload"), "usage_spans", ["workload"])
     op.create_index(op.f("ix_usage_spans_ended_at"), "usage_spans", ["ended_at"])
