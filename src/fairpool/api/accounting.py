@@ -135,13 +135,13 @@ class ReportStatus(StrEnum):
 class ReportRequest(Request):
     """A consumption report over a period."""
 
-    name: Annotated[ShortText, Field(min_length=1)]
+    name: Annotated[ShortText, Field(min_length=1, examples=["November"])]
     description: ShortText = ""
     start: Moment
     end: Moment
     group_by: ReportGroup | None = None
     filter_by: Annotated[list[ShortText], Field(max_length=32)] = Field(
-        default_factory=list, description="Conditions that must all hold", examples=[["projectName==team-a"]]
+        default_factory=list, description="Conditions that must all hold", examples=[["nodepoolName==default"]]
     )
 
     @field_validator("filter_by")

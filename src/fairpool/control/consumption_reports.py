@@ -41,6 +41,7 @@ from fairpool.control.usage_query import UsageQuestion, figures, places_of, ques
 
 routes = Routes("accounting")
 
+JSON: Final = "application/json"
 REPORTS_MAX: Final = 100
 """Of one user."""
 GROUPS: Final = {
@@ -151,8 +152,12 @@ async def report(report_id: str, plane: Plane, caller: Caller) -> wire.Report:
     summary="Download a consumption report as CSV",
     responses={200: {"description": "CSV with a header row", "content": {"text/csv": {"schema": {"type": "string"}}}}},
 )
-async def report_file(report_id: str, plane: Plane, caller: Caller) -> Response:
+async def report_file(report_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
+    """A client that speaks JSON only gets the text as a JSON string: the original's reads every answer as JSON, and
+    says so with a Content-Type."""
     row = await plane.read(lambda connection: _known(connection, caller, report_id))
+    if JSON in (request.headers.get("accept"), request.headers.get("content-type")):
+        return Response(json.dumps(row.file), media_type=JSON)
     headers = {"Content-Disposition": 'attachment; filename="report.csv"'}
     return Response(row.file, media_type="text/csv; charset=utf-8", headers=headers)
 
