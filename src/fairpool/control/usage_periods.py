@@ -60,11 +60,13 @@ def sums_by_subject(connection: Connection, period: Period, source: GpuUses | No
     return {Consumer(each): sums for each, sums in found.items()}
 
 
-def sums_by_workload(connection: Connection, period: Period, source: GpuUses | None) -> dict[Consumer, UsageSums]:
-    """The same by workload and node. What is over quota is not attributed to them."""
+def sums_by_workload(
+    connection: Connection, period: Period, source: GpuUses | None, **values: str
+) -> dict[Consumer, UsageSums]:
+    """The same by workload and node, of rows with these values. What is over quota is not attributed to them."""
     uses = _uses(source, period.start, period.end)
     found: dict[Consumer, UsageSums] = {}
-    for span in usage.between(connection, period.start, period.end):
+    for span in usage.between(connection, period.start, period.end, **values):
         sums = span_usage(span, period.start, period.end, uses)
         if sums is not None:
             key = Consumer(span.subject, span.node, span.workload, span.workload_name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
@@ -132,7 +133,7 @@ def figures(plane: Plane, connection: Connection, asked: UsageQuestion, places: 
     shown = _shown(connection, asked, places)
     known = Prices(HourPrice(*row) for row in prices.of_hours(connection))
     table = FigureTable(asked.groups, known, has_over_quota=not dimensions & NOT_OF_QUOTAS)
-    sums = sums_by_workload if needs_pods else sums_by_subject
+    sums = partial(sums_by_workload, **_exact_values(asked)) if needs_pods else sums_by_subject
     counted = UsageQuestion(start=period.start, end=period.end, interval=asked.interval)
     for first, last in parts(counted):
         part = iso(first) if asked.interval is not None else ""
@@ -141,6 +142,18 @@ def figures(plane: Plane, connection: Connection, asked: UsageQuestion, places: 
             found = sums(connection, Period(begin, end), plane.gpu_uses)
             table.add(part, begin, {each: usage for each, usage in found.items() if shown(each)})
     return UsageFigures(period=period, at=now, table=table)
+
+
+COLUMNS: Final = {"project": "project", "department": "department", "user": "submitted_by", "workload": "workload_name"}
+
+
+def _exact_values(asked: UsageQuestion) -> dict[str, str]:
+    """Columns that must have a value: there are many pods, and the database finds those that are meant."""
+    return {
+        COLUMNS[name]: str(each.value)
+        for each in asked.conditions
+        if each.operator is filters.Operator.EQUALS and (name := SPELLINGS.get(each.field, each.field)) in COLUMNS
+    }
 
 
 def _shown(connection: Connection, asked: UsageQuestion, places: Places | None) -> Callable[[Consumer], bool]:

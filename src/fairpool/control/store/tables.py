@@ -743,9 +743,11 @@ usage_spans = Table(
     Column("memory_bytes", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("bound_at", BigInteger),
-    Column("ended_at", BigInteger, index=True),
+    Column("ended_at", BigInteger),
     Column("cause", String(32), nullable=False),
     Column("is_lost", Boolean, nullable=False),
+    # What overlaps a period is found in the index alone.
+    Index("ix_usage_spans_ended_at_created_at", "ended_at", "created_at"),
     # Of a cluster that reports everything, what it does not name is looked for.
     Index("ix_usage_spans_open", "cluster", "pod", sqlite_where=text("ended_at IS NULL")),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
@@ -31,12 +32,6 @@ _THIS = (
 _CHANGE = Compiled(update(usage_spans).where(*_THIS))
 _DROP = Compiled(delete(usage_spans).where(*_THIS))
 _PROGRESS = Compiled(select(usage_progress))
-_BETWEEN = Compiled(
-    select(usage_spans).where(
-        usage_spans.c.created_at < bindparam("end"),
-        or_(usage_spans.c.ended_at > bindparam("start"), usage_spans.c.ended_at.is_(None)),
-    )
-)
 _SUBJECTS = Compiled(select(usage_subjects))
 _ADD_SUBJECT = Compiled(insert(usage_subjects))
 _ADD_HOUR = Compiled(insert(usage_hours))
@@ -94,14 +89,22 @@ def close_cluster(connection: Connection, cluster: str, now: int) -> None:
     connection.execute(update(usage_spans).where(*mine).values(ended_at=now, cause="cluster-removed"))
 
 
-def between(connection: Connection, start: int, end: int) -> list[UsageSpan]:
-    """Everything that was asked for or held at some time within a period."""
-    return [span_of(row) for row in _BETWEEN.rows(connection, {"start": start, "end": end})]
+def between(connection: Connection, start: int, end: int, **values: str) -> list[UsageSpan]:
+    """Everything that was asked for or held at some time within a period; `values`: of rows with these only."""
+    query = select(usage_spans).where(
+        usage_spans.c.created_at < end,
+        or_(usage_spans.c.ended_at > start, usage_spans.c.ended_at.is_(None)),
+        *(usage_spans.c[name] == value for name, value in values.items()),
+    )
+    known: dict[UsageSubject, UsageSubject] = {}
+    return [span_of(row, known) for row in connection.execute(query)]
 
 
-def span_of(row: Any) -> UsageSpan:
+def span_of(row: Any, known: dict[UsageSubject, UsageSubject]) -> UsageSpan:
+    """`known`: subjects of other rows, of which there are few."""
+    subject = subject_of(row)
     return UsageSpan(
-        subject=subject_of(row),
+        subject=known.setdefault(subject, subject),
         workload=row.workload,
         workload_name=row.workload_name,
         node=row.node,
@@ -115,8 +118,11 @@ def span_of(row: Any) -> UsageSpan:
     )
 
 
+_subject_values = attrgetter(*UsageSubject._fields)
+
+
 def subject_of(row: Any) -> UsageSubject:
-    return UsageSubject(*(getattr(row, name) for name in UsageSubject._fields))
+    return UsageSubject._make(_subject_values(row))
 
 
 def drop_before(connection: Connection, before: int, most: int) -> int:

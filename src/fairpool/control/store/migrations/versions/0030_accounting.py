@@ -53,7 +53,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("pod", "cluster", "part", name=op.f("pk_usage_spans")),
     )
     op.create_index(op.f("ix_usage_spans_workload"), "usage_spans", ["workload"])
-    op.create_index(op.f("ix_usage_spans_ended_at"), "usage_spans", ["ended_at"])
+    op.create_index("ix_usage_spans_ended_at_created_at", "usage_spans", ["ended_at", "created_at"])
     is_open = sa.text("ended_at IS NULL")
     op.create_index(
         "ix_usage_spans_open", "usage_spans", ["cluster", "pod"], sqlite_where=is_open, postgresql_where=is_open
