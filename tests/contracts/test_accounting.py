@@ -6,6 +6,7 @@ import csv
 import io
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 
 from fairpool.cluster.ledger import Ledger
 from fairpool.control.accounting import sum_next_hour
+from fairpool.control.store import usage as store
+from fairpool.control.usage_periods import delete_old_spans, next_hour, set_summed
 from fairpool.control.usage_sums import HOUR_MS, MeasuredUse
 from fairpool.model.node import PRODUCT_LABEL
 from tests.control.cluster import Cluster, machine
@@ -29,7 +32,7 @@ class Counted(Cluster):
 
     def __init__(self, control: ControlPlane) -> None:
         labels = {PRODUCT_LABEL: "A100"}
-        super().__init__(control, [machine("n1", **labels), machine("n2", **labels)])
+        super().__init__(control, [replace(machine(name), labels=labels) for name in ("n1", "n2")])
         self.gpu_seconds: dict[str, float] = defaultdict(float)
         self.over_quota_s = 0.0
         self.quota: dict[str, int] = {}
@@ -90,7 +93,7 @@ def by_workload(control: ControlPlane) -> dict[str, float]:
 
 
 def allocated_s(answer: Any) -> float:
-    return round(answer["total"]["gpuHoursAllocated"] * HOUR_S, 1)
+    return round(float(answer["total"]["gpuHoursAllocated"]) * HOUR_S, 1)
 
 
 def train(control: ControlPlane, name: str, project: str, gpus: int, **spec: Any) -> Any:
@@ -235,6 +238,37 @@ def test_sums_of_hours_and_of_their_parts_agree_also_after_a_late_report(control
     while control.http.portal.call(sum_next_hour, plane):
         pass
     assert by_workload(control)["team-a/a1"] == round(allocated_s(usage(control)))
+
+
+def test_sums_that_were_computed_before_a_change_are_not_stored_and_old_pods_leave_only_sums(
+    control: ControlPlane,
+) -> None:
+    cluster = Counted(control)
+    plane = control.app.state.plane
+    train(control, "a1", "team-a", 4)
+    cluster.run(20)
+    cluster.clock.advance(4 * HOUR_S)
+    control.clock.turn(4 * HOUR_S)
+    portal = control.http.portal
+    assert portal is not None
+    portal.call(sum_next_hour, plane)  # which begins
+    summed = portal.call(plane.read_apart, lambda connection: next_hour(connection, plane.now(), None))
+    portal.call(plane.write, lambda connection: store.unsettle(connection, START + 5000))
+    portal.call(plane.write, lambda connection: set_summed(connection, summed))
+    assert portal.call(plane.read, store.progress).summed_until == START // HOUR_MS * HOUR_MS
+    expect(control.call("DELETE", "/api/v1/org-unit/projects/team-a", params={"workloads": "delete"}), 202)
+    cluster.run(5)
+    control.clock.turn(3 * HOUR_S)
+    while portal.call(sum_next_hour, plane):
+        pass
+    before = usage(control, group_by="project,user")["rows"]
+    now = plane.now()
+    assert portal.call(plane.write, lambda connection: delete_old_spans(connection, now, 10)) == 1
+    assert usage(control, group_by="project,user")["rows"] == before
+    edge = usage(control, start="2027-01-15T08:10:00Z", end="2027-01-15T09:50:00Z")
+    assert (edge["start"], edge["end"]) == ("2027-01-15T08:00:00.000Z", "2027-01-15T09:00:00.000Z")
+    too_old = control.call("GET", USAGE, params={"start": "2027-01-15T08:00:00Z", "groupBy": "workload"})
+    assert (too_old.status_code, codes(too_old)) == (400, ["usage.too_old"])
 
 
 def test_costs_are_those_of_the_time(control: ControlPlane) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
 from fairpool.cluster.control_link import ControlLink
+from fairpool.cluster.history import EventKind
 from fairpool.cluster.ledger import LeaseHeld, Ledger
 from fairpool.cluster.loop import Loop
 from fairpool.cluster.report_queue import Offered
@@ -390,7 +391,7 @@ def test_usage_is_the_time_that_passed_also_if_the_clock_is_set_meanwhile(jump_s
     cluster.run(5)
     cluster.clock.jump(jump_s)
     cluster.run(30)
-    (ended,) = [each for each in cluster.control.events() if each.kind == "ended"]
+    (ended,) = [each for _, each in cluster.ledger.events(0, 1000) if each.kind is EventKind.ENDED]
     assert ended.usage is not None
     assert ended.usage.bound_at is not None
     assert 20_000 <= ended.at - ended.usage.bound_at <= 21_000

@@ -88,10 +88,10 @@ class PriceRequest(Request):
     gpu_type: ShortText = Field(default="", description="As nodes report it; empty: every type without a price")
     price: Annotated[
         str,
-        StringConstraints(pattern=r"^\d{1,9}(\.\d{1,6})?$"),
+        StringConstraints(pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})?$"),
         Field(examples=["2.50"], description="Of a GPU, a core or a GiB for one hour"),
     ]
-    from_: Moment | None = Field(
+    valid_from: Moment | None = Field(
         default=None, alias="from", description="A full hour, in UTC; default: the present one"
     )
 
@@ -103,7 +103,7 @@ class Price(Answer):
     resource: PricedResource
     gpu_type: str = ""
     price: Annotated[str, Field(examples=["2.5"])]
-    from_: Moment = Field(alias="from")
+    valid_from: Annotated[str, Field(alias="from", examples=["2026-11-15T12:00:00.000Z"])]
     created_at: Moment
     created_by: str
 

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import uuid
 from decimal import Decimal
-from functools import partial
 from typing import Annotated, Any
 
 from starlette.requests import Request
@@ -21,6 +20,7 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, not_a_date, refused, unknown
 from fairpool.control.routes import Parameter, Query, Routes
 from fairpool.control.store import prices as store
+from fairpool.control.store import usage
 from fairpool.control.store.database import Connection
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.usage_figures import MICRO, csv_pieces
@@ -142,7 +142,7 @@ async def price_list(plane: Plane, caller: Caller) -> wire.PriceList:
 async def set_price(request: Request, plane: Plane, caller: Caller, body: wire.PriceRequest) -> Response:
     """It holds from a full hour on, also in the past, until the next one. A price from the same hour is replaced."""
     caller.require(Action.SETTING_WRITE)
-    from_at = _full_hour(body.from_) if body.from_ is not None else plane.now() // HOUR_MS * HOUR_MS
+    from_at = _full_hour(body.valid_from) if body.valid_from is not None else plane.now() // HOUR_MS * HOUR_MS
     if body.gpu_type and body.resource is not wire.PricedResource.GPU:
         what = f"the price of {body.resource} does not depend on the type of a GPU"
         raise refused(422, "price.gpu_type", what, "leave out gpuType", "gpuType")
@@ -195,14 +195,16 @@ def _full_hour(text: str) -> int:
 
 
 def _price(row: Any) -> wire.Price:
-    return wire.Price(
-        id=row.id,
-        resource=wire.PricedResource(row.resource),
-        gpu_type=row.gpu_type,
-        price=f"{Decimal(row.price_micro) / MICRO:f}",
-        from_=iso(row.from_at),
-        created_at=iso(row.created_at),
-        created_by=row.created_by,
+    return wire.Price.model_validate(
+        {
+            "id": row.id,
+            "resource": row.resource,
+            "gpu_type": row.gpu_type,
+            "price": f"{Decimal(row.price_micro) / MICRO:f}",
+            "valid_from": iso(row.from_at),
+            "created_at": iso(row.created_at),
+            "created_by": row.created_by,
+        }
     )
 
 
@@ -215,8 +217,7 @@ async def keep_sums(plane: Plane) -> None:
         try:
             while await sum_next_hour(plane):
                 pass
-            while await plane.write(partial(_delete_old, plane=plane)) == AT_A_TIME:
-                pass
+            await _delete_old(plane)
         except Unavailable:  # already logged by the database
             pass
         except Exception:  # e.g. a full disk: nothing is lost, the next round tries again
@@ -234,6 +235,10 @@ async def sum_next_hour(plane: Plane) -> bool:
     return True
 
 
-def _delete_old(connection: Connection, plane: Plane) -> int:
+async def _delete_old(plane: Plane) -> None:
     before = plane.now() - plane.settings.retention.usage_s * SECOND_MS
-    return delete_old_spans(connection, before, AT_A_TIME)
+    first = await plane.read(usage.first_end)
+    if first is None or first >= before:
+        return
+    while await plane.write(lambda connection: delete_old_spans(connection, before, AT_A_TIME)) == AT_A_TIME:
+        pass

@@ -71,11 +71,11 @@ class PodParts:
             return None
         before = {row["part"]: row for row in self.stored}
         after = {row["part"]: row for row in self.rows}
-        moments = []
+        moments: list[int] = []
         for part in before.keys() | after.keys():
             old, new = before.get(part), after.get(part)
             if old is None or new is None:
-                moments.append((old or new or {})["created_at"])
+                moments.append(int((old or new or {})["created_at"]))
             elif old != new:
                 moments.append(_first_difference(old, new))
         return min(moments)

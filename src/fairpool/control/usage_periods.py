@@ -26,6 +26,7 @@ from fairpool.control.usage_sums import (
 )
 from fairpool.model.ids import Instant
 
+NO_VALUES: Final[Mapping[str, str]] = {}
 LAG_MS: Final = 2 * HOUR_MS
 """Hours are summed so long after they are over: samples and reports of clusters come late."""
 
@@ -61,12 +62,12 @@ def sums_by_subject(connection: Connection, period: Period, source: GpuUses | No
 
 
 def sums_by_workload(
-    connection: Connection, period: Period, source: GpuUses | None, **values: str
+    connection: Connection, period: Period, source: GpuUses | None, values: Mapping[str, str] = NO_VALUES
 ) -> dict[Consumer, UsageSums]:
     """The same by workload and node, of rows with these values. What is over quota is not attributed to them."""
     uses = _uses(source, period.start, period.end)
     found: dict[Consumer, UsageSums] = {}
-    for span in usage.between(connection, period.start, period.end, **values):
+    for span in usage.between(connection, period.start, period.end, values):
         sums = span_usage(span, period.start, period.end, uses)
         if sums is not None:
             key = Consumer(span.subject, span.node, span.workload, span.workload_name)
@@ -90,7 +91,7 @@ class SummedHour(NamedTuple):
 
     before: usage.SumProgress
     start: int
-    """Of the hour; hours before it need no sums."""
+    """Of the hour. If it is not the next one, there is nothing to store but that the one after it is next."""
     sums: Mapping[UsageSubject, UsageSums]
 
 
@@ -98,10 +99,14 @@ def next_hour(connection: Connection, now: Instant, source: GpuUses | None) -> S
     """The next hour that is over, summed; None: there is none yet."""
     until = (now - LAG_MS) // HOUR_MS * HOUR_MS
     state = usage.progress(connection)
-    start = state.summed_until or _first_hour(connection, until)
-    if start > now:  # the clock was set back: what was summed as past is yet to come
+    if not state.summed_until:
+        first = usage.first_span(connection)
+        start = min(until, first // HOUR_MS * HOUR_MS) if first is not None else 0
+        return SummedHour(state, start - HOUR_MS, {}) if start else None
+    if state.summed_until > now:  # the clock was set back: what was summed as past is yet to come
         start = max(until, state.spans_from)
         return SummedHour(state, start - HOUR_MS, {}) if start < state.summed_until else None
+    start = state.summed_until
     if start >= until:
         return None
     return SummedHour(state, start, _from_spans(connection, start, start + HOUR_MS, source))
@@ -111,14 +116,9 @@ def set_summed(connection: Connection, hour: SummedHour) -> None:
     """Store the sums of an hour, unless something changed since they were computed: then they are computed again."""
     if usage.progress(connection) != hour.before:
         return
-    if hour.start >= hour.before.summed_until:
+    if hour.start == hour.before.summed_until:
         usage.set_hour(connection, hour.start // HOUR_MS, hour.sums)
     usage.set_progress(connection, hour.before._replace(summed_until=hour.start + HOUR_MS))
-
-
-def _first_hour(connection: Connection, until: int) -> int:
-    first = usage.first_span(connection)
-    return until if first is None else min(first // HOUR_MS * HOUR_MS, until)
 
 
 def delete_old_spans(connection: Connection, before: int, most: int) -> int:

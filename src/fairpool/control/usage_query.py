@@ -133,7 +133,7 @@ def figures(plane: Plane, connection: Connection, asked: UsageQuestion, places: 
     shown = _shown(connection, asked, places)
     known = Prices(HourPrice(*row) for row in prices.of_hours(connection))
     table = FigureTable(asked.groups, known, has_over_quota=not dimensions & NOT_OF_QUOTAS)
-    sums = partial(sums_by_workload, **_exact_values(asked)) if needs_pods else sums_by_subject
+    sums = partial(sums_by_workload, values=_exact_values(asked)) if needs_pods else sums_by_subject
     counted = UsageQuestion(start=period.start, end=period.end, interval=asked.interval)
     for first, last in parts(counted):
         part = iso(first) if asked.interval is not None else ""

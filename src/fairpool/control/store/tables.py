@@ -801,8 +801,10 @@ usage_progress = Table(
     Column("id", Integer, primary_key=True),
     Column("summed_until", BigInteger, nullable=False),
     Column("spans_from", BigInteger, nullable=False),
+    Column("disturbed", BigInteger, nullable=False),
 )
-"""One row: hours before `summed_until` are in `usage_hours`; spans that ended before `spans_from` are deleted."""
+"""One row: hours before `summed_until` are in `usage_hours`; spans that ended before `spans_from` are deleted.
+`disturbed` counts changes of the hour that is summed next: sums that were computed before one are not stored."""
 
 quota_history = Table(
     "quota_history",

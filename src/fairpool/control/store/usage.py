@@ -89,12 +89,12 @@ def close_cluster(connection: Connection, cluster: str, now: int) -> None:
     connection.execute(update(usage_spans).where(*mine).values(ended_at=now, cause="cluster-removed"))
 
 
-def between(connection: Connection, start: int, end: int, **values: str) -> list[UsageSpan]:
+def between(connection: Connection, start: int, end: int, values: Mapping[str, str] | None = None) -> list[UsageSpan]:
     """Everything that was asked for or held at some time within a period; `values`: of rows with these only."""
     query = select(usage_spans).where(
         usage_spans.c.created_at < end,
         or_(usage_spans.c.ended_at > start, usage_spans.c.ended_at.is_(None)),
-        *(usage_spans.c[name] == value for name, value in values.items()),
+        *(usage_spans.c[name] == value for name, value in (values or {}).items()),
     )
     known: dict[UsageSubject, UsageSubject] = {}
     return [span_of(row, known) for row in connection.execute(query)]
@@ -145,11 +145,13 @@ class SumProgress(NamedTuple):
     """Whole hours before this are summed."""
     spans_from: int = 0
     """Spans that ended before this are deleted."""
+    disturbed: int = 0
+    """Changes of the hour that is summed next, or began to be."""
 
 
 def progress(connection: Connection) -> SumProgress:
     row = _PROGRESS.one(connection)
-    return SumProgress() if row is None else SumProgress(row.summed_until, row.spans_from)
+    return SumProgress() if row is None else SumProgress(row.summed_until, row.spans_from, row.disturbed)
 
 
 def set_progress(connection: Connection, value: SumProgress) -> None:
@@ -162,6 +164,13 @@ def unsettle(connection: Connection, at: int) -> None:
     now = progress(connection)
     if at < now.summed_until:
         set_progress(connection, now._replace(summed_until=max(at // HOUR_MS * HOUR_MS, now.spans_from)))
+    elif at < now.summed_until + HOUR_MS:
+        set_progress(connection, now._replace(disturbed=now.disturbed + 1))
+
+
+def first_end(connection: Connection) -> int | None:
+    """When the first pod that is kept ended."""
+    return connection.execute(select(func.min(usage_spans.c.ended_at))).scalar()
 
 
 def first_span(connection: Connection) -> int | None:

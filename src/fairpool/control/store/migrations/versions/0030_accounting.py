@@ -83,6 +83,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer(), nullable=False),
         _number("summed_until"),
         _number("spans_from"),
+        _number("disturbed"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_usage_progress")),
     )
     op.create_table(
