@@ -118,7 +118,10 @@ def set_summed(connection: Connection, hour: SummedHour) -> None:
         return
     if hour.start == hour.before.summed_until:
         usage.set_hour(connection, hour.start // HOUR_MS, hour.sums)
-    usage.set_progress(connection, hour.before._replace(summed_until=hour.start + HOUR_MS))
+    end = hour.start // HOUR_MS + 1
+    if end % usage.DAY_HOURS == 0:
+        usage.set_day(connection, end // usage.DAY_HOURS - 1)
+    usage.set_progress(connection, hour.before._replace(summed_until=end * HOUR_MS))
 
 
 def delete_old_spans(connection: Connection, before: int, most: int) -> int:

@@ -114,18 +114,18 @@ def _show(found: UsageAnswer, groups: list[str], interval: str | None, output: s
     if output in ("json", "yaml", "name"):
         show(output, columns, found.rows, documents=document(found))
         return
-    title = f"Usage from {ages.local(found.start)} to {ages.local(found.end)}"
+    title = f"GPU hours from {ages.local(found.start)} to {ages.local(found.end)}"
     rows: list[UsageAmounts] = [*found.rows, found.total]
     show(output, columns, rows, documents=None, title=title)
 
 
 def _columns(groups: list[str], interval: str | None, total: UsageAmounts) -> list[Column[UsageAmounts]]:
-    named = [_group(HEADINGS[name], name, total) for name in groups]
-    if interval is not None:
-        named.insert(0, _group("PERIOD", "period_start", total, _LENGTHS[interval]))
+    names = [("PERIOD", "period_start")] if interval is not None or not groups else []
+    names += [(HEADINGS[name], name) for name in groups]
+    length = _LENGTHS[interval] if interval is not None else None
     return [
-        *(named or [_group("PERIOD", "", total)]),
-        Column("GPU HOURS REQUESTED", lambda each: _amount(each.gpu_hours_requested), spare=3),
+        *(_group(heading, name, total, length, is_first=not number) for number, (heading, name) in enumerate(names)),
+        Column("REQUESTED", lambda each: _amount(each.gpu_hours_requested), spare=3),
         Column("ALLOCATED", lambda each: _amount(each.gpu_hours_allocated)),
         Column("USED", lambda each: _amount(each.gpu_hours_used), spare=1),
         Column("IDLE", lambda each: _amount(each.gpu_hours_idle), spare=2),
@@ -140,9 +140,11 @@ def _columns(groups: list[str], interval: str | None, total: UsageAmounts) -> li
 _LENGTHS = {"hour": len("2026-11-15T12:00"), "day": len("2026-11-15"), "month": len("2026-11")}
 
 
-def _group(heading: str, name: str, total: UsageAmounts, length: int | None = None) -> Column[UsageAmounts]:
+def _group(heading: str, name: str, total: UsageAmounts, length: int | None, *, is_first: bool) -> Column[UsageAmounts]:
     def cell(row: UsageAmounts) -> str:
-        return "TOTAL" if row is total else str(getattr(row, name, None) or "-")[:length]
+        if row is total:
+            return "TOTAL" if is_first else ""
+        return str(getattr(row, name, None) or "-")[: length if name == "period_start" else None]
 
     return Column(heading, cell, least=12 if name == "user" else 0)
 

@@ -778,22 +778,25 @@ usage_subjects = Table(
 """Whose usage an hour's sum is. What is over quota is counted for a project in a pool: its user, kind and GPU type are
 empty."""
 
-usage_hours = Table(
-    "usage_hours",
-    metadata,
-    Column("hour", BigInteger, primary_key=True, autoincrement=False),
-    Column("subject", Integer, primary_key=True, autoincrement=False),
-    Column("requested", BigInteger, nullable=False),
-    Column("allocated", BigInteger, nullable=False),
-    Column("lost", BigInteger, nullable=False),
-    Column("used", BigInteger, nullable=False),
-    Column("measured", BigInteger, nullable=False),
-    Column("over_quota", BigInteger, nullable=False),
-    Column("cpu", BigInteger, nullable=False),
-    Column("memory", BigInteger, nullable=False),
-)
-"""Sums of whole hours, `hour` since the epoch: GPUs and cores in thousandths x milliseconds, memory in MiB x seconds.
-`used` and `measured`: GPU time in use, and GPU time of which that was measured."""
+
+def _sums_of(unit: str) -> Table:
+    """A table with the sums of whole hours or days, counted since the epoch."""
+    amounts = ("requested", "allocated", "lost", "used", "measured", "over_quota", "cpu", "memory")
+    return Table(
+        f"usage_{unit}s",
+        metadata,
+        Column(unit, BigInteger, primary_key=True, autoincrement=False),
+        Column("subject", Integer, primary_key=True, autoincrement=False),
+        *(Column(name, BigInteger, nullable=False) for name in amounts),
+    )
+
+
+usage_hours = _sums_of("hour")
+"""GPUs and cores in thousandths x milliseconds, memory in MiB x seconds. `used` and `measured`: GPU time in use, and
+GPU time of which that was measured."""
+
+usage_days = _sums_of("day")
+"""The same of whole days in UTC: a year is summed from these."""
 
 usage_progress = Table(
     "usage_progress",

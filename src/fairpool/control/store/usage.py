@@ -7,14 +7,22 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Column, Connection, bindparam, delete, func, insert, or_, select, update
 
 from fairpool.control.store.compiled import Compiled, CompiledIn
-from fairpool.control.store.tables import quota_history, usage_hours, usage_progress, usage_spans, usage_subjects
+from fairpool.control.store.tables import (
+    quota_history,
+    usage_days,
+    usage_hours,
+    usage_progress,
+    usage_spans,
+    usage_subjects,
+)
 from fairpool.control.usage_sums import HOUR_MS, Quota, Quotas, UsageSpan, UsageSubject, UsageSums
 
 MIB_S: Final = (1 << 20) * 1000
 """In bytes x milliseconds."""
+DAY_HOURS: Final = 24
 _HOUR_SUMS: Final = ("requested", "allocated", "lost", "used", "measured", "over_quota", "cpu")
 
 _OF_PODS = CompiledIn(lambda pods: select(usage_spans).where(usage_spans.c.pod.in_(pods)))
@@ -206,19 +214,41 @@ def _subject_ids(connection: Connection, sums: Mapping[UsageSubject, UsageSums])
     return known
 
 
+def set_day(connection: Connection, day: int) -> None:
+    """Sum a day from its hours."""
+    hours = range(day * DAY_HOURS, (day + 1) * DAY_HOURS)
+    rows = _summed(connection, usage_hours.c.hour, hours.start, hours.stop)
+    connection.execute(delete(usage_days).where(usage_days.c.day == day))
+    if rows:
+        connection.execute(insert(usage_days), [{"day": day, **row._asdict()} for row in rows])
+
+
 def hour_sums(connection: Connection, start: int, end: int) -> dict[UsageSubject, UsageSums]:
-    """The sums of whole hours, as far as they are stored."""
-    summed = [func.sum(usage_hours.c[name]).label(name) for name in (*_HOUR_SUMS, "memory")]
-    query = select(usage_hours.c.subject, *summed).group_by(usage_hours.c.subject)
-    query = query.where(usage_hours.c.hour >= start // HOUR_MS, usage_hours.c.hour < end // HOUR_MS)
-    rows = connection.execute(query).all()
+    """The sums of a period of whole hours, all of which are summed."""
+    first, last = start // HOUR_MS, end // HOUR_MS
+    days = range(-(-first // DAY_HOURS), last // DAY_HOURS)
+    if not days:
+        rows = _summed(connection, usage_hours.c.hour, first, last)
+    else:
+        rows = _summed(connection, usage_days.c.day, days.start, days.stop)
+        rows += _summed(connection, usage_hours.c.hour, first, days.start * DAY_HOURS)
+        rows += _summed(connection, usage_hours.c.hour, days.stop * DAY_HOURS, last)
     subjects = {int(row.id): subject_of(row) for row in _SUBJECTS.rows(connection)} if rows else {}
-    return {
-        subjects[row.subject]: UsageSums(
-            **{name: int(getattr(row, name)) for name in _HOUR_SUMS}, memory=int(row.memory) * MIB_S
-        )
-        for row in rows
-    }
+    found: dict[UsageSubject, UsageSums] = {}
+    for row in rows:
+        amounts = {name: int(getattr(row, name)) for name in _HOUR_SUMS}
+        found.setdefault(subjects[row.subject], UsageSums()).add(UsageSums(**amounts, memory=int(row.memory) * MIB_S))
+    return found
+
+
+def _summed(connection: Connection, unit: Column[int], first: int, last: int) -> list[Any]:
+    """The sums of a range of hours or days by subject."""
+    if first >= last:
+        return []
+    table = unit.table
+    summed = [func.sum(table.c[name]).label(name) for name in (*_HOUR_SUMS, "memory")]
+    query = select(table.c.subject, *summed).where(unit >= first, unit < last).group_by(table.c.subject)
+    return list(connection.execute(query))
 
 
 # --- quotas over time ----------------------------------------------------------------------------------------

@@ -71,13 +71,14 @@ def upgrade() -> None:
             name="uq_usage_subjects_all",
         ),
     )
-    op.create_table(
-        "usage_hours",
-        sa.Column("hour", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("subject", sa.Integer(), autoincrement=False, nullable=False),
-        *map(_number, ("requested", "allocated", "lost", "used", "measured", "over_quota", "cpu", "memory")),
-        sa.PrimaryKeyConstraint("hour", "subject", name=op.f("pk_usage_hours")),
-    )
+    for unit in ("hour", "day"):
+        op.create_table(
+            f"usage_{unit}s",
+            sa.Column(unit, sa.BigInteger(), autoincrement=False, nullable=False),
+            sa.Column("subject", sa.Integer(), autoincrement=False, nullable=False),
+            *map(_number, ("requested", "allocated", "lost", "used", "measured", "over_quota", "cpu", "memory")),
+            sa.PrimaryKeyConstraint(unit, "subject", name=op.f(f"pk_usage_{unit}s")),
+        )
     op.create_table(
         "usage_progress",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -126,7 +127,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     for table in (
-        *("usage_reports", "usage_prices", "quota_history", "usage_progress", "usage_hours", "usage_subjects"),
-        *("usage_spans",),
+        *("usage_reports", "usage_prices", "quota_history", "usage_progress", "usage_days"),
+        *("usage_hours", "usage_subjects", "usage_spans"),
     ):
         op.drop_table(table)
