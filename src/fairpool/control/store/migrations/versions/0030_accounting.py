@@ -32,6 +32,12 @@ def _owner() -> tuple[sa.Column[str] | sa.Column[int], ...]:
 
 
 def upgrade() -> None:
+    _create_spans()
+    _create_sums()
+    _create_prices()
+
+
+def _create_spans() -> None:
     op.create_table(
         "usage_spans",
         _text("pod", 128),
@@ -58,6 +64,9 @@ def upgrade() -> None:
     op.create_index(
         "ix_usage_spans_open", "usage_spans", ["cluster", "pod"], sqlite_where=is_open, postgresql_where=is_open
     )
+
+
+def _create_sums() -> None:
     op.create_table(
         "usage_subjects",
         sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
@@ -96,6 +105,9 @@ def upgrade() -> None:
         _number("quota_milli"),
         sa.PrimaryKeyConstraint("project", "project_number", "pool", "from_at", name=op.f("pk_quota_history")),
     )
+
+
+def _create_prices() -> None:
     op.create_table(
         "usage_prices",
         _text("id", 64),
