@@ -42,6 +42,14 @@ from fairpool.control.usage_query import UsageQuestion, figures, places_of, ques
 routes = Routes("accounting")
 
 JSON: Final = "application/json"
+FILE: dict[int, dict[str, Any]] = {
+    200: {
+        "description": "CSV with a header row",
+        "content": {
+            form: {"schema": {"type": "string"}, "example": "start,end,project,…"} for form in ("text/csv", JSON)
+        },
+    }
+}
 REPORTS_MAX: Final = 100
 """Of one user."""
 GROUPS: Final = {
@@ -150,7 +158,7 @@ async def report(report_id: str, plane: Plane, caller: Caller) -> wire.Report:
     wire.REPORTS + "/{report_id}/file",
     action=Action.PROJECT_READ,
     summary="Download a consumption report as CSV",
-    responses={200: {"description": "CSV with a header row", "content": {"text/csv": {"schema": {"type": "string"}}}}},
+    responses=FILE,
 )
 async def report_file(report_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
     """A client that speaks JSON only gets the text as a JSON string: the original's reads every answer as JSON, and
