@@ -42,7 +42,6 @@ NOT_APPLICABLE = {
             ("nim_service_policy", VENDOR),
         )
     },
-    "ReportsApi": "reports are not made yet; metrics are read directly",
 }
 
 

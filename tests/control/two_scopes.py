@@ -143,6 +143,8 @@ class TwoScopes:
         _done(control.call("PUT", "/api/v1/mail/settings", mail))
         topology = {"name": "fabric", "levels": ["example.com/rack"]}
         _done(control.call("POST", "/api/v1/network-topologies", topology))
+        price = {"resource": "gpu", "price": "2.50", "from": "2027-01-01T00:00:00Z"}
+        self.price = _done(control.call("POST", "/api/v1/accounting/prices", price))["id"]
         document = {"clientId": "c", "discoverDocumentUrl": "https://login.example.com/a", "scopes": [], "mappers": {}}
         row: dict[str, Any] = {"document": json.dumps(document), "type": "oidc", "sealed": "", "key_id": ""}
         row |= {"created_at": 0, "created_by": "", "updated_at": 0}
@@ -169,6 +171,8 @@ class TwoScopes:
         _done(control.call("POST", "/api/v1/notification-webhooks", hook, by=name))
         wanted = {"channels": [f"webhook:{name}-hook"], "events": [{"category": "workload", "types": ["finished"]}]}
         subscription = _done(control.call("POST", "/api/v1/subscriptions", wanted, by=name))
+        period = {"name": f"{name}-report", "start": "2027-01-01T00:00:00Z", "end": "2027-02-01T00:00:00Z"}
+        report = _done(control.call("POST", "/api/v1/org-unit/reports", period, by=name))
         sessions = _done(control.call("GET", "/api/v1/me/sessions", by=name))["sessions"]
         me = _done(control.call("GET", "/api/v1/me", by=name))
         place = FAR if name == "far-user" else NEAR
@@ -180,6 +184,7 @@ class TwoScopes:
             "hook": f"{name}-hook",
             "subscription_id": subscription["id"],
             "session_id": sessions[0]["id"],
+            "report_id": report["id"],
         }
 
     # --- requests ---
@@ -188,7 +193,8 @@ class TwoScopes:
         """What the parameters of a path are for something in this place, or of the caller's own account."""
         mine = self.private["far-user" if place is self.far else caller]
         found = {**SHARED, "cluster_id": self.control.cluster, **place.ids, "project": place.project}
-        found |= {name: mine[name] for name in ("key_id", "subscription_id", "session_id", "upload_id")}
+        found |= {name: mine[name] for name in ("key_id", "subscription_id", "session_id", "upload_id", "report_id")}
+        found["price_id"] = self.price
         found |= {"project_id": place.project, "department_id": place.department}
         kind = next((kind for kind in KINDS if f"/{kind}/" in path), "trainings")
         found |= {"workload_id": place.ids[kind], "template_id": place.ids[f"templates/{kind}"]}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +15,9 @@ import yaml
 from fairpool import __version__
 from fairpool.api.client import Refused
 from fairpool.api.cluster_client import ClusterClient
-from fairpool.api.clusters import ControlPlaneUnreachable
+from fairpool.api.clusters import ControlPlaneUnreachable, UsageReport
+from fairpool.cli.adm.usage_report import month_span
+from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId
 from tests.end_to_end.runai_server import Server, serving
 
 pytestmark = pytest.mark.slow
@@ -382,3 +386,47 @@ def test_a_researcher_may_not_change_settings(server: Server) -> None:
     for line in ("setting update department.use false", "application list", "cluster update local --domain x"):
         assert "Access denied" in server.refused(f"runai-adm {line}", person="reader"), line
     server.typed("runai-adm application delete reader")
+
+
+def test_a_report_of_gpu_hours_and_costs(server: Server) -> None:
+    """F-196."""
+    server.settle("costs")
+    server.typed("runai submit train1 -p costs -i python -g 2")
+    workload, hour_ms = server.id_of("costs", "train1"), 3_600_000
+    now = int(time.time() * 1000)
+    usage = UsageReport(
+        project=QueueId("costs"),
+        pool=PoolName("default"),
+        gpus_milli=2000,
+        cpu_milli=4000,
+        memory_bytes=8 << 30,
+        gpu_type="A100",
+        created_at=Instant(now - 3 * hour_ms),
+        bound_at=Instant(now - 2 * hour_ms),
+    )
+    pod = PodId(f"{workload}-0-0")
+    server.happened(workload, "ended", pod=pod, node=NodeName("dgx1-1"), cause="preempted", usage=usage)
+    server.typed("runai-adm price set gpu 2.50 --gpu-type A100 --from 2020-01-01T00:00:00Z")
+    assert "A100" in server.typed("runai-adm price list")
+    table = server.typed("runai-adm report --from 1d --by project,gpu-type --filter project==costs")
+    assert re.search(r"^costs +A100 +6.00 +4.00 +- +- +- +4.00 +8.00 +16.00 +10.00$", table, re.MULTILINE), table
+    assert re.search(r"^TOTAL .* 10.00$", table, re.MULTILINE), table
+    quota = server.typed("runai-adm report --from 1d --filter project==costs")
+    over_quota = "4.00"  # the project has had its quota only since it was created
+    assert re.search(rf"^costs +6.00 +4.00 +- +- +{over_quota} +4.00", quota, re.MULTILINE), quota
+    (row,) = csv.DictReader(server.typed("runai-adm report --from 1d --by user,workload --csv").splitlines())
+    assert (row["workload"], row["workloadId"], row["cost"]) == ("train1", workload, "10.00")
+    found = json.loads(server.typed("runai-adm report --month this --interval month -o json"))
+    assert {"start", "end", "at", "rows", "total"} <= found.keys()
+    for wrong, said in (("--month 2026-13", "is not a month"), ("--month this --from 1d", "cannot be combined")):
+        answer = server.type(f"runai-adm report {wrong}")
+        assert (answer.code, said in answer.err) == (2, True), answer
+    assert "cannot be grouped by 'colour'" in server.refused("runai-adm report --by colour")
+    assert "was deleted" in server.typed("runai-adm price delete gpu --gpu-type A100")
+    assert "has no price" in server.refused("runai-adm price delete gpu --gpu-type A100")
+
+
+def test_the_months_of_a_report() -> None:
+    assert month_span("2026-12", "2026-11") == ("2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z")
+    assert month_span("last", "2027-01") == ("2026-12-01T00:00:00Z", "2027-01-01T00:00:00Z")
+    assert month_span("this", "2026-11") == ("2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z")

@@ -28,6 +28,7 @@ from fairpool.cluster.ledger import (
     AFTER_COMMIT,
     BEFORE_BEGIN,
     BEFORE_COMMIT,
+    DELIVERED_S,
     LeaseHeld,
     LeaseLost,
     Ledger,
@@ -43,6 +44,7 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import NodePool, Taint, TaintEffect, Topology
 from fairpool.model.organization import Entitlement, NodeOverrides, Organization, ProjectRules, Queue
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
+from fairpool.model.pod_usage import PodUsage
 from fairpool.model.problem import Problem
 from fairpool.model.spec import Arrangement, DesiredState, PodTemplate, Program, RestartPolicy, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
@@ -130,6 +132,16 @@ FULL_SPEC = spec(
     desired_state=DesiredState.STOP,
     run=7,
 )
+USAGE = PodUsage(
+    project=QueueId("vision"),
+    pool=PoolName("a100"),
+    gpus_milli=1500,
+    cpu_milli=4000,
+    memory_bytes=2**40,
+    gpu_type="A100",
+    created_at=NOON,
+    bound_at=Instant(NOON + 1000),
+)
 FULL_POD = record(
     "train",
     3,
@@ -153,6 +165,7 @@ FULL_POD = record(
     attempts=2,
     retry_at=Instant(4),
     start_failure="ErrImagePull: no such image",
+    usage=USAGE,
 )
 FULL_STATE = WorkloadState(
     workload=WorkloadId("train"),
@@ -178,6 +191,7 @@ FULL_EVENT = Event(
     detail="late",
     outcome=Outcome.STOPPED,
     exit_code=143,
+    usage=USAGE,
 )
 ORGANIZATION = Organization(
     queues={
@@ -355,15 +369,27 @@ def test_only_what_has_ended_can_be_forgotten() -> None:
         recorded(FULL_ENTRY, LedgerEntry(forgotten=(record().id,)))
 
 
-def test_events_are_numbered_once_and_leave_when_delivered() -> None:
+def test_events_are_numbered_once_and_leave_some_days_after_they_were_delivered() -> None:
     with opened(None) as (ledger, token):
         ledger.record(LedgerEntry(events=(event(1), event(2), event(3))), token, NOON)
         assert [number for number, _ in ledger.events(1, 1)] == [2]
-        ledger.record(LedgerEntry(acknowledged=3), token, NOON)
-        assert ledger.events(0, 10) == []
-        ledger.record(LedgerEntry(acknowledged=99, events=(event(4),)), token, NOON)
+        ledger.record(LedgerEntry(acknowledged=2), token, NOON)
+        assert len(ledger.events(0, 10)) == 3, "a control plane that is put back to a backup asks for them again"
+        assert ledger.load().delivered == 2
+        later = Instant(NOON + DELIVERED_S * 1000 + 10)
+        ledger.record(LedgerEntry(acknowledged=2), token, later)
+        assert ledger.events(0, 10) == [(3, event(3))], "it was not delivered yet"
+        ledger.record(LedgerEntry(acknowledged=99, events=(event(4),)), token, later)
         assert ledger.events(0, 10) == [(4, event(4))], "a number above all that were given takes no new event along"
-        assert ledger.load().events_through == 4
+        assert (ledger.load().events_through, ledger.load().delivered) == (4, 3)
+
+
+def test_a_control_plane_that_was_put_back_has_fewer_events_delivered() -> None:
+    with opened(None) as (ledger, token):
+        ledger.record(LedgerEntry(events=(event(1), event(2), event(3))), token, NOON)
+        ledger.record(LedgerEntry(acknowledged=3), token, NOON)
+        ledger.record(LedgerEntry(acknowledged=1), token, NOON)
+        assert ledger.load().delivered == 1
 
 
 def test_an_event_that_an_older_version_called_born_is_a_creation(file: Path) -> None:
@@ -748,9 +774,9 @@ def version_1(path: Path) -> None:
     """A file as the first version wrote it, with every kind of row."""
     missing = {
         "specs": {"after", "array", "distributed"},
-        "lives": {"trouble"},
+        "lives": {"trouble", "usage"},
         "standings": {"refusals", "failure", "first_incarnation", "met", "retry_at"},
-        "events": {"outcome", "exit_code"},
+        "events": {"outcome", "exit_code", "usage"},
     }
     names_then = {
         "specs": {"desired_state": "want"},
@@ -791,13 +817,13 @@ def test_a_file_of_version_1_is_migrated_with_all_its_rows_and_a_copy_is_kept(fi
     with closing(Ledger(file)) as ledger:
         image = ledger.load()
         assert image.specs == FULL_ENTRY.specs
-        assert image.pods == tuple(replace(each, start_failure="") for each in FULL_ENTRY.pods)
+        assert image.pods == tuple(replace(each, start_failure="", usage=None) for each in FULL_ENTRY.pods)
         assert image.states == tuple(
             replace(each, refusals=0, failure="", first_incarnation=0, retry_at=Instant(0))
             for each in FULL_ENTRY.states
         )
         assert (image.cursor, image.events_through) == (41, 17)
-        assert ledger.events(0, 10) == [(17, replace(FULL_EVENT, outcome=None, exit_code=None))]
+        assert ledger.events(0, 10) == [(17, replace(FULL_EVENT, outcome=None, exit_code=None, usage=None))]
         token = ledger.acquire("us", NOON)
         assert token == 6, "tokens go on rising"
         ledger.record(FULL_ENTRY, token, NOON)
@@ -816,10 +842,12 @@ def test_a_file_of_version_6_is_read_under_the_names_of_this_version(file: Path)
     with closing(Ledger(file)) as ledger:
         image = ledger.load()
         assert image.specs == FULL_ENTRY.specs
-        assert image.pods == tuple(replace(each, detail=each.detail.replace("\0", "")) for each in FULL_ENTRY.pods)
+        assert image.pods == tuple(
+            replace(each, detail=each.detail.replace("\0", ""), usage=None) for each in FULL_ENTRY.pods
+        )
         assert image.states == tuple(replace(each, retry_at=Instant(0)) for each in FULL_ENTRY.states)
         assert image.organization == ORGANIZATION
-        assert [each for _, each in ledger.events(0, 10)] == [*FULL_ENTRY.events]
+        assert [each for _, each in ledger.events(0, 10)] == [replace(each, usage=None) for each in FULL_ENTRY.events]
     assert file.with_name("ledger.db.v6-backup").exists()
 
 

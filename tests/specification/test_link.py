@@ -109,7 +109,10 @@ class Cluster:
                 events=events,
             ),
         )
-        return self.link.collect()
+        acknowledged = self.link.collect()
+        if acknowledged.is_put_back:
+            self.offered = acknowledged.events_through or 0
+        return acknowledged
 
     def turn(self) -> None:
         self.pull()
@@ -464,15 +467,17 @@ def test_a_late_answer_to_a_pull_is_not_used() -> None:
     assert link.pull(cluster.now, cluster.cursor) is None
 
 
-def test_an_answer_that_knows_fewer_events_than_were_known_takes_nothing_back() -> None:
+def test_a_control_plane_with_fewer_events_than_it_had_acknowledged_gets_them_again() -> None:
+    """It was put back to a backup."""
     _, road, cluster = met()
     road.understates_events = True
     cluster.becomes(A, WorkloadPhase.COMPLETED)
-    assert cluster.push() == Acknowledged(workloads=(A,))
+    assert cluster.push() == Acknowledged(workloads=(A,), events_through=1, is_put_back=True)
     road.understates_events = False
     cluster.now_s += 1
     assert cluster.push() == Acknowledged(events_through=3)
-    assert [[each.number for each in report.events] for report in road.reports] == [[3], [3]]
+    assert [[each.number for each in report.events] for report in road.reports] == [[3], [2, 3]]
+    assert [report.events_after for report in road.reports] == [2, 1]
 
 
 # --- who has forgotten ---

@@ -10,6 +10,7 @@ import pytest
 
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
 from fairpool.cluster.control_link import ControlLink
+from fairpool.cluster.history import EventKind
 from fairpool.cluster.ledger import LeaseHeld, Ledger
 from fairpool.cluster.loop import Loop
 from fairpool.cluster.report_queue import Offered
@@ -60,7 +61,9 @@ class Cluster:
         self.loop = self.new_loop()
 
     def new_loop(self) -> Loop:
-        return Loop(self.ledger, self.engine, ControlLink(self.wire, "c"), self.clock.wall.now)
+        return Loop(
+            self.ledger, self.engine, ControlLink(self.wire, "c"), self.clock.wall.now, steady_ms=self.clock.now
+        )
 
     def submit(self, name: str, gpus: int = 1, **more: object) -> None:
         template = PodTemplate(shape=PodShape(gpu=whole_gpus(gpus), cpu_milli=500, memory_bytes=4096))
@@ -379,3 +382,16 @@ def test_garbage_is_collected_after_a_cycle_that_failed() -> None:
     with pytest.raises(RuntimeError):
         cluster.loop.run_cycle()
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize("jump_s", [3600, -3600])
+def test_usage_is_the_time_that_passed_also_if_the_clock_is_set_meanwhile(jump_s: int) -> None:
+    cluster = Cluster(_runs(20))
+    cluster.submit("a")
+    cluster.run(5)
+    cluster.clock.jump(jump_s)
+    cluster.run(30)
+    (ended,) = [each for _, each in cluster.ledger.events(0, 1000) if each.kind is EventKind.ENDED]
+    assert ended.usage is not None
+    assert ended.usage.bound_at is not None
+    assert 20_000 <= ended.at - ended.usage.bound_at <= 21_000

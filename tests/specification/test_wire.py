@@ -29,6 +29,7 @@ from fairpool.api.clusters import (
     PushAnswer,
     PushReport,
     QueueReport,
+    UsageReport,
     WorkloadReport,
 )
 from fairpool.api.declarations import DeclaredTaint, OrganizationWire, WorkloadWire
@@ -202,6 +203,16 @@ EVENT = EventReport(
     detail="137",
     outcome=Outcome.ERROR,
     exit_code=137,
+    usage=UsageReport(
+        project=QueueId("vision"),
+        pool=PoolName("a100"),
+        gpus_milli=1500,
+        cpu_milli=4000,
+        memory_bytes=2**40,
+        gpu_type="A100",
+        created_at=Instant(3),
+        bound_at=Instant(5),
+    ),
 )
 SPEC = WorkloadSpec(id=WorkloadId("w"), name="w", project=QueueId("vision"), created_at=Instant(1))
 MESSAGES: list[Message] = [
@@ -236,6 +247,7 @@ MESSAGES: list[Message] = [
         queues=(QUEUE,),
         queues_gone=((PoolName("a100"), QueueId("old")),),
         events=(EVENT,),
+        events_after=6,
     ),
     PushAnswer(token=Token(4), number=12, taken=False, events_through=7, resync=True),
 ]
@@ -281,7 +293,12 @@ def test_a_message_for_the_previous_version_is_the_same_but_for_fields_it_does_n
     assert read_message(type(message), message.to_json(PREVIOUS)) == message.model_copy(
         update={"version": PREVIOUS}
         | (
-            {"piece": None, "nodes": (NODE.model_copy(update=UNKNOWN_BEFORE),)}
+            {
+                "piece": None,
+                "nodes": (NODE.model_copy(update=UNKNOWN_BEFORE),),
+                "events": (EVENT.model_copy(update={"usage": None}),),
+                "events_after": 0,
+            }
             if isinstance(message, PushReport)
             else {}
         )
@@ -332,7 +349,7 @@ def test_an_end_is_remembered_with_a_cause_even_where_none_was_told(phase: Workl
         assert over is None
 
 
-FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "53aecdc0daf45ba5"}
+FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "8780a3d4db12b0b8"}
 """Of the schema of all messages, by protocol version. A version that was released keeps its line."""
 
 

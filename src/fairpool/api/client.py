@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fairpool.api.access_calls import AccessCalls
+from fairpool.api.accounting_calls import AccountingCalls
 from fairpool.api.asset_calls import AssetCalls
 from fairpool.api.calls import TIMEOUT_S, event_data, refused_answer
 from fairpool.api.calls import Refused as Refused
@@ -65,7 +66,7 @@ class Change:
     object: dict[str, Any] | None
 
 
-class Client(AccessCalls, AssetCalls, OrganizationCalls, PolicyCalls, SecurityCalls, StorageCalls):
+class Client(AccessCalls, AccountingCalls, AssetCalls, OrganizationCalls, PolicyCalls, SecurityCalls, StorageCalls):
     """Calls to one control plane, as one caller."""
 
     # --- workloads -------------------------------------------------------------------------------------------

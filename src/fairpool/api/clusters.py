@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -23,6 +23,7 @@ from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, Revi
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import MigStrategy
 from fairpool.model.pod_record import Cause, Outcome, PodRecord
+from fairpool.model.pod_usage import PodUsage
 from fairpool.model.problem import Problem
 from fairpool.model.spec import WorkloadSpec
 from fairpool.model.status import HOLDS_NOTHING, WaitReason, WorkloadPhase
@@ -251,6 +252,20 @@ class QueueReport(Wire):
     held_milli: int
 
 
+class UsageReport(Wire):
+    """What a pod asks for or holds."""
+
+    mirrors: ClassVar[Any] = PodUsage
+    project: QueueId
+    pool: PoolName
+    gpus_milli: Count = 0
+    cpu_milli: Count = 0
+    memory_bytes: Count = 0
+    gpu_type: str = ""
+    created_at: Instant
+    bound_at: Instant | None = None
+
+
 class EventReport(Wire):
     """An event."""
 
@@ -265,6 +280,8 @@ class EventReport(Wire):
     detail: str = ""
     outcome: Outcome | None = None
     exit_code: int | None = None
+    usage: Annotated[UsageReport | None, Since(3)] = None
+    """Of a pod that is created, bound, adopted or ended."""
 
 
 class NameRange(Wire):
@@ -317,6 +334,9 @@ class PushReport(Message):
     queues: tuple[QueueReport, ...] = ()
     queues_gone: tuple[tuple[PoolName, QueueId], ...] = ()
     events: tuple[EventReport, ...] = ()
+    events_after: Annotated[Count, Since(3)] = 0
+    """The last event that was acknowledged before these. A control plane that does not have it was put back to an
+    earlier state: it stores none of these, and says which it has."""
 
     @property
     def complete_ranges(self) -> Piece | None:

@@ -7,6 +7,8 @@ from fairpool.model.ids import WORKLOAD_NAME_MAX as WORKLOAD_NAME_MAX
 
 PROJECTS = "/api/v1/org-unit/projects"
 CREDENTIALS = "/api/v1/asset/credentials"
+USAGE = "/api/v1/accounting/usage"
+PRICES = "/api/v1/accounting/prices"
 TENANT_ID = 1
 """An installation is one tenant; the original's client wants a number."""
 PAGE_DEFAULT = 50

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     server_flags.TLS_KEY,
     server_flags.KEEP_HISTORY,
     server_flags.KEEP_AUDIT,
+    server_flags.KEEP_USAGE,
     server_flags.AUDIT_FORWARD,
     server_flags.LOG_LEVEL,
     server_flags.CONFIG_FILE,
@@ -61,6 +62,7 @@ def control(
     tls_key: Path | None,
     keep_history: str,
     keep_audit: str,
+    keep_usage: str,
     audit_forward: str,
     log_level: str,
     first_password_file: Path | None,
@@ -79,7 +81,9 @@ def control(
     address = server_flags.address_of(listen)
     options = ControlOptions(
         address=address if tls is None else replace(address, scheme="https"),
-        retention=server_flags.retention_of({"--keep-history": keep_history, "--keep-audit": keep_audit}),
+        retention=server_flags.retention_of(
+            {"--keep-history": keep_history, "--keep-audit": keep_audit, "--keep-usage": keep_usage}
+        ),
         audit_forward=server_flags.audit_target_of(audit_forward),
         host_names=host_names,
         trusted_proxies=server_flags.trusted_proxies_of(trusted_proxies),

@@ -230,6 +230,9 @@ KEEP_HISTORY = _with_default(
     "--keep-history", "30d", "AGE", "How long to keep deleted jobs and events: 90s, 10m, 2h, 30d."
 )
 KEEP_AUDIT = _with_default("--keep-audit", "365d", "AGE", "How long to keep the audit log.")
+KEEP_USAGE = _with_default(
+    "--keep-usage", "35d", "AGE", "How long to keep what single pods used; sums of hours are kept."
+)
 AUDIT_FORWARD = click.option(
     "--audit-forward",
     envvar="FAIRPOOL_AUDIT_FORWARD",
@@ -439,7 +442,9 @@ def retention_of(ages: Mapping[str, str]) -> Retention:
             seconds[name] = age_s
     if problems:
         fail(problems, UNUSABLE)
-    return Retention(history_s=seconds["--keep-history"], audit_s=seconds["--keep-audit"])
+    return Retention(
+        history_s=seconds["--keep-history"], audit_s=seconds["--keep-audit"], usage_s=seconds["--keep-usage"]
+    )
 
 
 def audit_target_of(text: str) -> str:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     server_flags.ALLOW_PRIVILEGE,
     server_flags.KEEP_HISTORY,
     server_flags.KEEP_AUDIT,
+    server_flags.KEEP_USAGE,
     server_flags.AUDIT_FORWARD,
     server_flags.DISK_RESERVE,
     server_flags.LOG_LEVEL,
@@ -62,6 +63,7 @@ def up(
     allow_privilege: tuple[str, ...],
     keep_history: str,
     keep_audit: str,
+    keep_usage: str,
     audit_forward: str,
     disk_reserve: str,
     log_level: str,
@@ -83,7 +85,9 @@ def up(
         trusted_proxies=server_flags.trusted_proxies_of(trusted_proxies),
         gateway=server_flags.gateway_options(gateway_listen, gateway_url, public_url),
         nodes=server_start.NodeFlags(nodes, node, runtime, allow_privilege),
-        retention=server_flags.retention_of({"--keep-history": keep_history, "--keep-audit": keep_audit}),
+        retention=server_flags.retention_of(
+            {"--keep-history": keep_history, "--keep-audit": keep_audit, "--keep-usage": keep_usage}
+        ),
         audit_forward=server_flags.audit_target_of(audit_forward),
         disk_reserve_bytes=server_flags.disk_reserve_bytes(disk_reserve),
         log_level=log_level,

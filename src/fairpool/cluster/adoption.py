@@ -13,16 +13,20 @@ Orphans that are still running hold their devices: the scheduler counts them unt
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from fairpool.cluster.grace_period import capped_grace_s
 from fairpool.cluster.history import Event, EventKind
 from fairpool.cluster.ledger_cache import EntryDraft
 from fairpool.cluster.outstanding_orders import record_of_order
+from fairpool.cluster.pod_usage import usage_given
 from fairpool.cluster.snapshot_builder import SnapshotPart, snapshot_part
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import PodId, WorkloadId
+from fairpool.model.node import DEFAULT_POOL
 from fairpool.model.observation import ForgetOrder, ObservedPod, PodState, StartOrder, StopOrder
-from fairpool.model.pod_record import Cause
+from fairpool.model.pod_record import Cause, PodRecord
+from fairpool.model.pod_usage import PodUsage
 
 
 def handle_orphans(draft: EntryDraft, changed: Iterable[PodId]) -> set[WorkloadId]:
@@ -66,10 +70,30 @@ def _is_wanted(draft: EntryDraft, observed: ObservedPod) -> bool:
 
 def _adopt(draft: EntryDraft, observed: ObservedPod) -> WorkloadId:
     order = observed.order
-    draft.put_pods(order.workload, (*draft.pods_of(order.workload), record_of_order(order, draft.now)))
-    event = Event(at=draft.now, kind=EventKind.ADOPTED, workload=order.workload, pod=order.pod, node=order.node)
+    record = record_of_order(order, draft.now)
+    if record.usage is None:  # it was started by an earlier version
+        record = replace(record, usage=_usage(draft, observed, record))
+    draft.put_pods(order.workload, (*draft.pods_of(order.workload), record))
+    event = Event(
+        at=draft.now,
+        kind=EventKind.ADOPTED,
+        workload=order.workload,
+        pod=order.pod,
+        node=order.node,
+        usage=record.usage,
+    )
     draft.events.append(event)
     return order.workload
+
+
+def _usage(draft: EntryDraft, observed: ObservedPod, record: PodRecord) -> PodUsage | None:
+    order = observed.order
+    node = draft.observation.nodes.get(order.node)
+    if node is None:
+        return None
+    pool = draft.pooled_nodes.pool_of.get(order.node, DEFAULT_POOL)
+    since = observed.running_since or draft.now
+    return usage_given(replace(record, since=since), order.project, pool, node.node)
 
 
 def _keep(draft: EntryDraft, observed: ObservedPod) -> None:

@@ -11,12 +11,15 @@ from dataclasses import dataclass, replace
 
 from fairpool.cluster.ledger_cache import EntryDraft
 from fairpool.cluster.pod_slots import is_rigid, latest_pods, stop_peers, workload_of
-from fairpool.cluster.snapshot_builder import snapshot_part
+from fairpool.cluster.pod_usage import usage_given
+from fairpool.cluster.snapshot_builder import NO_QUEUE, snapshot_part
 from fairpool.cluster.workload_state import GroupDates, WorkloadState
 from fairpool.model.ids import GroupId, Instant, PodId, QueueId, WorkloadId, pod_id
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.mentions import WORK_OF_ANOTHER, mention
+from fairpool.model.node import DEFAULT_POOL, Node
 from fairpool.model.pod_record import Cause, PodRecord
+from fairpool.model.pod_usage import PodUsage
 from fairpool.scheduler.decision import Bind, Evict, Plan, Promise, Withdraw
 from fairpool.scheduler.explain import explain_eviction, names_for
 from fairpool.scheduler.policy import Pass
@@ -96,13 +99,19 @@ def _next(draft: EntryDraft, pod: PodRecord, decided: PodDecisions) -> list[PodR
             promised_at=None,
             detail="",
         )
-        return [bound]
+        return [replace(bound, usage=_usage_given(draft, bound, observed.node))]
     if pod.id in decided.withdraw:
         why = decided.withdraw[pod.id].why
         pod = pod.move(
             PodPhase.WAITING, now, node=None, devices=(), promised_at=None, detail=f"reservation dropped: {why}"
         )
     return [pod if promise is None else _promised(pod, promise, now)]
+
+
+def _usage_given(draft: EntryDraft, pod: PodRecord, node: Node) -> PodUsage:
+    spec = draft.spec(pod.workload)
+    project = spec.project if spec is not None else NO_QUEUE
+    return usage_given(pod, project, draft.pooled_nodes.pool_of.get(node.name, DEFAULT_POOL), node)
 
 
 def _reason(draft: EntryDraft, pod: PodRecord, evict: Evict) -> str:

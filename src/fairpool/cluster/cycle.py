@@ -21,6 +21,7 @@ from fairpool.cluster.ledger_cache import NO_NODES, NO_PODS, EntryDraft, LedgerC
 from fairpool.cluster.outstanding_orders import outstanding_order
 from fairpool.cluster.planning import SnapshotHook, plan_pools, refresh_messages
 from fairpool.cluster.pod_slots import latest_pods, workload_of
+from fairpool.cluster.pod_usage import with_later_usage
 from fairpool.cluster.rollup import rollup
 from fairpool.cluster.settle import Evidence, settle
 from fairpool.cluster.snapshot_builder import pooled_nodes, snapshot_part
@@ -48,11 +49,15 @@ class CycleInput:
     policy: Policy = field(default_factory=Policy.product)
     recovered: bool = False
     """The ledger was lost, and this is the first cycle with a new one."""
+    jumped_ms: int = 0
+    """By how much the clock was set since the last cycle."""
 
 
 def cycle(cache: LedgerCache, inputs: CycleInput, on_snapshot: SnapshotHook | None = None) -> EntryDraft:
     """Compute the next ledger entry, the orders to the engine and the reports."""
     draft = EntryDraft(cache, inputs.now, inputs.observation)
+    if inputs.jumped_ms:
+        _shift_usage(draft, inputs.jumped_ms)
     changed_pods = _changed_pods(draft)
     concerned = apply_pull(draft, inputs.pulled, recovered=inputs.recovered)
     concerned |= _update_nodes(draft)
@@ -66,6 +71,12 @@ def cycle(cache: LedgerCache, inputs: CycleInput, on_snapshot: SnapshotHook | No
     _collect_orders(draft, inputs, changed | cache.to_clean_up)
     _collect_garbage(draft, reconciled | cache.to_clean_up)
     return draft
+
+
+def _shift_usage(draft: EntryDraft, jumped_ms: int) -> None:
+    """What pods hold is counted by the time that passed, not by a clock that was set meanwhile."""
+    for workload, pods in draft.cache.pods.items():
+        draft.put_pods(workload, tuple(with_later_usage(pod, jumped_ms) for pod in pods))
 
 
 # --- what changed --------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from fairpool.cluster.grace_period import grace_text
 from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Outcome, PodRecord
+from fairpool.model.pod_usage import PodUsage
 
 
 class EventKind(StrEnum):
@@ -46,6 +47,8 @@ class Event:
     outcome: Outcome | None = None
     """Of an ENDED pod. Reports have the latest pod of each index, the history has all of them."""
     exit_code: int | None = None
+    usage: PodUsage | None = None
+    """Of a pod that is CREATED, BOUND, ADOPTED or ENDED, so that its usage can be counted from any of these lines."""
 
 
 PHASE_EVENTS: Mapping[PodPhase, EventKind] = {
@@ -58,14 +61,18 @@ PHASE_EVENTS: Mapping[PodPhase, EventKind] = {
 }
 
 
-def pod_events(pod: PodRecord, before: PodPhase | None, now: Instant) -> Iterator[Event]:
+ACCOUNTED = frozenset({EventKind.CREATED, EventKind.BOUND, EventKind.ENDED})
+"""Kinds of events with which the usage of a pod begins, changes or ends."""
+
+
+def pod_events(pod: PodRecord, before: PodPhase | None, now: Instant, usage: PodUsage | None) -> Iterator[Event]:
     """The events of a pod that was in another phase before, or did not exist (None)."""
     if before is PodPhase.PROMISED and pod.phase is PodPhase.WAITING:
         kind = EventKind.WITHDRAWN
     else:
         kind = PHASE_EVENTS[pod.phase]
     if before is None and kind is not EventKind.CREATED:
-        yield Event(at=now, kind=EventKind.CREATED, workload=pod.workload, pod=pod.id)
+        yield Event(at=now, kind=EventKind.CREATED, workload=pod.workload, pod=pod.id, usage=usage)
     yield Event(
         at=now,
         kind=kind,
@@ -76,6 +83,7 @@ def pod_events(pod: PodRecord, before: PodPhase | None, now: Instant) -> Iterato
         detail=_detail(pod),
         outcome=pod.outcome,
         exit_code=pod.exit_code,
+        usage=usage if kind in ACCOUNTED else None,
     )
 
 

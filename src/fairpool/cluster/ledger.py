@@ -1,4 +1,4 @@
-"""The ledger: the durable state of the loop. Declarations as last pulled, pods, workload states, undelivered events.
+"""The ledger: the durable state of the loop. Declarations as last pulled, pods, workload states, recent events.
 
 The loop records one `LedgerEntry` per cycle, in one transaction, before it acts on any of it; it reads `LedgerContents`
 when it starts. The ledger decides only who may write: a loop acquires the lease and with it a fencing token. The next
@@ -39,6 +39,9 @@ __all__ = ["LeaseHeld", "LeaseLost", "Ledger", "LedgerContents", "LedgerEntry", 
 LEASE_S = 15
 BUSY_S = 5.0
 EVENTS_MAX = 200_000
+DELIVERED_S = 7 * 86_400
+"""How long events are kept that the control plane has: one that is put back to a backup asks for them again."""
+DELETED_AT_A_TIME = 500
 NO_TOKEN = Token(0)
 PARAMETERS = 500
 """In one statement."""
@@ -129,7 +132,7 @@ class Ledger:
             self._hold(connection, token, now)
             _write_values(connection, entry)
             _remove(connection, entry)
-            _write_events(connection, entry, self._events_max)
+            _write_events(connection, entry, self._events_max, now)
 
     def start_over(self, token: Token, now: Instant) -> None:
         """Remove everything but the lease and the event counter: the content is older than the pods that run."""
@@ -145,7 +148,7 @@ class Ledger:
             return _contents(connection)
 
     def events(self, after: int, limit: int) -> list[tuple[int, Event]]:
-        """The undelivered events with numbers above `after`, the oldest first."""
+        """The events with numbers above `after`, the oldest first."""
         where = "WHERE number > ? ORDER BY number LIMIT ?"
         with self._reading() as connection:
             numbers = [number for (number,) in connection.execute(f"SELECT number FROM events {where}", (after, limit))]
@@ -236,28 +239,42 @@ def _forget(connection: sqlite3.Connection, forgotten: tuple[PodId, ...]) -> Non
         assert (left := kept.fetchone()) is None, f"{left[0]} is {left[1]}: only what has ended can be forgotten"
 
 
-def _write_events(connection: sqlite3.Connection, entry: LedgerEntry, events_max: int) -> None:
-    """Number and insert new events; delete delivered ones and, beyond the cap, the oldest."""
+def _write_events(connection: sqlite3.Connection, entry: LedgerEntry, events_max: int, now: Instant) -> None:
+    """Number and insert new events; delete those that were delivered long ago and, beyond the cap, the oldest."""
     if entry.acknowledged is not None:
-        connection.execute("DELETE FROM events WHERE number <= ?", (entry.acknowledged,))
+        _note_delivered(connection, entry.acknowledged, now)
     if entry.reported_events is not None:
-        connection.execute("UPDATE progress SET events_through = max(events_through, ?)", (entry.reported_events,))
+        connection.execute(
+            "UPDATE progress SET events_through = max(events_through, ?), delivered = max(delivered, ?)",
+            (entry.reported_events, entry.reported_events),
+        )
     if not entry.events:
         return
-    (through,) = connection.execute("SELECT events_through FROM progress").fetchone()
+    through, delivered = connection.execute("SELECT events_through, delivered FROM progress").fetchone()
     numbered = enumerate(entry.events, start=through + 1)
     connection.executemany(EVENTS.upsert, ([number, *EVENTS.row(event)] for number, event in numbered))
     through += len(entry.events)
     # Numbers have no gaps and the oldest are deleted first, so `events_max` are left.
+    connection.execute("DELETE FROM events WHERE number <= ?", (min(through - events_max, delivered),))
     dropped = connection.execute("DELETE FROM events WHERE number <= ?", (through - events_max,)).rowcount
     connection.execute(
         "UPDATE progress SET events_through = ?, dropped_events = dropped_events + ?", (through, dropped)
     )
 
 
+def _note_delivered(connection: sqlite3.Connection, number: int, now: Instant) -> None:
+    """The control plane has every event up to this one; not more than there are, and fewer if it was put back."""
+    connection.execute("UPDATE progress SET delivered = min(?, events_through)", (number,))
+    oldest = f"SELECT number, at FROM events WHERE number <= ? ORDER BY number LIMIT {DELETED_AT_A_TIME}"
+    before = now - DELIVERED_S * SECOND_MS
+    connection.execute(
+        f"DELETE FROM events WHERE number <= (SELECT max(number) FROM ({oldest}) WHERE at < ?)", (number, before)
+    )
+
+
 def _contents(connection: sqlite3.Connection) -> LedgerContents:
-    progress = "SELECT cursor, protocol, events_through, dropped_events FROM progress"
-    cursor, protocol, events_through, dropped_events = connection.execute(progress).fetchone()
+    progress = "SELECT cursor, protocol, events_through, dropped_events, delivered FROM progress"
+    cursor, protocol, events_through, dropped_events, delivered = connection.execute(progress).fetchone()
     body = connection.execute("SELECT body FROM organization").fetchone()
     return LedgerContents(
         specs=tuple(SPECS.values(connection.execute(f"{SPECS.select} ORDER BY id"))),
@@ -268,4 +285,5 @@ def _contents(connection: sqlite3.Connection) -> LedgerContents:
         protocol=protocol if cursor is not None else PROTOCOL_VERSION,
         events_through=events_through,
         dropped_events=dropped_events,
+        delivered=delivered,
     )

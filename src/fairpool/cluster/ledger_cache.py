@@ -12,13 +12,15 @@ from fairpool.api.clusters import WorkloadReport
 from fairpool.cluster.dependencies import unmet_dependencies
 from fairpool.cluster.history import Event, EventKind, pod_events
 from fairpool.cluster.ledger_entry import LedgerContents, LedgerEntry
-from fairpool.cluster.snapshot_builder import PooledNodes, SnapshotPart
+from fairpool.cluster.pod_usage import usage_asked
+from fairpool.cluster.snapshot_builder import PooledNodes, SnapshotPart, current_pool
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, PoolName, Revision, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.observation import Observation, ObservedNode, ObservedPod, Order
 from fairpool.model.organization import Organization
 from fairpool.model.pod_record import PodRecord
+from fairpool.model.pod_usage import PodUsage
 from fairpool.model.spec import WorkloadSpec
 from fairpool.scheduler.decision import Plan, Verdict
 from fairpool.scheduler.prepared import Prepared
@@ -323,4 +325,11 @@ class EntryDraft:
             before = was.phase if was is not None else PodPhase.BOUND if pod.id in adopted else None
             hurried = was is not None and pod.phase is PodPhase.RELEASING and pod.grace_s < was.grace_s
             if before is not pod.phase or hurried:
-                yield from pod_events(pod, before, self.now)
+                yield from pod_events(pod, before, self.now, self._usage(pod))
+
+    def _usage(self, pod: PodRecord) -> PodUsage | None:
+        spec = self.spec(pod.workload)
+        if pod.usage is not None or spec is None:
+            return pod.usage
+        pool = current_pool(spec, self.state(pod.workload), self.pools)
+        return usage_asked(pod, spec.project, pool, self.pooled_nodes.nodes.get(pool, ()))

@@ -33,7 +33,7 @@ class LedgerEntry:
     cursor: Revision | None = None
     """None: unchanged."""
     acknowledged: int | None = None
-    """Events up to this number were delivered, and are removed."""
+    """Events up to this number were delivered, and no later ones: they are kept for a while."""
     reported_events: int | None = None
     """Events up to this number were delivered from an earlier ledger that was lost: numbering continues there."""
 
@@ -53,3 +53,5 @@ class LedgerContents:
     """The number of the last event that was recorded, delivered or not."""
     dropped_events: int = 0
     """Events that were removed undelivered because there were too many."""
+    delivered: int = 0
+    """The control plane has every event up to this one."""

@@ -146,6 +146,13 @@ DISTRIBUTED_RUNS: Step = ("ALTER TABLE specs ADD COLUMN distributed TEXT",)
 
 GANG_RETRIES: Step = ("ALTER TABLE workload_states ADD COLUMN retry_at INTEGER NOT NULL DEFAULT 0",)
 
+USAGE: Step = (
+    "ALTER TABLE pods ADD COLUMN usage TEXT",
+    "ALTER TABLE events ADD COLUMN usage TEXT",
+    "ALTER TABLE progress ADD COLUMN delivered INTEGER NOT NULL DEFAULT 0",
+)
+"""`delivered`: the control plane has every event up to this one. They are kept for a while."""
+
 MIGRATIONS: tuple[Step, ...] = (
     FIRST,
     START_FAILURES,
@@ -156,6 +163,7 @@ MIGRATIONS: tuple[Step, ...] = (
     FIELD_NAMES,
     DISTRIBUTED_RUNS,
     GANG_RETRIES,
+    USAGE,
 )
 """Migration n leads from version n to version n + 1; an empty file has version 0."""
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from fairpool.api.clusters import EventReport, PullAnswer
+from fairpool.api.clusters import EventReport, PullAnswer, UsageReport
 from fairpool.api.message import VERSION
+from fairpool.cluster.clock_jumps import ClockJumps
 from fairpool.cluster.control_link import Link
 from fairpool.cluster.cycle import CycleInput, cycle
 from fairpool.cluster.history import Event
@@ -67,8 +68,11 @@ class Loop:
         on_step: Callable[[str], None] = no_hook,
         report_delay_ms: int = 0,
         on_event: Callable[[Event, WorkloadSpec | None], None] | None = None,
+        steady_ms: Callable[[], int] | None = None,
     ) -> None:
-        """`on_event` is called with every event after it was recorded, `on_snapshot` with every snapshot before it is
+        """`steady_ms` is a clock that is never set, from any beginning: with it the loop notices that `clock` was.
+
+        `on_event` is called with every event after it was recorded, `on_snapshot` with every snapshot before it is
         planned.
 
         `report_delay_ms`: after a start order the report waits so long for the pod to run; a user waits for that, and a
@@ -79,6 +83,7 @@ class Loop:
         self._on_snapshot, self._on_step = on_snapshot, on_step
         self._report_delay_ms = report_delay_ms
         self._on_event = on_event
+        self._jumps = ClockJumps(steady_ms)
         self._report_at: Instant | None = None
         self.error = ""
         """Why the last cycle was not completed: a full disk, an engine that does not respond."""
@@ -89,6 +94,8 @@ class Loop:
         # with them may still be on their way.
         self.token = ledger.acquire(holder, now, at_least=Token(now if self._ledger_was_new else 0))
         self._pending = PendingReports()
+        self._events_offered = self._delivered = 0
+        """The last event that the link has got, and the last one that was acknowledged when the ledger was read."""
         self._load()
         self._answers: dict[PodId, OrderResult] = {}
         self._run_again = True
@@ -96,8 +103,6 @@ class Loop:
         self._renewed_at = now
         self._last_now = now
         self._acknowledged: int | None = None
-        self._events_offered = 0
-        """The last event that the link has got."""
 
     def run_cycle(self) -> bool:
         """Run one cycle. False: there was nothing to do."""
@@ -106,6 +111,7 @@ class Loop:
 
     def _run_cycle(self) -> bool:
         now = self._clock()
+        self._jumps.look(now)
         self.error = ""
         try:
             self._take_acknowledged(self._link.collect())
@@ -144,6 +150,8 @@ class Loop:
     def next_wake(self) -> Instant | None:
         """When to run the next cycle; None: when something happens."""
         if self._run_again or self._answers or self.cache.to_clean_up or self._has_events_to_offer:
+            return Instant(0)
+        if self._jumps.jumped_ms:
             return Instant(0)
         moments = [
             self.cache.next_wake(),
@@ -184,6 +192,8 @@ class Loop:
         contents = self._ledger.load()
         self.cache = LedgerCache(contents)
         self._events_recorded = contents.events_through
+        self._delivered = contents.delivered
+        self._events_offered = max(self._events_offered, contents.delivered)
         if contents.protocol != VERSION:
             self._link.pull_everything()  # what an earlier version did not know was not sent
 
@@ -226,6 +236,7 @@ class Loop:
             answers=self._answers,
             policy=self._policy,
             recovered=self.cache.cursor is None and self._had_ledger_before(observation, pulled),
+            jumped_ms=self._jumps.jumped_ms,
         )
         draft = cycle(self.cache, inputs, self._on_snapshot)
         self._on_step("decided")
@@ -233,6 +244,7 @@ class Loop:
         if self.cache.cursor is None and pulled is not None:
             entry = replace(entry, reported_events=pulled.reported_events)
         self._ledger.record(entry, self.token, now)  # from here on a crash loses nothing
+        self._jumps.jumped_ms = 0
         self._events_recorded = max(self._events_recorded, entry.reported_events or 0) + len(entry.events)
         self._renewed_at = now
         if self._on_event is not None:
@@ -309,6 +321,7 @@ class Loop:
                 nodes=pending.nodes(cache),
                 queues=pending.queues(cache),
                 events=self._next_events(),
+                events_after=self._delivered,
             ),
         )
         self._take_acknowledged(self._link.collect())
@@ -316,6 +329,9 @@ class Loop:
     def _take_acknowledged(self, acknowledged: Acknowledged) -> None:
         if acknowledged.events_through is not None:
             self._acknowledged = acknowledged.events_through
+        if acknowledged.is_put_back and acknowledged.events_through is not None:
+            self._events_offered = acknowledged.events_through
+            self._run_again = True
         # A report that was drafted meanwhile and not offered yet is another one than was acknowledged.
         not_offered = self._pending.changed_reports
         self.cache.acknowledge(each for each in acknowledged.workloads if each not in not_offered)
@@ -345,6 +361,7 @@ class Loop:
                 detail=event.detail,
                 outcome=event.outcome,
                 exit_code=event.exit_code,
+                usage=None if event.usage is None else UsageReport.of(event.usage),
             )
             for number, event in events
         ]

@@ -81,6 +81,7 @@ def start_order(pod: PodRecord, spec: WorkloadSpec, graces: GraceRules = DEFAULT
         together=spec.arrangement is Arrangement.TOGETHER and spec.pods > 1,
         minimum=spec.minimum if spec.is_elastic else None,
         distributed=spec.distributed,
+        usage=pod.usage,
     )
 
 
@@ -110,4 +111,5 @@ def record_of_order(order: StartOrder, now: Instant) -> PodRecord:
         devices=order.devices,
         boot_id=order.boot_id,
         grace_s=order.grace_s,
+        usage=order.usage,
     )

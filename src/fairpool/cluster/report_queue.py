@@ -48,6 +48,8 @@ class Offered:
     queues: Iterable[QueueReport] | None = None
     events: Iterable[EventReport] = ()
     """The next ones, in the order of their numbers."""
+    events_after: int = 0
+    """The control plane has acknowledged every event up to this one, as far as the ledger knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,8 @@ class Acknowledged:
     """Their reports are stored as they are now."""
     events_through: int | None = None
     """It has every event up to this one. None: no more than before."""
+    is_put_back: bool = False
+    """It has fewer events than it had acknowledged: those after `events_through` are to be offered again."""
 
 
 class ReportQueue:
@@ -82,6 +86,8 @@ class ReportQueue:
         self._events: deque[EventReport] = deque()
         self._stored: dict[WorkloadId, None] = {}
         self._events_through: int | None = None
+        self._events_after: int | None = None
+        self._is_put_back = False
 
     # --- the loop's side ---
 
@@ -99,12 +105,17 @@ class ReportQueue:
             self._nodes.replace({(each.name,): each for each in offered.nodes})
         if offered.queues is not None:
             self._queues.replace({(each.pool, each.queue): each for each in offered.queues})
-        self._events.extend(offered.events)
+        if self._events_after is None:
+            self._events_after = offered.events_after
+        if not self._is_put_back:  # else they are offered again, after those that it lost
+            self._events.extend(offered.events)
 
     def collect(self) -> Acknowledged:
         """What was acknowledged since the last call."""
-        acknowledged = Acknowledged(workloads=tuple(self._stored), events_through=self._events_through)
-        self._stored, self._events_through = {}, None
+        acknowledged = Acknowledged(
+            workloads=tuple(self._stored), events_through=self._events_through, is_put_back=self._is_put_back
+        )
+        self._stored, self._events_through, self._is_put_back = {}, None, False
         return acknowledged
 
     @property
@@ -200,6 +211,7 @@ class ReportQueue:
         self._number += 1
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in rows.items()}
         given |= {"cluster": self._cluster, "token": token, "number": self._number, "after": self._answered, "at": now}
+        given["events_after"] = self._events_after or 0
         return PushReport.model_validate(given)
 
     # --- what became of it ---
@@ -217,11 +229,16 @@ class ReportQueue:
             self._is_sending_all, self.beginnings = False, 0
             for kind in (self._workloads, self._nodes, self._queues):
                 kind.end()
+        if answer.events_through < report.events_after:
+            self._events_through = self._events_after = answer.events_through
+            self._is_put_back = True
+            self._events.clear()
+            return True
         if not report.events:
             return True
         last = report.events[-1].number
         while self._events and self._events[0].number <= min(answer.events_through, last):
-            self._events_through = self._events.popleft().number
+            self._events_through = self._events_after = self._events.popleft().number
         return answer.events_through >= last
 
     def fail(self, highest: int = 0) -> None:

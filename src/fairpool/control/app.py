@@ -23,6 +23,7 @@ from fairpool.api.nodes import ClusterRequest
 from fairpool.control import (
     access_keys,
     access_rules,
+    accounting,
     applications,
     assets,
     audit,
@@ -36,6 +37,7 @@ from fairpool.control import (
     command_pages,
     command_sign_in,
     config_maps,
+    consumption_reports,
     credentials,
     departments,
     description,
@@ -101,6 +103,7 @@ from fairpool.control.routes import Route
 from fairpool.control.sealing import KeyUnusable
 from fairpool.control.settings import Settings
 from fairpool.control.store import clusters as cluster_store
+from fairpool.control.store import organization as organization_store
 from fairpool.control.store import processes, shared_keys
 from fairpool.control.store.database import Connection
 from fairpool.control.store.location import database_at
@@ -139,7 +142,7 @@ MODULES = (
         older_organization,
         older_paths,
     ),
-    *(notifications, notification_channels),
+    *(notifications, notification_channels, accounting, consumption_reports),
     *(
         identity_providers,
         description,
@@ -269,6 +272,7 @@ async def _tidy(plane: Plane) -> None:
         tasks.create_task(limit_warnings.warn_of_limits(plane), name="limit warnings")
         tasks.create_task(uploads.delete_unused_uploads(plane), name="uploads")
         tasks.create_task(claims.delete_marked_claims(plane), name="claims")
+        tasks.create_task(accounting.keep_sums(plane), name="accounting")
 
 
 class StartupFailed(Exception):
@@ -288,6 +292,8 @@ async def create_defaults(plane: Plane, passwords: Passwords) -> bool:
 
     def unit(connection: Connection) -> None:
         organization.make_first_organization(plane, connection)
+        for row in organization_store.all_projects(connection):
+            organization.note_quotas(plane, connection, row)
         if plane.settings.cluster_name and not cluster_store.all_clusters(connection):
             clusters.add_cluster(plane, connection, ClusterRequest(name=plane.settings.cluster_name))
             if plane.settings.first_project:

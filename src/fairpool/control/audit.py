@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -14,8 +12,8 @@ from starlette.responses import Response, StreamingResponse
 
 from fairpool.api import audit as wire
 from fairpool.api.audit_chain import ChainCheck, Head, head_of
-from fairpool.api.audit_export import FORMULA
 from fairpool.api.limits import PAGE_DEFAULT, PAGE_MAX
+from fairpool.control.csv_text import csv_cell, csv_text
 from fairpool.control.filters import Sort
 from fairpool.control.moments import instant, iso
 from fairpool.control.paging import FilterBy, Limit, Offset, SortBy, SortOrder, parsed
@@ -207,7 +205,7 @@ async def _pieces(plane: Plane, chosen: store.Choice, most: int | None, form: st
     """Entries, one in a line; those added meanwhile are newer and are left out."""
     is_csv = form == "csv"
     if is_csv:
-        yield _csv([list(wire.AuditEntry.model_fields)])
+        yield csv_text([list(wire.AuditEntry.model_fields)])
     before: int | None = None
     left = most if most is not None else 2**31
     while left > 0:
@@ -229,27 +227,12 @@ def _piece(
         return None
     entries = [entry_answer(row) for row in rows]
     if is_csv:
-        text = _csv([[_cell(value) for value in each.model_dump(exclude_none=False).values()] for each in entries])
+        text = csv_text(
+            [[csv_cell(value) for value in each.model_dump(exclude_none=False).values()] for each in entries]
+        )
     else:
         text = "".join(f"{each.model_dump_json(exclude_none=True)}\n" for each in entries)
     return text, rows[-1].id
-
-
-def _csv(rows: list[list[str]]) -> str:
-    text = io.StringIO()
-    plain, quoted = csv.writer(text, lineterminator="\n"), csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    for row in rows:
-        # Up to Python 3.12 a carriage return is not a reason to quote a cell, and ends the row for its reader.
-        (quoted if any("\r" in cell for cell in row) else plain).writerow(row)
-    return text.getvalue()
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, list | dict):
-        text = json.dumps(value) if value else ""
-    else:
-        text = "" if value is None else str(value)
-    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def entry_answer(row: Any) -> wire.AuditEntry:

@@ -21,7 +21,7 @@ from fairpool.control.refusal import refused, unknown
 from fairpool.control.routes import Routes
 from fairpool.control.store import access as access_store
 from fairpool.control.store import assets as asset_store
-from fairpool.control.store import changes
+from fairpool.control.store import changes, usage
 from fairpool.control.store import clusters as store
 from fairpool.control.store import credentials as credential_store
 from fairpool.control.store import organization as organization_store
@@ -184,6 +184,7 @@ async def delete_cluster(cluster_id: str, request: Request, plane: Plane, caller
         if left:
             what = f"cluster {row.name} still has {left} workloads"
             raise refused(412, "cluster.has_work", what, "delete them and wait until they are gone")
+        usage.close_cluster(connection, row.id, plane.now())
         store.delete_cluster(connection, row.id)
         asset_store.remove_scope(connection, "cluster", row.id)
         credential_store.remove_scope(connection, "cluster", row.id)

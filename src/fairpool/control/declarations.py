@@ -12,9 +12,11 @@ from fairpool.api.clusters import Over, WorkloadReport
 from fairpool.control.notification_outbox import note_change
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.resource_request import requested_gpus_milli
-from fairpool.control.store import changes, holdings
+from fairpool.control.store import changes, holdings, usage
+from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
+from fairpool.control.usage_intake import hand_over
 from fairpool.control.workload_columns import column_values, urls
 from fairpool.control.workload_documents import WorkloadDeclaration, declaration_of, report_of
 from fairpool.model.spec import DesiredState, WorkloadSpec
@@ -94,6 +96,8 @@ def move(plane: Plane, connection: Connection, row: Any, project: Any) -> None:
     # Users who see only the project it leaves must learn that it left.
     kept = plane.settings.changes_kept
     changes.record(connection, "workload", row.id, "moved", plane.now(), project=row.project, declared=False, kept=kept)
+    department = organization_store.department(connection, project.department)
+    hand_over(connection, usage.open_of(connection, workload=row.id), plane.now(), project, department)
     moved = _with(declaration_of(row), project=project.name)
     _declare(plane, connection, row, moved, "moved", project=project.name, department=project.department)
 
@@ -108,6 +112,9 @@ def follow_department(plane: Plane, connection: Connection, project: str, depart
         )
         store.change(connection, workload, department=department, revision=revision)
     store.set_department(connection, project, department)
+    owner = organization_store.project(connection, project)
+    above = organization_store.department(connection, department)
+    hand_over(connection, usage.open_of(connection, project=project), now, owner, above)
 
 
 def redeclare(

@@ -208,7 +208,8 @@ def _responses(route: Route, found: Mapping[Key, Document]) -> Document:
         else:
             content = response
         known = responses.get(str(status), {})
-        if status >= 400:  # a form that cannot be read is refused as everywhere
+        # A form that cannot be read is refused as everywhere; an answer that has a model may have another form as well.
+        if status >= 400 or (status == route.status and route.answer is not None and "model" not in response):
             content = {**content, "content": {**known["content"], **content["content"]}}
         responses[str(status)] = {**known, **content}
     return responses

@@ -21,6 +21,7 @@ from fairpool.control.store import claims as claim_store
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import config_maps as config_map_store
 from fairpool.control.store import organization as store
+from fairpool.control.store import usage as usage_store
 from fairpool.control.store.database import Connection, Table
 from fairpool.control.store.tables import departments as departments_table
 from fairpool.control.store.tables import node_pools
@@ -232,7 +233,9 @@ def add_project(plane: Plane, connection: Connection, body: wire.ProjectRequest,
     config_map_store.forget(connection, body.name)
     now = plane.now()
     columns = {"department": body.parent_id, "cluster": cluster, "phase": "Ready", "created_by": by}
-    return _add(plane, connection, "project", projects_table, body, now, **columns)
+    revision = _add(plane, connection, "project", projects_table, body, now, **columns)
+    note_quotas(plane, connection, store.project(connection, body.name))
+    return revision
 
 
 def kept_claims_name(connection: Connection, name: str, now: Instant) -> str:
@@ -249,9 +252,18 @@ def change_project(plane: Plane, connection: Connection, row: Any, body: wire.Pr
     revision = record_change(plane, connection, "project", row.name, "updated", now)
     values = {"document": body.model_dump_json(by_alias=True), "department": body.parent_id, "revision": revision}
     store.change(connection, projects_table, row.name, now, **values)
+    note_quotas(plane, connection, store.project(connection, row.name))
     if body.parent_id != row.department:
         declarations.follow_department(plane, connection, row.name, body.parent_id)
     return revision
+
+
+def note_quotas(plane: Plane, connection: Connection, row: Any) -> None:
+    """Its GPU quotas hold from now on, for accounting; of a project from before there was accounting, from its
+    creation on."""
+    unit = project_unit(row)
+    quotas = {each.pool: declared.queues_in(each.pool, [unit], ())[0].gpu.quota for each in unit.resources}
+    usage_store.note_quotas(connection, row.name, row.number, quotas, plane.now(), first=row.created_at)
 
 
 def add_pool(plane: Plane, connection: Connection, body: nodes_wire.NodePoolRequest, by: str) -> int:

@@ -36,6 +36,7 @@ WORDS: Mapping[str, str] = {
     r"^[^\x00-\x20\x7f]*$": "use a URL without blanks and control characters: https://login.example.com",
     r"^[\x21\x23-\x5b\x5d-\x7e]+$": "use a scope of OAuth, without blanks, quotation marks and backslashes: openid",
     r"^[A-Za-z0-9_-]{0,128}$": "use up to 128 letters, digits, _ and -",
+    r"^[0-9]{1,9}(\.[0-9]{1,6})?$": "use a number with at most six decimals: 2.50",
     r"^[A-Za-z0-9-]+$": "use letters, digits and -",
     r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$": "use the id of an upload: 0123abcd-0123-0123-0123-0123456789ab",
 }

@@ -46,6 +46,7 @@ from fairpool.control.store.database import CALLERS, MOVED, TUNNELS, Connection,
 from fairpool.control.store.recording import Recording, recorded
 from fairpool.control.store.series_database import series_database_at
 from fairpool.control.token_keys import TokenKeys
+from fairpool.control.usage_sums import GpuUses
 from fairpool.model.ids import SECOND_MS, Instant
 
 log = logging.getLogger("fairpool.control")
@@ -299,6 +300,8 @@ class Plane:
     """The keys that access tokens are signed with."""
     session_use: SessionUse = field(default_factory=SessionUse)
     samples: SampleStore = field(init=False)
+    gpu_uses: GpuUses | None = None
+    """Where the measured utilization of GPUs comes from; None: it is not measured."""
 
     def __post_init__(self) -> None:
         keys = self.settings.keys or self.settings.data

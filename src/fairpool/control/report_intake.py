@@ -22,6 +22,7 @@ from fairpool.control.store import clusters as store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
+from fairpool.control.usage_intake import end_unseen, take_usage
 from fairpool.control.version_skew import is_withheld
 from fairpool.control.workload_documents import report_of
 from fairpool.model.ids import Instant, Token, place_of
@@ -42,6 +43,8 @@ class ReportIntake:
         self._plane, self._cluster, self._report, self._slice_s = plane, cluster, report, slice_s
         self._complete = report.complete_ranges
         self._steps: Iterator[None] | None = None
+        self._lacks_events = False
+        """Whether there are events here no more that the cluster had acknowledged: it has to send them again first."""
         self._slices = 0
 
     @property
@@ -56,6 +59,7 @@ class ReportIntake:
             resync = known.needs_resync if self._is_late(known) else True
             return _answer(known.report_token or 0, known.report_number, known.events_through, resync, taken=False)
         if self._steps is None:
+            self._lacks_events = known.events_through < self._report.events_after
             self._steps = self._rows(connection)
         self._slices += 1
         until = time.perf_counter() + self._slice_s
@@ -81,7 +85,8 @@ class ReportIntake:
 
     def _finish(self, connection: Connection, known: Any) -> link.PushAnswer:
         report = self._report
-        through = max([known.events_through, *(event.number for event in report.events)])
+        taken = () if self._lacks_events else report.events
+        through = max([known.events_through, *(event.number for event in taken)])
         store.note_report(
             connection,
             self._cluster,
@@ -114,13 +119,16 @@ class ReportIntake:
         yield from self._take_workloads(connection)
         yield from self._take_nodes(connection)
         yield from self._take_queues(connection)
-        for first in range(0, len(report.events), EVENTS):
+        for first in range(0, 0 if self._lacks_events else len(report.events), EVENTS):
             new = store.add_events(connection, self._cluster, report.events[first : first + EVENTS])
             close_ended(connection, self._cluster, new)
+            take_usage(connection, self._cluster, new)
             yield
         for gone in report.gone:
             self._drop_gone(connection, gone)
             yield
+        if self._complete is not None and self._complete.last:
+            yield from end_unseen(connection, self._cluster, report.at)
 
     def _take_workloads(self, connection: Connection) -> Iterator[None]:
         report = self._report

@@ -24,13 +24,15 @@ class Retention:
     history_s: int = 30 * 86_400
     """Deleted workloads with their pods and events; events and changes of all workloads."""
     audit_s: int = 365 * 86_400
+    usage_s: int = 35 * 86_400
+    """What single pods used; sums of hours are kept."""
 
     def __post_init__(self) -> None:
         assert self.shortest_s > 0, "retention times must be greater than zero"
 
     @property
     def shortest_s(self) -> int:
-        return min(self.history_s, self.audit_s)
+        return min(self.history_s, self.audit_s, self.usage_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from fairpool.model.container_rules import Privilege
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId
 from fairpool.model.node import Node
+from fairpool.model.pod_usage import PodUsage
 from fairpool.model.spec import DEFAULT_GRACE_S, DistributedRun, Program
 from fairpool.model.workload import PodShape, WorkloadKind
 
@@ -44,6 +45,8 @@ class StartOrder:
     minimum: int | None = None
     """Of an elastic run: how many of them are enough."""
     distributed: DistributedRun | None = None
+    usage: PodUsage | None = None
+    """What it was given, for the accounting of a rebuilt ledger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

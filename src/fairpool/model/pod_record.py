@@ -8,6 +8,7 @@ from typing import Any
 
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, WorkloadId
 from fairpool.model.lifecycle import PodPhase, may_become
+from fairpool.model.pod_usage import PodUsage
 from fairpool.model.spec import DEFAULT_GRACE_S
 from fairpool.model.workload import PodShape
 
@@ -96,6 +97,8 @@ class PodRecord:
     retry_at: Instant = Instant(0)
     start_failure: str = ""
     """What keeps it from starting, as the engine reports it: `ErrImagePull: no such image`."""
+    usage: PodUsage | None = None
+    """What it was given when it was bound; None: it never was."""
 
     @property
     def is_over(self) -> bool:

@@ -30,7 +30,7 @@ from fairpool.model.spec import WorkloadSpec
 from fairpool.platform.data_directory import DataDirectory, default_data
 from fairpool.platform.disk_guard import DiskGuard
 from fairpool.platform.local_pod_access import LocalPodAccess
-from fairpool.platform.loop_thread import LoopThread, note_event, now
+from fairpool.platform.loop_thread import LoopThread, note_event, now, steady_ms
 from fairpool.platform.node_set import NodeSet
 from fairpool.platform.secret_source import ControlSecrets, SecretCalls
 
@@ -148,6 +148,7 @@ class LocalCluster:
                 report_delay_ms=REPORT_DELAY_MS,
                 on_event=note_event,
                 on_snapshot=self._live.note,
+                steady_ms=steady_ms,
             )
 
         def step_down(why: str) -> None:

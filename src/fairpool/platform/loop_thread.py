@@ -194,3 +194,8 @@ def note_event(event: Event, spec: WorkloadSpec | None) -> None:
 
 def now() -> Instant:
     return Instant(time.time_ns() // 1_000_000)
+
+
+def steady_ms() -> int:
+    """A clock that is never set; it goes on while the machine sleeps."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000

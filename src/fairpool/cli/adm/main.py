@@ -303,6 +303,17 @@ MEMBERS = {
             "verify": lazy("Check that no entry was changed or removed.", "fairpool.cli.adm.audit:verify_audit"),
         },
     ),
+    "report": lazy("Show GPU hours and costs of a period.", "fairpool.cli.adm.usage_report:report"),
+    "price": _noun(
+        "price",
+        "Manage the prices of GPUs, CPU cores and memory.",
+        "runai-adm price set gpu 2.50",
+        {
+            "list": lazy("List prices.", "fairpool.cli.adm.prices:list_prices"),
+            "set": lazy("Set a price.", "fairpool.cli.adm.prices:set_price"),
+            "delete": lazy("Delete a price.", "fairpool.cli.adm.prices:delete_price"),
+        },
+    ),
     "collect-logs": lazy("Collect logs and state in an archive.", "fairpool.cli.adm.log_archive:collect_logs"),
     "completion": lazy("Print the completion script for bash, zsh or fish.", COMPLETION, "runai-adm"),
     "version": lazy("Print the version.", "fairpool.cli.runai.completion:version_command", "runai-adm"),
@@ -323,7 +334,7 @@ PLURALS = (
         "template",
         "environment",
     ),
-    *("datasource", "credential", "identity-provider"),
+    *("datasource", "credential", "identity-provider", "price"),
 )
 
 main = RunaiProgram(

@@ -175,7 +175,7 @@ def add_events(connection: Connection, cluster_id: str, lines: Iterable[EventRep
                 "number": line.number,
                 "workload": line.workload,
                 "at": line.at,
-                "document": line.to_json(),
+                "document": line.to_json(without="usage"),  # that is in a table of its own
             }
             for line in fresh
         ]

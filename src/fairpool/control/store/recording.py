@@ -24,6 +24,7 @@ UNRECORDED: Final = frozenset(
     {
         *("alembic_version", "revision", "changes", "idempotency", "audit", "audit_chain", "audit_forwarding"),
         *("nodes", "queue_reports", "pods", "holdings", "events", "workload_labels", "notifications"),
+        *("usage_spans", "usage_subjects", "usage_hours", "usage_days", "usage_progress", "quota_history"),
         "tokens",  # issued and revoked with an entry of their own
     }
 )

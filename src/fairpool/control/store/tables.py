@@ -725,6 +725,135 @@ notifications = Table(
 )
 """The outbox, written with the report that is worth a notification; what was sent stays as the log of deliveries."""
 
+usage_spans = Table(
+    "usage_spans",
+    metadata,
+    Column("pod", String(128), primary_key=True),
+    Column("cluster", String(64), primary_key=True),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("workload", String(64), nullable=False, index=True),
+    Column("workload_name", String(64), nullable=False),
+    Column("project", String(64), nullable=False),
+    Column("project_number", BigInteger, nullable=False),
+    Column("department", String(64), nullable=False),
+    Column("department_number", BigInteger, nullable=False),
+    Column("submitted_by", String(256), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("pool", String(64), nullable=False),
+    Column("node", String(256), nullable=False),
+    Column("gpu_type", String(128), nullable=False),
+    Column("gpus_milli", BigInteger, nullable=False),
+    Column("cpu_milli", BigInteger, nullable=False),
+    Column("memory_bytes", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("bound_at", BigInteger),
+    Column("ended_at", BigInteger),
+    Column("cause", String(32), nullable=False),
+    Column("is_lost", Boolean, nullable=False),
+    # What overlaps a period is found in the index alone.
+    Index("ix_usage_spans_ended_at_created_at", "ended_at", "created_at"),
+    # Of a cluster that reports everything, what it does not name is looked for.
+    Index("ix_usage_spans_open", "cluster", "pod", sqlite_where=text("ended_at IS NULL")),
+)
+"""What pods asked for (from `created_at`) and held (from `bound_at`), to the millisecond; without `ended_at` they still
+do. A pod that goes to another project or department with its workload has a row for each, its parts. The numbers tell
+a project or department from an earlier one of the same name. `is_lost`: it ended because it was taken back, moved or
+lost with its node."""
+
+usage_subjects = Table(
+    "usage_subjects",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("cluster", String(64), nullable=False),
+    Column("project", String(64), nullable=False),
+    Column("project_number", BigInteger, nullable=False),
+    Column("department", String(64), nullable=False),
+    Column("department_number", BigInteger, nullable=False),
+    Column("submitted_by", String(256), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("pool", String(64), nullable=False),
+    Column("gpu_type", String(128), nullable=False),
+    UniqueConstraint(
+        *("project", "project_number", "department", "department_number", "submitted_by", "kind"),
+        *("pool", "gpu_type", "cluster"),
+        name="uq_usage_subjects_all",
+    ),
+)
+"""Whose usage an hour's sum is. What is over quota is counted for a project in a pool: its user, kind and GPU type are
+empty."""
+
+
+def _sums_of(unit: str) -> Table:
+    """A table with the sums of whole hours or days, counted since the epoch."""
+    amounts = ("requested", "allocated", "lost", "used", "measured", "over_quota", "cpu", "memory")
+    return Table(
+        f"usage_{unit}s",
+        metadata,
+        Column(unit, BigInteger, primary_key=True, autoincrement=False),
+        Column("subject", Integer, primary_key=True, autoincrement=False),
+        *(Column(name, BigInteger, nullable=False) for name in amounts),
+    )
+
+
+usage_hours = _sums_of("hour")
+"""GPUs and cores in thousandths x milliseconds, memory in MiB x seconds. `used` and `measured`: GPU time in use, and
+GPU time of which that was measured."""
+
+usage_days = _sums_of("day")
+"""The same of whole days in UTC: a year is summed from these."""
+
+usage_progress = Table(
+    "usage_progress",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("summed_until", BigInteger, nullable=False),
+    Column("spans_from", BigInteger, nullable=False),
+    Column("disturbed", BigInteger, nullable=False),
+)
+"""One row: hours before `summed_until` are in `usage_hours`; spans that ended before `spans_from` are deleted.
+`disturbed` counts changes of the hour that is summed next: sums that were computed before one are not stored."""
+
+quota_history = Table(
+    "quota_history",
+    metadata,
+    Column("project", String(64), primary_key=True),
+    Column("project_number", BigInteger, primary_key=True, autoincrement=False),
+    Column("pool", String(64), primary_key=True),
+    Column("from_at", BigInteger, primary_key=True, autoincrement=False),
+    Column("quota_milli", BigInteger, nullable=False),
+)
+"""GPU quotas of projects, from when each of them held; -1: unlimited."""
+
+usage_prices = Table(
+    "usage_prices",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("resource", String(16), nullable=False),
+    Column("gpu_type", String(128), nullable=False),
+    Column("from_at", BigInteger, nullable=False),
+    Column("price_micro", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(256), nullable=False),
+    UniqueConstraint("resource", "gpu_type", "from_at"),
+)
+"""Prices of an hour of a GPU, a core or a GiB of memory, in millionths, from a full hour on."""
+
+usage_reports = Table(
+    "usage_reports",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("name", String(256), nullable=False),
+    Column("owner", String(64), nullable=False, index=True),
+    Column("document", Text, nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("message", Text, nullable=False),
+    Column("file", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", String(256), nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+"""Consumption reports: what was asked for, and the CSV file once it is made."""
+
 
 @compiles(CreateIndex, "postgresql")
 def _create_partial_index(create: CreateIndex, compiler: Any, **options: Any) -> str:
