@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fairpool.cluster.grace_period import grace_text
+from fairpool.model.decision_record import DecisionRecord
 from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Outcome, PodRecord
@@ -46,6 +47,8 @@ class Event:
     outcome: Outcome | None = None
     """Of an ENDED pod. Reports have the latest pod of each index, the history has all of them."""
     exit_code: int | None = None
+    decision: DecisionRecord | None = None
+    """Of the first event that follows from a decision of the scheduler about a workload."""
 
 
 PHASE_EVENTS: Mapping[PodPhase, EventKind] = {

@@ -146,6 +146,8 @@ DISTRIBUTED_RUNS: Step = ("ALTER TABLE specs ADD COLUMN distributed TEXT",)
 
 GANG_RETRIES: Step = ("ALTER TABLE workload_states ADD COLUMN retry_at INTEGER NOT NULL DEFAULT 0",)
 
+DECISIONS: Step = ("ALTER TABLE events ADD COLUMN decision TEXT",)
+
 MIGRATIONS: tuple[Step, ...] = (
     FIRST,
     START_FAILURES,
@@ -156,6 +158,7 @@ MIGRATIONS: tuple[Step, ...] = (
     FIELD_NAMES,
     DISTRIBUTED_RUNS,
     GANG_RETRIES,
+    DECISIONS,
 )
 """Migration n leads from version n to version n + 1; an empty file has version 0."""
 

@@ -6,13 +6,19 @@ Called in a thread that is not the loop's: what is read here is immutable, and t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 
 from fairpool.api import questions as wire
+from fairpool.api.shares import ClusterShares
+from fairpool.api.waiting import WorkloadWait
 from fairpool.cluster.cycle_ring import CycleRing
+from fairpool.cluster.expected_start import Expectations
 from fairpool.cluster.forecast import Forecast, SpecOf, sentence, would_start
+from fairpool.cluster.known_ends import KnownEnds
 from fairpool.cluster.live_snapshots import LiveSnapshots
+from fairpool.cluster.moment_text import moment_text
 from fairpool.cluster.pod_slots import workload_of
+from fairpool.cluster.pool_shares import pool_shares
+from fairpool.cluster.wait_answer import PlannedPool, wait_answer
 from fairpool.model.ids import GroupId, Instant, PoolName, WorkloadId
 from fairpool.model.mentions import ANOTHER_PROJECT, WORK_OF_ANOTHER, mention
 from fairpool.model.problem import Problem
@@ -43,9 +49,11 @@ class Questions:
         spec_of: SpecOf,
         clock: Callable[[], Instant],
         ring: CycleRing | None = None,
+        ends: KnownEnds | None = None,
     ) -> None:
-        """`spec_of` gives the declaration of a workload, from any thread."""
-        self._live, self._spec_of, self._clock, self._ring = live, spec_of, clock, ring
+        """`spec_of` gives the declaration of a workload, from any thread. Without `ends` nothing is known about when
+        running work ends."""
+        self._live, self._spec_of, self._clock, self._ring, self._ends = live, spec_of, clock, ring, ends
 
     def answer(self, text: bytes) -> bytes | Problem:
         """The answer to a question as the control plane sends it."""
@@ -68,6 +76,10 @@ class Questions:
                 return self._what_if(question).model_dump_json(by_alias=True).encode()
             case wire.PastCycles():
                 return self._past_cycles().model_dump_json(by_alias=True).encode()
+            case wire.WhyWaiting():
+                return self._why_waiting(question).model_dump_json(by_alias=True).encode()
+            case wire.SharesQuestion():
+                return self._shares().model_dump_json(by_alias=True).encode()
 
     # --- would it start ---
 
@@ -95,6 +107,31 @@ class Questions:
             project = mention(project, project, ANOTHER_PROJECT)
         return wire.ForecastVictim(workload=name, project=project, pods=pods)
 
+    # --- why it waits ---
+
+    def _why_waiting(self, question: wire.WhyWaiting) -> WorkloadWait:
+        now = self._clock()
+        spec = self._spec_of(question.workload)
+        if spec is None:
+            what = "the cluster does not have this workload yet, or not any more"
+            raise QuestionProblem([Problem("workload.unknown_there", what, "try again in a few seconds")])
+        pools = {
+            pool: PlannedPool(
+                snapshot,
+                self._live.plan_of(pool, snapshot),
+                Expectations() if self._ends is None else self._ends.of(snapshot, now),
+            )
+            for pool, snapshot in self._snapshots().items()
+        }
+        return wait_answer(spec, pools, now, self._spec_of, with_changes=question.changes)
+
+    # --- shares ---
+
+    def _shares(self) -> ClusterShares:
+        found = self._snapshots()
+        pools = [pool_shares(snapshot, self._live.plan_of(pool, snapshot)) for pool, snapshot in sorted(found.items())]
+        return ClusterShares(taken_at=moment_text(max(each.now for each in found.values())), pools=pools)
+
     # --- snapshots ---
 
     def _snapshot_file(self, question: wire.SnapshotQuestion) -> bytes:
@@ -111,7 +148,10 @@ class Questions:
         return wire.PastCyclePage(
             cycles=[
                 wire.PastCycle(
-                    number=each.number, node_pool=each.pool, taken_at=_moment(each.taken_at), size_bytes=each.size_bytes
+                    number=each.number,
+                    node_pool=each.pool,
+                    taken_at=moment_text(each.taken_at),
+                    size_bytes=each.size_bytes,
                 )
                 for each in reversed(kept)
             ]
@@ -153,7 +193,7 @@ class Questions:
         before, then = _planned(snapshot), _planned(after)
         return wire.WhatIfAnswer(
             node_pool=snapshot.pool.name,
-            taken_at=_moment(snapshot.now),
+            taken_at=moment_text(snapshot.now),
             changes=done,
             original=_counts(before.plan),
             changed=_counts(then.plan),
@@ -207,7 +247,3 @@ def _queues(before: Replay, then: Replay) -> list[wire.QueueOutcomes]:
 
 def _gpus(figures: QueueFigures | None, field: str) -> float | None:
     return None if figures is None else float(getattr(figures, field)) / WHOLE_GPU_MILLI
-
-
-def _moment(at: Instant) -> str:
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -13,8 +13,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fairpool.api.wire import compact
+from fairpool.control.decision_items import decision_item
 from fairpool.control.rendered import RenderedCache
 from fairpool.control.store import changes
+from fairpool.control.store import decisions as decision_store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
@@ -31,6 +34,8 @@ class Read(Protocol):
 
 
 NO_HOME = ("", "")
+DECISION = "decision"
+"""The noun of decisions; their id is cluster and number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +115,24 @@ def entries_after(connection: Connection, rendered: RenderedCache, revision: int
     ids = list(dict.fromkeys(each.id for each in found if each.noun == "workload"))
     keys = workload_store.keys_of(connection, ids)
     texts = dict(zip(keys, rendered.items(connection, [key for key, _ in keys.values()]), strict=True))
+    shown = {each: (texts[each], keys[each][1]) for each in keys} | _decisions(connection, found)
     homes = organization_store.homes(connection)
     return [
-        _entry(each, texts[each.id], keys[each.id][1], homes)
-        if each.noun == "workload" and each.id in keys
+        _entry(each, *shown[each.id], homes)
+        if each.noun in ("workload", DECISION) and each.id in shown
         else _entry(each, None, each.project, homes)
         for each in found
     ]
+
+
+def _decisions(connection: Connection, found: Sequence[changes.Changed]) -> dict[str, tuple[str, str]]:
+    """Decisions among these changes as JSON, with the project that their workload is in now; by id."""
+    ids = [each.id.rpartition("/") for each in found if each.noun == DECISION]
+    rows = decision_store.some(connection, [(cluster, int(number)) for cluster, _, number in ids])
+    return {
+        f"{cluster}/{number}": (compact(decision_item(row).model_dump(mode="json", by_alias=True)), row.project)
+        for (cluster, number), row in rows.items()
+    }
 
 
 def _entry(

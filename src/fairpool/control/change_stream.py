@@ -28,7 +28,8 @@ routes = Routes("streams")
 
 AT_ONCE = 500
 
-NOT_A_PROJECTS = frozenset({"node", "node-pool", "topology", "cluster"})
+NOT_A_PROJECTS = frozenset({"node", "node-pool", "topology", "cluster", "shares"})
+"""`shares` says only that quotas, fair shares or allocations changed somewhere in a cluster."""
 DEPARTMENT = "department"
 
 CHANGES_EXAMPLE = {

@@ -12,8 +12,8 @@ from sqlalchemy import bindparam, delete, insert, select
 from fairpool.api.clusters import PodReport
 from fairpool.control.store.compiled import Compiled
 from fairpool.control.store.database import Connection
-from fairpool.control.store.tables import holdings, workloads
-from fairpool.model.lifecycle import HOLDS_DEVICES
+from fairpool.control.store.tables import holdings, pods, workloads
+from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 
 _OF_WORKLOAD = Compiled(select(holdings).where(holdings.c.workload == bindparam("of")).order_by(holdings.c.pod))
 _DROP = Compiled(delete(holdings).where(holdings.c.workload == bindparam("of")))
@@ -70,6 +70,26 @@ def by_node(connection: Connection, node: str | None = None) -> dict[tuple[str, 
         for device in devices:
             use.devices_milli[device] = use.devices_milli.get(device, 0) + row.gpus_milli // len(devices)
     return found
+
+
+def with_owners(connection: Connection) -> list[Any]:
+    """Every pod that holds something, with its phase and whose it is; those on one node by project and name."""
+    columns = (workloads.c.name, workloads.c.project, workloads.c.department, workloads.c.submitted_by)
+    query = (
+        select(holdings, *columns, pods.c.phase)
+        .join(workloads, workloads.c.id == holdings.c.workload)
+        .join(pods, pods.c.id == holdings.c.pod)
+    )
+    return list(connection.execute(query.order_by(workloads.c.project, workloads.c.name, holdings.c.pod)))
+
+
+def promised(connection: Connection) -> list[Any]:
+    """Every pod that has a place as soon as others have left it."""
+    columns = (workloads.c.name, workloads.c.project, workloads.c.department, workloads.c.submitted_by)
+    query = select(pods.c.document, pods.c.workload, workloads.c.cluster, workloads.c.declaration, *columns)
+    query = query.join(workloads, workloads.c.id == pods.c.workload)
+    is_promised = (pods.c.phase == PodPhase.PROMISED.value, workloads.c.deleted_at.is_(None))
+    return list(connection.execute(query.where(*is_promised).order_by(pods.c.id)))
 
 
 def on_node(connection: Connection, cluster: str, node: str) -> list[Any]:

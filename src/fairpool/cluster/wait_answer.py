@@ -1,0 +1,177 @@
+"""The answer to why a workload waits: verdict, checks, share, what would change it, expected start; of one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fairpool.api import waiting as wire
+from fairpool.cluster.expected_start import Expectations, ExpectedStart, expected_start
+from fairpool.cluster.forecast import SpecOf
+from fairpool.cluster.moment_text import moment_text
+from fairpool.cluster.pod_slots import workload_of
+from fairpool.cluster.remedies import Effect, Remedy, RemedyKind, remedies
+from fairpool.cluster.wait_report import wait_report
+from fairpool.model.ids import GroupId, Instant, PoolName, QueueId
+from fairpool.model.organization import name_of_queue
+from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, gpus_text
+from fairpool.model.spec import WorkloadSpec
+from fairpool.scheduler.checks import checks
+from fairpool.scheduler.decision import OverLimit, Plan, Resource, Verdict
+from fairpool.scheduler.explain import explain, names_for
+from fairpool.scheduler.snapshot import Snapshot
+
+NOTHING_WAITS = "the scheduler has no waiting pods of it"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPool:
+    """A pool, what was decided for it, and what is known about ends there."""
+
+    snapshot: Snapshot
+    plan: Plan
+    known: Expectations
+
+
+def wait_answer(
+    spec: WorkloadSpec, pools: Mapping[PoolName, PlannedPool], now: Instant, spec_of: SpecOf, *, with_changes: bool
+) -> wire.WorkloadWait:
+    """Why a workload waits."""
+    for pool, planned in sorted(pools.items()):
+        groups = sorted(each for each in planned.plan.verdicts if workload_of(each) == spec.id)
+        if groups:
+            return _Waiting(spec, pool, pools, groups, spec_of).answer(with_changes=with_changes)
+    taken_at = max((each.snapshot.now for each in pools.values()), default=now)
+    return wire.WorkloadWait(workload_id=spec.id, taken_at=moment_text(taken_at), waits=False, message=NOTHING_WAITS)
+
+
+class _Waiting:
+    def __init__(
+        self,
+        spec: WorkloadSpec,
+        pool: PoolName,
+        pools: Mapping[PoolName, PlannedPool],
+        groups: list[GroupId],
+        spec_of: SpecOf,
+    ) -> None:
+        self.spec, self.pool, self.pools, self.groups, self.spec_of = spec, pool, pools, groups, spec_of
+        self.planned = pools[pool]
+        self.verdict: Verdict = self.planned.plan.verdicts[groups[0]]
+
+    def answer(self, *, with_changes: bool) -> wire.WorkloadWait:
+        report = wait_report(self.verdict, self.spec.project)
+        return wire.WorkloadWait(
+            workload_id=self.spec.id,
+            taken_at=moment_text(self.planned.snapshot.now),
+            waits=True,
+            message=explain(self.verdict, called=names_for(self.spec.project)),
+            node_pool=self.pool,
+            groups_waiting=len(self.groups),
+            cause=wire.WaitCause(
+                cause=report.cause,
+                pods_waiting=report.waiting,
+                pods_running=report.running,
+                failed_checks=list(report.failed),
+                details=dict(report.details),
+            ),
+            checks=[
+                wire.WaitCheck.model_validate({"check": each.check.value, "state": each.state.value})
+                for each in checks(self.verdict)
+            ],
+            share=self._share(),
+            changes=self._changes() if with_changes else [],
+            expected_start=self._expected(),
+        )
+
+    def _share(self) -> wire.WaitShare | None:
+        mine = next((each for each in self.planned.plan.queues if each.queue == self.spec.project), None)
+        if mine is None:
+            return None
+        return wire.WaitShare(
+            quota=None if mine.quota_milli == UNLIMITED else mine.quota_milli / WHOLE_GPU_MILLI,
+            fair_share=mine.fair_share_milli / WHOLE_GPU_MILLI,
+            allocated=mine.held_milli / WHOLE_GPU_MILLI,
+        )
+
+    def _expected(self) -> wire.StartEstimate | None:
+        if self.verdict.running:
+            return None  # it has started, and waits to grow
+        found = expected_start(self.planned.snapshot, self.groups[0], self.planned.known)
+        return None if found is None else _estimate(found)
+
+    def _changes(self) -> list[wire.WaitChange]:
+        snapshots = {name: each.snapshot for name, each in self.pools.items()}
+        found = remedies(self.pool, snapshots, self.groups[0], self.verdict)
+        return [self._change(each) for each in found]
+
+    def _change(self, remedy: Remedy) -> wire.WaitChange:
+        counts = remedy.kind in (RemedyKind.FEWER_PODS, RemedyKind.RETURN_NODES)
+        before, after = (
+            None if each is None else float(each) if counts else each / WHOLE_GPU_MILLI
+            for each in (remedy.before_milli, remedy.after_milli)
+        )
+        return wire.WaitChange.model_validate(
+            {
+                "kind": remedy.kind.value,
+                "by": "administrator" if remedy.by_administrator else "user",
+                "message": self._sentence(remedy),
+                "subject": self._subject(remedy),
+                "before": before,
+                "after": after,
+                "effect": remedy.effect.value,
+                "victims": remedy.victims,
+            }
+        )
+
+    def _subject(self, remedy: Remedy) -> str:
+        if remedy.kind in (RemedyKind.STOP_OWN, RemedyKind.FEWER_GPUS, RemedyKind.FEWER_PODS, RemedyKind.PREEMPTIBLE):
+            other = self.spec_of(workload_of(GroupId(remedy.subject)))
+            return other.name if other is not None else remedy.subject
+        return remedy.subject
+
+    def _sentence(self, remedy: Remedy) -> str:
+        """In words; of what is changed only names of its own project and of departments are in it."""
+        words = self._words(remedy)
+        return f"{words}: no gain" if remedy.effect is Effect.NONE else words
+
+    def _words(self, remedy: Remedy) -> str:
+        before, after = (self._amount(each) for each in (remedy.before_milli, remedy.after_milli))
+        others = (remedy.before_milli or 1) - 1
+        texts = {
+            RemedyKind.STOP_OWN: f"stop {self._subject(remedy)}, which holds {before}",
+            RemedyKind.FEWER_GPUS: f"request {after} per pod instead of {before}",
+            RemedyKind.FEWER_PODS: f"request {remedy.after_milli} pods instead of {remedy.before_milli}",
+            RemedyKind.PREEMPTIBLE: "submit it as preemptible",
+            RemedyKind.OTHER_POOL: f"submit it to node pool {remedy.subject}",
+            RemedyKind.RAISE_QUOTA: f"raise the quota of {_queue_words(remedy.subject)} from {before} to {after}",
+            RemedyKind.RAISE_LIMIT: f"raise the limit of {_queue_words(remedy.subject)} from {before} to {after}",
+            RemedyKind.RETURN_NODES: f"put node {remedy.subject}{f' and {others} more' if others else ''} "
+            "back into service",
+        }
+        return texts[remedy.kind]
+
+    def _amount(self, amount: int | None) -> str:
+        why = self.verdict.why
+        if amount is None:
+            return ""
+        if isinstance(why, OverLimit) and why.resource is Resource.MEMORY:
+            return f"{amount / 10**9:.3g} GB"
+        unit = "CPU" if isinstance(why, OverLimit) and why.resource is Resource.CPU else "GPU"
+        return f"{gpus_text(amount)} {unit}" + ("" if 0 < amount <= WHOLE_GPU_MILLI else "s")
+
+
+def _queue_words(queue: str) -> str:
+    name = name_of_queue(QueueId(queue))
+    return f"project {name}" if name == queue else f"department {name}"
+
+
+def _estimate(found: ExpectedStart) -> wire.StartEstimate:
+    return wire.StartEstimate.model_validate(
+        {
+            "expected_at": moment_text(found.at),
+            "earliest_at": None if found.earliest is None else moment_text(found.earliest),
+            "latest_at": None if found.latest is None else moment_text(found.latest),
+            "basis": [each.value for each in found.bases],
+            "waits_for": len({workload_of(each) for each in found.waits_for}),
+        }
+    )
