@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -10,7 +10,8 @@ from fairpool.api.wire import Answer, Moment, Page
 
 HIDDEN = -1
 """In place of the number of a workload that the caller may not see."""
-State = Literal["held", "leaving", "promised"]
+Portion = tuple[int, int, list[int]]
+"""Number of a workload, thousandths of each device, devices."""
 
 
 class DeviceCluster(Answer):
@@ -21,13 +22,13 @@ class DeviceCluster(Answer):
     last_seen_at: Annotated[Moment | None, Field(description="When it last reported: what is older may have changed")]
 
 
-class DeviceHolder(Answer):
-    """A workload that holds devices and that the caller may see."""
+class DeviceHolders(Answer):
+    """Workloads that hold devices and that the caller may see, as columns: the first of each belong to workload 0."""
 
-    id: str
-    name: str
-    project: Annotated[int, Field(description="Number in `projects`")]
-    user: Annotated[int, Field(description="Number in `users`")]
+    ids: list[str]
+    names: list[str]
+    projects: Annotated[list[int], Field(description="Numbers in `projects` of the answer")]
+    users: Annotated[list[int], Field(description="Numbers in `users` of the answer")]
 
 
 class DeviceNode(Answer):
@@ -49,13 +50,19 @@ class DeviceNode(Answer):
     )
     message: Annotated[str, Field(description="Why they are withheld")] = ""
     holders: Annotated[
-        list[tuple[int, int, list[int], State]],
+        list[Portion],
         Field(
             description="Number in `workloads` (-1: of a project that you may not see), thousandths of each device, "
-            "devices, state",
-            examples=[[[0, 1000, [0, 1], "held"], [-1, 500, [2], "leaving"]]],
+            "devices",
+            examples=[[[0, 1000, [0, 1]], [-1, 500, [2]]]],
         ),
     ]
+    leaving: Annotated[list[Portion], Field(description="Those whose pods are stopping; they are not in `holders`")] = (
+        Field(default_factory=list)
+    )
+    promised: Annotated[
+        list[Portion], Field(description="Those that start when the pods on their devices have stopped")
+    ] = Field(default_factory=list)
     mig: Annotated[dict[str, int], Field(description="MIG instances of the node, by profile")] = Field(
         default_factory=dict
     )
@@ -73,5 +80,5 @@ class DevicePage(Page):
     clusters: list[DeviceCluster]
     projects: list[str]
     users: list[str]
-    workloads: list[DeviceHolder]
+    workloads: DeviceHolders
     nodes: list[DeviceNode]

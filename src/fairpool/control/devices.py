@@ -10,6 +10,7 @@ import gzip
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field
+from functools import lru_cache
 from typing import Annotated, Any
 
 from starlette.requests import Request
@@ -49,6 +50,7 @@ from fairpool.model.precedence import gpus_charged_milli
 
 routes = Routes("nodes")
 
+RELEASING = PodPhase.RELEASING.value
 NODES_MAX = 5000
 MIG_PREFIX = "nvidia.com/mig-"
 GZIP_LEVEL = 5
@@ -151,9 +153,9 @@ class _Book:
     """Workloads, projects and users with their numbers, of those that a caller may see."""
 
     def __init__(self, caller: Caller) -> None:
-        self._caller = caller
+        self._places = caller.places(Action.WORKLOAD_READ)
         self._numbers: dict[str, int] = {}
-        self.workloads: list[dict[str, Any]] = []
+        self.workloads: dict[str, list[Any]] = {"ids": [], "names": [], "projects": [], "users": []}
         self.projects: dict[str, int] = {}
         self.users: dict[str, int] = {}
 
@@ -165,22 +167,21 @@ class _Book:
         return known
 
     def _added(self, row: Any) -> int:
-        if not self._caller.may(Action.WORKLOAD_READ, row.project, row.department, row.cluster):
+        if self._places is not None and not self._places.covers(row.project, row.department, row.cluster):
             return wire.HIDDEN
-        self.workloads.append(
-            {
-                "id": row.workload,
-                "name": row.name,
-                "project": self.projects.setdefault(former_name(row.project), len(self.projects)),
-                "user": self.users.setdefault(row.submitted_by, len(self.users)),
-            }
-        )
-        return len(self.workloads) - 1
+        columns = self.workloads
+        columns["ids"].append(row.workload)
+        columns["names"].append(row.name)
+        columns["projects"].append(self.projects.setdefault(former_name(row.project), len(self.projects)))
+        columns["users"].append(self.users.setdefault(row.submitted_by, len(self.users)))
+        return len(columns["ids"]) - 1
 
 
 @dataclass(slots=True)
 class _Held:
-    holders: list[tuple[int, int, list[int], wire.State]] = field(default_factory=list)
+    holders: list[wire.Portion] = field(default_factory=list)
+    leaving: list[wire.Portion] = field(default_factory=list)
+    promised: list[wire.Portion] = field(default_factory=list)
     mig: list[tuple[int, str, int]] = field(default_factory=list)
 
 
@@ -194,10 +195,10 @@ def _holders(
         if key not in nodes:
             continue
         held = found.setdefault(key, _Held())
-        numbers = json.loads(row.devices)
+        numbers = _numbers(row.devices)
         if numbers:
-            state: wire.State = "leaving" if row.phase == PodPhase.RELEASING.value else "held"
-            held.holders.append((book.number(row), row.gpus_milli // len(numbers), numbers, state))
+            portions = held.leaving if row.phase == RELEASING else held.holders
+            portions.append((book.number(row), row.gpus_milli // len(numbers), numbers))
         elif row.gpus_milli and key in with_mig:
             owner = workload_store.one(connection, row.workload)
             wanted = declaration_of(owner).workload.template.shape.gpu.mig
@@ -209,7 +210,14 @@ def _holders(
             gpu = declaration_of(row).workload.to_spec().template.shape.gpu
             each = gpus_charged_milli(gpu, report.gpu_memory_mib) // len(pod.devices)
             held = found.setdefault((row.cluster, report.name), _Held())
-            held.holders.append((book.number(row), each, list(pod.devices), "promised"))
+            held.promised.append((book.number(row), each, list(pod.devices)))
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _numbers(devices: str) -> list[int]:
+    """The devices in a row; nodes have few different combinations."""
+    found: list[int] = json.loads(devices)
     return found
 
 
@@ -237,6 +245,8 @@ def _node(each: _Node, clusters: Mapping[str, int], held: _Held | None) -> dict[
         "withheld": list(report.gpus_withheld),
         "message": report.message,
         "mig": _mig_of(report),
+        "leaving": held.leaving if held is not None else [],
+        "promised": held.promised if held is not None else [],
         "migHolders": held.mig if held is not None else [],
     }
     return shown | {name: value for name, value in more.items() if value}
