@@ -249,7 +249,7 @@ def test_ends_are_known_from_limits_and_from_what_jobs_report() -> None:
 
 def test_an_answer_has_one_instant_and_everything_about_the_wait() -> None:
     known = Expectations({GroupId("b1"): end_by_limit(Instant(NOW + HOUR_MS))})
-    pools = {DEFAULT_POOL: PlannedPool(FULL, plan(FULL), known)}
+    pools = {DEFAULT_POOL: PlannedPool(FULL, plan(FULL), lambda: known)}
     found = wait_answer(spec_of(WorkloadId("wants")), pools, NOW, spec_of, with_changes=True)
     assert found.waits
     assert found.taken_at == "1970-01-12T13:46:40.000Z"

@@ -6,6 +6,7 @@ Called in a thread that is not the loop's: what is read here is immutable, and t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from fairpool.api import questions as wire
 from fairpool.api.shares import ClusterShares
@@ -119,11 +120,14 @@ class Questions:
             pool: PlannedPool(
                 snapshot,
                 self._live.plan_of(pool, snapshot),
-                Expectations() if self._ends is None else self._ends.of(snapshot, now),
+                partial(self._expectations, snapshot, now),
             )
             for pool, snapshot in self._snapshots().items()
         }
         return wait_answer(spec, pools, now, self._spec_of, with_changes=question.changes)
+
+    def _expectations(self, snapshot: Snapshot, now: Instant) -> Expectations:
+        return Expectations() if self._ends is None else self._ends.of(snapshot, now)
 
     # --- shares ---
 

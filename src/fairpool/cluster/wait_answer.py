@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from fairpool.api import waiting as wire
@@ -30,7 +30,8 @@ class PlannedPool:
 
     snapshot: Snapshot
     plan: Plan
-    known: Expectations
+    known: Callable[[], Expectations]
+    """Reads what running jobs report, so it is asked for only where it counts."""
 
 
 def wait_answer(
@@ -96,7 +97,7 @@ class _Waiting:
     def _expected(self) -> wire.StartEstimate | None:
         if self.verdict.running:
             return None  # it has started, and waits to grow
-        found = expected_start(self.planned.snapshot, self.groups[0], self.planned.known)
+        found = expected_start(self.planned.snapshot, self.groups[0], self.planned.known())
         return None if found is None else _estimate(found)
 
     def _changes(self) -> list[wire.WaitChange]:

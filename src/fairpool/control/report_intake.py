@@ -25,7 +25,7 @@ from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.version_skew import is_withheld
 from fairpool.control.workload_documents import report_of
-from fairpool.model.ids import Instant, Token, place_of
+from fairpool.model.ids import Instant, PoolName, QueueId, Token, place_of
 from fairpool.model.lifecycle import PodPhase
 
 SLICE_S: Final = 0.003
@@ -221,11 +221,10 @@ class ReportIntake:
 
     def _take_queues(self, connection: Connection) -> Iterator[None]:
         report, cluster = self._report, self._cluster
-        if not report.queues and not report.queues_gone and self._complete is None:
-            return
         left = set(report.queues_gone)
-        known = store.queue_documents(connection, cluster)
+        known: dict[tuple[PoolName, QueueId], str] = {}
         if self._complete is not None and self._complete.queues is not None:
+            known = store.queue_documents(connection, cluster)
             left |= {name for name in known if self._complete.queues.contains(*name)}
         changed = False
         for queue in report.queues:

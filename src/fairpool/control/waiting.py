@@ -121,7 +121,7 @@ async def wait(
     before = await plane.read(lambda connection: estimates.first(connection, row.id, since))
     if before is None:
         with suppress(Unavailable):  # the answer is good without a record of it
-            await plane.write(lambda connection: estimates.add(connection, _kept(row.id, since, answer)))
+            await plane.write(lambda connection: estimates.add(connection, _kept(row, since, answer)))
         return answer
     if iso(before.expected_at) == answer.expected_start.expected_at:
         return answer
@@ -129,12 +129,13 @@ async def wait(
     return answer.model_copy(update={"expected_start": answer.expected_start.model_copy(update={"first": first})})
 
 
-def _kept(workload: str, since: int, answer: wire.WorkloadWait) -> dict[str, Any]:
+def _kept(row: Any, since: int, answer: wire.WorkloadWait) -> dict[str, Any]:
     estimate = answer.expected_start
     assert estimate is not None
     return {
-        "workload": workload,
+        "workload": row.id,
         "waiting_since": since,
+        "run": row.run,
         "made_at": instant(answer.taken_at),
         "expected_at": instant(estimate.expected_at),
         "earliest_at": None if estimate.earliest_at is None else instant(estimate.earliest_at),
@@ -177,7 +178,7 @@ async def accuracy(
         return wire.EstimateAccuracy(
             as_of=iso(now),
             since=iso(begin),
-            open=len(rows) - len(started),
+            open=sum(row.started_at is None and row.run == row.run_now for row in rows),
             message=f"within 5 min in {total.within_5_min} of {total.estimates}" if started else "no estimates yet",
             total=total,
             by_basis=[_errors([row for row in started if row.basis == basis], basis) for basis in bases],

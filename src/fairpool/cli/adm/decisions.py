@@ -11,7 +11,7 @@ from fairpool.api.record import document
 from fairpool.cli.failure import failure
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
-from fairpool.cli.runai.listing import PROSE, output_flag, show
+from fairpool.cli.runai.listing import output_flag, show
 from fairpool.cli.runai.session import Session
 from fairpool.cli.runai.watching import redraw, watch_flags
 from fairpool.cli.screen import Column, Screen
@@ -21,6 +21,10 @@ from fairpool.model.problem import Problem
 if TYPE_CHECKING:
     from fairpool.api.client import Client
     from fairpool.api.decisions import Decision
+
+
+WHY = 26
+"""How narrow the reason may become: with time, kind, project and job it fits on 80 columns."""
 
 
 @command("decisions", "runai-adm decisions --kind taken-back --since 2h", with_project=False)
@@ -57,7 +61,7 @@ def list_decisions(
 
 
 def _draw(screen: Screen, listed: list[Decision]) -> None:
-    screen.draw(decision_columns(), listed)
+    screen.draw([column for column in decision_columns() if not column.wide], listed)
 
 
 def _filter(kind: str | None, project: str | None, since: str | None, conditions: str | None) -> str:
@@ -75,13 +79,14 @@ def _filter(kind: str | None, project: str | None, since: str | None, conditions
 def decision_columns() -> list[Column[Decision]]:
     """One decision a row."""
     return [
-        Column("TIME", lambda each: ages.local(each.at), spare=2),
+        Column("TIME", lambda each: ages.local(each.at)[len("2026-") :]),
         Column("DECISION", lambda each: each.kind),
-        Column("PROJECT", lambda each: each.project_id),
-        Column("JOB", lambda each: each.workload_name),
-        Column("GPUS", lambda each: f"{each.gpus:g}", spare=1),
+        Column("PROJECT", lambda each: each.project_id, least=8),
+        Column("JOB", lambda each: each.workload_name, least=12),
+        Column("GPUS", lambda each: f"{each.gpus:g}", spare=2),
         Column("LENT", lambda each: f"{each.lent_gpus:g}", wide=True),
         Column("NODES", lambda each: ",".join(each.nodes) or "-", wide=True),
         Column("ID", lambda each: each.id, wide=True),
-        Column("WHY", lambda each: each.message, least=PROSE),
+        Column("AT", lambda each: each.at, wide=True),
+        Column("WHY", lambda each: each.message, least=WHY),
     ]

@@ -18,8 +18,14 @@ _ONE = Compiled(
 )
 _ADD = Compiled(insert(start_estimates))
 _OPEN = CompiledIn(
-    lambda ids: select(start_estimates.c.workload, start_estimates.c.waiting_since, start_estimates.c.made_at).where(
-        start_estimates.c.workload.in_(ids), start_estimates.c.started_at.is_(None)
+    lambda ids: (
+        select(start_estimates.c.workload, start_estimates.c.waiting_since, start_estimates.c.made_at)
+        .join(workloads, workloads.c.id == start_estimates.c.workload)
+        .where(
+            start_estimates.c.workload.in_(ids),
+            start_estimates.c.started_at.is_(None),
+            start_estimates.c.run == workloads.c.run,
+        )
     )
 )
 
@@ -45,8 +51,8 @@ def note_starts(connection: Connection, started: Mapping[str, int]) -> None:
 
 
 def made_after(connection: Connection, moment: int) -> list[Any]:
-    """Estimates with the place of their workload, oldest first."""
-    columns = (workloads.c.project, workloads.c.department, workloads.c.cluster)
+    """Estimates with the place of their workload and its present run, oldest first."""
+    columns = (workloads.c.project, workloads.c.department, workloads.c.cluster, workloads.c.run.label("run_now"))
     query = select(start_estimates, *columns).join(workloads, workloads.c.id == start_estimates.c.workload)
     return list(
         connection.execute(query.where(start_estimates.c.made_at >= moment).order_by(start_estimates.c.made_at))

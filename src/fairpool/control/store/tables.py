@@ -597,6 +597,7 @@ start_estimates = Table(
     metadata,
     Column("workload", String(64), primary_key=True),
     Column("waiting_since", BigInteger, primary_key=True, autoincrement=False),
+    Column("run", Integer, nullable=False),
     Column("made_at", BigInteger, nullable=False, index=True),
     Column("expected_at", BigInteger, nullable=False),
     Column("earliest_at", BigInteger),
@@ -604,7 +605,8 @@ start_estimates = Table(
     Column("basis", String(128), nullable=False),
     Column("started_at", BigInteger),
 )
-"""The first estimate of each wait that was given to a caller, and when the workload did start."""
+"""The first estimate of each wait that was given to a caller, and when the workload did start. A wait that ends without
+a start ends its run as well: when a workload is resumed, another run begins."""
 
 idempotency = Table(
     "idempotency",

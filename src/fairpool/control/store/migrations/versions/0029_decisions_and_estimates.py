@@ -16,6 +16,7 @@ def upgrade() -> None:
         "start_estimates",
         sa.Column("workload", sa.String(64), nullable=False),
         sa.Column("waiting_since", sa.BigInteger(), nullable=False),
+        sa.Column("run", sa.Integer(), nullable=False),
         sa.Column("made_at", sa.BigInteger(), nullable=False),
         sa.Column("expected_at", sa.BigInteger(), nullable=False),
         sa.Column("earliest_at", sa.BigInteger()),
