@@ -166,7 +166,7 @@ def test_with_several_clusters_a_project_names_its_own(server: Server) -> None:
     server.admin.create_cluster(ClusterRequest(name="east"))
     try:
         said = server.refused("runai-adm project create astray")
-        assert "the project needs a cluster; there are 2: east, local" in said
+        assert "a cluster must be named; there are 2: east, local" in said
         assert "--cluster" in said
         assert "use one of east, local" in server.refused("runai-adm project create astray --cluster west")
         server.typed("runai-adm project create settled --cluster local")

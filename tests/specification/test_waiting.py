@@ -256,6 +256,11 @@ def test_an_answer_has_one_instant_and_everything_about_the_wait() -> None:
     assert found.cause is not None
     assert found.cause.failed_checks == ["room", "reclaim"]
     assert found.cause.details["askedMilli"] == 2000
+    figures = {each.check: each.figures for each in found.checks}
+    assert figures["room"] == {"asked": 2, "free": 0}
+    assert figures["limits"] == {"asked": 2, "held": 4}, "it has no limit"
+    assert figures["reclaim"] == {"asked": 2, "held": 4, "quota": 4, "fairShare": 4}
+    assert figures["pods"] == {"needed": 1, "exist": 1}
     assert found.share is not None
     assert (found.share.quota, found.share.allocated) == (4, 4)
     best = found.changes[0]

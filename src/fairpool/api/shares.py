@@ -46,6 +46,7 @@ class ClusterShares(Answer):
     """All pools of a cluster at one moment."""
 
     taken_at: Moment
+    planned_at: Moment
     pools: list[PoolShares]
 
 
@@ -100,7 +101,10 @@ class SharesPage(Page):
     """Projects and departments in each node pool, all at one moment."""
 
     cluster_id: str
-    as_of: Annotated[Moment, Field(description="When the cluster saw this")]
+    as_of: Annotated[Moment, Field(description="When the cluster answered: all of it was so then")]
+    planned_at: Annotated[
+        Moment, Field(description="When the scheduler last planned; what it sees has not changed since")
+    ]
     count: Annotated[int, Field(description="All that fit, on this and other pages")]
     pools: Annotated[list[PoolTotals], Field(description="Empty if you may not see nodes")]
     shares: list[Share]

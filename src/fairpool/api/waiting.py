@@ -42,6 +42,13 @@ class WaitCheck(Answer):
 
     check: CheckName
     state: CheckOutcome
+    figures: Annotated[
+        dict[str, float],
+        Field(
+            description="What was compared, in GPUs or numbers; a bound that is not there is unlimited",
+            examples=[{"asked": 2.0, "free": 0.0}],
+        ),
+    ] = Field(default_factory=dict)
 
 
 class WaitChange(Answer):
@@ -87,7 +94,10 @@ class WorkloadWait(Answer):
     """Why a workload waits, at one moment. Everything in it is from the snapshot of that moment."""
 
     workload_id: str
-    taken_at: Annotated[Moment, Field(description="When the cluster saw this")]
+    taken_at: Annotated[Moment, Field(description="When the cluster answered: all of it was so then")]
+    planned_at: Annotated[
+        Moment | None, Field(description="When the scheduler last planned; what it sees has not changed since")
+    ] = None
     waits: Annotated[bool, Field(description="False: the scheduler has nothing of it waiting; `message` says why")]
     message: str
     node_pool: str | None = None

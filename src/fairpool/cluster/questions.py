@@ -134,7 +134,11 @@ class Questions:
     def _shares(self) -> ClusterShares:
         found = self._snapshots()
         pools = [pool_shares(snapshot, self._live.plan_of(pool, snapshot)) for pool, snapshot in sorted(found.items())]
-        return ClusterShares(taken_at=moment_text(max(each.now for each in found.values())), pools=pools)
+        return ClusterShares(
+            taken_at=moment_text(self._clock()),
+            planned_at=moment_text(max(each.now for each in found.values())),
+            pools=pools,
+        )
 
     # --- snapshots ---
 

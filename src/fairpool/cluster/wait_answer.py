@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from fairpool.api import waiting as wire
 from fairpool.cluster.expected_start import Expectations, ExpectedStart, expected_start
 from fairpool.cluster.forecast import SpecOf
 from fairpool.cluster.moment_text import moment_text
 from fairpool.cluster.pod_slots import workload_of
+from fairpool.cluster.pool_shares import pool_shares
 from fairpool.cluster.remedies import Effect, Remedy, RemedyKind, remedies
 from fairpool.cluster.wait_report import wait_report
 from fairpool.model.ids import GroupId, Instant, PoolName, QueueId
+from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import name_of_queue
+from fairpool.model.precedence import gpus_charged_milli
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, gpus_text
 from fairpool.model.spec import WorkloadSpec
-from fairpool.scheduler.checks import checks
+from fairpool.scheduler.checks import Checked, SchedulerCheck, checks
 from fairpool.scheduler.decision import OverLimit, Plan, Resource, Verdict
 from fairpool.scheduler.explain import explain, names_for
 from fairpool.scheduler.snapshot import Snapshot
@@ -41,9 +45,8 @@ def wait_answer(
     for pool, planned in sorted(pools.items()):
         groups = sorted(each for each in planned.plan.verdicts if workload_of(each) == spec.id)
         if groups:
-            return _Waiting(spec, pool, pools, groups, spec_of).answer(with_changes=with_changes)
-    taken_at = max((each.snapshot.now for each in pools.values()), default=now)
-    return wire.WorkloadWait(workload_id=spec.id, taken_at=moment_text(taken_at), waits=False, message=NOTHING_WAITS)
+            return _Waiting(spec, pool, pools, groups, spec_of, now).answer(with_changes=with_changes)
+    return wire.WorkloadWait(workload_id=spec.id, taken_at=moment_text(now), waits=False, message=NOTHING_WAITS)
 
 
 class _Waiting:
@@ -54,8 +57,10 @@ class _Waiting:
         pools: Mapping[PoolName, PlannedPool],
         groups: list[GroupId],
         spec_of: SpecOf,
+        now: Instant,
     ) -> None:
         self.spec, self.pool, self.pools, self.groups, self.spec_of = spec, pool, pools, groups, spec_of
+        self.now = now
         self.planned = pools[pool]
         self.verdict: Verdict = self.planned.plan.verdicts[groups[0]]
 
@@ -63,7 +68,8 @@ class _Waiting:
         report = wait_report(self.verdict, self.spec.project)
         return wire.WorkloadWait(
             workload_id=self.spec.id,
-            taken_at=moment_text(self.planned.snapshot.now),
+            taken_at=moment_text(self.now),
+            planned_at=moment_text(self.planned.snapshot.now),
             waits=True,
             message=explain(self.verdict, called=names_for(self.spec.project)),
             node_pool=self.pool,
@@ -75,14 +81,48 @@ class _Waiting:
                 failed_checks=list(report.failed),
                 details=dict(report.details),
             ),
-            checks=[
-                wire.WaitCheck.model_validate({"check": each.check.value, "state": each.state.value})
-                for each in checks(self.verdict)
-            ],
+            checks=[self._check(each) for each in checks(self.verdict)],
             share=self._share(),
             changes=self._changes() if with_changes else [],
             expected_start=self._expected(),
         )
+
+    def _check(self, checked: Checked) -> wire.WaitCheck:
+        figures = {name: value for name, value in self._figures.get(checked.check, {}).items() if value is not None}
+        return wire.WaitCheck.model_validate(
+            {"check": checked.check.value, "state": checked.state.value, "figures": figures}
+        )
+
+    @cached_property
+    def _figures(self) -> Mapping[SchedulerCheck, Mapping[str, float | None]]:
+        """What each check compares, from the same snapshot and plan."""
+        snapshot, group = self.planned.snapshot, self.groups[0]
+        row = next(each for each in snapshot.groups if each.id == group)
+        mine = [pod for pod in snapshot.pods if pod.group == group]
+        waiting = [pod for pod in mine if pod.phase is PodPhase.WAITING]
+        pool = pool_shares(snapshot, self.planned.plan)
+        share = next((each for each in pool.projects if each.queue == self.spec.project), None)
+        asked = _gpus(sum(gpus_charged_milli(pod.shape.gpu) for pod in waiting))
+        capacity = pool.capacity_milli
+        bounds: dict[str, float | None] = {"asked": asked}
+        if share is not None:
+            bounds |= {
+                "held": _gpus(share.allocated_milli),
+                "quota": _gpus(share.quota_milli),
+                "limit": _gpus(share.limit_milli),
+                "fairShare": _gpus(share.fair_share_milli),
+            }
+        return {
+            SchedulerCheck.PODS: {
+                "needed": float(sum(each.minimum for each in row.tree.all_pod_sets())),
+                "exist": float(len(mine)),
+            },
+            SchedulerCheck.LIMITS: {name: bounds.get(name) for name in ("asked", "held", "limit")},
+            SchedulerCheck.NODES: {"nodes": float(len(snapshot.nodes))},
+            SchedulerCheck.CAPACITY: {"asked": asked, "capacity": _gpus(capacity)},
+            SchedulerCheck.ROOM: {"asked": asked, "free": _gpus(capacity - pool.allocated_milli)},
+            SchedulerCheck.RECLAIM: {name: bounds.get(name) for name in ("asked", "held", "quota", "fairShare")},
+        }
 
     def _share(self) -> wire.WaitShare | None:
         mine = next((each for each in self.planned.plan.queues if each.queue == self.spec.project), None)
@@ -97,7 +137,9 @@ class _Waiting:
     def _expected(self) -> wire.StartEstimate | None:
         if self.verdict.running:
             return None  # it has started, and waits to grow
-        found = expected_start(self.planned.snapshot, self.groups[0], self.planned.known())
+        snapshot = self.planned.snapshot
+        at_present = replace(snapshot, now=max(self.now, snapshot.now))  # nothing has changed since, but time
+        found = expected_start(at_present, self.groups[0], self.planned.known())
         return None if found is None else _estimate(found)
 
     def _changes(self) -> list[wire.WaitChange]:
@@ -159,6 +201,10 @@ class _Waiting:
             return f"{amount / 10**9:.3g} GB"
         unit = "CPU" if isinstance(why, OverLimit) and why.resource is Resource.CPU else "GPU"
         return f"{gpus_text(amount)} {unit}" + ("" if 0 < amount <= WHOLE_GPU_MILLI else "s")
+
+
+def _gpus(milli: int) -> float | None:
+    return None if milli == UNLIMITED else milli / WHOLE_GPU_MILLI
 
 
 def _queue_words(queue: str) -> str:

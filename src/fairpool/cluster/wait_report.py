@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from fairpool.api.clusters import WaitReport
@@ -11,12 +12,15 @@ from fairpool.model.organization import name_of_queue
 from fairpool.scheduler.checks import FAILED_BY, cause_code, details
 from fairpool.scheduler.decision import Verdict
 
+VERDICTS = 256
+"""Whose reports are cached: a cycle makes a few for thousands of groups that wait."""
 QUEUE = "queue"
 """The field of every reason that names a queue."""
 
 
+@lru_cache(maxsize=VERDICTS)
 def wait_report(verdict: Verdict, project: QueueId) -> WaitReport:
-    """Why work of a project waits."""
+    """Why work of a project waits. Groups that wait alike share a verdict, and so a report."""
     return WaitReport(
         cause=cause_code(verdict.why),
         waiting=verdict.waiting,

@@ -13,14 +13,12 @@ from starlette.responses import Response
 
 from fairpool.api import shares as wire
 from fairpool.api.questions import SharesQuestion
-from fairpool.control.clusters import known_cluster
+from fairpool.control.organization import cluster_of
 from fairpool.control.paging import Field, ListQuery, filtered, gpus_field, page, text_field
 from fairpool.control.plane import ActionResult, Caller, Plane, answered
 from fairpool.control.questions import ask
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import refused
 from fairpool.control.routes import Parameter, Routes
-from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 from fairpool.model.ids import QueueId
@@ -58,7 +56,7 @@ async def shares(plane: Plane, caller: Caller, query: ListQuery, cluster: InClus
     """A change is announced in the stream of changes as `shares`, with the id of the cluster."""
 
     def unit(connection: Connection) -> tuple[str, dict[str, tuple[str, str]]]:
-        return chosen_cluster(connection, cluster), store.homes(connection)
+        return cluster_of(connection, cluster), store.homes(connection)
 
     found, homes = await plane.read(unit)
     answer = await ask(plane, found, SharesQuestion(), wire.ClusterShares)
@@ -72,6 +70,7 @@ async def shares(plane: Plane, caller: Caller, query: ListQuery, cluster: InClus
             body=wire.SharesPage(
                 cluster_id=found,
                 as_of=answer.taken_at,
+                planned_at=answer.planned_at,
                 count=len(fitting),
                 pools=[_totals(pool) for pool in answer.pools] if sees_nodes else [],
                 shares=listed,
@@ -79,19 +78,6 @@ async def shares(plane: Plane, caller: Caller, query: ListQuery, cluster: InClus
             )
         )
     )
-
-
-def chosen_cluster(connection: Connection, cluster: str) -> str:
-    """The id of the cluster that is meant; the only one, if none is named."""
-    if cluster:
-        return str(known_cluster(connection, cluster).id)
-    every = cluster_store.all_clusters(connection)
-    if len(every) != 1:
-        names = ", ".join(row.name for row in every) or "none"
-        raise refused(
-            409, "cluster.not_named", f"there is not one cluster but several or none: {names}", "name one", "clusterId"
-        )
-    return str(every[0].id)
 
 
 class _Viewer:
