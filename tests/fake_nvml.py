@@ -20,6 +20,8 @@ CONTEXT = 543_162_368
 UNLISTED = 9_240_576
 """In use for each process, and listed for none."""
 MEMORY_V2 = 33_554_472
+SAMPLE_US = 200_000
+"""Between two samples of its utilization; about 70 are kept."""
 
 
 @dataclass
@@ -37,15 +39,31 @@ class Device:
     is_lost: bool = False
     is_partitioned: bool = False
     tells_memory: bool = True
+    utilization: list[int] = field(default_factory=list)
+    """The driver's samples, the last one taken at `now`; none: the device does not keep any."""
+    now: int = 1_794_935_241_655_476
+    """By the driver's clock, in microseconds."""
+    computed: dict[int, int] = field(default_factory=dict)
+    """Percent of the time in which each process computed."""
+    tells_processes: bool = True
+    """Whether it reports utilization by process."""
+    tells_health: bool = True
+    """Whether it reports power, temperature, clock and errors."""
+    errors: int = 0
 
 
 class FakeNvml:
     """As much of NVML's face as we use."""
 
     nvmlMemory_v2 = MEMORY_V2
+    NVML_SUCCESS, NVML_ERROR_NOT_SUPPORTED, NVML_ERROR_NOT_FOUND = 0, 3, 6
+    NVML_TEMPERATURE_GPU, NVML_CLOCK_SM, NVML_GPU_UTILIZATION_SAMPLES = 0, 1, 1
+    NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC = 1, 0
 
     class NVMLError(Exception):
         """What NVML raises."""
+
+        value = 3
 
     def __init__(self, *devices: Device) -> None:
         self.devices = devices
@@ -81,6 +99,52 @@ class FakeNvml:
 
     def nvmlDeviceGetGraphicsRunningProcesses(self, device: Device) -> Sequence[SimpleNamespace]:
         return [_row(pid, mib * MIB) for pid, mib in device.drawing.items()]
+
+    def nvmlDeviceGetSamples(self, device: Device, kind: int, since: int) -> tuple[int, Sequence[SimpleNamespace]]:
+        if not device.utilization:
+            raise self._error(self.NVML_ERROR_NOT_SUPPORTED, "Not Supported")
+        first = device.now - SAMPLE_US * (len(device.utilization) - 1)
+        dated = [(first + SAMPLE_US * place, percent) for place, percent in enumerate(device.utilization)]
+        rows = [
+            SimpleNamespace(timeStamp=at, sampleValue=SimpleNamespace(uiVal=percent))
+            for at, percent in dated
+            if at > since
+        ]
+        if not rows:
+            raise self._error(self.NVML_ERROR_NOT_FOUND, "Not Found")
+        return kind, rows
+
+    def nvmlDeviceGetUtilizationRates(self, device: Device) -> SimpleNamespace:
+        return SimpleNamespace(gpu=sum(device.computed.values()), memory=0)
+
+    def nvmlDeviceGetProcessUtilization(self, device: Device, since: int) -> Sequence[SimpleNamespace]:
+        if not device.tells_processes:
+            raise self._error(self.NVML_ERROR_NOT_SUPPORTED, "Not Supported")
+        if not device.computed or device.now <= since:
+            raise self._error(self.NVML_ERROR_NOT_FOUND, "Not Found")
+        return [SimpleNamespace(pid=pid, timeStamp=device.now, smUtil=own) for pid, own in device.computed.items()]
+
+    def nvmlDeviceGetPowerUsage(self, device: Device) -> int:
+        return self._health(device, 77_173)
+
+    def nvmlDeviceGetTemperature(self, device: Device, _sensor: int) -> int:
+        return self._health(device, 36)
+
+    def nvmlDeviceGetClockInfo(self, device: Device, _clock: int) -> int:
+        return self._health(device, 345)
+
+    def nvmlDeviceGetTotalEccErrors(self, device: Device, _kind: int, _counter: int) -> int:
+        return self._health(device, device.errors)
+
+    def _health(self, device: Device, value: int) -> int:
+        if not device.tells_health:
+            raise self._error(self.NVML_ERROR_NOT_SUPPORTED, "Not Supported")
+        return value
+
+    def _error(self, value: int, words: str) -> NVMLError:
+        error = self.NVMLError(words)
+        error.value = value
+        return error
 
     def _answering(self, device: Device) -> Device:
         if device.is_lost:

@@ -50,7 +50,8 @@ $ runai-adm user update ann@example.com --disable
 - Groups come from the identity provider when a user signs in or a token is renewed. Rules of a group hold at once.
 - A disabled or deleted user is signed out at once: tokens, streams and shells end. One system administrator with a
   password of this installation always remains.
-- `runai whoami`, `GET /api/v1/me` and `GET /api/v1/authorization/permissions` show one's own roles and permissions.
+- `runai whoami` shows one's own roles, and with `--permissions` the names of one's permissions; so do `GET /api/v1/me`
+  and `GET /api/v1/authorization/permissions`.
 - A credential can be changed by its owner as long as the owner may create credentials; update and delete in the grid
   mean those of others.
 

@@ -7,13 +7,14 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
-from fairpool.engines.port import Engine
+from fairpool.engines.port import Engine, Samples
 from fairpool.engines.simulated.behaviour import Behaviour
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.state_file import StateFile
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, Token, WorkloadId, pod_id
 from fairpool.model.node import Node
 from fairpool.model.observation import Observation, Order, OrderResult, StartOrder
+from fairpool.model.sample import Sample
 from fairpool.model.spec import Program
 from fairpool.model.workload import PodShape, WorkloadKind, whole_gpus
 from tests.fault_injection.faultable_engine import FaultableEngine
@@ -25,10 +26,14 @@ START = Instant(1_700_000_000_000)
 GIB = 1024**3
 
 
+class MeasuringEngine(Engine, Samples, Protocol):
+    """What every engine is."""
+
+
 class Harness(Protocol):
     """An engine with one node of eight devices that can be made to do things. Times are short: some are real."""
 
-    engine: Engine
+    engine: MeasuringEngine
     node: NodeName
     keeps_objects: bool
     """Whether the same process answers all calls, so that an unchanged observation can be the same object."""
@@ -69,7 +74,7 @@ class SimulatedHarness:
         self.node = NODE
         self.behaviours: dict[PodId, Behaviour] = {}
         self.simulated = self.open()
-        self.engine: Engine = self.simulated
+        self.engine: MeasuringEngine = self.simulated
 
     def open(self) -> FaultableEngine:
         return FaultableEngine(self.clock, [machine()], lambda order: self.behaviours.get(order.pod, Behaviour()))
@@ -136,6 +141,9 @@ class Reopened:
 
     def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         return self._open().carry_out(orders, token)
+
+    def sample(self) -> Sample:
+        return self._open().sample()
 
     def wait(self, timeout_s: float) -> None:
         self._open().wait(timeout_s)

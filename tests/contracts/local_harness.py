@@ -11,9 +11,10 @@ import pytest
 
 from fairpool.agent.devices import simulated_node
 from fairpool.engines.local import LocalEngine
-from fairpool.engines.port import Engine
 from fairpool.model.ids import NodeName, PodId, Token
 from fairpool.model.observation import Observation, Order, OrderResult, OrderStatus, PodState, StartOrder, StopOrder
+from fairpool.model.sample import Sample
+from tests.contracts.harness import MeasuringEngine
 from tests.local_machine import NODE, TIMEOUT_S, Machine
 
 DEAF = "deaf"
@@ -30,7 +31,7 @@ class LocalHarness:
         self.node: NodeName = NODE
         self.keeps_objects = not reopened
         self._patient = Patient(self.machine, reopened=reopened)
-        self.engine: Engine = self._patient
+        self.engine: MeasuringEngine = self._patient
         self._boots = 1
 
     def order(
@@ -104,6 +105,11 @@ class Patient:
         observation = self._engine().observe(token)
         self._token = token
         return observation
+
+    def sample(self) -> Sample:
+        engine = self._engine()
+        engine.observe(self._token)
+        return engine.sample()
 
     def wait(self, timeout_s: float) -> None:
         self._machine.engine.wait(timeout_s)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairpool.control.change_feed import ChangeFeedCache
+from fairpool.control.change_feed import ChangeFeedCache, FeedText
 from fairpool.control.rendered import RenderedCache
 from fairpool.control.store import changes
 from fairpool.control.store.database import Connection, Database
@@ -38,7 +38,8 @@ class Listener:
         self.rings += 1
 
     async def heard(self, tail: ChangeFeedCache, revision: int, most: int = 500) -> list[int] | None:
-        found = await tail.after(self.read, self.rings, revision, most)
+        await tail.catch_up(self.read, self.rings)
+        found = tail.after(revision, most)
         return None if found is None else [reported.revision for reported in found]
 
 
@@ -103,5 +104,28 @@ def test_after_a_silence_it_begins_anew(tmp_path: Path) -> None:
         assert await admin_socket.heard(tail, 51) == []
         await admin_socket.change()
         assert await admin_socket.heard(tail, 51) == [52]
+
+    with_feed(tmp_path, scenario)
+
+
+def test_what_is_sent_is_made_once_for_all_who_may_see_the_same(tmp_path: Path) -> None:
+    made = 0
+
+    def make() -> FeedText:
+        nonlocal made
+        made += 1
+        return FeedText(b"text", made)
+
+    async def scenario(admin_socket: Listener) -> None:
+        tail = ChangeFeedCache(RenderedCache())
+        await admin_socket.heard(tail, 1)
+        for number in (1, 2):
+            await admin_socket.change()
+            await admin_socket.heard(tail, 1)
+            shown = [tail.shown(view, 1, make) for view in ("a", "a", None)]
+            assert shown[0] is shown[1]
+            assert made == 2 * number
+        tail.forget()
+        assert tail.shown("a", 1, lambda: None) is None, "it is not known what they may see now"
 
     with_feed(tmp_path, scenario)

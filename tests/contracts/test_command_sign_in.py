@@ -66,6 +66,8 @@ def test_a_code_signs_the_command_in_once(control: ControlPlane, browser: TestCl
         control.tokens["command"] = expect(control.http.post("/api/v1/token", json=body), 200)["accessToken"]
         assert expect(control.call("GET", "/api/v1/me", by="command"), 200)["username"] == "ann@example.com"
         assert codes(control.http.post("/api/v1/token", json=body)) == [refusal]
+    listed = expect(control.call("GET", "/api/v1/me/sessions", by="ann"), 200)["sessions"]
+    assert sorted(each["method"] for each in listed) == ["browser", "device-code", "password", "password"]
 
 
 @pytest.mark.parametrize("end", ["new password", "by an administrator", "signed out"])

@@ -473,6 +473,43 @@ def test_pods_run_on_while_their_node_is_silent_for_a_moment(harness: Harness) -
 # --- words of these tests
 
 
+# --- every engine measures: nodes that respond, all their devices, pods that run; nothing is 0 that was not measured
+
+
+def test_a_sample_shows_what_runs_and_changes_nothing_that_is_observed(harness: Harness) -> None:
+    harness.engine.sample()
+    order = start(harness, harness.order("a", device=1, run_s=LONG_S))
+    start(harness, harness.order("b", device=2, run_s=0))
+    harness.pass_time(1)
+    before = look(harness)
+    (node,) = harness.engine.sample().nodes
+    assert (node.node, node.is_simulated) == (harness.node, True)
+    assert [device.index for device in node.devices] == list(range(8))
+    (first,) = node.pods
+    assert (first.pod, first.cpu_cores, first.read_bytes_s, first.sent_bytes_s) == (order.pod, None, None, None)
+    assert [(use.index, use.utilization) for use in first.devices] == [(1, None)]
+    assert first.memory_bytes is not None
+    assert (node.devices[1].utilization, node.devices[2].utilization, node.devices[2].memory_bytes) == (None, 0, 0)
+    harness.pass_time(1)
+    (node,) = harness.engine.sample().nodes
+    if harness.keeps_objects:  # one that was restarted measures anew
+        (use,) = node.pods[0].devices
+        assert node.pods[0].cpu_cores is not None
+        assert use.utilization is not None
+        assert 0 <= use.utilization <= 100
+        assert node.devices[1].utilization == pytest.approx(use.utilization)
+        assert node.devices[1].memory_bytes == use.memory_bytes
+        assert look(harness) is before
+    assert (look(harness).nodes, look(harness).pods) == (before.nodes, before.pods)
+
+
+def test_a_node_that_does_not_respond_is_not_in_a_sample(harness: Harness) -> None:
+    harness.silence()
+    assert harness.engine.sample().nodes == ()
+    harness.end_silence()
+    assert [node.node for node in harness.engine.sample().nodes] == [harness.node]
+
+
 def look(harness: Harness) -> Observation:
     return harness.engine.observe(ONE)
 

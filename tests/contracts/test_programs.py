@@ -100,7 +100,8 @@ def test_an_access_key_signs_its_owner_in(control: ControlPlane) -> None:
     assert listed["lastLogin"] is not None
     assert not {"secret", "clientSecret"} & set(listed)
     sessions = expect(control.call("GET", "/api/v1/me/sessions", by="ann"), 200)["sessions"]
-    assert {each.get("accessKeyId") for each in sessions} == {made["id"], None}
+    begun = {(each["method"], each.get("accessKeyId")) for each in sessions}
+    assert begun == {("access-key", made["id"]), ("password", None)}
     assert codes(control.call("POST", KEYS, {"name": "ci"}, by="ann")) == ["access-key.exists"]
     expect(control.call("DELETE", f"{KEYS}/ci", by="ann"), 204)
     assert control.call("GET", "/api/v1/me", by="ci").status_code == 401

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,16 +16,14 @@ from starlette.testclient import TestClient
 from fairpool.control.oidc import WELL_KNOWN
 from fairpool.control.store import identity_providers as store
 from fairpool.model.ids import Instant
-from tests.control.control_plane import HERE, START, ControlPlane, codes, control_plane, expect
+from tests.control.control_plane import HERE, START, ControlPlane, codes, expect
+from tests.control.served_provider import TLS, ProviderHandler, with_provider
 
 LOG = "/api/v1/audit/log"
-TLS = HERE.replace("http:", "https:")
-
-
 KEY = ECKey.generate_key("P-256", {"kid": "k1"})
 
 
-class Provider(BaseHTTPRequestHandler):
+class Provider(ProviderHandler):
     """An OpenID Connect provider. Each code is the nonce of its sign-in, and good once."""
 
     used: ClassVar[set[str]] = set()
@@ -42,56 +38,41 @@ class Provider(BaseHTTPRequestHandler):
         here = self._here()
         said = {"issuer": here, "authorization_endpoint": f"{here}/a", "token_endpoint": f"{here}/t"}
         if self.is_down:
-            self._answer({}, 503)
+            self._say({}, 503)
             return
         more = {"jwks_uri": f"{here}/k", "id_token_signing_alg_values_supported": ["ES256"]}
         info = {"userinfo_endpoint": f"{here}/u", "sub": "1", **self.user_info} if self.user_info else {}
-        self._answer({**said, **more, **info, "keys": [KEY.as_dict(private=False)]})
+        self._say({**said, **more, **info, "keys": [KEY.as_dict(private=False)]})
 
     def do_POST(self) -> None:
         form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
         self.secrets.append(base64.b64decode(self.headers["Authorization"].partition(" ")[2]).decode())
         code = form["code"][0]
         if code in self.used:
-            self._answer({"error": "invalid_grant"}, 400)
+            self._say({"error": "invalid_grant"}, 400)
             return
         self.used.add(code)
         claims = {"iss": self._here(), "aud": "fairpool", "sub": "1", "nonce": code, "email": "ann@example.com"}
         times = {"iat": START // 1000, "exp": START // 1000 + 10_000}
         token = jwt.encode({"alg": "ES256", "kid": "k1"}, {**claims, "groups": [], **times, **self.said}, KEY)
-        self._answer({"access_token": "a", "token_type": "Bearer", "id_token": token})
+        self._say({"access_token": "a", "token_type": "Bearer", "id_token": token})
 
     def _here(self) -> str:
         return f"http://{self.headers['Host']}"
 
-    def _answer(self, said: Any, status: int = 200) -> None:
-        body = json.dumps(said).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+    def _say(self, said: Any, status: int = 200) -> None:
+        self.answer(json.dumps(said).encode(), status)
 
 
 @pytest.fixture(scope="module")
 def control() -> Iterator[ControlPlane]:
     """With the provider `company`."""
-    with HTTPServer(("127.0.0.1", 0), Provider) as provider, control_plane() as control:
-        serving = threading.Thread(target=provider.serve_forever, kwargs={"poll_interval": 0.01})
-        serving.start()
-        try:
-            _connect(control, f"http://127.0.0.1:{provider.server_port}{WELL_KNOWN}")
-            yield control
-        finally:
-            provider.shutdown()
-            serving.join()
+    with with_provider(Provider) as (control, address):
+        _connect(control, f"{address}{WELL_KNOWN}")
+        yield control
 
 
 def _connect(control: ControlPlane, discovery: str) -> None:
-    allow = "/api/v1/security/settings/security.privateIdentityProviders"
-    expect(control.call("PUT", allow, {"value": True}), 200)
     data = {"clientId": "fairpool", "clientSecret": "not told", "discoverDocumentUrl": discovery}
     expect(control.call("POST", "/api/v1/idps", {"name": "company", "type": "oidc", "oidcData": data}), 201)
 
@@ -313,7 +294,7 @@ def _confirm(control: ControlPlane, moment: Instant) -> None:
 
     async def prepare() -> None:
         await plane.write(lambda connection: store.confirm_account(connection, "company", "1", "{}", moment))
-        plane.forget_callers()
+        plane.callers.clear()  # nothing but this test puts the moment back
 
     assert control.http.portal is not None
     control.http.portal.call(prepare)

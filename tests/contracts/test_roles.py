@@ -127,6 +127,9 @@ def test_a_custom_role_gives_what_it_says_and_no_more_than_its_creator_has(contr
     makers = {"name": "Role maker", "permissions": [{"resourceType": "roles", "actions": ["create"]}]}
     maker = expect(control.call("POST", ROLES, makers), 201)
     person(control, "max", maker["id"], "tenant", "")
+    for scope_type, scope_id in (("project", "own"), ("department", "research")):
+        rule = {"subjectId": "max@example.com", "roleId": maker["id"], "scopeType": scope_type, "scopeId": scope_id}
+        assert codes(control.call("POST", RULES, rule)) == ["access.role_without_effect"], "it is for the whole tenant"
     more = {"name": "Climber", "permissions": [{"resourceType": "users", "actions": ["create"]}]}
     assert codes(control.call("POST", ROLES, more, by="max")) == ["access.denied"]
     off = expect(control.call("PATCH", f"{ROLES}/{maker['id']}", {"enabled": False}), 200)
@@ -148,7 +151,6 @@ def test_a_group_has_rules_and_a_change_of_groups_changes_permissions(control: C
             store.set_groups(connection, user.id, names)
 
         await plane.write(unit)
-        plane.forget_callers()
 
     assert control.http.portal is not None
     control.http.portal.call(regroup, ["ml-team", "others"])

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import threading
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any, ClassVar
 from unittest.mock import ANY
 from urllib.parse import parse_qs, urlsplit
@@ -23,44 +21,28 @@ from fairpool.control.plane import Caller
 from fairpool.control.tool_access import may_open
 from fairpool.model.ids import NodeName, PoolName
 from fairpool.model.node import RUNTIME_LABEL
-from tests.control.control_plane import HERE, ControlPlane, codes, control_plane, expect
+from tests.control.control_plane import HERE, ControlPlane, codes, expect
 from tests.control.saml_provider import ENTITY, SIGN_IN_URL, Answer, Signer, encoded, metadata_xml, signer
+from tests.control.served_provider import TLS, ProviderHandler, with_provider
 
-TLS = HERE.replace("http:", "https:")
 
-
-class Provider(BaseHTTPRequestHandler):
+class Provider(ProviderHandler):
     """Publishes metadata."""
 
     signers: ClassVar[list[Signer]] = [signer()]
     entity: ClassVar[str] = ENTITY
 
     def do_GET(self) -> None:
-        body = metadata_xml(*self.signers, entity=self.entity).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+        self.answer(metadata_xml(*self.signers, entity=self.entity).encode())
 
 
 @pytest.fixture(scope="module")
 def control() -> Iterator[ControlPlane]:
     """With the provider `company`, by file, and `published`, by URL."""
-    with HTTPServer(("127.0.0.1", 0), Provider) as provider, control_plane() as control:
-        serving = threading.Thread(target=provider.serve_forever, kwargs={"poll_interval": 0.01})
-        serving.start()
-        try:
-            allow = "/api/v1/security/settings/security.privateIdentityProviders"
-            expect(control.call("PUT", allow, {"value": True}), 200)
-            add(control, "company", metadataXmlType="file", metadataXmlFile=metadata_xml(signer()), fileName="idp.xml")
-            add(control, "published", metadataXmlUrl=f"http://127.0.0.1:{provider.server_port}/metadata")
-            yield control
-        finally:
-            provider.shutdown()
-            serving.join()
+    with with_provider(Provider) as (control, address):
+        add(control, "company", metadataXmlType="file", metadataXmlFile=metadata_xml(signer()), fileName="idp.xml")
+        add(control, "published", metadataXmlUrl=f"{address}/metadata")
+        yield control
 
 
 def add(control: ControlPlane, name: str, **data: Any) -> None:

@@ -13,9 +13,11 @@ from fairpool.cluster.known_ends import KnownEnds
 from fairpool.cluster.live_snapshots import LiveSnapshots
 from fairpool.cluster.loop import Loop
 from fairpool.cluster.questions import Questions
-from fairpool.control.change_feed import entries_after
+from fairpool.control.change_feed import FeedEntry, entries_after
 from fairpool.control.change_stream import _visible
 from fairpool.control.plane import Places
+from fairpool.control.store.database import Connection
+from fairpool.control.store.organization import homes
 from fairpool.model.ids import PodId
 from fairpool.model.organization import ProjectRules
 from tests.control.cluster import Cluster, machine
@@ -227,7 +229,11 @@ def test_decisions_are_filtered_paged_and_hidden(cluster: AnsweringCluster) -> N
 def test_decisions_and_shares_are_in_the_stream_of_changes(cluster: AnsweringCluster) -> None:
     plane, portal = cluster.control.app.state.plane, cluster.control.http.portal
     assert portal is not None
-    entries = portal.call(plane.read, lambda connection: entries_after(connection, plane.rendered, 0, 10_000))
+
+    def unit(connection: Connection) -> list[FeedEntry]:
+        return entries_after(connection, plane.rendered, homes(connection), 0, 10_000)
+
+    entries = portal.call(plane.read, unit)
     decided = [each for each in entries if each.change.noun == "decision"]
     assert {each.change.verb for each in decided} == {"started", "lent", "taken-back", "promised"}
     line = next(each for each in decided if each.change.verb == "lent").line

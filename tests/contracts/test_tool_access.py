@@ -207,7 +207,7 @@ def test_errors_of_the_database_are_told_as_such(browser: Browser, monkeypatch: 
 
     for name in ("read", "read_apart", "write"):
         monkeypatch.setattr(browser.control.app.state.plane.database, name, fails)
-    browser.call(browser.control.app.state.plane.forget_callers)
+    browser.control.app.state.plane.callers.clear()
     for question in (
         (browser.tools.admit, origin, session),
         (browser.tools.admit, origin, token),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,9 @@ from fairpool.control import app, clusters, exclusive, organization
 from fairpool.control.attempts import names_of
 from fairpool.control.cluster_sync import pushed
 from fairpool.control.exclusive import alone
-from fairpool.control.plane import Caller, Plane
+from fairpool.control.guard import digest_of, known
+from fairpool.control.plane import BELIEVED_S, Caller, Plane
+from fairpool.control.refusal import Refused
 from fairpool.control.settings import Settings
 from fairpool.control.sign_in_attempt import recalled, save_counts
 from fairpool.control.store import access, leases, processes
@@ -205,6 +209,34 @@ def test_wrong_passwords_at_one_count_at_the_other(tmp_path: Path) -> None:
     async def scene(one: Plane, other: Plane) -> None:
         waits = [await each.write(begun) for each in (one, other, one, other)]
         assert waits == [0, 0, 0, 1]
+
+    played(tmp_path, scene)
+
+
+def test_what_one_changes_about_a_caller_holds_at_the_other_which_was_not_told(tmp_path: Path) -> None:
+    async def scene(one: Plane, other: Plane) -> None:
+        other.database.after_commit_elsewhere = lambda said: None
+        body = ClusterRequest(name="east")
+        cluster, token = await one.write(lambda connection: clusters.add_cluster(one, connection, body))
+        digest = digest_of(token)
+        caller, reads = await known(other, digest), 0
+        read = other.database.read
+
+        async def counted(unit: Callable[[Connection], Any]) -> Any:
+            nonlocal reads
+            reads += 1
+            return await read(unit)
+
+        other.database.read = counted  # type: ignore[method-assign]
+        began = time.monotonic()
+        while time.monotonic() < began + 2 * BELIEVED_S:
+            assert await known(other, digest) is caller
+            await asyncio.sleep(0.001)
+        assert 1 <= reads <= 3, "it asks whether a caller changed, and not for each"
+        await one.write(lambda connection: access.revoke_subject(connection, cluster))
+        await asyncio.sleep(BELIEVED_S)
+        with pytest.raises(Refused):
+            await known(other, digest)
 
     played(tmp_path, scene)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 from fairpool.control.app import ROUTES
@@ -37,6 +38,8 @@ class Cell(StrEnum):
     OWN = "own"
     TENANT = "all"
     NEVER = "-"
+    NOT_MEASURED = "not measured"
+    """The request was wrong in itself, in both departments: what it says about permissions is not known."""
 
 
 @dataclass
@@ -56,6 +59,8 @@ class Outcome:
 
     @property
     def cell(self) -> Cell:
+        if status_of(self.own) == status_of(self.foreign) == HTTPStatus.UNPROCESSABLE_ENTITY:
+            return Cell.NOT_MEASURED
         if is_allowed(self.own):
             return Cell.ANYWHERE if self.is_same_request and not self.tenant_sees_more else Cell.OWN
         return Cell.TENANT if self.everywhere is not None and is_allowed(self.everywhere) else Cell.NEVER
@@ -63,7 +68,7 @@ class Outcome:
     @property
     def elsewhere(self) -> str:
         """What became of the request about the other department, where the one about its own was allowed."""
-        if not is_allowed(self.own):
+        if self.cell is Cell.NOT_MEASURED or not is_allowed(self.own):
             return ""
         if self.is_same_request:
             return "not listed" if self.tenant_sees_more else ""

@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairpool.control.app import ROUTES
 from fairpool.control.builtin_roles import BUILT_IN
+from fairpool.control.openapi import openapi_document
 from fairpool.control.outbound import Network
 from fairpool.control.outbound_rules import Address
 from fairpool.control.routes import IN_PATH, Document
@@ -40,8 +42,14 @@ ASSET_SPECS: Mapping[str, Any] = {
     "datasource/s3": {"bucket": "images", "path": "/data", "url": "https://s3.example.com"},
     "datasource/secrets": {"mountPath": "/etc/certificates", "name": "certificates"},
 }
-PRIVATE = ("access-keys", "user-applications", "sessions", "subscriptions", "notification-webhooks")
+PRIVATE = ("access-keys", "user-applications", "subscriptions", "notification-webhooks")
 """What belongs to one account, whatever its roles."""
+LISTS = (
+    *("workloads", "workload-templates", "org-unit/departments", "org-unit/projects", "users", "apps"),
+    *("service-accounts", "authorization/access-rules", "asset/workload-template", "asset/environment"),
+    *("asset/compute", "asset/datasource", "asset/credentials", "asset/registries", "claims"),
+)
+"""What an administrator is shown of all departments."""
 SHARED: Mapping[str, str] = {
     "pool_id": "default",
     "node": "n1",
@@ -241,6 +249,35 @@ class TwoScopes:
             changed["name"] = "new-project"
         return changed
 
+    # --- what is so ---
+
+    def state(self) -> dict[str, list[Any]]:
+        """What calls could change, as administrators see it; the lists by their paths."""
+        paths = [f"/api/v1/{name}" for name in LISTS]
+        found = {path: _rows(_done(self.control.call("GET", f"{path}?limit=500"))) for path in paths}
+        found["policies"] = _rows(_done(self.control.call("GET", "/api/v2/policy")))
+        for place in (self.near, self.far):
+            maps = self.control.call("GET", f"/api/v1/config-maps?projectId={place.project}")
+            found[f"config maps of {place.name}"] = _rows(_done(maps))
+        assert FAR in str(found)
+        return found
+
+    def far_state(self) -> dict[str, list[Any]]:
+        """Everything of the second department and of its user, listed and in full."""
+        found = {name: [row for row in rows if f"{FAR}-" in json.dumps(row)] for name, rows in self.state().items()}
+        for path, item in openapi_document(ROUTES)["paths"].items():
+            values = {
+                name: self.values(path, place, self.scoped[0]) for name, place in ((NEAR, self.near), (FAR, self.far))
+            }
+            if "get" not in item or values[NEAR] == values[FAR]:
+                continue
+            by = "far-user" if any(word in path for word in PRIVATE) else "admin"
+            answer = self.control.call("GET", self.target(path, item["get"], self.far, self.scoped[0]), by=by)
+            found[path] = [answer.status_code, answer.text]
+        for path in PRIVATE:
+            found[path] = _rows(_done(self.control.call("GET", f"/api/v1/{path}", by="far-user")))
+        return found
+
     def hidden(self) -> frozenset[str]:
         """The names and ids of everything in the second department."""
         values = {*self.far.ids.values(), *self.private["far-user"].values()}
@@ -312,6 +349,13 @@ def _no_address(host: str, port: int) -> list[Address]:
 
 def _unreachable(address: Address, port: int, timeout_s: float) -> socket.socket:
     raise OSError(f"{address} is not reached in this world")
+
+
+def _rows(answer: Any) -> list[Any]:
+    """The rows of a list, which is the whole answer or the one list in it."""
+    lists = [answer] if isinstance(answer, list) else [each for each in answer.values() if isinstance(each, list)]
+    assert len(lists) == 1, answer
+    return list(lists[0])
 
 
 def _done(answer: Any) -> Any:

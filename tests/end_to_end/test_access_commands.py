@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fairpool.api.client import Client
 from tests.end_to_end.runai_server import Server, serving
 from tests.smtp_server import PASSWORD, USER, smtp_server
 
@@ -49,15 +50,24 @@ def test_an_access_key_signs_a_program_in(server: Server, tmp_path: Path, monkey
     assert "an access key is not enough" in server.refused("runai access-key delete ci", person="ci")
     monkeypatch.setenv("RUNAI_ACCESS_KEY", file.read_text().strip())
     assert server.typed("runai list projects -o name", person="without-login").split() == ["team-a"]
+    assert "not found" in server.refused("runai list -p no-such", person="without-login")
+    token = server.typed("runai auth token", person="without-login").strip()
     monkeypatch.setenv("RUNAI_ACCESS_KEY", "nonsense")
     assert "is not an access key" in server.refused("runai list projects", person="without-login")
     monkeypatch.delenv("RUNAI_ACCESS_KEY")
+    begun = [each for each in json.loads(server.typed("runai sessions list -o json")) if each["method"] == "access-key"]
+    assert len(begun) == 2, "that of the login and of the printed token; commands that are done have none"
+    with Client(server.address, token) as client:
+        assert client.me().username == "test@run.ai"
     renewed = server.typed("runai access-key secret ci --overlap 1h").strip()
     server.typed("runai login --access-key --password-stdin", stdin=renewed, person="ci")
     server.typed("runai login --access-key --password-stdin", stdin=file.read_text(), person="ci")
     server.typed("runai access-key delete ci")
     assert server.type("runai whoami", person="ci").code == 1
     assert "not a length of time" in server.refused("runai access-key create x --expires soon")
+    assert "workload.read" in server.typed("runai whoami --permissions").splitlines()
+    refused = server.refused("runai access-key create x --permission workload.reed")
+    assert "you do not have the permission 'workload.reed': did you mean workload.read" in refused
 
 
 def test_the_life_of_a_service_account(server: Server) -> None:

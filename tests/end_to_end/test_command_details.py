@@ -66,8 +66,23 @@ def test_a_password_is_asked_for_on_the_terminal_and_not_shown(server: Server) -
 
 def test_the_list_of_users_has_the_roles_of_researchers(server: Server) -> None:
     server.typed("runai-adm user create ann@example.com --project team-a")
-    listed = server.typed("runai-adm user list")
-    assert "researcher in project team-a" in next(each for each in listed.splitlines() if "ann@" in each)
+    (ann,) = (each for each in server.typed("runai-adm user list").splitlines() if "ann@" in each)
+    assert "researcher in project team-a" in ann
+    assert "enabled" in ann
+    server.typed("runai-adm user update ann@example.com --disable")
+    (ann,) = (each for each in server.typed("runai-adm user list").splitlines() if "ann@" in each)
+    assert "disabled" in ann
+
+
+def test_a_disabled_role_is_marked_and_one_says_where_it_applies(server: Server) -> None:
+    server.typed("runai-adm role create Reader --permission project:read --permission dashboards-overview:read")
+    server.typed("runai-adm role update Reader --disable")
+    (reader,) = (each for each in server.typed("runai-adm role list").splitlines() if each.startswith("Reader"))
+    assert "disabled" in reader
+    made = server.typed("runai-adm user create mia@example.com --project team-a")
+    password = made.partition("shown only once: ")[2].split()[0]
+    server.log_in("mia", "mia@example.com", password)
+    assert "Roles: researcher in project team-a\n" in server.typed("runai whoami", person="mia")
 
 
 def test_the_package_is_the_command_fairpool() -> None:

@@ -917,6 +917,8 @@ def test_login_keeps_a_token_that_no_other_user_can_read(server: Server) -> None
     assert server.refused("runai whoami", person=person) == "User not authenticated, run the 'runai login' command.\n"
     wrong = server.type(f"runai login -u {FIRST_USER}", person=person, stdin="not it\n")
     assert (wrong.code, wrong.err) == (1, "wrong user name or password: try again\n")
+    without = server.type("runai login", person=person, stdin="")
+    assert (without.code, "there is no terminal to ask for it: use --user NAME" in without.err) == (1, True)
     server.log_in(person)
     said = server.typed("runai whoami", person=person).splitlines()
     assert said[0] == f"User: {FIRST_USER}"
@@ -1105,7 +1107,8 @@ def test_a_password_is_changed_later_by_a_command(server: Server) -> None:
     assert "the current password is wrong" in wrong
     changed = server.typed("runai password --stdin", stdin=f"{given[1]}\ncorrect horse battery\n", person="lou")
     assert changed == "Password changed\n"
-    assert server.type("runai whoami", person="lou").code == 0
+    (only,) = json.loads(server.typed("runai sessions list -o json", person="lou"))
+    assert (only["isCurrent"], only["method"]) == (True, "password")
     server.log_in("lou", "lou@example.com", "correct horse battery")
 
 

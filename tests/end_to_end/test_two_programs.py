@@ -271,7 +271,7 @@ def test_a_configuration_file_and_variables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        pytest.param("lisen = 1", "there is no setting 'lisen': did you mean listen", id="misspelled"),
+        pytest.param("lisen = 1", "there is no setting 'lisen': did you mean listen or peer-listen?", id="misspelled"),
         pytest.param("host-name = 'a'", "host-name must be a list of texts", id="no list"),
         pytest.param("listen = [", "is not TOML", id="no TOML"),
         pytest.param("detach = true", "there is no setting 'detach'", id="not a setting"),

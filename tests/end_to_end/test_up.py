@@ -466,8 +466,12 @@ def test_a_second_start_says_who_is_up(platform: Running) -> None:
         in second.stderr
     )
     assert "fairpool down" in second.stderr
-    again = platform.command("up", "--detach")
-    assert (again.returncode, "already running" in again.stdout) == (0, True)
+    for same in ((), ("--listen", "127.0.0.1:0", "--log-level", "info")):
+        again = platform.command("up", "--detach", *same)
+        assert (again.returncode, "already running" in again.stdout) == (0, True)
+    other = platform.command("up", "--detach", "--keep-audit", "5d", "--listen", "127.0.0.1:0", "--host-name", "x.test")
+    assert other.returncode == 1
+    assert "with another value of --host-name, --keep-audit: stop it with `fairpool down` first" in other.stderr
 
 
 def test_localhost_leads_to_the_server_by_either_address(platform: Running) -> None:

@@ -11,6 +11,7 @@ from fairpool.engines.port import EngineUnreachable, Fenced
 from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.model.ids import SECOND_MS, Instant, PodId, Token
 from fairpool.model.observation import Observation, Order, OrderResult, OrderStatus, StartOrder, StopOrder
+from fairpool.model.sample import Sample
 from tests.fault_injection.faultable_engine import FaultableEngine
 from tests.fault_injection.faults import Faults
 from tests.fault_injection.random_faults import RandomFaults
@@ -81,6 +82,9 @@ class FaultyEngine:
 
     def wake(self) -> None:
         self._engine.wake()
+
+    def sample(self) -> Sample:
+        return self._engine.sample()
 
     def observe(self, token: Token) -> Observation:
         self.catch_up()

@@ -60,7 +60,7 @@ def _fuzz(number: int, cases: list[FuzzCase], requests: int) -> FuzzedWorld:
     random = Random(number)
     with two_scopes() as scopes:
         world = FuzzedWorld(scopes)
-        tried = [*cases, *world.examples() * EACH]
+        tried = [*cases, *world.examples(scopes.near) * EACH]
         bodies = [case.body for case in tried if case.body]
         mutator = Mutator(random)
 

@@ -114,12 +114,28 @@ class Cgroup:
     def memory_kills(self) -> int:
         """How often the kernel killed a process of the group because memory had run out."""
         report = "memory.events" if self._version == 2 else "memory.oom_control"
-        try:
-            with open(f"{self._memory}/{report}", encoding="ascii") as file:
-                rows = [line.split() for line in file]
-        except OSError:
-            return 0
-        return next((int(count) for word, count in rows if word == "oom_kill"), 0)
+        return _row(f"{self._memory}/{report}", "oom_kill") or 0
+
+    def cpu_s(self) -> float | None:
+        """CPU time of all that ran in it. None: it is not counted here; with version 1 it is where `cpu` and `cpuacct`
+        are mounted together."""
+        if self._version == 2:
+            used_us = _row(f"{self._cpu}/cpu.stat", "usage_usec")
+            return None if used_us is None else used_us / 1e6
+        used_ns = _number(f"{self._cpu}/cpuacct.usage")
+        return None if used_ns is None else used_ns / 1e9
+
+    def memory_bytes(self) -> int | None:
+        """Memory in use, without cached files that can be dropped at any time; None: it cannot be read."""
+        if self._version == 2:
+            used, cached = (
+                _number(f"{self._memory}/memory.current"),
+                _row(f"{self._memory}/memory.stat", "inactive_file"),
+            )
+        else:
+            used = _number(f"{self._memory}/memory.usage_in_bytes")
+            cached = _row(f"{self._memory}/memory.stat", "total_inactive_file")
+        return None if used is None or cached is None else max(0, used - cached)
 
     def remove(self) -> None:
         """Remove the group; the kernel releases dead members a little late."""
@@ -246,6 +262,24 @@ def _try_directory(base: str) -> str:
     except OSError as error:
         return f"cgroups cannot be created here ({error.strerror})"
     return "" if os.access(f"{base}/cgroup.procs", os.W_OK) else "cgroups cannot be used here"
+
+
+def _row(path: str, name: str) -> int | None:
+    """A number in a table of names and numbers; None: it is not there."""
+    try:
+        with open(path, encoding="ascii") as file:
+            rows = [line.split() for line in file]
+    except OSError:
+        return None
+    return next((int(row[1]) for row in rows if row[0] == name), None)
+
+
+def _number(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
 
 
 def _write_if_there(path: str, text: str) -> None:

@@ -17,6 +17,8 @@ import socket
 import struct
 import time
 
+from fairpool.agent.traffic_file import TrafficFile
+
 CHUNK = 1 << 17
 CONNECTIONS_MAX = 1000
 """Of one pod at a time; more are closed at once."""
@@ -39,8 +41,10 @@ Place = tuple[str, int]
 class Relay:
     """Copies the connections and questions of one pod."""
 
-    def __init__(self, listeners: list[socket.socket], questions: list[socket.socket]) -> None:
-        self._poll = select.epoll()
+    def __init__(
+        self, listeners: list[socket.socket], questions: list[socket.socket], traffic: TrafficFile | None = None
+    ) -> None:
+        self._poll, self._traffic = select.epoll(), traffic
         self._listeners = {each.fileno(): each for each in listeners}
         self._questions = {each.fileno(): each for each in questions}
         self._ends: dict[int, End] = {}
@@ -56,7 +60,7 @@ class Relay:
 
     def run(self) -> None:
         while True:
-            for fd, events in self._poll.poll(PAUSE_S if self._is_full else QUESTION_S):
+            for fd, events in self._poll.poll(PAUSE_S if self._is_full or self._is_uncounted else QUESTION_S):
                 try:
                     self._handle(fd, events)
                 except OSError:  # of this connection alone
@@ -65,6 +69,17 @@ class Relay:
                 self._tidy_at = time.monotonic() + PAUSE_S
                 self._forget_questions()
                 self._listen_again()
+                if self._traffic is not None:
+                    self._traffic.write()
+
+    @property
+    def _is_uncounted(self) -> bool:
+        return self._traffic is not None and not self._traffic.is_written
+
+    def _count(self, received: int, sent: int) -> None:
+        if self._traffic is not None:
+            self._traffic.received += received
+            self._traffic.sent += sent
 
     def _handle(self, fd: int, events: int) -> None:
         if fd in self._listeners:
@@ -97,7 +112,7 @@ class Relay:
             each.setblocking(False)
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         outer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        here, there = End(inner), End(outer)
+        here, there = End(inner, is_in_pod=True), End(outer)
         here.peer, there.peer = there, here
         there.is_connecting = True
         for end in (here, there):
@@ -136,6 +151,7 @@ class Relay:
         except BlockingIOError:
             return
         if data:
+            self._count(*((0, len(data)) if end.is_in_pod else (len(data), 0)))
             end.peer.pending = memoryview(data)
         else:
             end.has_ended = True
@@ -189,6 +205,7 @@ class Relay:
         except OSError:
             outer.close()
             return
+        self._count(0, len(data))
         self._asked[outer.fileno()] = Question(outer, from_pod, client)
         self._poll.register(outer, select.EPOLLIN)
 
@@ -196,7 +213,9 @@ class Relay:
         question = self._asked.pop(fd)
         self._poll.unregister(fd)
         try:
-            question.from_pod.sendto(question.outer.recv(CHUNK), question.client)
+            answer = question.outer.recv(CHUNK)
+            self._count(len(answer), 0)
+            question.from_pod.sendto(answer, question.client)
         except OSError:  # the name server refused it; the pod asks again
             pass
         finally:
@@ -214,11 +233,11 @@ class Relay:
 class End:
     """One side of a connection that is copied."""
 
-    __slots__ = ("has_ended", "interest", "is_connecting", "is_shut", "peer", "pending", "socket")
+    __slots__ = ("has_ended", "interest", "is_connecting", "is_in_pod", "is_shut", "peer", "pending", "socket")
     peer: End
 
-    def __init__(self, connection: socket.socket) -> None:
-        self.socket = connection
+    def __init__(self, connection: socket.socket, *, is_in_pod: bool = False) -> None:
+        self.socket, self.is_in_pod = connection, is_in_pod
         self.pending: memoryview | bytes = b""
         """Read from the other side, and not yet written to this one."""
         self.has_ended = False
@@ -325,10 +344,13 @@ def allow_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def close_other_descriptors(kept: int) -> None:
-    """All but this one and the standard streams, which become /dev/null."""
+def close_other_descriptors(*kept: int) -> None:
+    """All but these and the standard streams, which become /dev/null."""
     null = os.open(os.devnull, os.O_RDWR)
     for fd in range(3):
         os.dup2(null, fd)
-    os.closerange(3, kept)
-    os.closerange(kept + 1, 1 << 16)
+    first = 3
+    for fd in sorted(kept):
+        os.closerange(first, fd)
+        first = max(first, fd + 1)
+    os.closerange(first, 1 << 16)

@@ -20,6 +20,7 @@ import time
 from fairpool.agent import namespaces, netlink, process_attributes
 from fairpool.agent.netlink import NETLINK_NETFILTER, NETLINK_ROUTE, Netlink
 from fairpool.agent.network_relay import DNS_PORT, Relay, allow_descriptors, close_other_descriptors, has_ipv6
+from fairpool.agent.traffic_file import TrafficFile
 from fairpool.model.relay_port import RELAY_PORT
 
 TYPE_CHECKING = False
@@ -38,14 +39,17 @@ class PodNetwork:
     """A network namespace and its relay, which is started first: it stays in the machine's network."""
 
     def __init__(self) -> None:
+        """Made in the pod directory, where the relay counts what passes."""
         self._has_ipv6 = has_ipv6()
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        traffic = TrafficFile()
         parent = os.getpid()
         self.relay = os.fork()
         if self.relay == 0:
             self._ours.close()
-            _be_relay(theirs, parent)
+            _be_relay(theirs, parent, traffic)
         theirs.close()
+        traffic.close()
 
     @property
     def path(self) -> str:
@@ -131,14 +135,14 @@ def _listening(family: int, kind: int) -> socket.socket:
     return found
 
 
-def _be_relay(to_shim: socket.socket, parent: int) -> NoReturn:
+def _be_relay(to_shim: socket.socket, parent: int, traffic: TrafficFile) -> NoReturn:
     """In the child: wait for the sockets, then copy until the shim ends."""
     try:
         process_attributes.die_with_parent(parent)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.chdir("/")
-        close_other_descriptors(to_shim.fileno())
+        close_other_descriptors(to_shim.fileno(), traffic.fd)
         allow_descriptors()
         process_attributes.set_process_name("fp:pod network")
         if os.geteuid() == 0:
@@ -149,6 +153,6 @@ def _be_relay(to_shim: socket.socket, parent: int) -> NoReturn:
         if packet:
             to_shim.close()
             sockets = [socket.socket(fileno=fd) for fd in fds]
-            Relay(sockets[:2], sockets[2:]).run()
+            Relay(sockets[:2], sockets[2:], traffic).run()
     finally:
         os._exit(0)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairpool.agent.nvml import Gpu
-from fairpool.model.quantity import WHOLE_GPU_MILLI, portion_memory_mib
 from fairpool.model.workload import GpuRequest
 
 
@@ -27,16 +26,8 @@ class GpuPortion:
 
 def enforce_portion(request: GpuRequest, gpus: Sequence[Gpu]) -> GpuPortion:
     """What a pod needs so that it sees and uses its portion of these devices and no more."""
-    memory = tuple(_own_memory_mib(request, gpu) for gpu in gpus)
+    memory = tuple(request.own_memory_mib(gpu.memory_mib) for gpu in gpus)
     is_part = any(own < gpu.memory_mib for own, gpu in zip(memory, gpus, strict=True))
     is_real = any(not gpu.is_simulated for gpu in gpus)
     words = "the limit on its share of GPU memory is not enforced" if is_part and is_real else ""
     return GpuPortion(memory_mib=memory, words=words)
-
-
-def _own_memory_mib(request: GpuRequest, gpu: Gpu) -> int:
-    if request.memory_mib:
-        return min(request.memory_mib, gpu.memory_mib)
-    if request.portion_milli >= WHOLE_GPU_MILLI:
-        return gpu.memory_mib
-    return portion_memory_mib(request.portion_milli, gpu.memory_mib)

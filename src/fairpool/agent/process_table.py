@@ -39,7 +39,7 @@ def start_time(pid: int) -> int | None:
 
     A zombie counts as gone: it holds nothing, and where its parent does not reap it, it would stay for ever.
     """
-    fields = _stat(pid)
+    fields = stat_fields(pid)
     return int(fields[19]) if fields is not None and fields[0] not in GONE else None
 
 
@@ -62,7 +62,7 @@ def descendants(pid: int) -> list[int]:
 def ancestors(pid: int) -> list[int]:
     """The parent of a process, its parent, and so on."""
     found: list[int] = []
-    while (fields := _stat(found[-1] if found else pid)) is not None and int(fields[1]) > 0:
+    while (fields := stat_fields(found[-1] if found else pid)) is not None and int(fields[1]) > 0:
         found.append(int(fields[1]))
     return found
 
@@ -99,7 +99,7 @@ def _children(pid: int) -> list[int] | None:
 def _descendants_by_parent(pid: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for other in pids():
-        if (fields := _stat(other)) is not None:
+        if (fields := stat_fields(other)) is not None:
             children.setdefault(int(fields[1]), []).append(other)
     found = [pid]
     for each in found:
@@ -121,7 +121,7 @@ class ProcessList:
         self._table: dict[int, tuple[int, int, int]] = {}
         """Parent, session and start time of each."""
         for pid in pids():
-            if pid not in excluded and (fields := _stat(pid)) is not None and fields[0] not in GONE:
+            if pid not in excluded and (fields := stat_fields(pid)) is not None and fields[0] not in GONE:
                 self._table[pid] = int(fields[1]), int(fields[3]), int(fields[19])
         self._by_pod_uuid: dict[str, set[int]] | None = None
         self._namespaces: dict[int, set[int]] | None = None
@@ -190,7 +190,7 @@ def pid_namespace(pid: int) -> int | None:
 
 def is_stopped(pid: int) -> bool:
     """Whether a process is stopped, by a signal or a debugger."""
-    fields = _stat(pid)
+    fields = stat_fields(pid)
     return fields is not None and fields[0] in (b"T", b"t")
 
 
@@ -219,7 +219,32 @@ def kill_processes(found: Mapping[int, int]) -> None:
 def pod_uuid_of(pid: int) -> str | None:
     """The `POD_UUID` a process was started with."""
     prefix = f"{POD_UUID}=".encode()
-    return next((line[len(prefix) :].decode() for line in _environment(pid) if line.startswith(prefix)), None)
+    found = (line[len(prefix) :] for line in _environment(pid) if line.startswith(prefix))
+    # Any program can write any bytes there.
+    return next((value.decode(errors="replace") for value in found), None)
+
+
+def groups(pid: int) -> list[str]:
+    """The paths of the control groups a process is in; none: it is gone."""
+    lines = _read(f"/proc/{pid}/cgroup").decode(errors="replace").splitlines()
+    return [line.split(":", 2)[2] for line in lines if line.count(":") >= 2]
+
+
+def memory_pages(pid: int) -> tuple[int, int] | None:
+    """Pages of memory that a process has, and how many of them others may share: files and shared memory. None: it is
+    gone."""
+    words = _read(f"/proc/{pid}/statm").split()
+    return (int(words[1]), int(words[2])) if len(words) > 2 else None
+
+
+def disk_bytes(pid: int) -> tuple[int, int] | None:
+    """Bytes that a process, its threads and the children it has waited for read from disks and wrote to them. None: it
+    is gone, or this user may not see it."""
+    found = dict(line.split(b": ") for line in _read(f"/proc/{pid}/io").splitlines() if b": " in line)
+    try:
+        return int(found[b"read_bytes"]), int(found[b"write_bytes"])
+    except (KeyError, ValueError):
+        return None
 
 
 def pids() -> Iterator[int]:
@@ -231,8 +256,9 @@ def _environment(pid: int) -> list[bytes]:
     return _read(f"/proc/{pid}/environ").split(b"\0")
 
 
-def _stat(pid: int) -> list[bytes] | None:
-    """The fields after the name, which may itself hold blanks and brackets: state, parent, …, 19: start time."""
+def stat_fields(pid: int) -> list[bytes] | None:
+    """The fields after the name, which may itself hold blanks, brackets and line breaks: state, parent, …, 11 to 14:
+    CPU time, 19: start time. None: it is gone."""
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

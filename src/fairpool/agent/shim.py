@@ -13,6 +13,7 @@ reads the directory:
     exit.json       how it ended, written last; a second name of `order.json`
     log.*, times.*  its output, once there is some; `output` is the pipe it comes through, if it is not isolated
     exec.sock       for exec and attach; opened on request, or at once for a pod with stdin
+    traffic         what a pod with a network of its own has received and sent through its relay
 
 As a subreaper the shim inherits what daemonizes below it: without children, no process of the pod is left. A pod whose
 shim was killed gets a replacement, which finds what is left of it and cannot know how it ended. Imports next to

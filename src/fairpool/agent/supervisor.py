@@ -51,6 +51,7 @@ from fairpool.agent.pod_removal import PodRemover
 from fairpool.agent.pod_secrets import SecretFiles, SecretLookup
 from fairpool.agent.pod_start import PodStarter
 from fairpool.agent.pod_stop import PodStopper
+from fairpool.agent.process_owners import RunningPod, Subjects
 from fairpool.agent.project_users import ProjectUsers
 from fairpool.agent.reaper import Reaper
 from fairpool.agent.shim_watch import ShimWatch, is_readable
@@ -60,7 +61,7 @@ from fairpool.agent.tombstones import Tombstones
 from fairpool.agent.uploads import Uploads
 from fairpool.model.container_rules import Privilege
 from fairpool.model.ids import NodeName, PodId
-from fairpool.model.observation import ForgetOrder, OrderResult, StartOrder, StopOrder
+from fairpool.model.observation import ForgetOrder, OrderResult, PodState, StartOrder, StopOrder
 from fairpool.model.problem import Problem
 
 CHECK_EVERYTHING_S = 30.0
@@ -328,6 +329,14 @@ class Supervisor:
             directories=directories,
         )
 
+    def running(self) -> Subjects:
+        """The pods that run, and how their processes are found. Reads no files, so that the lock is not held long."""
+        with self._lock:
+            pods = [each for each in self._registry.alive() if each.observed.state is PodState.RUNNING]
+            found = tuple(_running_pod(watched) for watched in pods)
+        fork_server = self.fork_server_pid
+        return Subjects(pods=found, excluded=() if fork_server is None else (fork_server,))
+
     def remove_claim(self, project: str, name: str) -> None:
         """Remove a volume claim with its data. Raises OSError."""
         self.state.discard_claim(project, name)
@@ -392,6 +401,20 @@ class Supervisor:
             self._collector.close()
             self._secret_files.close()
             remove_if_empty(self._limiter)
+
+
+def _running_pod(watched: WatchedPod) -> RunningPod:
+    order, launch = watched.stored.order, watched.stored.launch or {}
+    return RunningPod(
+        pod=watched.pod,
+        node=order.node,
+        devices=order.devices,
+        gpu=order.shape.gpu,
+        selector=watched.selector(),
+        directory=watched.directory,
+        is_container=bool(launch.get("container")),
+        has_relay=bool(launch.get("network")),
+    )
 
 
 def _not_running(pod: PodId, error: OSError) -> Problem:

@@ -394,3 +394,6 @@ class Me(Answer):
     permissions: list[str] = Field(default_factory=list)
     must_change_password: bool = False
     has_password: bool = True
+    access_key_id: Annotated[
+        str | None, Field(description="The access key that signed in: it may permit less than the roles")
+    ] = None

@@ -19,6 +19,7 @@ from fairpool.api.listener import job_user
 from fairpool.api.loopback import JobListens, Reply, is_here
 from fairpool.api.message import VERSION, wire_problems
 from fairpool.api.nodes import ClusterAnswer
+from fairpool.api.samples import SamplesAnswer, SamplesReport
 from fairpool.model.ids import Revision
 from fairpool.model.problem import Problem
 
@@ -74,6 +75,10 @@ class ClusterClient:
         return self._read(
             PushAnswer, self._call("POST", "/api/v1/cluster/push", content=report.to_json(report.version))
         )
+
+    def samples(self, report: SamplesReport) -> SamplesAnswer:
+        """Take in what was measured. Raises `ControlPlaneUnreachable`."""
+        return self._read(SamplesAnswer, self._call("POST", "/api/v1/cluster/samples", content=report.to_json()))
 
     def secrets(self, request: SecretsRequest) -> SecretsAnswer:
         """Values for a pod. Raises `ControlPlaneUnreachable`; over a connection that others can read, none are asked

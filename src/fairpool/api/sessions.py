@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, StrictBool
 
 from fairpool.api.access import SubjectType
 from fairpool.api.wire import Answer, Moment, Page, Request
+
+
+class SignInMethod(StrEnum):
+    """How a session began."""
+
+    PASSWORD = "password"
+    IDENTITY_PROVIDER = "identity-provider"
+    BROWSER = "browser"
+    """A command that a signed-in browser let in."""
+    DEVICE_CODE = "device-code"
+    ACCESS_KEY = "access-key"
+    SECRET = "secret"
+    """Of an application or service account."""
+    OWNER = "owner"
+    """The user who runs the server, on its machine."""
 
 
 class SessionItem(Answer):
@@ -18,6 +34,9 @@ class SessionItem(Answer):
     subject_type: SubjectType
     subject_name: str
     kind: Annotated[str, Field(description="`browser`, or `token` for commands and programs", examples=["token"])]
+    method: Annotated[SignInMethod | None, Field(description="How it began; absent if an earlier version began it")] = (
+        None
+    )
     client: Annotated[str, Field(description="As the program calls itself", examples=["runai/1.0"])]
     source_ip: Annotated[str, Field(description="Where the session began", examples=["192.0.2.7"])]
     access_key_id: Annotated[str | None, Field(description="The access key that signed in, if it was one")] = None

@@ -10,6 +10,7 @@ import click
 
 from fairpool.cli import server_flags, server_start
 from fairpool.cli.failure import UNUSABLE, fail
+from fairpool.cli.given_flags import GivenFlags
 from fairpool.cli.server_flags import DEFAULT_HEALTH
 from fairpool.platform.address import Address, listening_socket
 from fairpool.platform.data_directory import CLUSTER, DataDirectory
@@ -89,12 +90,12 @@ class StartCluster:
     log_level: str
 
 
-def _here(start: StartCluster, _: list[str]) -> None:
+def _here(start: StartCluster, flags: GivenFlags) -> None:
     from fairpool.platform.cluster_program import ClusterOptions, ClusterProgram
     from fairpool.platform.server_log import open_log
 
     data_directory = start.data_directory
-    with server_start.starting(data_directory, CLUSTER) as reachable_at:
+    with server_start.starting(data_directory, CLUSTER, flags) as reachable_at:
         listener, health = listening_socket(start.health, "--health-listen")
         reachable_at(start.target.url)
         node_set = server_start.node_set_of(data_directory, start.nodes)
@@ -128,9 +129,8 @@ def _say_waiting(why: str) -> None:
     click.echo(f"warning: waiting for the control plane, which cannot be reached yet: {why}", err=True)
 
 
-def _in_background(start: StartCluster, arguments: list[str]) -> None:
-    unchanged = start.nodes.change_nothing
-    if server_start.already_up(start.data_directory, CLUSTER, changes_nothing=unchanged) is not None:
+def _in_background(start: StartCluster, flags: GivenFlags) -> None:
+    if server_start.already_up(start.data_directory, CLUSTER, flags) is not None:
         return
-    status = server_start.start_in_background(start.data_directory, CLUSTER, arguments)
+    status = server_start.start_in_background(start.data_directory, CLUSTER, flags)
     server_start.say_running(status, "The cluster", start.data_directory)

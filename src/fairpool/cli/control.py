@@ -11,6 +11,7 @@ import click
 
 from fairpool.cli import server_flags, server_start
 from fairpool.cli.failure import UNUSABLE, fail
+from fairpool.cli.given_flags import GivenFlags
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address, listening_socket, other_loopback
 from fairpool.platform.data_directory import CONTROL, DataDirectory
@@ -125,7 +126,7 @@ def _tls_files(certificate: Path | None, key: Path | None) -> TlsFiles | None:
     return files
 
 
-def _here(start: StartControl, _: list[str]) -> None:
+def _here(start: StartControl, flags: GivenFlags) -> None:
     from fairpool.cli.welcome import LocalUser, shown_addresses
     from fairpool.platform.control_program import ControlProgram
     from fairpool.platform.gateway_server import bind_gateway
@@ -133,7 +134,7 @@ def _here(start: StartControl, _: list[str]) -> None:
     from fairpool.platform.server_log import open_log
 
     data_directory = start.data_directory
-    with server_start.starting(data_directory, CONTROL) as reachable_at:
+    with server_start.starting(data_directory, CONTROL, flags) as reachable_at:
         listener, address = listening_socket(start.options.address)
         other = other_loopback(listener)
         gateway = bind_gateway(data_directory, start.gateway, address, start.options.host_names)
@@ -158,14 +159,13 @@ def _here(start: StartControl, _: list[str]) -> None:
         click.echo("Stopped. Clusters keep running their pods.")
 
 
-def _in_background(start: StartControl, arguments: list[str]) -> None:
+def _in_background(start: StartControl, flags: GivenFlags) -> None:
     password = start.options.first_password
     server_start.in_background_with_welcome(
         start.data_directory,
         CONTROL,
-        arguments,
+        flags,
         password,
         "The control plane",
-        changes_nothing=True,
         database=start.options.database,
     )

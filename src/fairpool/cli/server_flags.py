@@ -31,8 +31,6 @@ C = TypeVar("C", bound=Callable[..., Any])
 HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?")
 CONFIG_FILE_VARIABLE = "FAIRPOOL_CONFIG_FILE"
 NOT_IN_FILES = frozenset({"config_file", "detach", "in_background", "help"})
-NOT_TYPED_AGAIN = frozenset({"data", "first_password_file", "database"})
-"""Handed to a server in the background in other ways: secrets must not show in a process listing."""
 DATABASE_VARIABLE = "FAIRPOOL_DATABASE"
 DEFAULT_HEALTH = "127.0.0.1:8081"
 DEFAULT_PEERS = "127.0.0.1:0"
@@ -318,21 +316,6 @@ def flags(*options: Callable[[C], C]) -> Callable[[C], C]:
         return command
 
     return decorate
-
-
-def typed_again(context: click.Context) -> list[str]:
-    """The flags that were given, by whatever way, as one would type them in another directory."""
-    words: list[str] = []
-    for each in context.command.params:
-        if not isinstance(each, click.Option) or each.name in {*NOT_IN_FILES, *NOT_TYPED_AGAIN}:
-            continue
-        source = context.get_parameter_source(str(each.name))
-        if source is click.core.ParameterSource.DEFAULT:
-            continue
-        value = context.params[str(each.name)]
-        for item in value if each.multiple else (value,):
-            words += [each.opts[0], str(item.expanduser().absolute() if isinstance(item, Path) else item)]
-    return words
 
 
 # --- values ----------------------------------------------------------------------------------------------------

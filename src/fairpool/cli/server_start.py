@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -17,7 +17,8 @@ import click
 
 from fairpool import __version__
 from fairpool.cli.failure import ERROR, UNUSABLE, fail
-from fairpool.cli.server_flags import failing, typed_again
+from fairpool.cli.given_flags import GivenFlags, differing, given_flags, record
+from fairpool.cli.server_flags import failing
 from fairpool.model.problem import Problem
 from fairpool.platform.data_directory import DataDirectory, PlatformError, directory_problem
 from fairpool.platform.directory_lock import LockHolder, in_use, lock_holder, locked
@@ -51,19 +52,15 @@ class NodeFlags:
     runtime: str | None
     allowed: tuple[str, ...]
 
-    @property
-    def change_nothing(self) -> bool:
-        return not (self.groups or self.singles or self.runtime or self.allowed)
 
-
-def start(context: click.Context, read: S, run: Callable[[S, list[str]], None]) -> None:
-    """Run a server, or start one in the background; `run` also gets the flags as one would type them again."""
+def start(context: click.Context, read: S, run: Callable[[S, GivenFlags], None]) -> None:
+    """Run a server, or start one in the background; `run` also gets the flags as they were given."""
     with failing():
         warning = read.data_directory.prepare()
         if warning:
             click.echo(f"warning: {warning}", err=True)
         gc.disable()  # until it is ready (`keep_what_is_loaded`): a tenth of the time of a start
-        run(read, typed_again(context))
+        run(read, given_flags(context))
 
 
 @contextmanager
@@ -77,10 +74,11 @@ def private_files() -> Iterator[None]:
 
 
 @contextmanager
-def starting(data_directory: DataDirectory, program: str) -> Iterator[Callable[[str], None]]:
+def starting(data_directory: DataDirectory, program: str, flags: GivenFlags) -> Iterator[Callable[[str], None]]:
     """Hold the directory for this program; the yielded function records the server's address."""
     with private_files(), locked(data_directory, program, __version__) as reachable_at:
         data_directory.claim(program)
+        record(data_directory, flags)
         _clear_up(data_directory)
         yield reachable_at
 
@@ -184,7 +182,7 @@ def ask_for_welcome(data_directory: DataDirectory, address: str, *, is_new: bool
 # --- the background --------------------------------------------------------------------------------------------
 
 
-def already_up(data_directory: DataDirectory, program: str, *, changes_nothing: bool) -> LockHolder | None:
+def already_up(data_directory: DataDirectory, program: str, flags: GivenFlags) -> LockHolder | None:
     """The server that runs on the directory already, if it is the one that was asked for. Raises `PlatformError`.
 
     `make up` typed twice asks for a running platform, and it is running.
@@ -193,20 +191,25 @@ def already_up(data_directory: DataDirectory, program: str, *, changes_nothing: 
     if holder is None:
         return None
     problem = in_use(data_directory, holder)
-    if holder.command != program or not changes_nothing:
+    if holder.command != program:
         raise PlatformError(problem)
+    others = differing(data_directory, holder, flags)
+    if others:
+        what = f"{problem.what} with another value of {', '.join(others)}"
+        fix = "stop it with `fairpool down` first: flags only take effect when the server starts"
+        raise PlatformError(Problem(problem.code, what, fix))
     click.echo(f"{problem.what[:1].upper()}{problem.what[1:]}.")
     return holder
 
 
 def start_in_background(
-    data_directory: DataDirectory, program: str, arguments: Sequence[str], first_password: str = "", database: str = ""
+    data_directory: DataDirectory, program: str, flags: GivenFlags, first_password: str = "", database: str = ""
 ) -> dict[str, Any]:
     """Start the server and wait until it is ready; returns its status."""
     from fairpool.platform import background
     from fairpool.platform.database_location import VARIABLE
 
-    words = ["--in-background", "--data", str(data_directory.root), *arguments]
+    words = ["--in-background", "--data", str(data_directory.root), *flags.words]
     if first_password:
         words += ["--first-password-file", "-"]
     try:
@@ -225,15 +228,14 @@ def start_in_background(
 def in_background_with_welcome(
     data_directory: DataDirectory,
     program: str,
-    arguments: list[str],
+    flags: GivenFlags,
     first_password: str,
     what: str,
     *,
-    changes_nothing: bool,
     database: str = "",
 ) -> None:
     """Start a server that users sign in to, unless it runs already, and sign in the user who typed the command."""
-    holder = already_up(data_directory, program, changes_nothing=changes_nothing)
+    holder = already_up(data_directory, program, flags)
     if holder is not None:
         _refuse_other_database(data_directory, holder, database)
         if first_password:
@@ -242,7 +244,7 @@ def in_background_with_welcome(
             )
         ask_for_welcome(data_directory, holder.address, is_new=False)
         return
-    status = start_in_background(data_directory, program, arguments, first_password, database)
+    status = start_in_background(data_directory, program, flags, first_password, database)
     ask_for_welcome(data_directory, status["address"])
     say_running(status, what, data_directory)
 

@@ -5,7 +5,9 @@ Only flags and texts are here: what runs, counts and draws is in `simulation/`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from fairpool.simulation.capture import Capture
     from fairpool.simulation.checkpoint import Checkpoint
     from fairpool.simulation.result import SimulationResult
+    from fairpool.simulation.runner import Pacer
     from fairpool.simulation.scenario import Scenario
 
 FAILED = 1
@@ -212,10 +215,8 @@ def _simulated(
     progress = Progress(len(scenario.submitted()), scenario.gpus)
     try:
         cluster = SimulatedCluster(scenario, checkpoint.position.now, checkpoint.files, watch)
-        try:
-            run_scenario(cluster, checkpoint, Pacer(speed), progress)
-        except KeyboardInterrupt:
-            click.echo(err=True)
+        with _stopped_by_interrupt(Pacer(speed)) as pacer:
+            run_scenario(cluster, checkpoint, pacer, progress)
         outcome = SimulationResult.of(cluster, checkpoint.position)
         cluster.close()
     except STORAGE_ERRORS as error:
@@ -225,6 +226,23 @@ def _simulated(
         progress.clear()
         checkpoint.close()
     return outcome
+
+
+@contextmanager
+def _stopped_by_interrupt(pacer: Pacer) -> Iterator[Pacer]:
+    """Ctrl-C ends the run between two moments, where what is known agrees. A second one does not wait for that."""
+
+    def stop(_number: int, _frame: object) -> None:
+        if pacer.is_stopped:
+            raise KeyboardInterrupt
+        pacer.is_stopped = True
+        click.echo(err=True)
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield pacer
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _print(outcome: SimulationResult, json_file: str | None, events: bool, why: str | None) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairpool.cli import server_flags, server_start
+from fairpool.cli.given_flags import GivenFlags
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address, listening_socket, other_loopback
 from fairpool.platform.data_directory import UP, DataDirectory
@@ -112,7 +113,7 @@ class StartPlatform:
     with_welcome: bool = True
 
 
-def _here(start: StartPlatform, _: list[str]) -> None:
+def _here(start: StartPlatform, flags: GivenFlags) -> None:
     from fairpool.cli.welcome import LocalUser, shown_addresses
     from fairpool.platform.assembly import Platform
     from fairpool.platform.control_server import ControlOptions
@@ -120,7 +121,7 @@ def _here(start: StartPlatform, _: list[str]) -> None:
     from fairpool.platform.server_log import open_log
 
     data_directory = start.data_directory
-    with server_start.starting(data_directory, UP) as reachable_at:
+    with server_start.starting(data_directory, UP, flags) as reachable_at:
         listener, address = listening_socket(start.address)
         other = other_loopback(listener)
         gateway = bind_gateway(data_directory, start.gateway, address, start.host_names)
@@ -155,14 +156,12 @@ def _here(start: StartPlatform, _: list[str]) -> None:
         click.echo("Stopped. Running pods are not affected; `fairpool up` finds them again.")
 
 
-def _in_background(start: StartPlatform, arguments: list[str]) -> None:
-    unchanged = start.nodes.change_nothing
+def _in_background(start: StartPlatform, flags: GivenFlags) -> None:
     server_start.in_background_with_welcome(
         start.data_directory,
         UP,
-        arguments,
+        flags,
         start.first_password,
         "Fairpool",
-        changes_nothing=unchanged,
         database=start.database,
     )

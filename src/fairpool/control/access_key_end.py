@@ -32,6 +32,6 @@ def key_end(connection: Connection, settings: Settings, key: Any) -> int | None:
 
 
 def end_key_sessions(connection: Connection, key_id: str) -> None:
-    """With their tokens; forget the callers after the commit."""
+    """With their tokens."""
     for family in sessions.of_access_key(connection, key_id):
         access_store.revoke_family(connection, family)

@@ -28,6 +28,7 @@ from fairpool.control.store import access as access_store
 from fairpool.control.store import organization
 from fairpool.control.store import programs as store
 from fairpool.control.store.database import Connection
+from fairpool.model.spelling import did_you_mean
 
 routes = Routes("access")
 
@@ -140,9 +141,7 @@ async def renew_access_key(
         store.change_key(connection, row.id, **rotated(row, secret, plane.now(), overlap))
         return _done(_answer(connection, store.key(connection, row.id)), "update", secret)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 @routes.delete(f"{KEYS}/{{key_id}}", action=Action.SELF, status=204, summary="Delete an access key; its sessions end")
@@ -170,20 +169,18 @@ async def _delete(request: Request, plane: Plane, caller: Caller, key_id: str, o
     def unit(connection: Connection) -> ActionResult:
         row = _own(connection, owner, key_id) if owner is not None else store.key(connection, key_id)
         if row is None:
-            raise unknown("access-key", key_id)
+            raise unknown("access key", key_id)
         end_key_sessions(connection, row.id)
         store.delete_key(connection, row.id)
         return ActionResult(action="delete", entity_type="access-key", entity_id=row.id, entity_name=row.name)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 def _own(connection: Connection, caller: Caller, key: str) -> Any:
     row = store.key(connection, key) or store.key_named(connection, caller.id, key)
     if row is None or row.owner != caller.id:
-        raise unknown("access-key", key)
+        raise unknown("access key", key)
     return row
 
 
@@ -205,7 +202,8 @@ def _scope(connection: Connection, caller: Caller, scope: wire.KeyScope | None) 
     wrong: list[Refused] = []
     for action in scope.actions or ():
         if action not in own:
-            what, fix = f"you do not have the permission {action[:64]!r}", "see /api/v1/me for yours"
+            what = f"you do not have the permission {action[:64]!r}"
+            fix = did_you_mean(action[:64], own, "see `runai whoami --permissions`")
             wrong.append(refused(422, "access-key.scope", what, fix, "scope.actions"))
     for project in scope.projects or ():
         row = organization.project(connection, project)

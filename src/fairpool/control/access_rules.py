@@ -213,9 +213,7 @@ def _in_homes(scope_type: ScopeType, scope_id: str, homes: Mapping[str, tuple[st
     summary="Create an access rule: assign a role in a scope",
 )
 async def create_access_rule(request: Request, plane: Plane, caller: Caller, body: wire.AccessRuleRequest) -> Response:
-    answer = await plane.perform(request, caller, lambda connection: given(plane, connection, caller, body))
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, lambda connection: given(plane, connection, caller, body))
 
 
 @routes.post(
@@ -237,9 +235,7 @@ async def create_access_rules(
         named = [each.model_copy(update={"payload": rules[int(each.id)].wire()}) for each in failed]
         return _batch([each.body for each in done], named, done)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 def _multiplied(given: wire.AccessRuleProduct) -> list[wire.AccessRuleRequest]:
@@ -272,16 +268,12 @@ async def delete_access_rules(request: Request, plane: Plane, caller: Caller, bo
         done, failed = _each((each, partial(try_one, connection, caller, each)) for each in ids)
         return _batch([each.entity_id for each in done], failed, () if is_trial else done)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 @routes.delete(RULES + "/{rule_id}", action=Action.RULE_DELETE, status=204, summary="Delete an access rule")
 async def delete_access_rule(rule_id: str, request: Request, plane: Plane, caller: Caller) -> Response:
-    answer = await plane.perform(request, caller, lambda connection: taken_away(connection, caller, rule_id))
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, lambda connection: taken_away(connection, caller, rule_id))
 
 
 def _each(
@@ -316,6 +308,9 @@ def given(plane: Plane, connection: Connection, caller: Caller, body: wire.Acces
     if subject_id is None:
         what = f"there is no {body.subject_type} {body.subject_id!r}"
         problems.insert(0, _problem("access.no_such_subject", what, "subjectId"))
+    if not rbac.has_effect(actions_of(role.cells), body.scope_type):
+        what, fix = f"the role {role.label} permits nothing in a {body.scope_type}", "assign it in a wider scope"
+        problems.append(ProblemItem(code="access.role_without_effect", what=what, fix=fix, field="roleId"))
     if problems or subject_id is None:
         raise Refused(422, problems)
     grant = role.grant(body.scope_type, scope_id)

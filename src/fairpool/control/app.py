@@ -68,6 +68,7 @@ from fairpool.control import (
     registries,
     roles,
     saml_sign_in,
+    sample_intake,
     sessions,
     shares,
     shells,
@@ -115,23 +116,10 @@ from fairpool.model.problem import Problem
 log = logging.getLogger("fairpool.control")
 
 MODULES = (
-    *(change_stream, logs, shells, port_forward, uploads, cluster_sync, tunnel_route, questions, clusters, projects),
-    *(
-        departments,
-        waiting,
-        shares,
-        devices,
-        decisions,
-        nodes,
-        topologies,
-        overview,
-        claims,
-        config_maps,
-        sign_in,
-        users,
-        applications,
-        access_rules,
-    ),
+    *(change_stream, logs, shells, port_forward, uploads, cluster_sync, sample_intake, tunnel_route, questions),
+    *(clusters, projects),
+    *(waiting, shares, devices, decisions),
+    *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules),
     *(roles, audit, sessions, token_issuer, mail_settings, access_keys, password_reset, password_pages),
     *(
         preferences,
@@ -235,6 +223,7 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     finally:
         app.state.passwords.close()
         plane.pod_access.close()
+        await asyncio.to_thread(plane.samples.close)
         await plane.database.close()
 
 
@@ -329,9 +318,7 @@ async def cluster_identity(app: Starlette, name: str | None = None) -> ClusterId
             raise refused(404, "cluster.unknown", f"there is no cluster {name}", "add it first")
         return ClusterIdentity(row.id, row.name, clusters.new_cluster_token(plane, connection, row.id))
 
-    identity = await plane.write(unit)
-    plane.forget_callers()
-    return identity
+    return await plane.write(unit)
 
 
 OPEN_BODY_MAX_BYTES = 16 * 1024

@@ -179,9 +179,7 @@ async def _change(
         store.change(connection, row.id, enabled=body.enabled, updated_at=plane.now())
         return _done(_program(connection, store.one(connection, row.id)), "update", kind)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 async def _renew(
@@ -197,9 +195,7 @@ async def _renew(
         store.change(connection, row.id, updated_at=now, **rotated(row, secret, now, overlap_s))
         return _done(_program(connection, store.one(connection, row.id)), "update", kind, secret)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 async def _delete(request: Request, plane: Plane, caller: Caller, kind: ProgramKind, program_id: str) -> Response:
@@ -211,9 +207,7 @@ async def _delete(request: Request, plane: Plane, caller: Caller, kind: ProgramK
         access_store.delete_application(connection, row.id, kind.subject)
         return ActionResult(action="delete", entity_type=_entity(kind), entity_id=made.id, entity_name=made.name)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 def rotated(row: Any, secret: str, now: int, overlap_s: int) -> dict[str, Any]:

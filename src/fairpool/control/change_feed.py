@@ -1,21 +1,22 @@
 """Cache of the change feed: the latest changes as they are sent, rendered once for all streams.
 
-However many streams are open, after a commit the database is read once. A stream that is further behind than the cache
+However many streams are open, after a commit the database is read once, and what is sent is put together once for all
+who may see the same. A stream that is further behind than the cache
 reaches back reads the database itself.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fairpool.api.wire import compact
 from fairpool.control.decision_items import decision_item
 from fairpool.control.rendered import RenderedCache
+from fairpool.control.single_flight import SingleFlight
 from fairpool.control.store import changes
 from fairpool.control.store import decisions as decision_store
 from fairpool.control.store import organization as organization_store
@@ -25,6 +26,11 @@ from fairpool.control.workload_documents import former_name
 
 KEPT = 4096
 """Changes that are cached: a busy second or two, some megabytes."""
+VIEWS_MAX = 256
+"""Of how many views it is kept what they are sent, until the next change."""
+
+Homes = Mapping[str, tuple[str, str]]
+"""Department and cluster of each project."""
 
 
 class Read(Protocol):
@@ -57,6 +63,17 @@ class FeedEntry:
         return self.change.revision
 
 
+@dataclass(frozen=True, slots=True)
+class FeedText:
+    """What is sent to all who may see the same of some changes."""
+
+    text: bytes
+    through: int
+    """The revision that it reaches."""
+    is_more: bool = False
+    """Whether more may follow it at once."""
+
+
 class ChangeFeedCache:
     """The latest changes. For one event loop."""
 
@@ -67,56 +84,74 @@ class ChangeFeedCache:
         self._begins_after: int | None = None
         self._reaches = 0
         self._notifications = -1
-        self._catching_up = asyncio.Lock()
+        self._reading = SingleFlight()
+        self._shown: dict[tuple[Hashable, int], FeedText] = {}
+        self.homes: Homes = {}
+        """As they were when it was last read."""
 
-    async def after(self, read: Read, notifications: int, revision: int, most: int) -> Sequence[FeedEntry] | None:
-        """What came after a revision, so many at most; None: that was too long ago to be cached.
+    async def catch_up(self, read: Read, notifications: int) -> None:
+        """To what is written now. `notifications` counts the commits: while it stays the same there is nothing new."""
 
-        `notifications` counts the commits: while it stays the same there is nothing new to read.
-        """
-        if notifications != self._notifications:
-            async with self._catching_up:  # one reads for all, also where reading takes a while
-                if notifications > self._notifications:
-                    await self._catch_up(read)
-                    self._notifications = notifications
+        while notifications > self._notifications:  # the reading that is under way may have begun before
+            await self._reading.join(lambda: self._catch_up(read, notifications))
+
+    def after(self, revision: int, most: int) -> Sequence[FeedEntry] | None:
+        """What came after a revision, so many at most; None: that was too long ago to be cached."""
         if self._begins_after is None or revision < self._begins_after:
             return None
         first = bisect_right(self._entries, revision, key=lambda entry: entry.revision)
         return self._entries[first : first + most]
 
+    def shown(self, view: Hashable, revision: int, make: Callable[[], FeedText | None]) -> FeedText | None:
+        """What those with one view are sent after a revision; made for the first of them."""
+        found = self._shown.get((view, revision))
+        if found is None and (found := make()) is not None:
+            if len(self._shown) >= VIEWS_MAX:
+                self._shown.clear()
+            self._shown[view, revision] = found
+        return found
+
     def forget(self) -> None:
         """Empty it: something belongs to another project now, so that other callers may see it."""
-        self._entries, self._begins_after, self._notifications = [], None, -1
+        self._entries, self._begins_after, self._notifications, self._shown = [], None, -1, {}
 
-    async def _catch_up(self, read: Read) -> None:
+    async def _catch_up(self, read: Read, notifications: int) -> None:
         """To what is written now; from there, where that would be more than is kept."""
 
-        def unit(connection: Connection) -> list[FeedEntry] | int:
+        def unit(connection: Connection) -> tuple[int, list[FeedEntry] | None]:
             current = changes.current(connection)
             if self._begins_after is None or not 0 <= current - self._reaches <= self._kept:
-                return current
-            return entries_after(connection, self._rendered, self._reaches, self._kept)
+                return current, None
+            if current == self._reaches:
+                return current, []
+            self.homes = organization_store.homes(connection)
+            return current, entries_after(connection, self._rendered, self.homes, self._reaches, self._kept)
 
-        found = await read(unit)
-        if isinstance(found, int):
-            self._entries, self._begins_after, self._reaches = [], found, found
-            return
+        current, found = await read(unit)
+        if found is None:
+            self._entries, self._begins_after, self._reaches = [], current, current
+        elif found:
+            self._add(found)
+        self._notifications = notifications
+
+    def _add(self, found: list[FeedEntry]) -> None:
+        self._shown = {}
         self._entries += [entry for entry in found if entry.revision > self._reaches]
-        if found:
-            self._reaches = self._entries[-1].revision
+        self._reaches = self._entries[-1].revision
         if len(self._entries) > 2 * self._kept:
             self._begins_after = self._entries[-self._kept - 1].revision
             del self._entries[: -self._kept]
 
 
-def entries_after(connection: Connection, rendered: RenderedCache, revision: int, most: int) -> list[FeedEntry]:
+def entries_after(
+    connection: Connection, rendered: RenderedCache, homes: Homes, revision: int, most: int
+) -> list[FeedEntry]:
     """Changes after a revision with their words, from the database. A workload is shown as it is by now."""
     found = changes.after(connection, revision, most)
     ids = list(dict.fromkeys(each.id for each in found if each.noun == "workload"))
     keys = workload_store.keys_of(connection, ids)
     texts = dict(zip(keys, rendered.items(connection, [key for key, _ in keys.values()]), strict=True))
     shown = {each: (texts[each], keys[each][1]) for each in keys} | _decisions(connection, found)
-    homes = organization_store.homes(connection)
     return [
         _entry(each, *shown[each.id], homes)
         if each.noun in ("workload", DECISION) and each.id in shown
@@ -135,9 +170,7 @@ def _decisions(connection: Connection, found: Sequence[changes.Changed]) -> dict
     }
 
 
-def _entry(
-    change: changes.Changed, item: str | None, project_now: str | None, homes: Mapping[str, tuple[str, str]]
-) -> FeedEntry:
+def _entry(change: changes.Changed, item: str | None, project_now: str | None, homes: Homes) -> FeedEntry:
     bare = _line(change, None)
     return FeedEntry(
         change=change,

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from fairpool.control.change_feed import FeedEntry, entries_after
-from fairpool.control.discretion import redacted_for
+from fairpool.control.change_feed import FeedEntry, FeedText, Homes, entries_after
+from fairpool.control.discretion import redacted
 from fairpool.control.guard import still_known
 from fairpool.control.plane import Caller, Places, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.routes import Header, Parameter, Routes
 from fairpool.control.store import changes
+from fairpool.control.store import organization as organization_store
 from fairpool.control.store.database import Connection
 
 routes = Routes("streams")
@@ -78,7 +79,7 @@ async def _events(plane: Plane, caller: Caller, read: int | None) -> AsyncIterat
     if read is None or read > now:
         # A revision from the future is from another database: start anew from here.
         if read is not None:
-            yield _event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"})
+            yield _reset(now)
         else:
             yield f"id: {now}\nretry: 1000\n\n"
         read = now
@@ -91,43 +92,55 @@ async def _events(plane: Plane, caller: Caller, read: int | None) -> AsyncIterat
         except Refused:
             listening.cancel()
             return
-        found = await plane.change_feed.after(plane.read, plane.notifier.notifications, sent_through, AT_ONCE)
-        if found is not None:
-            text, sent_through = _text_of(caller, found, sent_through)
-        else:
-            text, sent_through = await plane.read(_text_after(plane, caller, sent_through))
-        if text:
-            listening.cancel()
-            yield await redacted_for(plane, caller, text)
-            continue
+        shown = await _shown_after(plane, caller.places(Action.WORKLOAD_READ), sent_through)
+        if shown.text:
+            yield shown.text
+            sent_through = shown.through
+            if shown.is_more:
+                listening.cancel()
+                continue
         if not await plane.notifier.wait(listening, plane.settings.keep_alive_s):
             yield ": still here\n\n"
         elif plane.notifier.is_closing:
             return
 
 
-def _text_after(plane: Plane, caller: Caller, read: int) -> Callable[[Connection], tuple[bytes, int]]:
+async def _shown_after(plane: Plane, places: Places | None, read: int) -> FeedText:
+    """What callers who may see these places are sent after a revision."""
+    feed = plane.change_feed
+    await feed.catch_up(plane.read, plane.notifier.notifications)
+
+    def make() -> FeedText | None:
+        found = feed.after(read, AT_ONCE)
+        return None if found is None else _shown(places, feed.homes, found, read)
+
+    shown = feed.shown(places, read, make)
+    return shown if shown is not None else await plane.read(read_after(plane, places, read))
+
+
+def read_after(plane: Plane, places: Places | None, read: int) -> Callable[[Connection], FeedText]:
     """For a client that was away for longer than the cache reaches."""
 
-    def unit(connection: Connection) -> tuple[bytes, int]:
+    def unit(connection: Connection) -> FeedText:
         if changes.is_forgotten(connection, read):
             now = changes.current(connection)
-            return _event(now, "reset", {"revision": now, "noun": "reset", "id": "", "verb": "reset"}).encode(), now
-        return _text_of(caller, entries_after(connection, plane.rendered, read, AT_ONCE), read)
+            return FeedText(_reset(now).encode(), now, is_more=True)
+        homes = organization_store.homes(connection)
+        found = entries_after(connection, plane.rendered, homes, read, AT_ONCE)
+        return _shown(places, homes, found, read)
 
     return unit
 
 
-def _text_of(caller: Caller, found: Sequence[FeedEntry], read: int) -> tuple[bytes, int]:
-    """The part of these changes that a caller may see, and the revision it reaches."""
+def _shown(places: Places | None, homes: Homes, found: Sequence[FeedEntry], read: int) -> FeedText:
+    """The part of these changes that a caller may see."""
     if not found:
-        return b"", read
-    places = caller.places(Action.WORKLOAD_READ)
+        return FeedText(b"", read)
     lines = [_visible(places, each) for each in found]
     last = found[-1].revision
     if not lines[-1]:
         lines.append(f"id: {last}\n\n".encode())  # so that a client does not read them again after a reconnect
-    return b"".join(lines), last
+    return FeedText(redacted(b"".join(lines), places, homes), last, is_more=len(found) >= AT_ONCE)
 
 
 def _visible(places: Places | None, entry: FeedEntry) -> bytes:
@@ -141,5 +154,6 @@ def _visible(places: Places | None, entry: FeedEntry) -> bytes:
     return entry.line if places.covers(entry.project_now, *entry.home_now) else entry.without_object
 
 
-def _event(revision: int, name: str, data: dict[str, Any]) -> str:
-    return f"id: {revision}\nevent: {name}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n"
+def _reset(revision: int) -> str:
+    data = json.dumps({"revision": revision, "noun": "reset", "id": "", "verb": "reset"}, separators=(",", ":"))
+    return f"id: {revision}\nevent: reset\ndata: {data}\n\n"

@@ -127,9 +127,7 @@ async def renew_token(cluster_id: str, request: Request, plane: Plane, caller: C
             entity_name=row.name,
         )
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 @routes.put(
@@ -191,7 +189,6 @@ async def delete_cluster(cluster_id: str, request: Request, plane: Plane, caller
         credential_store.remove_scope(connection, "cluster", row.id)
         policy_store.remove_scope(connection, "cluster", row.id)
         access_store.revoke_subject(connection, row.id)
-        plane.forget_callers_when_committed()
         _cluster_changed(plane, connection, row.id, "deleted")
         return ActionResult(action="delete", entity_type="cluster", entity_id=row.id, entity_name=row.name)
 
@@ -230,7 +227,6 @@ def new_cluster_token(plane: Plane, connection: Connection, cluster_id: str) -> 
     """A new token for a cluster; earlier ones are revoked, and another installation may join with it."""
     store.change_cluster(connection, cluster_id, installation=None)
     access_store.revoke_subject(connection, cluster_id)
-    plane.forget_callers_when_committed()
     token = "fpc_" + secrets.token_urlsafe(32)
     access_store.add_token(
         connection,

@@ -7,6 +7,7 @@ from typing import Final
 from starlette.requests import Request
 
 from fairpool.api import command_sign_in as wire
+from fairpool.api.sessions import SignInMethod
 from fairpool.control.attempts import network_of
 from fairpool.control.command_grants import DEVICE_S, INTERVAL_S, DeviceCodes, new_device_codes
 from fairpool.control.plane import Plane
@@ -46,7 +47,7 @@ async def ways(plane: Plane) -> wire.SignInWays:
 )
 async def begin_device(request: Request, plane: Plane) -> wire.DeviceAuthorization:
     """Ask for tokens with the device code until it is approved: POST /api/v1/token."""
-    origin = origin_of(request)
+    origin = origin_of(request, SignInMethod.DEVICE_CODE)
     name = f"device codes from {network_of(origin.address)}"
 
     def unit(connection: Connection) -> DeviceCodes | None:

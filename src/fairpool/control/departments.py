@@ -218,9 +218,7 @@ async def delete_department(department_id: str, request: Request, plane: Plane, 
         workload_store.release_name(connection, workloads_table.c.department, name, revision)
         return ActionResult(action="delete", entity_type="department", entity_id=name)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 def listed_departments(plane: Plane, connection: Connection, caller: Caller) -> list[wire.Department]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from fairpool.control.plane import Caller, Plane
+from fairpool.control.change_feed import NO_HOME, Homes
+from fairpool.control.plane import Caller, Places, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.store import organization as store
 from fairpool.model import mentions
@@ -12,19 +13,24 @@ from fairpool.model import mentions
 MARK = mentions.MARK.encode()
 
 
+def redacted(body: bytes, places: Places | None, homes: Homes) -> bytes:
+    """A text for those who may read the work in these places."""
+    if MARK not in body:
+        return body
+    if places is None:
+        return mentions.in_full(body.decode()).encode()
+    return mentions.redacted(
+        body.decode(), lambda project: places.covers(project, *homes.get(project, NO_HOME))
+    ).encode()
+
+
 async def redacted_for(plane: Plane, caller: Caller | None, body: bytes) -> bytes:
     """A text as one caller may read it."""
     if MARK not in body:
         return body
-    text = body.decode()
     if caller is None:
-        return mentions.anonymous(text).encode()
-    if caller.places(Action.WORKLOAD_READ) is None:
-        return mentions.in_full(text).encode()
-    homes = await plane.read(store.homes)
-    return mentions.redacted(
-        text, lambda project: caller.may(Action.WORKLOAD_READ, project, *homes.get(project, ("", "")))
-    ).encode()
+        return mentions.anonymous(body.decode()).encode()
+    return redacted(body, caller.places(Action.WORKLOAD_READ), await plane.read(store.homes))
 
 
 async def redacted_response(plane: Plane, caller: Caller | None, response: Response) -> Response:

@@ -79,6 +79,7 @@ async def identify(plane: Plane, headers: Headers, method: str, *, is_secure: bo
 async def caller_with(plane: Plane, token: str, kinds: frozenset[str] = API_TOKENS) -> Caller:
     """The caller who shows this token, which is thereby used."""
     digest = digest_of(token)
+    await plane.confirm_callers()
     is_new = digest not in plane.callers
     caller = await known(plane, digest, kinds)
     if is_new and not token.startswith(OPAQUE):
@@ -100,21 +101,32 @@ async def still_known(plane: Plane, caller: Caller) -> Caller:
 
 async def known(plane: Plane, digest: str, kinds: frozenset[str] = API_TOKENS) -> Caller:
     """The caller whose token has this hash, and is of one of these kinds."""
+    await plane.confirm_callers()
     caller = plane.callers.get(digest)
-    if caller is None or is_idle(plane, caller):  # another process may have seen it used
+    if caller is None or is_over(plane, caller):  # another process may have seen it used, or made it last longer
+        changes = plane.callers.changes
         caller = await plane.read(lambda connection: _caller(connection, plane, digest))
         if caller is None or caller.token_kind not in kinds:
             plane.callers.forget(digest)
             raise unauthenticated("this token is invalid or was revoked")
-        plane.callers[digest] = caller
+        plane.callers.keep(digest, caller, changes)
     if caller.token_kind not in kinds:
         raise unauthenticated("this token is invalid or was revoked")
-    if caller.expires_at is not None and caller.expires_at <= plane.now():
+    if has_expired(plane, caller):
         plane.callers.forget(digest)
         raise unauthenticated("this token has expired")
     if is_idle(plane, caller):
         raise unauthenticated("this session was not used for too long")
     return caller
+
+
+def is_over(plane: Plane, caller: Caller) -> bool:
+    """Whether the session has ended by itself, as far as this process knows."""
+    return has_expired(plane, caller) or is_idle(plane, caller)
+
+
+def has_expired(plane: Plane, caller: Caller) -> bool:
+    return caller.expires_at is not None and caller.expires_at <= plane.now()
 
 
 def is_idle(plane: Plane, caller: Caller) -> bool:

@@ -163,9 +163,7 @@ async def delete_provider(idp: str, request: Request, plane: Plane, caller: Call
             _end_unconfirmed_keys(connection, plane, user)
         return _done("delete", idp)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 @routes.get(
@@ -254,9 +252,7 @@ async def link_account(
         store.put_account(connection, idp, body.subject, user.id, UnixIdentity().text(), plane.now())
         return ActionResult(action="update", entity_type="user", entity_id=user.id, entity_name=user.email, status=204)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 def _end_unconfirmed_keys(connection: Connection, plane: Plane, user: str) -> None:

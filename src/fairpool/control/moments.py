@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from fairpool.model.ids import Instant
@@ -26,6 +26,7 @@ def iso_or_none(moment: int | None) -> str | None:
     return None if moment is None else iso(moment)
 
 
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _AGO = re.compile(r"(\d{1,9})(s|m|h|d)")
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -45,5 +46,5 @@ def instant(text: str) -> Instant | None:
         except ValueError:
             continue
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return Instant(int(moment.timestamp() * 1000))
+        return Instant((moment - _EPOCH) // timedelta(milliseconds=1))  # a float would be late by one at times
     return None

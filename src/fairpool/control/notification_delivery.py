@@ -1,7 +1,7 @@
 """Sends notifications from the outbox, by mail or webhook.
 
-They were written there with the report that is worth one (`notification_outbox.py`). The sender claims all that is due
-for one channel of one user, sends it together, and writes down what became of it. If the server dies in between, the
+They were written there with the report that is worth one (`notification_outbox.py`). For each channel of each user, the
+sender claims all that is due, sends it together, and writes down what became of it. If the server dies in between, the
 claim ends after `CLAIM_S` and it is sent again: each notification has an id, by which a receiver recognizes one that it
 has. What failed is tried again, later each time, until it is `EXPIRED_MS` old.
 
@@ -19,6 +19,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from fairpool.api.access import SubjectType
 from fairpool.control import mail, preferences, rbac
@@ -46,7 +47,10 @@ FIRST_RETRY_MS: Final = 10 * SECOND_MS
 LAST_RETRY_MS: Final = 3600 * SECOND_MS
 EXPIRED_MS: Final = 86_400 * SECOND_MS
 EMAIL: Final = "email"
-WEBHOOK: Final = "webhook:"
+CHANNELS_MAX: Final = 16
+"""Channels that are sent to at a time."""
+SAME_MAX: Final = 2
+"""Of these, for one user, and at one receiver."""
 
 
 def webhook_rules(plane: Plane, connection: Connection) -> OutboundRules:
@@ -57,27 +61,82 @@ def webhook_rules(plane: Plane, connection: Connection) -> OutboundRules:
 
 async def send_notifications(plane: Plane) -> None:
     """Send what is due, until cancelled."""
-    while True:
-        try:
-            while await send_some(plane):
+    sender = NotificationSender(plane)
+    try:
+        while True:
+            try:
+                await sender.begin_due()
+            except Unavailable:  # already logged by the database
                 pass
+            except Exception:
+                log.exception("could not look for notifications to send")
+            await sender.wait()
+    finally:
+        await sender.cancel()
+
+
+class NotificationSender:
+    """Sends to several channels at a time. A receiver or user gets only some of the places, so that a slow one does not
+    delay the others."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+        self._sending: dict[asyncio.Task[None], store.DueChannel] = {}
+
+    @property
+    def count(self) -> int:
+        """How many channels it is sending to."""
+        return len(self._sending)
+
+    async def begin_due(self) -> int:
+        """Begin to send what is due, as far as there are places; for how many channels that is."""
+        now, before = self._plane.now(), self.count
+        for due in await self._plane.read(lambda connection: store.due_channels(connection, now)):
+            if self.count >= CHANNELS_MAX:
+                break
+            if self._has_place(due):
+                task = asyncio.create_task(self._send(due), name="notification")
+                self._sending[task] = due
+                task.add_done_callback(self._sending.pop)
+        return self.count - before
+
+    async def wait(self) -> None:
+        """Until a place is free, or more may be due."""
+        if self._sending:
+            await asyncio.wait(self._sending, timeout=EVERY_S, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(EVERY_S)
+
+    async def cancel(self) -> None:
+        """Nothing is lost: what was claimed is due again later."""
+        tasks = list(self._sending)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _has_place(self, due: store.DueChannel) -> bool:
+        others = self._sending.values()
+        return (
+            all((each.owner, each.channel) != (due.owner, due.channel) for each in others)
+            and sum(each.owner == due.owner for each in others) < SAME_MAX
+            and sum(_receiver(each) == _receiver(due) for each in others) < SAME_MAX
+        )
+
+    async def _send(self, due: store.DueChannel) -> None:
+        try:
+            claimed = await self._plane.write(lambda c: _claimed(c, self._plane, due.owner, due.channel))
+            if claimed:
+                await _Batch(self._plane, due.owner, due.channel, claimed).send()
         except Unavailable:  # already logged by the database
-            pass
+            await asyncio.sleep(EVERY_S)  # in its place, so that it is not tried again at once
         except Exception:  # nothing is lost: what was claimed is due again later
             log.exception("could not send notifications")
-        await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(EVERY_S)
 
 
-async def send_some(plane: Plane) -> bool:
-    """Send what is due for one channel; False: nothing is."""
-    now = plane.now()
-    place = await plane.read(lambda connection: store.due_channel(connection, now))
-    if place is None:
-        return False
-    claimed = await plane.write(lambda connection: _claimed(connection, plane, *place))
-    if claimed:
-        await _Batch(plane, *place, claimed).send()
-    return True
+def _receiver(due: store.DueChannel) -> str:
+    """Host and port of a webhook; all mails go to one server."""
+    return EMAIL if due.channel == EMAIL else urlsplit(due.url).netloc.lower()
 
 
 def _claimed(connection: Connection, plane: Plane, owner: str, channel: str) -> list[Any]:
@@ -171,7 +230,7 @@ class _Batch:
         return Problem("notification.refused", f"the webhook answered {answer.status}", "")
 
     def _webhook(self, connection: Connection) -> tuple[str, bytes, OutboundRules] | Problem:
-        row = store.webhook(connection, self._owner, self._channel.removeprefix(WEBHOOK))
+        row = store.webhook(connection, self._owner, self._channel.removeprefix(store.WEBHOOK))
         if row is None:
             return Problem("notification.no_webhook", "the webhook was deleted", "")
         key = self._plane.key_file.existing()

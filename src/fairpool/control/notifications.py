@@ -19,7 +19,7 @@ from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.control import preferences
 from fairpool.control.mail import KEY as MAIL_SERVER
 from fairpool.control.moments import iso, iso_or_none
-from fairpool.control.notification_delivery import EMAIL, WEBHOOK, sealed_for, webhook_rules
+from fairpool.control.notification_delivery import EMAIL, sealed_for, webhook_rules
 from fairpool.control.notification_events import CATEGORY, TYPES
 from fairpool.control.outbound import check_url
 from fairpool.control.paging import Limit, Offset
@@ -153,8 +153,8 @@ def _check_channels(connection: Connection, caller: Caller, body: wire.Subscript
                 raise refused(422, "notification.no_mail", what, fix, "channels")
         elif channel == "slack":
             raise refused(422, "notification.slack", SLACK, USE_WEBHOOK, "channels")
-        elif not channel.startswith(WEBHOOK) or (
-            store.webhook(connection, caller.id, channel.removeprefix(WEBHOOK)) is None
+        elif not channel.startswith(store.WEBHOOK) or (
+            store.webhook(connection, caller.id, channel.removeprefix(store.WEBHOOK)) is None
         ):
             fix = "use email, or webhook:NAME with the name of one of your webhooks"
             raise refused(422, "notification.no_channel", f"there is no channel {channel!r}", fix, "channels")
@@ -220,7 +220,9 @@ async def delete_webhook(name: str, request: Request, plane: Plane, caller: Call
     def unit(connection: Connection) -> ActionResult:
         if store.webhook(connection, caller.id, name) is None:
             raise unknown("webhook", name)
-        used = [row.id for row in store.subscriptions_of(connection, caller.id) if _names(row, f"{WEBHOOK}{name}")]
+        used = [
+            row.id for row in store.subscriptions_of(connection, caller.id) if _names(row, f"{store.WEBHOOK}{name}")
+        ]
         if used:
             what = f"the subscription {used[0]} uses this webhook"
             raise refused(409, "webhook.in_use", what, "delete or change the subscription first")

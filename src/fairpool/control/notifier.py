@@ -9,7 +9,7 @@ class Notifier:
     """Notifies after every commit. A task that wakes up checks whether the commit concerns it."""
 
     def __init__(self) -> None:
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: set[asyncio.Future[bool]] = set()
         self.notifications = 0
         self.is_closing = False
 
@@ -17,7 +17,7 @@ class Notifier:
         self.notifications += 1
         for waiting in self._waiting:
             if not waiting.done():
-                waiting.set_result(None)
+                waiting.set_result(True)
         self._waiting.clear()
 
     def close(self) -> None:
@@ -25,16 +25,24 @@ class Notifier:
         self.is_closing = True
         self.notify()
 
-    def listen(self) -> asyncio.Future[None]:
+    def listen(self) -> asyncio.Future[bool]:
         """A future that is done at the next commit. Take it before reading, so that no commit is missed."""
-        waiting = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.add(waiting)
         return waiting
 
-    async def wait(self, listening: asyncio.Future[None], timeout_s: float) -> bool:
+    async def wait(self, listening: asyncio.Future[bool], timeout_s: float) -> bool:
         """Wait for a commit; False: none came in time."""
-        done, _ = await asyncio.wait({listening}, timeout=timeout_s)
-        if not done:
+        if listening.done():
+            return True
+        timer = asyncio.get_running_loop().call_later(max(0.0, timeout_s), _give_up, listening)
+        try:
+            return await listening
+        finally:
+            timer.cancel()
             self._waiting.discard(listening)
-            listening.cancel()
-        return bool(done)
+
+
+def _give_up(listening: asyncio.Future[bool]) -> None:
+    if not listening.done():
+        listening.set_result(False)

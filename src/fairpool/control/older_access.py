@@ -56,9 +56,7 @@ async def set_department_admins(
         answer = classic.DepartmentAdmins(department_id=int(row.number), department_admins=_admins(connection, name))
         return ActionResult(body=answer, also=tuple(done))
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 def _as_wanted(

@@ -36,7 +36,8 @@ from fairpool.control.outbound_rules import (
 )
 from fairpool.model.problem import Problem
 
-THREADS: Final = 16
+THREADS: Final = 32
+"""Half of them are left by webhooks, which may be slow, for identity providers and others."""
 ADDRESSES_MAX: Final = 8
 """Of one name: more are not tried."""
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairpool.api.access import TokenAnswer
+from fairpool.api.sessions import SignInMethod
 from fairpool.control import users
 from fairpool.control.guard import digest_of
 from fairpool.control.plane import Caller, Plane
@@ -19,7 +20,7 @@ from fairpool.control.store import access as store
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store import sign_in_tickets as tickets
 from fairpool.control.store.database import Connection
-from fairpool.control.tokens import new_tokens
+from fairpool.control.tokens import SignInOrigin, new_tokens
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.problem import Problem
 
@@ -50,7 +51,8 @@ async def owner_session(plane: Plane, holding: Sequence[str] = ()) -> OwnerSessi
         user = users.owner(connection, plane.settings.first_user)
         if user is None:
             return Problem("user.no_administrator", "there is no administrator account", "restore a backup")
-        tokens = new_tokens(connection, plane, Caller(id=user.id, name=user.email, kind="user"), str(uuid.uuid4()))
+        caller, origin = Caller(id=user.id, name=user.email, kind="user"), SignInOrigin(method=SignInMethod.OWNER)
+        tokens = new_tokens(connection, plane, caller, str(uuid.uuid4()), origin)
         audit_store.add(connection, signed_in_here(user, now))
         return OwnerSession(user=user.email, must_change_password=_must_change(user), tokens=tokens)
 

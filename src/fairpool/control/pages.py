@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 import fairpool
 from fairpool.api.access import TokenRequest
 from fairpool.api.gateway_address import PATH_MAX, local_path
+from fairpool.api.sessions import SignInMethod
 from fairpool.api.wire import ValidationError
 from fairpool.control.browser_session import OWN_SITES, clear_session, cookie_of, set_session
 from fairpool.control.guard import BROWSER_TOKENS, caller_with
@@ -141,7 +142,7 @@ async def sign_in_by_password(request: Request) -> Response:
     said = {"grantType": "password", "username": user, "password": str(form.get("password", ""))}
 
     def issue(connection: Connection, _: store.UserRow, caller: Caller) -> str:
-        return new_browser_token(connection, plane, caller, origin_of(request))
+        return new_browser_token(connection, plane, caller, origin_of(request, SignInMethod.PASSWORD))
 
     try:
         TokenRequest.model_validate(said)
@@ -208,7 +209,6 @@ async def _end_session(request: Request) -> None:
     plane, caller = plane_of(request), await signed_in(request)
     if caller is not None:
         await plane.write(lambda connection: store.revoke_family(connection, caller.family))
-        plane.forget_callers()
 
 
 async def _browser_token(request: Request, plane: Plane, user_id: str) -> str | None:
@@ -218,7 +218,7 @@ async def _browser_token(request: Request, plane: Plane, user_id: str) -> str | 
             return None
         audit_store.add(connection, signed_in_here(user, plane.now()))
         caller = Caller(id=user.id, name=user.email, kind="user")
-        return new_browser_token(connection, plane, caller, origin_of(request))
+        return new_browser_token(connection, plane, caller, origin_of(request, SignInMethod.OWNER))
 
     return await plane.write(unit)
 

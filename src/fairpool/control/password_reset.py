@@ -192,7 +192,6 @@ async def set_password(request: Request, plane: Plane, code: str, password: str)
         store.set_password(connection, now_is.id, hashed, must_change=False)
         store.revoke_subject(connection, now_is.id)
         audit_store.add(connection, _line(request, plane, user.id, user.email, "reset-password"))
-        plane.forget_callers_when_committed()
 
     await plane.write(unit)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import math
 import re
 import time
 import uuid
@@ -24,22 +25,26 @@ from starlette.responses import Response
 from fairpool.api.access import ScopeType
 from fairpool.api.wire import Answer
 from fairpool.control import audit_changes, rbac
-from fairpool.control.change_feed import ChangeFeedCache
+from fairpool.control.change_feed import ChangeFeedCache, Read
 from fairpool.control.cluster_pods import ClusterPods
 from fairpool.control.denials import Denials
 from fairpool.control.external_ports import PortServer
 from fairpool.control.notifier import Notifier
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.rendered import RenderedCache
+from fairpool.control.sample_store import SampleStore
 from fairpool.control.sealing import KeyFile
 from fairpool.control.session_use import SessionUse
 from fairpool.control.settings import Settings
+from fairpool.control.single_flight import SingleFlight
 from fairpool.control.state_cache import StateCache
 from fairpool.control.store import access as access_store
+from fairpool.control.store import access_revision, changes
 from fairpool.control.store import audit as audit_store
-from fairpool.control.store import changes
+from fairpool.control.store.access_revision import AccessRevision
 from fairpool.control.store.database import CALLERS, MOVED, TUNNELS, Connection, Database
 from fairpool.control.store.recording import Recording, recorded
+from fairpool.control.store.series_database import series_database_at
 from fairpool.control.token_keys import TokenKeys
 from fairpool.model.ids import SECOND_MS, Instant
 
@@ -50,7 +55,8 @@ T = TypeVar("T")
 KEY_MAX = 256
 CALLERS_MAX = 10_000
 BELIEVED_S = 0.5
-"""How long a caller is taken from the cache where other processes change the same database."""
+"""How long callers are taken from the cache where other processes change the same database, until it is asked again
+whether one of them has changed."""
 MINUTE_MS = 60 * SECOND_MS
 SLICE_S = 0.003
 """How long one part of an action that is many may keep the event loop busy; what is begun is finished."""
@@ -111,15 +117,7 @@ class Caller:
 
     def places(self, action: rbac.Action) -> Places | None:
         """Where the caller has this permission; None: everywhere."""
-        if self.may(action):
-            return None
-        fitting = [grant for grant in self.grants if rbac.permits(grant, action)]
-        by_type = {kind: {each.scope_id for each in fitting if each.scope_type is kind} for kind in ScopeType}
-        return Places(
-            projects=tuple(sorted(by_type[ScopeType.PROJECT])),
-            departments=tuple(sorted(by_type[ScopeType.DEPARTMENT])),
-            clusters=tuple(sorted(by_type[ScopeType.CLUSTER])),
-        )
+        return _places(self.grants, action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +139,19 @@ class Places:
             or (bool(department) and department in self.departments)
             or (bool(cluster) and cluster in self.clusters)
         )
+
+
+@lru_cache(maxsize=4096)
+def _places(grants: tuple[rbac.Grant, ...], action: rbac.Action) -> Places | None:
+    if rbac.allowed(grants, action):
+        return None
+    fitting = [grant for grant in grants if rbac.permits(grant, action)]
+    by_type = {kind: {each.scope_id for each in fitting if each.scope_type is kind} for kind in ScopeType}
+    return Places(
+        projects=tuple(sorted(by_type[ScopeType.PROJECT])),
+        departments=tuple(sorted(by_type[ScopeType.DEPARTMENT])),
+        clusters=tuple(sorted(by_type[ScopeType.CLUSTER])),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,15 +204,21 @@ def part_of(waiting: deque[T], act: Callable[[T], ActionResult | None]) -> tuple
 
 
 class Callers:
-    """Cache of callers by the hash of their token; emptied when it is full.
+    """Cache of callers by the hash of their token; emptied when it is full, and when one may have changed.
 
-    Where other processes change the same database, what they changed must hold here soon: then each caller is only
-    believed for a while.
+    After a change it is not believed until the access revision (`store/access_revision.py`) was read, and where other
+    processes change the same database, for a while only. One task asks for all.
     """
 
-    def __init__(self, lifetime_s: float | None = None) -> None:
-        self._lifetime_s = lifetime_s
-        self._known: dict[str, tuple[Caller, float]] = {}
+    def __init__(self, believed_s: float = math.inf) -> None:
+        self._believed_s = believed_s
+        self._known: dict[str, Caller] = {}
+        self._revision: AccessRevision | None = None
+        self._confirmed_at = -math.inf
+        self._doubts = 0
+        self._asking = SingleFlight()
+        self.changes = 0
+        """How often one had changed; a caller that was read before must not be kept."""
 
     def __len__(self) -> int:
         return len(self._known)
@@ -209,25 +226,55 @@ class Callers:
     def __contains__(self, digest: str) -> bool:
         return self.get(digest) is not None
 
-    def __setitem__(self, digest: str, caller: Caller) -> None:
-        if len(self._known) >= CALLERS_MAX:
-            self._known.clear()
-        self._known[digest] = caller, time.monotonic()
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether none had changed a moment ago."""
+        return time.monotonic() - self._confirmed_at < self._believed_s
+
+    def doubt(self) -> None:
+        """One may have changed."""
+        self._doubts += 1
+        self._confirmed_at = -math.inf
+
+    async def confirm(self, read: Read) -> None:
+        """Ask whether one has changed. If that takes long or fails, it is not confirmed afterwards."""
+        if not self.is_confirmed:
+            await self._asking.join(lambda: self._confirm(read))
+
+    async def _confirm(self, read: Read) -> None:
+        before, doubts, asked_at = self._revision, self._doubts, time.monotonic()
+
+        def unit(connection: Connection) -> tuple[AccessRevision, set[str]]:
+            now = access_revision.current(connection)
+            is_same = before is not None and now.access == before.access
+            return now, access_revision.unrevoked(connection, self._known) if is_same and now != before else set()
+
+        now, unrevoked = await read(unit)
+        if now != before:
+            self._revision = now
+            self.changes += 1
+            self._known = {digest: caller for digest, caller in self._known.items() if digest in unrevoked}
+        if doubts == self._doubts:  # what is changed while it is read may be missing
+            self._confirmed_at = asked_at
 
     def get(self, digest: str) -> Caller | None:
-        found = self._known.get(digest)
-        if found is None:
-            return None
-        if self._lifetime_s is not None and time.monotonic() - found[1] >= self._lifetime_s:
-            del self._known[digest]
-            return None
-        return found[0]
+        """As far as is known to be so still."""
+        return self._known.get(digest) if self.is_confirmed else None
+
+    def keep(self, digest: str, caller: Caller, changes: int) -> None:
+        """Remember a caller; `changes`: the count when it began to be read."""
+        if changes != self.changes:
+            return
+        if len(self._known) >= CALLERS_MAX:
+            self._known.clear()
+        self._known[digest] = caller
 
     def forget(self, digest: str) -> None:
         self._known.pop(digest, None)
 
     def clear(self) -> None:
         self._known.clear()
+        self.changes += 1
 
 
 @dataclass(slots=True)
@@ -241,7 +288,6 @@ class Plane:
     change_feed: ChangeFeedCache = field(init=False)
     pod_access: ClusterPods = field(default_factory=ClusterPods)
     callers: Callers = field(init=False)
-    """Cache; emptied whenever users, rules or tokens change."""
     denials: Denials = field(default_factory=Denials)
     cluster_beside: str = ""
     """The cluster whose loop runs in this process, if one does."""
@@ -256,16 +302,21 @@ class Plane:
     token_keys: TokenKeys = field(init=False)
     """The keys that access tokens are signed with."""
     session_use: SessionUse = field(default_factory=SessionUse)
+    samples: SampleStore = field(init=False)
 
     def __post_init__(self) -> None:
         keys = self.settings.keys or self.settings.data
         self.key_file = KeyFile(keys)
         self.token_keys = TokenKeys(keys)
-        self.callers = Callers(BELIEVED_S if self.database.is_shared else None)
+        self.callers = Callers(BELIEVED_S if self.database.is_shared else math.inf)
+        self.database.after_access_change = self.callers.doubt
         self.database.after_commit = self.notifier.notify
         self.database.after_commit_elsewhere = self._heard
         self.rendered = RenderedCache(gateway=self.settings.gateway)
         self.change_feed = ChangeFeedCache(self.rendered)
+        self.samples = SampleStore(
+            lambda: series_database_at(self.settings.database, self.settings.data), lambda: self.now() // SECOND_MS
+        )
 
     def now(self) -> Instant:
         clock = self.settings.now
@@ -297,7 +348,7 @@ class Plane:
     def _heard(self, said: frozenset[str]) -> None:
         """Another process has committed something."""
         if CALLERS in said:
-            self.callers.clear()
+            self.callers.doubt()
         if MOVED in said:
             self.change_feed.forget()
         if TUNNELS in said:
@@ -310,16 +361,10 @@ class Plane:
         self.database.when_committed(self.change_feed.forget)
         self.database.announce(MOVED)
 
-    def forget_callers(self) -> None:
-        """Also wakes open streams: one that woke at the commit may have found its caller in the cache once more."""
-        self.callers.clear()
-        self.notifier.notify()
-        self.database.announce_now(CALLERS)
-
-    def forget_callers_when_committed(self) -> None:
-        """From within a transaction: emptied earlier, it could be filled again with the state before the commit."""
-        self.database.when_committed(self.callers.clear)
-        self.database.announce(CALLERS)
+    async def confirm_callers(self) -> None:
+        """See whether a caller has changed, unless that was seen a moment ago."""
+        if not self.callers.is_confirmed:
+            await self.callers.confirm(self.read)
 
     async def perform(
         self, request: Request, caller: Caller, unit: Callable[[Connection], ActionResult], *, pepper: bytes = b""

@@ -451,10 +451,7 @@ async def _choose(request: Request, plane: Plane, caller: Caller, key: str, valu
             body=made, action="update", entity_type="setting", entity_id=key, entity_name=name, revision=revision
         )
 
-    answer = await plane.perform(request, caller, unit)
-    if preference.category == "Security":
-        plane.forget_callers()  # they know the time limits of their sessions
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 def choose_value(plane: Plane, connection: Connection, key: str, value: wire.SettingValue, by: str) -> int:

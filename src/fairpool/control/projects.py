@@ -235,9 +235,7 @@ async def delete_project(
             known_project(connection, caller, to, Action.PROJECT_UPDATE)
         return delete_project_with_work(plane, connection, row, workloads, to, SLICE_S)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 async def _change_project(

@@ -53,7 +53,7 @@ def admit(
 
 
 def remember(connection: Connection, plane: Plane, alias: str, identity: ProviderIdentity, user_id: str) -> None:
-    """What the provider says about a user by now. Afterwards, callers must be forgotten."""
+    """What the provider says about a user by now."""
     store.confirm_account(connection, alias, identity.subject, identity.unix.text(), plane.now())
     access_store.set_groups(connection, user_id, identity.groups)
 

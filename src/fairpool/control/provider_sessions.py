@@ -63,7 +63,7 @@ def begin_session(
 
 
 def end_sessions(connection: Connection, sessions: Sequence[str]) -> None:
-    """With all their tokens; forget the callers after the commit."""
+    """With all their tokens."""
     for each in sessions:
         for family in store.families(connection, each):
             access_store.revoke_family(connection, family)
@@ -112,7 +112,6 @@ async def _renew(request: Request, plane: Plane, session_id: str) -> None:
         raise unauthenticated(identity.what)
     follows = str(tokens.get("refresh_token") or refresh_token)
     await plane.write(lambda connection: _record(connection, request, plane, session, identity, follows))
-    plane.forget_callers()
 
 
 def _session(connection: Connection, session_id: str) -> tuple[Any, Any, UnixIdentity]:
@@ -136,7 +135,6 @@ def _record(
 
 async def _end(plane: Plane, session_id: str) -> None:
     await plane.write(lambda connection: end_sessions(connection, [session_id]))
-    plane.forget_callers()
 
 
 def _unsealed(plane: Plane, session: Any) -> str:

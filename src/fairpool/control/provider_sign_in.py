@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from fairpool.api.gateway_address import PATH_MAX, local_path
+from fairpool.api.sessions import SignInMethod
 from fairpool.control import oidc, preferences, saml
 from fairpool.control.guard import digest_of
 from fairpool.control.page_layout import HEADERS, layout
@@ -172,9 +173,8 @@ async def signed_in_by(
             return user
         caller = Caller(id=user.id, name=user.email, kind="user")
         # Not renewed, so it lasts as long as any token: then the provider is asked again.
-        token = new_browser_token(
-            connection, plane, caller, origin_of(request), family, preferences.ACCESS_TOKEN, ends_at
-        )
+        origin = origin_of(request, SignInMethod.IDENTITY_PROVIDER)
+        token = new_browser_token(connection, plane, caller, origin, family, preferences.ACCESS_TOKEN, ends_at)
         begin_session(connection, plane, key, alias, identity, user.id, family, sid=sid, refresh_token=refresh_token)
         audit_store.add(connection, _line(request, plane, caller, "Succeeded"))
         return token
@@ -182,7 +182,6 @@ async def signed_in_by(
     signed_in = await plane.write(unit)
     if isinstance(signed_in, Problem):
         raise RefusedSignIn(signed_in)
-    plane.forget_callers()
     return await with_session(request, signed_in, local_path(following))
 
 
@@ -210,7 +209,6 @@ async def log_out(idp: str, request: Request, plane: Plane) -> Response:
     except ProviderError as error:
         body = {"error": "invalid_request", "error_description": error.problem.what}
         return JSONResponse(body, 400, {"Cache-Control": "no-store"})
-    plane.forget_callers()
     return Response(None, 200, {"Cache-Control": "no-store"})
 
 

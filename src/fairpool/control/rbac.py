@@ -399,6 +399,10 @@ TENANT_WIDE = frozenset(
 """Actions on the whole installation: only a tenant-wide role permits them, never a role in one project."""
 
 
+NOT_IN_PROJECTS = frozenset({Action.PROJECT_CREATE})
+"""Actions that a role in a department or cluster permits, and one in a project does not."""
+
+
 @lru_cache(maxsize=1024)
 def actions_of(cells: frozenset[Cell]) -> frozenset[Action]:
     """What a role with these cells permits."""
@@ -482,6 +486,12 @@ def permits(grant: Grant, action: Action) -> bool:
     if together is not None:
         return all(permits(grant, each) for each in together)
     return action in grant.actions and (grant.scope_type is ScopeType.TENANT or action not in TENANT_WIDE)
+
+
+def has_effect(actions: frozenset[Action], scope_type: ScopeType) -> bool:
+    """Whether a role with these actions permits anything in a scope of this type."""
+    grant = Grant("", actions - (NOT_IN_PROJECTS if scope_type is ScopeType.PROJECT else frozenset()), scope_type)
+    return any(permits(grant, action) for action in grant.actions)
 
 
 def _covers(grant: Grant, action: Action, scope: Scope) -> bool:

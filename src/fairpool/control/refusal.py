@@ -14,6 +14,7 @@ from fairpool.api.problems import MEDIA_TYPE, ProblemItem, problem_document, pro
 from fairpool.control.pattern_words import pattern_words
 from fairpool.control.store.unavailable import BUSY, Unavailable
 from fairpool.model.problem import Problem
+from fairpool.model.spelling import plural
 
 
 class Refused(Exception):
@@ -54,7 +55,8 @@ def refused(status: int, code: str, what: str, fix: str = "", field: str | None 
 
 def unknown(noun: str, name: str, *, is_hidden: bool = False) -> Refused:
     """404: there is no such object, or the caller may not know of it."""
-    refusal = refused(404, f"{noun}.unknown", f"there is no {noun} {name[:128]!r}", f"look at the list of {noun}s")
+    code = f"{noun.replace(' ', '-')}.unknown"
+    refusal = refused(404, code, f"there is no {noun} {name[:128]!r}", f"look at the list of {plural(noun)}")
     refusal.is_denial = is_hidden
     return refusal
 

@@ -85,7 +85,7 @@ class ReportIntake:
     def _finish(self, connection: Connection, known: Any) -> link.PushAnswer:
         report = self._report
         through = max([known.events_through, *(event.number for event in report.events)])
-        store.change_cluster(
+        store.note_report(
             connection,
             self._cluster,
             report_token=report.token,
@@ -275,4 +275,3 @@ def _finish_project(plane: Plane, connection: Connection, name: str, now: Instan
     kept = plane.settings.changes_kept
     revision = changes.record(connection, "project", name, "deleted", now, project=name, kept=kept)
     remove_project(plane, connection, name, revision)
-    plane.forget_callers_when_committed()

@@ -103,9 +103,7 @@ async def update_role(role_id: str, request: Request, plane: Plane, caller: Call
         store.change_role(connection, before.key, updated_at=plane.now(), **said, **named, **permitted)
         return _result(connection, before.id, "update")
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 @routes.delete(

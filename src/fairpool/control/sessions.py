@@ -53,9 +53,7 @@ async def end_other_sessions(request: Request, plane: Plane, caller: Caller) -> 
             entity_name=caller.name,
         )
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 @routes.delete("/api/v1/me/sessions/{session_id}", action=Action.SELF, status=204, summary="End one of your sessions")
@@ -105,9 +103,7 @@ async def _end(request: Request, plane: Plane, caller: Caller, session_id: str, 
         noun = "user" if row.subject_type == SubjectType.USER.value else "application"
         return ActionResult(action="sign-out", entity_type=noun, entity_id=row.subject_id, entity_name=name)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 def _subject_id(connection: Connection, name: str) -> str:
@@ -142,6 +138,7 @@ def _session(plane: Plane, caller: Caller, row: Any, name: str) -> wire.SessionI
         subject_type=SubjectType(row.subject_type),
         subject_name=name,
         kind=row.kind,
+        method=wire.SignInMethod(row.method) if row.method else None,
         client=row.client,
         source_ip=row.source_ip,
         access_key_id=row.access_key,

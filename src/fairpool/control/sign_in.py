@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from fairpool.api import access as wire
 from fairpool.api import programs as programs_wire
 from fairpool.api.access import normal_email
+from fairpool.api.sessions import SignInMethod
 from fairpool.api.wire import ValidationError
 from fairpool.control import preferences, rbac
 from fairpool.control.access_rules import rule_answers
@@ -149,7 +150,8 @@ async def _note_attempt(request: Request, plane: Plane, body: wire.TokenRequest)
 
 async def _by_password(request: Request, plane: Plane, username: str | None, password: str | None) -> wire.TokenAnswer:
     def issue(connection: Connection, user: store.UserRow, caller: Caller) -> wire.TokenAnswer:
-        answer = new_tokens(connection, plane, caller, str(uuid.uuid4()), origin_of(request))
+        origin = origin_of(request, SignInMethod.PASSWORD)
+        answer = new_tokens(connection, plane, caller, str(uuid.uuid4()), origin)
         return answer.model_copy(update={"must_change_password": user.must_change or user.first_password})
 
     return await signed_in_by_password(request, plane, username, password, issue)
@@ -209,7 +211,7 @@ async def _by_secret(request: Request, plane: Plane, client_id: str | None, secr
         attempt.succeeded(connection)
         audit_store.add(connection, _line(request, plane, caller, "Succeeded"))
         # Without a refresh token (RFC 6749, 4.4.3), which would outlive a rotated secret.
-        origin = origin_of(request, key)
+        origin = origin_of(request, SignInMethod.ACCESS_KEY if key else SignInMethod.SECRET, key)
         return new_tokens(connection, plane, caller, str(uuid.uuid4()), origin, is_renewable=False)
 
     answer = await plane.write(unit)
@@ -246,13 +248,12 @@ async def _by_refresh(request: Request, plane: Plane, token: str | None) -> wire
             if now - row.created_at > RACE_MS:
                 # The token was used twice, so it was stolen: both sessions end.
                 store.revoke_family(connection, row.family)
-                plane.forget_callers_when_committed()
                 audit_store.add(connection, _line(request, plane, caller, "Failed", "renew"))
             return None
         if _is_over(connection, plane, row.family, now) or _is_of_secret(connection, row):
             return None
         store.spend_token(connection, digest, now)
-        return _issued(connection, request, plane, caller, row.family, "renew")
+        return _issued(connection, request, plane, caller, row.family, None, "renew")
 
     answer = await plane.write(unit)
     if answer is None:
@@ -265,14 +266,16 @@ async def _by_browser(request: Request, plane: Plane, body: wire.TokenRequest) -
 
     def unit(connection: Connection) -> wire.TokenAnswer | Refused:
         if body.grant_type is wire.GrantType.CODE:
+            method = SignInMethod.BROWSER
             redeemed = redeem_code(connection, plane.now(), body.code, body.code_verifier)
         else:
+            method = SignInMethod.DEVICE_CODE
             redeemed = redeem_device(connection, plane.now(), body.device_code)
         if isinstance(redeemed, Refused):
             return redeemed  # not raised here: a code that was tried is used
         user = redeemed.user
         caller = Caller(id=user.id, name=user.email, kind="user")
-        answer = _issued(connection, request, plane, caller, redeemed.family, ends_at=redeemed.ends_at)
+        answer = _issued(connection, request, plane, caller, redeemed.family, method, ends_at=redeemed.ends_at)
         return answer.model_copy(update={"must_change_password": user.must_change or user.first_password})
 
     answer = await plane.write(unit)
@@ -303,12 +306,13 @@ def _issued(
     plane: Plane,
     caller: Caller,
     family: str,
+    method: SignInMethod | None,
     action: str = "sign-in",
     ends_at: int | None = None,
 ) -> wire.TokenAnswer:
     """New tokens with their audit entry, in the transaction that checked the credentials."""
     audit_store.add(connection, _line(request, plane, caller, "Succeeded", action))
-    return new_tokens(connection, plane, caller, family, origin_of(request), ends_at)
+    return new_tokens(connection, plane, caller, family, origin_of(request, method), ends_at)
 
 
 def _line(request: Request, plane: Plane, caller: Caller, result: str, action: str = "sign-in") -> dict[str, object]:
@@ -345,6 +349,7 @@ async def me(plane: Plane, caller: Caller) -> wire.Me:
             permissions=rbac.permissions(caller.grants),
             must_change_password=caller.must_change_password,
             has_password=user is not None and user.password_hash != NO_PASSWORD,
+            access_key_id=caller.access_key,
         )
 
     return await plane.read(unit)
@@ -393,9 +398,7 @@ async def change_password(request: Request, plane: Plane, caller: Caller, body: 
         store.revoke_others(connection, keep)
         return ActionResult(action="reset-password", entity_type="user", entity_id=caller.id, entity_name=caller.name)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 def _check_owner(caller: Caller) -> None:
@@ -418,6 +421,4 @@ async def sign_out(request: Request, plane: Plane, caller: Caller) -> Response:
         store.revoke_family(connection, caller.family)
         return ActionResult(action="sign-out", entity_type="user", entity_id=caller.id, entity_name=caller.name)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)

@@ -12,6 +12,7 @@ from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.routes import Routes
+from fairpool.control.store import access_revision
 from fairpool.control.store import sessions as store
 from fairpool.control.store.database import Connection
 from fairpool.control.token_keys import ALGORITHM, KeysUnusable, TokenKey
@@ -106,13 +107,12 @@ async def rotate_token_keys(request: Request, plane: Plane, caller: Caller, body
             keys = plane.token_keys.rotate(now, until)
         except KeysUnusable as error:
             raise _unusable(error) from error
+        access_revision.change(connection)  # tokens of keys that end at once are looked at again
         name = f"{keys[0].id}, earlier keys {'stay until their tokens expire' if body.overlap else 'end at once'}"
         made = _page(keys)
         return ActionResult(body=made, action="update", entity_type="token-key", entity_id=keys[0].id, entity_name=name)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 def _page(keys: tuple[TokenKey, ...]) -> wire.TokenKeyPage:

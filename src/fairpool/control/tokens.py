@@ -14,6 +14,7 @@ from typing import Any
 from starlette.requests import HTTPConnection
 
 from fairpool.api.access import SubjectType, TokenAnswer
+from fairpool.api.sessions import SignInMethod
 from fairpool.control import preferences
 from fairpool.control.guard import AUDIENCE, PEER_UID, digest_of
 from fairpool.control.plane import Caller, Plane
@@ -31,8 +32,10 @@ BROWSER_TOKEN = "browser"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInOrigin:
-    """Where a session began: shown in the list of sessions."""
+    """How and where a session began: shown in the list of sessions."""
 
+    method: SignInMethod | None
+    """None: a session of an earlier version, whose tokens are renewed."""
     address: str = ""
     client: str = ""
     """As the program calls itself."""
@@ -40,10 +43,10 @@ class SignInOrigin:
     """The access key that was used to sign in."""
 
 
-def origin_of(connection: HTTPConnection, access_key: str | None = None) -> SignInOrigin:
-    """Where a request comes from."""
+def origin_of(connection: HTTPConnection, method: SignInMethod | None, access_key: str | None = None) -> SignInOrigin:
+    """Where a request comes from, which signs in by this method."""
     agent = "".join(each for each in connection.headers.get("user-agent", "") if each.isprintable())
-    return SignInOrigin(address=address_of(connection), client=agent[:CLIENT_MAX], access_key=access_key)
+    return SignInOrigin(method=method, address=address_of(connection), client=agent[:CLIENT_MAX], access_key=access_key)
 
 
 def address_of(connection: HTTPConnection) -> str:
@@ -59,7 +62,7 @@ def new_tokens(
     plane: Plane,
     caller: Caller,
     family: str,
-    origin: SignInOrigin | None = None,
+    origin: SignInOrigin,
     ends_at: int | None = None,
     *,
     is_renewable: bool = True,
@@ -113,7 +116,7 @@ def _session_limit(
     plane: Plane,
     caller: Caller,
     family: str,
-    origin: SignInOrigin | None,
+    origin: SignInOrigin,
     kind: str,
     ends_at: int | None = None,
 ) -> int | None:
@@ -126,7 +129,6 @@ def _session_limit(
         return None if known.expires_at is None else int(known.expires_at)
     most_s = preferences.current_value(plane.settings, connection, preferences.SESSION_MAX)
     limit = _earlier(now + most_s * SECOND_MS, ends_at) if most_s else ends_at
-    where = origin or SignInOrigin()
     session_store.add(
         connection,
         {
@@ -134,16 +136,17 @@ def _session_limit(
             "subject_id": caller.id,
             "subject_type": caller.kind,
             "kind": kind,
-            "client": where.client,
-            "source_ip": where.address,
-            "access_key": where.access_key,
+            "method": origin.method or "",
+            "client": origin.client,
+            "source_ip": origin.address,
+            "access_key": origin.access_key,
             "created_at": now,
             "used_at": now,
             "expires_at": limit,
         },
     )
-    if caller.kind == SubjectType.USER and where.access_key is None:
-        store.change_user(connection, caller.id, last_login_at=now)
+    if caller.kind == SubjectType.USER and origin.access_key is None:
+        store.note_login(connection, caller.id, now)
     return limit
 
 

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from fairpool.api.gateway import AccessUnavailable, Admission, Credential, NotAdmitted, PodStream, StreamRefused
 from fairpool.api.gateway_address import GatewayAddress
 from fairpool.control.directory_user import may_act_as
-from fairpool.control.guard import caller_with, digest_of, is_idle, known
+from fairpool.control.guard import caller_with, digest_of, is_over, known
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.pod_access import PodAccessError, PodAddress, PortStream
 from fairpool.control.rbac import Action, for_kind
@@ -135,8 +135,7 @@ class Tools:
             and seen.tool is admission.tool
             and self._is_fresh(seen)
             and self._plane.callers.get(admission.caller_key) is caller
-            and (caller.expires_at is None or caller.expires_at > self._plane.now())
-            and not is_idle(self._plane, caller)
+            and not is_over(self._plane, caller)
         )
         return turns if is_valid else None
 

@@ -171,9 +171,7 @@ async def delete_user(user_id: str, request: Request, plane: Plane, caller: Call
         store.delete_user(connection, row.id)
         return ActionResult(action="delete", entity_type="user", entity_id=row.id, entity_name=row.email)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 @routes.patch(
@@ -192,9 +190,7 @@ async def update_user(user_id: str, request: Request, plane: Plane, caller: Call
         made = _users(connection, [_known_user(connection, row.id)])[0]
         return ActionResult(body=made, action="update", entity_type="user", entity_id=row.id, entity_name=row.email)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 @routes.post(
@@ -223,9 +219,7 @@ async def reset_password(user_id: str, request: Request, plane: Plane, caller: C
             entity_name=row.email,
         )
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 @routes.post(
@@ -237,9 +231,7 @@ async def end_sessions(user_id: str, request: Request, plane: Plane, caller: Cal
         store.revoke_subject(connection, row.id)
         return ActionResult(action="sign-out", entity_type="user", entity_id=row.id, entity_name=row.email)
 
-    answer = await plane.perform(request, caller, unit)
-    plane.forget_callers()
-    return answer
+    return await plane.perform(request, caller, unit)
 
 
 def _users(connection: Connection, rows: Sequence[store.UserRow]) -> list[wire.User]:
@@ -351,7 +343,6 @@ async def give_new_password(plane: Plane, passwords: Passwords, email: str) -> s
         return None
 
     problem = await plane.write(unit)
-    plane.forget_callers()
     return problem or password
 
 

@@ -14,10 +14,12 @@ from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 
+from fairpool.agent.bounded_gpus import BoundedGpus
 from fairpool.agent.device_health import DeviceHealth, Ownership
 from fairpool.agent.devices import PROCESS, LogicalNode, machine_nodes
 from fairpool.agent.launch import DEFAULT_ROTATION, LogRotation
 from fairpool.agent.nvml import Gpus, find_gpus
+from fairpool.agent.sampler import Sampler
 from fairpool.agent.shim_watch import is_readable
 from fairpool.agent.supervisor import Supervisor
 from fairpool.engines.port import EngineUnreachable, Fenced
@@ -33,6 +35,7 @@ from fairpool.model.observation import (
     StartOrder,
     StopOrder,
 )
+from fairpool.model.sample import Sample
 
 DEVICE_CHECK_S = 2.0
 """At most this often; an idle loop observes less often than that. A check takes the driver a tenth of a millisecond."""
@@ -59,7 +62,8 @@ class LocalEngine:
         )
         self._in_containers = {each.node.name for each in self._nodes if each.runtime != PROCESS}
         self._privileges = tuple(sorted(allowed))
-        self._device_health = DeviceHealth(gpus)
+        self._device_health = DeviceHealth(BoundedGpus(gpus))
+        self._sampler = Sampler(self._nodes, self.supervisor.running, gpus)
         self._ownership = Ownership(ours=self.supervisor.ours, holds=self.supervisor.holds)
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._token_path = self.supervisor.state.root / "token"
@@ -89,6 +93,10 @@ class LocalEngine:
                 )
                 self._changed_pods.clear()
             return last
+
+    def sample(self) -> Sample:
+        """What this machine and its pods used since the last sample."""
+        return Sample(at=_now(), nodes=self._sampler.take())
 
     def carry_out(self, orders: Sequence[Order], token: Token) -> Sequence[OrderResult]:
         """Carry these out in turn; neighbours of one kind together, which is cheaper."""

@@ -15,6 +15,16 @@ The contract, which every engine passes (tests/contracts/test_engine.py):
 - `wait` returns when something may have changed, at the latest when its time is over. It is a hint only: the loop
   observes for itself, and an engine that never gives one is slow, not wrong.
 - An engine that cannot be reached raises `EngineUnreachable`: what was done is unknown.
+
+Besides, every engine measures (`Samples`):
+
+- `sample` contains every node that responds, with all its devices by their index, and every pod that was last observed
+  to run there.
+- What was not measured is None, never 0. Rates are averages since the last sample by a clock that is never set; in the
+  first sample of a pod they are None, and so they are after a restart of the engine.
+- Together the pods of a device do not have more of a simulated one than there is.
+- It needs no token and changes nothing. It may be called by another thread than the loop's, one call at a time, delays
+  neither `observe` nor `carry_out`, and returns in a few seconds although a driver hangs.
 """
 
 from __future__ import annotations
@@ -24,6 +34,7 @@ from typing import Protocol
 
 from fairpool.model.ids import Token
 from fairpool.model.observation import Observation, Order, OrderResult
+from fairpool.model.sample import Sample
 
 
 class EngineUnreachable(Exception):
@@ -52,3 +63,10 @@ class Engine(Protocol):
 
     def wake(self) -> None:
         """End the present `wait`, or the next one. From any thread."""
+
+
+class Samples(Protocol):
+    """Measures nodes, their devices and pods."""
+
+    def sample(self) -> Sample:
+        """What was used since the last sample."""

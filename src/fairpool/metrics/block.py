@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-from fairpool.metrics.resolution import Resolution
 
 Values = NDArray[np.float32]
 """A row for each metric, a column for each slot."""
@@ -41,68 +39,64 @@ class Run:
 
     @property
     def end(self) -> int:
-        return self.first + self.values.shape[1]
+        return self.first + int(self.values.shape[1])
 
 
 Block = Mapping[str, Run]
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """One sample of several subjects: a row for each, a column for each metric without the coverage."""
-
-    slot: int
-    subjects: Sequence[str]
-    values: Values
+def of_sample(slot: int, subjects: Sequence[str], values: Values) -> Block:
+    """A block with one slot: a row for each subject, a column for each metric without the coverage."""
+    covered = np.ones((len(subjects), 1), np.float32)
+    rows = np.concatenate((covered, values), axis=1, dtype=np.float32)
+    return {subject: Run(slot, rows[at, :, np.newaxis]) for at, subject in enumerate(subjects)}
 
 
-def of_ticks(ticks: Sequence[Tick]) -> Block:
-    """A block of samples that came one by one. Of two for one slot, the later counts."""
-    rows: dict[str, dict[int, Values]] = {}
-    for tick in ticks:
-        for subject, row in zip(tick.subjects, tick.values, strict=True):
-            rows.setdefault(subject, {})[tick.slot] = row
-    return {subject: _run(found) for subject, found in rows.items()}
-
-
-def _run(found: Mapping[int, Values]) -> Run:
-    first, last = min(found), max(found)
-    width = max(len(row) for row in found.values())
-    values = np.full((width + 1, last - first + 1), np.nan, np.float32)
-    values[COVERAGE] = 0
-    for slot, row in found.items():
-        values[1 : len(row) + 1, slot - first] = row
-        values[COVERAGE, slot - first] = 1
-    return Run(first, values)
-
-
-def averaged(blocks: Sequence[tuple[int, Block]], fine: Resolution, coarse: Resolution, start_s: int) -> Block:
-    """The block of a coarser resolution that begins at `start_s`, from finer ones and the times at which they begin."""
-    runs: dict[str, list[tuple[int, Run]]] = {}
-    for begins_s, block in blocks:
-        offset = (begins_s - start_s) // fine.step_s
+def merged(blocks: Iterable[Block]) -> Block:
+    """Blocks of the same time as one. Where two have the same slot, the later one counts."""
+    runs: dict[str, list[Run]] = {}
+    for block in blocks:
         for subject, run in block.items():
-            runs.setdefault(subject, []).append((offset + run.first, run))
-    ratio = coarse.step_s // fine.step_s
-    return {subject: _averaged(found, ratio) for subject, found in runs.items()}
+            runs.setdefault(subject, []).append(run)
+    return {subject: found[0] if len(found) == 1 else _joined(found) for subject, found in runs.items()}
 
 
-def _averaged(runs: Sequence[tuple[int, Run]], ratio: int) -> Run:
-    first = min(offset for offset, _ in runs) // ratio
-    end = max(-(-(offset + run.values.shape[1]) // ratio) for offset, run in runs)
-    width = max(len(run.values) for _, run in runs)
-    fine = np.full((width, (end - first) * ratio), np.nan, np.float32)
-    fine[COVERAGE] = 0
-    for offset, run in runs:
-        place = offset - first * ratio
-        fine[: len(run.values), place : place + run.values.shape[1]] = run.values
-    slots = fine.reshape(width, end - first, ratio)
+def _joined(runs: Sequence[Run]) -> Run:
+    first = min(run.first for run in runs)
+    return Run(first, dense(runs, first, max(run.end for run in runs) - first))
+
+
+def dense(runs: Sequence[Run], first: int, slots: int) -> Values:
+    """The values of these slots, from whichever run has them; what none has was not measured."""
+    values = np.full((max((len(run.values) for run in runs), default=1), slots), np.nan, np.float32)
+    values[COVERAGE] = 0
+    for run in runs:
+        begin, end = max(run.first, first), min(run.end, first + slots)
+        if begin < end:
+            part = run.values[:, begin - run.first : end - run.first]
+            values[: len(part), begin - first : end - first] = part
+    return values
+
+
+def averaged(blocks: Iterable[tuple[int, Block]], ratio: int) -> Block:
+    """Coarser slots, each from `ratio` finer ones. Of each block: at which of the finer slots it begins."""
+    runs: dict[str, list[Run]] = {}
+    for offset, block in blocks:
+        for subject, run in block.items():
+            runs.setdefault(subject, []).append(Run(offset + run.first, run.values))
+    return {subject: averaged_run(found, ratio) for subject, found in runs.items()}
+
+
+def averaged_run(runs: Sequence[Run], ratio: int) -> Run:
+    first = min(run.first for run in runs) // ratio
+    end = -(-max(run.end for run in runs) // ratio)
+    fine = dense(runs, first * ratio, (end - first) * ratio)
+    slots = fine.reshape(len(fine), end - first, ratio)
     weights = np.where(np.isnan(slots), np.float32(0), slots[COVERAGE])
-    total = weights.sum(axis=2)
     with np.errstate(invalid="ignore"):
-        values = (np.nan_to_num(slots, nan=0.0) * weights).sum(axis=2) / total
+        values = (np.nan_to_num(slots, nan=0.0) * weights).sum(axis=2) / weights.sum(axis=2)
     values[COVERAGE] = slots[COVERAGE].mean(axis=1)
-    return Run(first, values.astype(np.float32))
+    return Run(first, values)
 
 
 def packed(block: Block) -> bytes:

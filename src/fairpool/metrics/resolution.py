@@ -45,6 +45,12 @@ def coarser(resolution: Resolution) -> Resolution | None:
     return ALL[following] if following < len(ALL) else None
 
 
+def finer(resolution: Resolution) -> Resolution | None:
+    """The one that it is made from."""
+    place = ALL.index(resolution)
+    return ALL[place - 1] if place else None
+
+
 def resolution_for(start_s: int, end_s: int, samples: int, now_s: int) -> Resolution:
     """The coarsest one that still has as many slots as asked for; a finer one that is not kept so long is not taken."""
     kept = [each for each in ALL if start_s >= now_s - each.kept_s] or [HOURS]

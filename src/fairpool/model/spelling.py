@@ -1,4 +1,4 @@
-"""Suggestions for misspelled names."""
+"""Suggestions for misspelled names, and plurals of nouns."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
     known = sorted(set(known))
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     return close or [each for each in known if name and (each.startswith(name) or name.lower() == each.lower())][:3]
+
+
+def plural(noun: str) -> str:
+    """`categories`, `node pools`."""
+    is_vowel_before = noun[-2:-1] in "aeiou"
+    return f"{noun[:-1]}ies" if noun.endswith("y") and not is_vowel_before else f"{noun}s"
 
 
 def unknown_name(noun: str, name: str, known: Iterable[str]) -> Problem:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from fairpool.model.ids import ClaimId, GroupId, Instant, NodeName, PodId, QueueId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Taint, TaintEffect, Topology
-from fairpool.model.quantity import WHOLE_GPU_MILLI
+from fairpool.model.quantity import WHOLE_GPU_MILLI, portion_memory_mib
 
 
 class GpuKind(StrEnum):
@@ -46,6 +46,14 @@ class GpuRequest:
         if self.memory_mib:
             return GpuKind.MEMORY
         return GpuKind.WHOLE if self.portion_milli == WHOLE_GPU_MILLI else GpuKind.PORTION
+
+    def own_memory_mib(self, device_memory_mib: int) -> int:
+        """What it gives of a device with so much memory."""
+        if self.memory_mib:
+            return min(self.memory_mib, device_memory_mib)
+        if self.portion_milli >= WHOLE_GPU_MILLI:
+            return device_memory_mib
+        return portion_memory_mib(self.portion_milli, device_memory_mib)
 
 
 NO_GPU = GpuRequest()

@@ -99,6 +99,11 @@ class DataDirectory:
         return self.root / "cluster.json"
 
     @property
+    def flags(self) -> Path:
+        """The flags that the server was started with."""
+        return self.root / "flags.json"
+
+    @property
     def gateway_port(self) -> Path:
         """The port that the gateway had last."""
         return self.root / "gateway-port"

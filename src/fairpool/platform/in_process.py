@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport, is_refusal
 from fairpool.api.credentials import SecretsAnswer, SecretsRequest
-from fairpool.control import cluster_secrets, cluster_sync
+from fairpool.api.samples import SamplesAnswer, SamplesReport
+from fairpool.control import cluster_secrets, cluster_sync, sample_intake
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused
 from fairpool.control.store.unavailable import Unavailable
@@ -44,6 +45,10 @@ class InProcessControl:
     def push(self, report: PushReport) -> PushAnswer:
         """Take in what is so. Raises `ControlPlaneUnreachable`."""
         return self._call(cluster_sync.pushed(self._plane, self._cluster, report))
+
+    def samples(self, report: SamplesReport) -> SamplesAnswer:
+        """Take in what was measured. Raises `ControlPlaneUnreachable`."""
+        return self._call(sample_intake.sampled(self._plane, self._cluster, report))
 
     def secrets(self, request: SecretsRequest) -> SecretsAnswer:
         """Values for a pod. Raises `ControlPlaneUnreachable`."""

@@ -23,6 +23,7 @@ from fairpool.cluster.link_threads import LinkThreads
 from fairpool.cluster.live_snapshots import LiveSnapshots
 from fairpool.cluster.loop import Loop
 from fairpool.cluster.questions import Questions
+from fairpool.cluster.sampling import SampleReceiver, Sampling
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.engines.local import LocalEngine
 from fairpool.model.ids import QueueId, WorkloadId
@@ -45,8 +46,8 @@ REPORT_DELAY_MS = 30
 """A process runs some 10 ms after it was ordered."""
 
 
-class ControlCalls(ControlPlane, SecretCalls, Protocol):
-    """Pull, push and secrets, which `close` ends from any thread."""
+class ControlCalls(ControlPlane, SecretCalls, SampleReceiver, Protocol):
+    """Pull, push, secrets and samples, which `close` ends from any thread."""
 
     def close(self) -> None: ...
 
@@ -71,16 +72,19 @@ class Scheduling:
     pushes: ControlCalls
     secrets: ControlCalls
     loop_thread: LoopThread
+    sampling: Sampling
 
     def start(self) -> None:
         self.link.open()
         self.loop_thread.start()
+        self.sampling.start()
 
     def stop(self) -> bool:
         """Blocks; an in-process control plane must still be running. Pods are not affected.
 
         False: its thread has not ended, so nothing that it may still use can be closed.
         """
+        self.sampling.close(STOP_TIMEOUT_S)
         self.pulls.close()  # ends the pull that is held
         self.secrets.close()
         if not self.loop_thread.stop(STOP_TIMEOUT_S):
@@ -155,7 +159,8 @@ class LocalCluster:
             event_loop.call_soon_threadsafe(on_step_down, why)
 
         loop_thread = await asyncio.to_thread(LoopThread, make_loop, self.engine, step_down)
-        self._scheduling = Scheduling(ledger, link, pulls, pushes, secrets, loop_thread)
+        sampling = Sampling(self.engine, control.connect(), now)
+        self._scheduling = Scheduling(ledger, link, pulls, pushes, secrets, loop_thread, sampling)
         self._scheduling.start()
         self._ring.start()
         self.disk.start()

@@ -21,6 +21,7 @@ from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
 from fairpool.api.credentials import SecretsAnswer, SecretsRequest
 from fairpool.api.loopback import is_here
+from fairpool.api.samples import SamplesAnswer, SamplesReport
 from fairpool.api.server_address import server_address
 from fairpool.model.ids import Revision
 from fairpool.model.problem import Problem
@@ -160,6 +161,10 @@ class RemoteControl:
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
         """Raises `ControlPlaneUnreachable`."""
         return self._asked(lambda: self._client.pull(after, wait_s))
+
+    def samples(self, report: SamplesReport) -> SamplesAnswer:
+        """Raises `ControlPlaneUnreachable`."""
+        return self._asked(lambda: self._client.samples(report))
 
     def secrets(self, request: SecretsRequest) -> SecretsAnswer:
         """Raises `ControlPlaneUnreachable`."""

@@ -27,24 +27,27 @@ class Pacer:
     """Waits for real time; without a speed it does not."""
 
     speed: float | None = None
+    is_stopped: bool = False
+    """Set from outside: the run ends before the next moment."""
     _real_s: float = 0.0
     _virtual: Instant | None = None
 
-    def wait_until(self, moment: Instant, now: Instant, show_progress: Callable[[], None]) -> None:
-        if self.speed is None:
-            return
-        if self._virtual is None:
-            self._real_s, self._virtual = time.monotonic(), now
-        due_s = self._real_s + (moment - self._virtual) / SECOND_MS / self.speed
-        while (left_s := due_s - time.monotonic()) > 0:
-            time.sleep(min(left_s, PROGRESS_S))
-            show_progress()
+    def wait_until(self, moment: Instant, now: Instant, show_progress: Callable[[], None]) -> bool:
+        """False: it was stopped."""
+        if self.speed is not None:
+            if self._virtual is None:
+                self._real_s, self._virtual = time.monotonic(), now
+            due_s = self._real_s + (moment - self._virtual) / SECOND_MS / self.speed
+            while not self.is_stopped and (left_s := due_s - time.monotonic()) > 0:
+                time.sleep(min(left_s, PROGRESS_S))
+                show_progress()
+        return not self.is_stopped
 
 
 def run_scenario(
     cluster: SimulatedCluster, checkpoint: Checkpoint, pacer: Pacer, show_progress: ProgressCallback
 ) -> None:
-    """Run the script to its end from the position of the checkpoint."""
+    """Run the script from the position of the checkpoint to its end, or until it is stopped."""
     script = Script(cluster, checkpoint)
     if checkpoint.position.in_batch:
         script.advance()
@@ -59,7 +62,8 @@ def run_scenario(
             continue
         checkpoint.position.now = moment
         checkpoint.keep()  # before anything happens at that moment: a process that continues must not be earlier
-        pacer.wait_until(moment, cluster.now, lambda: show_progress(cluster, script.part_done))
+        if not pacer.wait_until(moment, cluster.now, lambda: show_progress(cluster, script.part_done)):
+            return
         cluster.clock.set(moment)
     cluster.rest()
 

@@ -6,6 +6,7 @@ import click
 
 from fairpool.cli.lazy_group import LazyCommand, lazy
 from fairpool.cli.runai.flags import Group, RunaiProgram
+from fairpool.model.spelling import plural
 
 TEXTS = {
     "list": "List {plural}.",
@@ -33,8 +34,7 @@ def _verbs(noun: str, module: str, functions: str) -> dict[str, LazyCommand]:
     found = {}
     for function in functions.split():
         verb = "reset-password" if function == "reset_password" else function.partition("_")[0]
-        plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-        text = TEXTS[verb].format(noun=noun, plural=plural)
+        text = TEXTS[verb].format(noun=noun, plural=plural(noun))
         found[verb] = lazy(text.replace(" a a", " an a").replace(" a i", " an i"), f"{module}:{function}")
     return found
 
@@ -77,7 +77,9 @@ def _asset(kind: str, noun: str, values: str) -> LazyCommand:
     article = "an" if noun[0] in "aeiou" else "a"
     verbs = {
         verb: lazy(
-            TEXTS[verb].format(noun=noun, plural=f"{noun}s").replace(" a ", f" {article} "), f"{place}:{verb}_of", kind
+            TEXTS[verb].format(noun=noun, plural=plural(noun)).replace(" a ", f" {article} "),
+            f"{place}:{verb}_of",
+            kind,
         )
         for verb in ("list", "get", "create", "update", "delete")
     }

@@ -13,6 +13,7 @@ from fairpool.api.record import document
 from fairpool.cli.failure import Failure
 from fairpool.cli.runai.flags import flag, project_names
 from fairpool.cli.runai.listing import screen_here, show_document
+from fairpool.cli.runai.role_scope import role_in_scope
 from fairpool.cli.runai.session import check_project
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
@@ -77,7 +78,7 @@ def show_with_roles(
     else:
         screen = screen_here()
         screen.facts(facts, aligned=False)
-        screen.facts([("ROLE", _rule_text(rule)) for rule in rules], aligned=False)
+        screen.facts([("ROLE", role_in_scope(rule)) for rule in rules], aligned=False)
         screen.show()
 
 
@@ -86,10 +87,5 @@ def roles_of(found: Sequence[Any], rules: Sequence[AccessRule]) -> dict[str, lis
     roles: dict[str, list[str]] = {each.id: list(each.roles) for each in found}
     for rule in sorted(rules, key=lambda each: (each.role, each.scope_name)):
         if rule.subject_id in roles and rule.scope_type != "tenant":
-            roles[rule.subject_id].append(f"{rule.role} in {rule.scope_type} {rule.scope_name}")
+            roles[rule.subject_id].append(role_in_scope(rule))
     return roles
-
-
-def _rule_text(rule: AccessRule) -> str:
-    where = "" if rule.scope_type == "tenant" else rule.scope_name
-    return f"{rule.role} in {rule.scope_type} {where}".rstrip()

@@ -33,6 +33,7 @@ def list_roles(options: GlobalOptions, output: str | None) -> None:
         Column("ROLE", lambda each: each.key),
         Column("ID", lambda each: str(each.id)),
         Column("CUSTOM", lambda each: "yes" if each.custom else "no"),
+        Column("STATE", _state),
         Column("DESCRIPTION", lambda each: each.description, spare=1),
     ]
     show(output, columns, found, documents=document(found))
@@ -53,7 +54,8 @@ def get_role(options: GlobalOptions, name: str, output: str | None) -> None:
         click.echo(printable(found.key))
         return
     screen = screen_here()
-    screen.facts([("ROLE", found.key), ("NAME", found.name), ("DESCRIPTION", found.description)], aligned=False)
+    facts = [("ROLE", found.key), ("NAME", found.name), ("STATE", _state(found)), ("DESCRIPTION", found.description)]
+    screen.facts(facts, aligned=False)
     screen.facts([(each.resource_type, ", ".join(each.actions)) for each in found.permissions], aligned=False)
     screen.show()
 
@@ -109,6 +111,10 @@ def delete_role(options: GlobalOptions, name: str) -> None:
     with Session(options).connected() as client:
         client.delete_role(_role(client, name).id)
     click.echo(f"Role {printable(name)} deleted successfully.")
+
+
+def _state(role: Role) -> str:
+    return "enabled" if role.enabled else "disabled"
 
 
 def _role(client: Client, name: str) -> Role:

@@ -42,7 +42,7 @@ def list_users(options: GlobalOptions, output: str | None) -> None:
     columns: list[Column[User]] = [
         Column("USER", lambda each: each.username),
         Column("ROLES", lambda each: ", ".join(roles[each.id]) or "-", least=20),
-        Column("STATE", lambda each: "disabled" if each.disabled else "enabled", wide=True),
+        Column("STATE", lambda each: "disabled" if each.disabled else "enabled"),
         Column("CREATED", lambda each: ages.local(each.created_at), spare=1),
         Column("ID", lambda each: each.id, wide=True),
     ]
@@ -59,7 +59,12 @@ def get_user(options: GlobalOptions, name: str, output: str | None) -> None:
     with Session(options).connected() as client:
         found = _user(client, name)
         rules = [rule for rule in client.access_rules() if rule.subject_id == found.id]
-    facts = [("USER", found.username), ("ID", found.id), ("CREATED", ages.local(found.created_at))]
+    facts = [
+        ("USER", found.username),
+        ("ID", found.id),
+        ("STATE", "disabled" if found.disabled else "enabled"),
+        ("CREATED", ages.local(found.created_at)),
+    ]
     show_with_roles(output, found, found.username, facts, rules)
 
 

@@ -62,15 +62,22 @@ def _scope(key: AccessKeyAnswer) -> str:
     if key.scope is None:
         return "all that you may do"
     projects = f"projects {', '.join(key.scope.projects)}" if key.scope.projects is not None else ""
-    actions = ", ".join(key.scope.actions) if key.scope.actions is not None else ""
-    return "; ".join(filter(None, (actions, projects)))
+    permissions = f"permissions {', '.join(key.scope.actions)}" if key.scope.actions is not None else ""
+    return "; ".join(filter(None, (permissions, projects)))
 
 
 @command("create", "runai access-key create ci --expires 90d --project team-a", with_project=False)
 @click.argument("name")
 @flag("--expires", metavar="TIME", help="When it ends, from now: 30d, 12h. Default: never.")
 @flag("--project", "projects", multiple=True, metavar="NAME", help="Only for this project; repeatable.")
-@flag("--action", "actions", multiple=True, metavar="NAME", help="Only for this permission; repeatable.")
+@flag(
+    "--permission",
+    "--action",
+    "permissions",
+    multiple=True,
+    metavar="NAME",
+    help="Only for this permission, e.g. workload.read; repeatable. Yours: runai whoami --permissions.",
+)
 @KEY_FILE
 @click.pass_obj
 def create_key(
@@ -78,7 +85,7 @@ def create_key(
     name: str,
     expires: str | None,
     projects: tuple[str, ...],
-    actions: tuple[str, ...],
+    permissions: tuple[str, ...],
     key_file: Path | None,
 ) -> None:
     """Create an access key. It is shown once. It can never do more than you can."""
@@ -86,8 +93,8 @@ def create_key(
     if expires is not None:
         until = ages.now() + timedelta(seconds=seconds(expires, "--expires"))
         body["expiresAt"] = until.isoformat()
-    if projects or actions:
-        body["scope"] = {"projects": list(projects) or None, "actions": list(actions) or None}
+    if projects or permissions:
+        body["scope"] = {"projects": list(projects) or None, "actions": list(permissions) or None}
     with SecretFile(key_file, "--key-file") as written, Session(options).connected() as client:
         made = client.create_access_key(body)
         _print(made, written, f"Access key {printable(made.name)} created successfully.")

@@ -19,6 +19,7 @@ import click
 
 from fairpool.api.client import Client, Refused
 from fairpool.cli.failure import Failure, failure
+from fairpool.cli.runai.prompts import prompted
 from fairpool.cli.screen import printable
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def copied_login(client: Client) -> TokenAnswer:
     secret = CommandSecret()
     link = _link(client, challenge=secret.challenge)
     _say("Open this link in a browser on any machine and sign in there:", link)
-    code = str(click.prompt("Code", err=True)).strip()
+    code = prompted("Code", "run it in a terminal, or use `runai login --device`").strip()
     return client.sign_in_by_code(code, secret.verifier)
 
 

@@ -12,12 +12,14 @@ from fairpool.api.client import Client
 from fairpool.api.limits import PASSWORD_MAX, PASSWORD_MIN
 from fairpool.cli.failure import Failure, failure, print_problem
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
-from fairpool.cli.runai.session import Session, access_key_parts
+from fairpool.cli.runai.prompts import prompted
+from fairpool.cli.runai.role_scope import role_in_scope
+from fairpool.cli.runai.session import ACCESS_KEY_VARIABLE, Session, access_key_parts, end_session
 from fairpool.cli.screen import printable
 from fairpool.model.problem import Problem
 
 if TYPE_CHECKING:
-    from fairpool.api.access import TokenAnswer
+    from fairpool.api.access import AccessRule, Me, TokenAnswer
 
 BrowserWay = Callable[[Client], "TokenAnswer"]
 ASKED_MAX = 3
@@ -77,8 +79,8 @@ def login(
                 _browser_sign_in(options, session, client, way or browser_login)
                 return
     if method == "application" and application is None:
-        application = click.prompt("Application", err=True)
-    name = application or user or click.prompt("User", err=True)
+        application = prompted("Application", f"use --name NAME --password-stdin, or set {ACCESS_KEY_VARIABLE}")
+    name = application or user or prompted("User", f"use --user NAME --password-stdin, or set {ACCESS_KEY_VARIABLE}")
     if typed is not None:
         options.warn("Warning: other users of this machine can see a password in a command line. Use --password-stdin.")
     password = typed or _password("Secret" if application else "Password", password_stdin)
@@ -173,10 +175,13 @@ def _problem_with(new: str) -> Problem | None:
 
 
 def _change(session: Session, client: Client, name: str, current: str, new: str) -> None:
-    """Changing a password ends all sessions, so sign in again."""
+    """Changing a password ends all sessions but this one, which can no longer be renewed: begin another instead."""
     client.change_password(current, new)
-    answer = client.sign_in(name, new)
+    former, answer = client.token, client.sign_in(name, new)
     session.keep(name, client, answer.refresh_token, answer.expires_in)
+    client.token = former
+    end_session(client)
+    client.token = answer.access_token
     click.echo("Password changed")
 
 
@@ -215,7 +220,7 @@ def logout(options: GlobalOptions) -> None:
         click.echo(f"You were not logged in to {session.server}")
         return
     try:
-        with session.connected() as client:
+        with session.logged_in() as client:
             client.sign_out()
     except Failure as failed:
         if any(each.code != "access.not_signed_in" for each in failed.problems):
@@ -231,22 +236,39 @@ def logout(options: GlobalOptions) -> None:
 def auth_token(options: GlobalOptions) -> None:
     """Print an access token of the signed-in user, for other programs that call the API. It expires soon."""
     session = Session(options)
-    with session.connected() as client:
+    with session.connected(keeps_token=True) as client:
         client.me()  # a token that is no longer valid is not printed
         token = client.token
     click.echo(token)
 
 
+def _roles(me: Me) -> list[str]:
+    """Each with its scope, and with the group that it comes from."""
+    return sorted({_role(each) for each in me.access_rules})
+
+
+def _role(rule: AccessRule) -> str:
+    is_of_group = rule.subject_type == "group"
+    return role_in_scope(rule) + (f" (group {rule.subject_name})" if is_of_group else "")
+
+
 @command("whoami", "runai whoami", with_project=False)
+@flag("--permissions", is_flag=True, help="List the names of your permissions, one per line, and nothing else.")
 @click.pass_obj
-def whoami(options: GlobalOptions) -> None:
+def whoami(options: GlobalOptions, permissions: bool) -> None:
     """Show the signed-in user, their roles and the server."""
     session = Session(options)
     with session.connected() as client:
         me = client.me()
+    if permissions:
+        for each in me.permissions:
+            click.echo(printable(each))
+        return
     click.echo(f"User: {printable(me.username)}")
     click.echo(f"Logged in Id: {printable(me.id)}")
-    click.echo(f"Roles: {', '.join(role for role in me.roles) or '-'}")
+    click.echo(f"Roles: {printable(', '.join(_roles(me))) or '-'}")
+    if me.access_key_id is not None:
+        click.echo(f"Access key: {printable(me.access_key_id)} (may permit less than the roles)")
     if me.groups:
         click.echo(f"Groups: {printable(', '.join(me.groups))}")
     click.echo(f"Server: {session.server}")

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 RENEW_BEFORE_S = 60
 ACCESS_KEY_VARIABLE = "RUNAI_ACCESS_KEY"
-"""CLIENT-ID:SECRET, for programs: each command signs in with it and keeps nothing."""
+"""CLIENT-ID:SECRET, for programs: each command signs in with it, and out when it ends."""
 NAME = re.compile(NAME_PATTERN)
 KIND_NOUNS = {
     "Workspace": "workspace",
@@ -82,14 +82,21 @@ class Session:
         raise failure("project.none", what, hint=hint)
 
     @contextmanager
-    def connected(self) -> Iterator[Client]:
-        """A client that is signed in; refusals become failures."""
+    def connected(self, *, keeps_token: bool = False) -> Iterator[Client]:
+        """A client that is signed in; refusals become failures. `keeps_token`: it is used after the command."""
         key = os.environ.get(ACCESS_KEY_VARIABLE, "")
-        if key:
-            with self.unsigned() as client:
-                client.sign_in_application(*access_key_parts(key, ACCESS_KEY_VARIABLE))
+        if not key:
+            with self.logged_in() as client:
                 yield client
             return
+        with self.unsigned() as client:
+            client.sign_in_application(*access_key_parts(key, ACCESS_KEY_VARIABLE))
+            with nullcontext() if keeps_token else _signed_out(client):
+                yield client
+
+    @contextmanager
+    def logged_in(self) -> Iterator[Client]:
+        """The same, by the login that `runai login` kept."""
         login = self.configuration.login(self.server)
         if login is None:
             raise failure("access.not_signed_in", NOT_SIGNED_IN)
@@ -186,6 +193,25 @@ class Session:
             f"Fairpool at {self.server} stopped answering ({error.reason})",
             "check whether the command took effect, then try again",
         )
+
+
+@contextmanager
+def _signed_out(client: Client) -> Iterator[None]:
+    """End the client's session, unless the server cannot be reached."""
+    try:
+        yield
+    except Unreachable:
+        raise
+    except BaseException:
+        end_session(client)
+        raise
+    end_session(client)
+
+
+def end_session(client: Client) -> None:
+    """A session that ended by itself, or is not ended now, changes nothing about what the command did."""
+    with suppress(Refused, Unreachable):
+        client.sign_out()
 
 
 def job(client: Client, project: str, name: str, kind: KindFilter = EVERY_KIND) -> WorkloadItem:

@@ -32,6 +32,7 @@ def session_columns() -> list[Column[SessionItem]]:
     return [
         Column("SESSION", lambda each: each.id),
         Column("KIND", lambda each: f"{each.kind} (this one)" if each.is_current else each.kind),
+        Column("SIGNED IN WITH", lambda each: (each.method or "-").replace("-", " ")),
         Column("FROM", lambda each: each.source_ip or "-"),
         Column("LAST USED", lambda each: ages.age(each.last_used_at)),
         Column("CLIENT", lambda each: each.client or "-", least=12, spare=1),

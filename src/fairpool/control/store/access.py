@@ -12,6 +12,7 @@ from sqlalchemy.engine import Row
 from fairpool.api.access import ScopeType, SubjectType, normal_email
 from fairpool.api.roles import ADMINISTRATOR
 from fairpool.control.rbac import Grant
+from fairpool.control.store.access_revision import same_callers
 from fairpool.control.store.compiled import Compiled
 from fairpool.control.store.counters import ACCESS_RULES, next_number
 from fairpool.control.store.roles import permitted
@@ -123,8 +124,9 @@ def add_token(
 
 
 def spend_token(connection: Connection, digest: str, now: Instant) -> None:
-    """It is good for nothing any more, but known, so that it is noticed when it is shown again."""
-    connection.execute(update(tokens).where(tokens.c.hash == digest).values(kind=SPENT, created_at=now))
+    """Of a refresh token: it is good for nothing any more, but known, so that it is noticed when it is shown again."""
+    spent = update(tokens).where(tokens.c.hash == digest).values(kind=SPENT, created_at=now)
+    connection.execute(same_callers(spent))  # a refresh token, which makes no caller
 
 
 def revoke_family(connection: Connection, family: str) -> None:
@@ -149,7 +151,7 @@ def revoke_others(connection: Connection, kept: TokenRow) -> None:
 def drop_expired(connection: Connection, now: Instant, most: int) -> int:
     """Forget tokens that have expired; says how many went."""
     old = select(tokens.c.hash).where(tokens.c.expires_at < now).limit(most)
-    return connection.execute(delete(tokens).where(tokens.c.hash.in_(old))).rowcount
+    return connection.execute(same_callers(delete(tokens).where(tokens.c.hash.in_(old)))).rowcount
 
 
 def grants(connection: Connection, subject: str, kind: SubjectType) -> tuple[Grant, ...]:
@@ -198,7 +200,7 @@ def groups_of_all(connection: Connection) -> dict[str, list[str]]:
 def set_groups(connection: Connection, user_id: str, names: Iterable[str]) -> bool:
     """Replace the groups of a user with what the identity provider says; whether they changed.
 
-    Names are at most 256 characters long. Afterwards, callers must be forgotten.
+    Names are at most 256 characters long.
     """
     wanted, there = set(names), set(groups(connection, user_id))
     table, gone, new = user_groups.c, sorted(there - wanted), sorted(wanted - there)
@@ -268,6 +270,10 @@ def add_user(connection: Connection, row: UserRow) -> None:
 
 def change_user(connection: Connection, user_id: str, **values: Any) -> None:
     connection.execute(update(users).where(users.c.id == user_id).values(**values))
+
+
+def note_login(connection: Connection, user_id: str, now: Instant) -> None:
+    connection.execute(same_callers(update(users).where(users.c.id == user_id).values(last_login_at=now)))
 
 
 def set_password(

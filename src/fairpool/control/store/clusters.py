@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Integer, bindparam, delete, func, insert, or_
 from sqlalchemy.engine import Row
 
 from fairpool.api.clusters import EventReport, NameRange, QueueReport
+from fairpool.control.store.access_revision import same_callers
 from fairpool.control.store.compiled import Compiled, CompiledIn, bounds
 from fairpool.control.store.tables import clusters, events, nodes, pods, queue_reports, workloads
 from fairpool.model.ids import Instant, PoolName, QueueId
@@ -31,7 +32,9 @@ _INCARNATIONS = CompiledIn(
     )
 )
 _CLUSTER = Compiled(select(clusters).where(clusters.c.id == bindparam("id")))
-_CHANGE = Compiled(update(clusters).where(clusters.c.id == bindparam("of")))
+_IS_THIS = clusters.c.id == bindparam("of")
+_CHANGE = Compiled(update(clusters).where(_IS_THIS))
+_NOTE = Compiled(same_callers(update(clusters).where(_IS_THIS)))
 _ADD_NODE = Compiled(insert(nodes))
 _NODE_SINCE = Compiled(
     select(nodes.c.created_at).where(nodes.c.cluster == bindparam("of"), nodes.c.name == bindparam("node"))
@@ -48,7 +51,7 @@ _ALL_NODES_OF = Compiled(
     select(nodes.c.name, nodes.c.document).where(nodes.c.cluster == bindparam("of")).order_by(nodes.c.name)
 )
 _NODES_CHANGED = Compiled(
-    update(clusters).where(clusters.c.id == bindparam("of")).values(nodes_version=clusters.c.nodes_version + 1)
+    same_callers(update(clusters).where(_IS_THIS).values(nodes_version=clusters.c.nodes_version + 1))
 )
 _QUEUES_OF = Compiled(
     select(queue_reports.c.pool, queue_reports.c.queue, queue_reports.c.document).where(
@@ -93,6 +96,11 @@ def add_cluster(connection: Connection, **values: object) -> None:
 
 def change_cluster(connection: Connection, cluster_id: str, **values: object) -> None:
     _CHANGE.run(connection, {"of": cluster_id, **values})
+
+
+def note_report(connection: Connection, cluster_id: str, **values: object) -> None:
+    """What only a cluster's reports change."""
+    _NOTE.run(connection, {"of": cluster_id, **values})
 
 
 def delete_cluster(connection: Connection, cluster_id: str) -> None:
@@ -222,4 +230,4 @@ def incarnations(connection: Connection, workload_ids: Iterable[str]) -> dict[st
 
 
 def set_last_seen(connection: Connection, cluster_id: str, now: Instant) -> None:
-    _CHANGE.run(connection, {"of": cluster_id, "last_seen_at": now})
+    _NOTE.run(connection, {"of": cluster_id, "last_seen_at": now})

@@ -17,6 +17,7 @@ from typing import Any, cast
 from sqlalchemy import BindParameter, Connection, Delete, Dialect, Insert, Select, Table, Update, bindparam
 
 from fairpool.api.clusters import NameRange
+from fairpool.control.store import access_revision
 from fairpool.control.store.recording import RECORDING, affected, is_recorded
 
 NOTHING: Mapping[str, Any] = {}
@@ -25,7 +26,17 @@ NOTHING: Mapping[str, Any] = {}
 class Compiled:
     """One statement; for each dialect and set of columns that it is given, it is compiled once."""
 
-    __slots__ = ("_affected", "_by_columns", "_keys", "_makers", "_recorded", "_row", "_texts", "statement")
+    __slots__ = (
+        "_affected",
+        "_by_columns",
+        "_changed",
+        "_keys",
+        "_makers",
+        "_recorded",
+        "_row",
+        "_texts",
+        "statement",
+    )
 
     def __init__(self, statement: Select[Any] | Insert | Update | Delete) -> None:
         self.statement = statement
@@ -33,6 +44,7 @@ class Compiled:
         self._keys = frozenset() if table is None or isinstance(statement, Delete) else frozenset(table.c.keys())
         self._by_columns = bool(self._keys)
         self._recorded = table if table is not None and is_recorded(table) else None
+        self._changed = access_revision.changed_by(statement)
         self._affected: Compiled | None = None
         self._row = namedtuple("Row", [column.key for column in statement.exported_columns])  # type: ignore[misc]
         self._makers: dict[str, Callable[[Sequence[Any]], Any]] = {}
@@ -61,6 +73,8 @@ class Compiled:
         """Execute it; nothing comes back. Of an insert or update, `values` are its columns and parameters."""
         if self._recorded is not None:
             self._record(connection, values)
+        if self._changed is not None:
+            access_revision.change(connection, self._changed)
         text = self._text(connection.dialect, values)
         cursor = connection.connection.cursor()
         cursor.execute(text.sql, text.arguments(values))
@@ -73,6 +87,8 @@ class Compiled:
             if self._recorded is not None:
                 for each in listed:
                     self._record(connection, each)
+            if self._changed is not None:
+                access_revision.change(connection, self._changed)
             text = self._text(connection.dialect, listed[0])
             cursor = connection.connection.cursor()
             cursor.executemany(text.sql, [text.arguments(each) for each in listed])

@@ -25,6 +25,7 @@ from sqlalchemy import Connection as Connection  # the rest of the package takes
 from sqlalchemy import Table as Table
 from sqlalchemy import select
 
+from fairpool.control.store import access_revision
 from fairpool.control.store.unavailable import UNREACHABLE, Unavailable
 from fairpool.model.problem import Problem
 
@@ -93,6 +94,8 @@ class Database(ABC):
         self.after_commit: Callable[[], None] = lambda: None
         self.after_commit_elsewhere: Callable[[frozenset[str]], None] = lambda said: None
         """Another process has committed something, and said this besides."""
+        self.after_access_change: Callable[[], None] = lambda: None
+        """This process has committed something after which callers may be others."""
         self._then: list[Callable[[], None]] = []
         self.undone = 0
         """Units and transactions that were undone. Numbers that they took from counters are used again."""
@@ -144,7 +147,7 @@ class Database(ABC):
         """
         self._check_writable()
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.append(Pending(unit, answer))
+        self._queue.append(Pending(self._watched(unit), answer))
         if self._at_rest.is_set():
             self._begin()
         return await answer
@@ -153,6 +156,19 @@ class Database(ABC):
     def write_now(self, unit: Unit[T]) -> T:
         """The same without an event loop: one unit, one commit."""
 
+    def _watched(self, unit: Unit[T]) -> Unit[T]:
+        """The same unit, with what it does to callers noticed."""
+
+        def watched(connection: Connection) -> T:
+            with access_revision.watched(self._callers_change):
+                return unit(connection)
+
+        return watched
+
+    def _callers_change(self) -> None:
+        self.when_committed(lambda: self.after_access_change())
+        self.announce(CALLERS)
+
     def when_committed(self, call: Callable[[], None]) -> None:
         """From within a unit: do this once what it did can be read by others; not if it is undone."""
         self._then.append(call)
@@ -160,10 +176,6 @@ class Database(ABC):
     @abstractmethod
     def announce(self, word: str) -> None:
         """From within a unit: tell other processes with the commit. It does no harm if the unit is undone."""
-
-    @abstractmethod
-    def announce_now(self, word: str) -> None:
-        """Tell other processes soon, about what was committed already."""
 
     async def in_one_process(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do this while no other process does."""

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.engine import Row
 
+from fairpool.control.store.access_revision import same_callers
 from fairpool.control.store.tables import (
     identity_providers,
     provider_accounts,
@@ -65,11 +66,12 @@ def unix_identities(connection: Connection, user_id: str) -> list[str]:
 
 
 def confirm_account(connection: Connection, provider: str, subject: str, unix_identity: str, now: Instant) -> None:
-    """The provider says now that this account exists, and with which IDs."""
+    """The provider says now that this account exists, and with which IDs. Access keys may work for longer then, which
+    holds for a caller from the moment that they would have ended."""
     table = provider_accounts.c
     where = (table.provider == provider) & (table.subject == subject)
     values = {"unix_identity": unix_identity, "confirmed_at": now}
-    connection.execute(update(provider_accounts).where(where).values(**values))
+    connection.execute(same_callers(update(provider_accounts).where(where).values(**values)))
 
 
 def confirmed_at(connection: Connection, user_id: str) -> int:

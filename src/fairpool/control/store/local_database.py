@@ -140,7 +140,7 @@ class LocalDatabase(Database):
         try:
             if not self._driver.begin_write():
                 raise self._driver.busy()
-            result = unit(self._writing)
+            result = self._watched(unit)(self._writing)
             self._driver.commit()
         except BaseException as error:
             self._then = []
@@ -255,7 +255,4 @@ class LocalDatabase(Database):
         return self._driver.unavailable(error)
 
     def announce(self, word: str) -> None:
-        """There are no other processes."""
-
-    def announce_now(self, word: str) -> None:
         """There are no other processes."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal, or_, select, update
 
 from fairpool.control.store.compiled import Compiled
 from fairpool.control.store.tables import notifications, subscriptions, webhooks, workloads
@@ -16,6 +16,8 @@ WAITING_MAX: Final = 10_000
 """Notifications of one user that may wait to be sent; later ones are dropped."""
 TOGETHER_MAX: Final = 10_000
 """Sent at once to one channel of one user."""
+WEBHOOK: Final = "webhook:"
+"""Begins the channel of a webhook, before its name."""
 
 _SUBSCRIBED = Compiled(select(subscriptions).where(subscriptions.c.owner_name == bindparam("name")))
 
@@ -26,6 +28,16 @@ class WantedNote:
 
     owner: str
     channel: str
+
+
+@dataclass(frozen=True, slots=True)
+class DueChannel:
+    """A channel of a user for which something is due."""
+
+    owner: str
+    channel: str
+    url: str
+    """Of a webhook."""
 
 
 def wanted(connection: Connection, owner_name: str, event: str) -> list[WantedNote]:
@@ -63,16 +75,21 @@ def add(connection: Connection, values: dict[str, Any]) -> bool:
     return True
 
 
-def due_channel(connection: Connection, now: int) -> tuple[str, str] | None:
-    """The owner and channel of the notification that has waited longest; None: none is due."""
-    query = (
-        select(notifications.c.owner, notifications.c.channel)
+def due_channels(connection: Connection, now: int) -> list[DueChannel]:
+    """The channels for which something is due; the one that has waited longest first."""
+    due = (
+        select(notifications.c.owner, notifications.c.channel, func.min(notifications.c.due_at).label("since"))
         .where(notifications.c.state == "waiting", notifications.c.due_at <= now)
-        .order_by(notifications.c.due_at, notifications.c.id)
-        .limit(1)
+        .group_by(notifications.c.owner, notifications.c.channel)
+        .subquery()
     )
-    row = connection.execute(query).first()
-    return None if row is None else (str(row.owner), str(row.channel))
+    is_its = and_(webhooks.c.owner == due.c.owner, literal(WEBHOOK) + webhooks.c.name == due.c.channel)
+    query = (
+        select(due.c.owner, due.c.channel, webhooks.c.url)
+        .select_from(due.outerjoin(webhooks, is_its))
+        .order_by(due.c.since, due.c.owner, due.c.channel)
+    )
+    return [DueChannel(row.owner, row.channel, row.url or "") for row in connection.execute(query)]
 
 
 def claim(connection: Connection, owner: str, channel: str, now: int, until: int) -> list[Any]:

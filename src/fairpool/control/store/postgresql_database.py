@@ -12,7 +12,6 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from fairpool.control.store import database as limits
@@ -190,7 +189,7 @@ class PostgresDatabase(Database):
         self._check_writable()
         apart = self._made_apart()
         try:
-            result = apart.run(self._written(apart.side.writer, unit))
+            result = apart.run(self._written(apart.side.writer, self._watched(unit)))
         except BaseException as error:
             self._then = []
             self.undone += 1
@@ -217,15 +216,6 @@ class PostgresDatabase(Database):
 
     def announce(self, word: str) -> None:
         self._said.add(word)
-
-    def announce_now(self, word: str) -> None:
-        self._said.add(word)
-        if self._side is not None and not self._is_closed:
-            self._start(self._announce_soon(), "announce")
-
-    async def _announce_soon(self) -> None:
-        with suppress(Unavailable, Closed):  # then they hear everything when they listen again
-            await self.write(lambda connection: None)
 
     def _announcement(self) -> str:
         said, self._said = self._said, set()

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from fairpool.control.store.access_revision import same_callers
 from fairpool.control.store.tables import access_keys, applications
 from fairpool.model.ids import Instant
 
@@ -79,4 +80,4 @@ def delete_key(connection: Connection, key_id: str) -> None:
 def note_login(connection: Connection, row: Any, now: Instant) -> None:
     """Of a program or an access key."""
     table = access_keys if "owner" in row._fields else applications
-    connection.execute(update(table).where(table.c.id == row.id).values(last_login_at=now))
+    connection.execute(same_callers(update(table).where(table.c.id == row.id).values(last_login_at=now)))

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, exists, func, insert, or_, select, update
 
+from fairpool.control.store.access_revision import same_callers
 from fairpool.control.store.compiled import Compiled
 from fairpool.control.store.tables import sessions, tokens
 from fairpool.model.ids import Instant
@@ -29,9 +30,8 @@ def add(connection: Connection, row: Mapping[str, Any]) -> None:
 def note_use(connection: Connection, used: Mapping[str, Instant]) -> None:
     """When sessions were last used."""
     for family, seen in used.items():
-        connection.execute(
-            update(sessions).where(sessions.c.id == family, sessions.c.used_at < seen).values(used_at=seen)
-        )
+        used_later = update(sessions).where(sessions.c.id == family, sessions.c.used_at < seen).values(used_at=seen)
+        connection.execute(same_callers(used_later))
 
 
 def of_subject(connection: Connection, subject_id: str | None, offset: int = 0, limit: int = 10_000) -> list[Any]:
@@ -53,7 +53,7 @@ def drop_ended(connection: Connection, now: Instant, most: int) -> int:
         tokens.c.family == sessions.c.id, or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > now)
     )
     old = select(sessions.c.id).where(~left).limit(most)
-    return connection.execute(delete(sessions).where(sessions.c.id.in_(old))).rowcount
+    return connection.execute(same_callers(delete(sessions).where(sessions.c.id.in_(old)))).rowcount
 
 
 def latest_expiry(connection: Connection, now: Instant) -> int:

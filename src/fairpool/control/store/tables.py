@@ -39,9 +39,12 @@ revision = Table(
     Column("declared", BigInteger, nullable=False),
     Column("oldest", BigInteger, nullable=False),
     Column("organization", BigInteger, nullable=False, server_default="0"),
+    Column("access", BigInteger, nullable=False, server_default="0"),
+    Column("revoked", BigInteger, nullable=False, server_default="0"),
 )
-"""One row: the last change, the last one that clusters must hear of, from where on changes are listed, and the last
-change of what clusters pull besides workloads."""
+"""One row: the last change, the last one that clusters must hear of, from where on changes are listed, the last change
+of what clusters pull besides workloads, and two numbers that are others after each change of what callers are made of
+(`store/access_revision.py`)."""
 
 changes = Table(
     "changes",
@@ -253,6 +256,7 @@ sessions = Table(
     Column("subject_id", String(64), nullable=False, index=True),
     Column("subject_type", String(16), nullable=False),
     Column("kind", String(16), nullable=False),
+    Column("method", String(32), nullable=False, server_default=""),
     Column("client", String(128), nullable=False),
     Column("source_ip", String(64), nullable=False),
     Column("access_key", String(64), index=True),

@@ -26,6 +26,8 @@ class Behaviour:
     """Why its image cannot be pulled, such as `ErrImagePull: no such image`."""
     pull_error_s: float | None = None
     """How long that lasts; None: for ever."""
+    load: float = 1
+    """Part of what it asked for that it uses while it runs: cores, memory, computing time of its devices."""
 
 
 BehaviourOf = Callable[[StartOrder], Behaviour]

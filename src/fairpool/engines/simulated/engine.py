@@ -22,6 +22,7 @@ from fairpool.model.observation import (
     StartOrder,
     StopOrder,
 )
+from fairpool.model.sample import Sample
 
 NO_ANSWER = "the node does not respond"
 STOPPED_BEFORE = "this pod was stopped before it started"
@@ -43,6 +44,11 @@ class SimulatedEngine(SimulatedMachines):
         answers = [self._answer(order, token) for order in orders]
         self._save()
         return answers
+
+    def sample(self) -> Sample:
+        """What the nodes and pods used, by their behaviour."""
+        now = max(self._now, self._clock.now())
+        return self._sampler.take(now, list(self._hosts.values()), list(self._timelines.values()))
 
     def wait(self, timeout_s: float) -> None:
         """Sleep until something will look different, on a clock that runs by itself."""

@@ -15,6 +15,7 @@ from fairpool.engines.simulated.clock import Clock
 from fairpool.engines.simulated.invariants import InvariantChecker
 from fairpool.engines.simulated.observation_cache import ObservationCache
 from fairpool.engines.simulated.simulated_node import SimulatedNode
+from fairpool.engines.simulated.simulated_sampler import SimulatedSampler
 from fairpool.engines.simulated.state_file import PendingChanges, StateFile
 from fairpool.engines.simulated.timeline import (
     KILLED,
@@ -67,6 +68,7 @@ class SimulatedMachines:
         self._timers = Timers()
         """When the observation of a node or pod will change."""
         self._observed = ObservationCache()
+        self._sampler = SimulatedSampler()
         if state_file is not None:
             self._restore(state_file)
         self._pass_time()

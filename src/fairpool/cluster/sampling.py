@@ -1,0 +1,95 @@
+"""Samples of a cluster on their way to the control plane, in a thread of their own.
+
+Samples are taken when the seconds of the clock are a multiple of the interval, so that those of all clusters fall into
+the same slots. None is taken twice and none is waited for: while the control plane is away the latest few are kept, and
+what is older becomes a gap.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from fairpool.api.clusters import ControlPlaneUnreachable
+from fairpool.api.samples import SamplesAnswer, SamplesReport
+from fairpool.engines.port import EngineUnreachable, Samples
+from fairpool.model.ids import SECOND_MS, Instant
+from fairpool.model.sample import Sample
+
+log = logging.getLogger("fairpool.cluster")
+
+INTERVAL_S: Final = 10
+KEPT: Final = 30
+"""Samples that wait for a control plane: five minutes."""
+
+
+class SampleReceiver(Protocol):
+    """The control plane, as far as samples are concerned."""
+
+    def samples(self, report: SamplesReport) -> SamplesAnswer:
+        """Take in samples. Raises `ControlPlaneUnreachable`."""
+
+    def close(self) -> None: ...
+
+
+class Sampling:
+    """Takes and sends samples until it is closed."""
+
+    def __init__(
+        self, engine: Samples, receiver: SampleReceiver, clock: Callable[[], Instant], interval_s: float = INTERVAL_S
+    ) -> None:
+        self._engine, self._receiver, self._clock = engine, receiver, clock
+        self._interval_ms = int(interval_s * SECOND_MS)
+        self._waiting: deque[SamplesReport] = deque(maxlen=KEPT)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="samples", daemon=True)
+        self.latest: Sample | None = None
+        """From any thread."""
+        self._is_refused = False
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self, timeout_s: float) -> bool:
+        """Returns whether the thread has ended."""
+        self._closed.set()
+        self._receiver.close()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._closed.wait(self._until_next_s()):
+            try:
+                self._take()
+                self._send()
+            except Exception:  # the next one may succeed
+                log.exception("no samples were taken")
+
+    def _until_next_s(self) -> float:
+        """Also after the time of day was set: never longer than an interval."""
+        return (self._interval_ms - self._clock() % self._interval_ms) / SECOND_MS
+
+    def _take(self) -> None:
+        try:
+            self.latest = self._engine.sample()
+        except EngineUnreachable:  # the loop says so already
+            return
+        if self.latest.nodes:
+            self._waiting.append(SamplesReport.of_sample(self.latest))
+
+    def _send(self) -> None:
+        while self._waiting and not self._closed.is_set():
+            try:
+                self._receiver.samples(self._waiting[0])
+            except ControlPlaneUnreachable as error:
+                if not error.is_refusal:
+                    return
+                if not self._is_refused:  # an older control plane, which is upgraded first
+                    log.warning("the control plane takes no samples", extra={"fields": {"reason": str(error)}})
+                self._is_refused = True
+            else:
+                self._is_refused = False
+            self._waiting.popleft()

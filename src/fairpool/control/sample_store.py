@@ -1,0 +1,183 @@
+"""Samples on their way to the disk and back, in threads of their own.
+
+Samples that come are put into a short queue. One thread packs and writes them and makes blocks of older ones, a few at
+a time. If the disk is full, slow or away, the queue fills up and the oldest samples are dropped: no one waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, TypeVar
+
+from fairpool.control.store import series
+from fairpool.control.store.database import Connection
+from fairpool.control.store.series import StoredTick
+from fairpool.control.store.series_blocks import DueBlock, due_blocks, make_blocks
+from fairpool.control.store.series_database import SeriesDatabase
+from fairpool.control.store.unavailable import Unavailable
+from fairpool.metrics.block import of_sample, packed
+from fairpool.metrics.resolution import FINE
+from fairpool.metrics.totals import ClusterFacts, group_samples
+from fairpool.model.ids import SECOND_MS
+from fairpool.model.problem import Problem
+from fairpool.model.sample import Sample
+
+log = logging.getLogger("fairpool.control")
+
+T = TypeVar("T")
+
+WAITING_MAX: Final = 60
+"""Samples of clusters: ten minutes of one, a minute of ten."""
+TOGETHER: Final = 8
+"""Blocks that are made in one transaction."""
+PAUSE_S: Final = 2.0
+"""Between looks for blocks that are due, and before the next try after an error."""
+TIDY_S: Final = 600.0
+STOP_S: Final = 5.0
+READERS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSample:
+    """What was measured in a cluster, and what was known of it at that moment."""
+
+    sample: Sample
+    facts: ClusterFacts
+
+    @property
+    def at_s(self) -> int:
+        """Where its slot begins."""
+        at_s = self.sample.at // SECOND_MS
+        return at_s - at_s % FINE.step_s
+
+
+class SampleStore:
+    """Keeps samples. `now_s` is the time by which blocks are due."""
+
+    def __init__(self, connect: Callable[[], SeriesDatabase], now_s: Callable[[], int]) -> None:
+        self._connect, self._now_s = connect, now_s
+        self._waiting: deque[ClusterSample] = deque()
+        self._changed = threading.Condition()
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="samples", daemon=True)
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="series")
+        self._due: deque[DueBlock] = deque()
+        self._look_at = self._tidy_at = 0.0
+        self.problem: Problem | None = None
+        """Why nothing is written just now."""
+        self.dropped = 0
+        """Samples of clusters that found no place in the queue."""
+        self.written = 0
+
+    def close(self) -> None:
+        """What waits is written if that is quick."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._thread.ident is not None:
+            self._thread.join(STOP_S)
+        self._readers.shutdown(wait=not self._thread.is_alive(), cancel_futures=True)
+        if not self._thread.is_alive() and "_database" in self.__dict__:
+            self._database.close()
+
+    def offer(self, sample: ClusterSample) -> None:
+        """Never waits. With the first one the thread begins: a server without clusters needs none."""
+        with self._changed:
+            if self._thread.ident is None and not self._is_closed:
+                self._thread.start()
+            self._waiting.append(sample)
+            while len(self._waiting) > WAITING_MAX:
+                self._waiting.popleft()
+                self.dropped += 1
+            self._changed.notify_all()
+
+    def read(self, unit: Callable[[Connection], T]) -> T:
+        """From any thread but that of an event loop. Raises `Unavailable`."""
+        return self._database.read(unit)
+
+    @cached_property
+    def _database(self) -> SeriesDatabase:
+        return self._connect()
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        while self._wait():
+            try:
+                self._turn()
+            except Unavailable as error:
+                self._note(error.described)
+            except Exception:
+                log.exception("samples could not be written; retrying in %g s", PAUSE_S)
+            else:
+                self._note(None)
+                continue
+            self._pause()
+        with self._changed:
+            rest = list(self._waiting)
+        if rest and self.problem is None:
+            self._database.write(lambda connection: series.add_ticks(connection, _rows(rest)))
+
+    def _wait(self) -> bool:
+        """Until there is something to do; False: no more."""
+        with self._changed:
+            while not self._is_closed and not self._waiting and not self._due:
+                left = self._look_at - time.monotonic()
+                if left <= 0:
+                    break
+                self._changed.wait(left)
+            return not self._is_closed
+
+    def _pause(self) -> None:
+        with self._changed:
+            if not self._is_closed:
+                self._changed.wait(PAUSE_S)
+
+    def _turn(self) -> None:
+        with self._changed:
+            batch = list(self._waiting)
+        if batch:
+            rows = _rows(batch)
+            self._database.write(lambda connection: series.add_ticks(connection, rows))
+            self.written += len(batch)
+            with self._changed:
+                for each in batch:
+                    if self._waiting and self._waiting[0] is each:
+                        self._waiting.popleft()
+        if self._due:
+            part = [self._due.popleft() for _ in range(min(TOGETHER, len(self._due)))]
+            self._database.write(lambda connection: make_blocks(connection, part))
+        elif time.monotonic() >= self._look_at:
+            self._due.extend(self._database.write(lambda connection: due_blocks(connection, self._now_s())))
+            self._look_at = time.monotonic() + PAUSE_S
+            self._tidy()
+
+    def _tidy(self) -> None:
+        if time.monotonic() >= self._tidy_at:
+            self._tidy_at = time.monotonic() + TIDY_S
+            self._database.write(lambda connection: series.drop_old(connection, self._now_s()))
+
+    def _note(self, problem: Problem | None) -> None:
+        """One line for each problem, until it is over."""
+        if (problem and problem.code) != (self.problem and self.problem.code):
+            if problem is not None:
+                log.error("samples cannot be kept", extra={"fields": {"code": problem.code, "what": problem.what}})
+            else:
+                log.info("samples are kept again")
+        self.problem = problem
+
+
+def _rows(samples: Sequence[ClusterSample]) -> list[StoredTick]:
+    rows = {}
+    for each in samples:
+        slot = each.at_s % FINE.block_s // FINE.step_s
+        for group, subjects, values in group_samples(each.sample, each.facts):
+            rows[group, each.at_s] = StoredTick(group, each.at_s, packed(of_sample(slot, subjects, values)))
+    return list(rows.values())

@@ -1,0 +1,180 @@
+"""SQL for samples: rows as they come, blocks that are made of them, and up to when that was done.
+
+The tables are not among those of the control plane: on SQLite they are a file of their own, on PostgreSQL they have
+connections of their own. A sample that is lost is a gap in a chart, so tables of another format are begun anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    bindparam,
+    delete,
+    func,
+    insert,
+    inspect,
+    select,
+    update,
+)
+
+from fairpool.metrics.resolution import ALL, FINE, Resolution
+
+FORMAT = 1
+TURN = 0x46504D54
+"""Number of the advisory lock of the process that makes blocks."""
+GROUP_MAX = 320
+"""A cluster's id and the name of a node."""
+
+metadata = MetaData()
+
+ticks = Table(
+    "sample_ticks",
+    metadata,
+    Column("grp", String(GROUP_MAX), primary_key=True),
+    Column("at_s", BigInteger, primary_key=True, autoincrement=False),
+    Column("data", LargeBinary, nullable=False),
+    Index("ix_sample_ticks_at_s", "at_s"),
+)
+"""Samples of a group at one moment: a block of one slot."""
+
+blocks = Table(
+    "sample_blocks",
+    metadata,
+    Column("grp", String(GROUP_MAX), primary_key=True),
+    Column("step_s", Integer, primary_key=True, autoincrement=False),
+    Column("start_s", BigInteger, primary_key=True, autoincrement=False),
+    Column("data", LargeBinary, nullable=False),
+    Index("ix_sample_blocks_step_s_start_s", "step_s", "start_s"),
+)
+
+progress = Table(
+    "sample_progress",
+    metadata,
+    Column("step_s", Integer, primary_key=True, autoincrement=False),
+    Column("until_s", BigInteger, nullable=False),
+)
+"""Blocks of this resolution are made up to here. The row with 0: the format of the tables."""
+
+
+class StoredTick(NamedTuple):
+    """Samples of a group at one moment."""
+
+    grp: str
+    at_s: int
+    data: bytes
+
+
+class StoredBlock(NamedTuple):
+    """Samples of a group in one block."""
+
+    start_s: int
+    data: bytes
+
+
+def prepare(connection: Connection) -> None:
+    """Create the tables; those of another format are dropped first."""
+    if inspect(connection).has_table(progress.name) and until(connection, 0) != FORMAT:
+        metadata.drop_all(connection)
+    metadata.create_all(connection)
+    if until(connection, 0) is None:
+        connection.execute(insert(progress).values(step_s=0, until_s=FORMAT))
+    connection.commit()
+
+
+def is_our_turn(connection: Connection) -> bool:
+    """Whether no other process makes blocks just now; it cannot begin before this transaction has ended."""
+    if connection.dialect.name == "sqlite":
+        return True
+    return bool(connection.execute(select(func.pg_try_advisory_xact_lock(TURN))).scalar())
+
+
+def until(connection: Connection, step_s: int) -> int | None:
+    """Up to when blocks of this resolution are made."""
+    found = connection.execute(select(progress.c.until_s).where(progress.c.step_s == step_s)).scalar()
+    return None if found is None else int(found)
+
+
+def set_until(connection: Connection, step_s: int, until_s: int) -> None:
+    where = progress.c.step_s == step_s
+    if not connection.execute(update(progress).where(where).values(until_s=until_s)).rowcount:
+        connection.execute(insert(progress).values(step_s=step_s, until_s=until_s))
+
+
+def add_ticks(connection: Connection, rows: Iterable[StoredTick]) -> None:
+    """Of two for one moment, the later stays."""
+    values = [each._asdict() for each in rows]
+    if not values:
+        return
+    gone = delete(ticks).where(ticks.c.grp == bindparam("of"), ticks.c.at_s == bindparam("at"))
+    if any(_has_ticks(connection, at_s) for at_s in {each["at_s"] for each in values}):
+        connection.execute(gone, [{"of": each["grp"], "at": each["at_s"]} for each in values])
+    connection.execute(insert(ticks), values)
+
+
+def _has_ticks(connection: Connection, at_s: int) -> bool:
+    return connection.execute(select(ticks.c.grp).where(ticks.c.at_s == at_s).limit(1)).first() is not None
+
+
+def ticks_of(connection: Connection, grp: str, start_s: int, end_s: int) -> list[StoredBlock]:
+    query = select(ticks.c.at_s, ticks.c.data).where(ticks.c.grp == grp, ticks.c.at_s >= start_s, ticks.c.at_s < end_s)
+    return [StoredBlock(at_s, data) for at_s, data in connection.execute(query.order_by(ticks.c.at_s))]
+
+
+def tick_blocks(connection: Connection, resolution: Resolution, before_s: int) -> list[tuple[str, int]]:
+    """Groups and starts of blocks of which there are ticks, of moments before this one."""
+    start = (ticks.c.at_s - ticks.c.at_s % resolution.block_s).label("start_s")
+    query = select(ticks.c.grp, start).where(ticks.c.at_s < before_s).distinct()
+    return sorted((grp, int(start_s)) for grp, start_s in connection.execute(query))
+
+
+def drop_ticks(connection: Connection, grp: str, start_s: int, end_s: int) -> None:
+    connection.execute(delete(ticks).where(ticks.c.grp == grp, ticks.c.at_s >= start_s, ticks.c.at_s < end_s))
+
+
+def blocks_of(connection: Connection, grp: str, resolution: Resolution, start_s: int, end_s: int) -> list[StoredBlock]:
+    """Those that overlap this time."""
+    query = select(blocks.c.start_s, blocks.c.data).where(
+        blocks.c.grp == grp,
+        blocks.c.step_s == resolution.step_s,
+        blocks.c.start_s > start_s - resolution.block_s,
+        blocks.c.start_s < end_s,
+    )
+    return [StoredBlock(at_s, data) for at_s, data in connection.execute(query.order_by(blocks.c.start_s))]
+
+
+def groups_with_blocks(connection: Connection, resolution: Resolution, start_s: int, end_s: int) -> list[str]:
+    where = blocks.c.step_s == resolution.step_s, blocks.c.start_s >= start_s, blocks.c.start_s < end_s
+    return list(connection.execute(select(blocks.c.grp).where(*where).distinct()).scalars())
+
+
+def first_block(connection: Connection, resolution: Resolution) -> int | None:
+    """When the oldest one begins."""
+    query = select(func.min(blocks.c.start_s)).where(blocks.c.step_s == resolution.step_s)
+    found = connection.execute(query).scalar()
+    return None if found is None else int(found)
+
+
+def put_block(connection: Connection, grp: str, resolution: Resolution, block: StoredBlock) -> None:
+    key = {"grp": grp, "step_s": resolution.step_s, "start_s": block.start_s}
+    where = [blocks.c[name] == value for name, value in key.items()]
+    if not connection.execute(update(blocks).where(*where).values(data=block.data)).rowcount:
+        connection.execute(insert(blocks).values(**key, data=block.data))
+
+
+def drop_old(connection: Connection, now_s: int) -> None:
+    """Delete what is older than it is kept."""
+    for each in ALL:
+        old = blocks.c.step_s == each.step_s, blocks.c.start_s < now_s - each.kept_s - each.block_s
+        connection.execute(delete(blocks).where(*old))
+    connection.execute(delete(ticks).where(ticks.c.at_s < now_s - FINE.kept_s))

@@ -1,0 +1,152 @@
+"""The database of samples: a file beside the control plane's, or connections of its own to the same server.
+
+It shares neither lock nor connection with the control plane's tables, so that whatever happens here keeps no change
+there waiting. Commits do not wait for the disk: a power failure costs the last samples.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from fairpool.control.store import series
+from fairpool.control.store.database import Connection
+from fairpool.control.store.event_loop_thread import EventLoopThread
+from fairpool.control.store.local_database import LocalDatabase
+from fairpool.control.store.read_only import SqliteReader
+from fairpool.control.store.sqlite import Sqlite, Synchronous
+from fairpool.control.store.unavailable import DAMAGED, Unavailable
+
+T = TypeVar("T")
+
+FILE = "metrics.sqlite"
+APPLICATION = "fairpool metrics"
+"""How the server shows our connections."""
+
+
+class SeriesDatabase(Protocol):
+    """Where samples are. Calls may come from several threads; writes wait for each other, and reads for reads."""
+
+    def write(self, unit: Callable[[Connection], T]) -> T:
+        """One transaction. Raises `Unavailable`."""
+
+    def read(self, unit: Callable[[Connection], T]) -> T:
+        """What is written, at one moment. Raises `Unavailable`."""
+
+    def close(self) -> None: ...
+
+
+class SqliteSeries:
+    """A file. One that is damaged is put aside: the next samples begin a new one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writing, self._reading = threading.Lock(), threading.Lock()
+        self._writer: LocalDatabase | None = None
+        self._reader: SqliteReader | None = None
+
+    def write(self, unit: Callable[[Connection], T]) -> T:
+        with self._writing:
+            try:
+                if self._writer is None:
+                    self._writer = self._opened()
+                return self._writer.write_now(unit)
+            except Unavailable as error:
+                if error.is_for_good:
+                    self._put_aside(error)
+                raise
+
+    def _opened(self) -> LocalDatabase:
+        database = LocalDatabase(Sqlite(self._path, Synchronous.NORMAL))
+        database.open_now(series.prepare)
+        return database
+
+    def _put_aside(self, error: Unavailable) -> None:
+        self._close_writer()
+        if error.code == DAMAGED and self._path.exists():
+            self._path.replace(self._path.with_name(f"{self._path.name}.damaged"))
+            for suffix in ("-wal", "-shm"):
+                Path(f"{self._path}{suffix}").unlink(missing_ok=True)
+        with self._reading:
+            self._close_reader()
+
+    def read(self, unit: Callable[[Connection], T]) -> T:
+        with self._reading:
+            if self._reader is None:
+                self._reader = SqliteReader(self._path)
+            return self._reader.read(unit)
+
+    def close(self) -> None:
+        with self._writing, self._reading:
+            self._close_writer()
+            self._close_reader()
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close_now()
+            self._writer = None
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+class PostgresSeries:
+    """Tables in the control plane's database."""
+
+    def __init__(self, location: str) -> None:
+        from fairpool.control.store.postgresql import PostgresLinks, described
+
+        self._where = described(location)
+        self._thread = EventLoopThread("metrics")
+        self._links = PostgresLinks(location, APPLICATION)
+        self._is_prepared = False
+        self._writing = threading.Lock()
+
+    def write(self, unit: Callable[[Connection], T]) -> T:
+        with self._writing:
+            return self._run(self._written(unit))
+
+    def read(self, unit: Callable[[Connection], T]) -> T:
+        return self._run(self._links.read(unit))
+
+    async def _written(self, unit: Callable[[Connection], T]) -> T:
+        link = await self._links.connect(synchronous_commit="off")
+        try:
+            await link.connection.execution_options(isolation_level="READ COMMITTED")
+            if not self._is_prepared:
+                await link.run(series.prepare)
+                self._is_prepared = True
+            result: T = await link.run(lambda connection: _committed(connection, unit))
+        finally:
+            await link.close()
+        return result
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        from fairpool.control.store.postgresql_errors import unavailable
+
+        try:
+            return self._thread.run(work)
+        except Exception as error:
+            problem = unavailable(error, self._where)
+            if problem is None:
+                raise
+            raise problem from error
+
+    def close(self) -> None:
+        self._thread.run(self._links.close())
+        self._thread.stop()
+
+
+def _committed(connection: Connection, unit: Callable[[Connection], T]) -> T:
+    result = unit(connection)
+    connection.commit()
+    return result
+
+
+def series_database_at(location: str, data: Path) -> SeriesDatabase:
+    """Beside the control plane's database at this location; an empty one is a file in the data directory."""
+    return PostgresSeries(location) if location else SqliteSeries(data / FILE)

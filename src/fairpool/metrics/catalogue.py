@@ -1,0 +1,161 @@
+"""What is kept of each kind of subject: the columns of its samples, and where a subject's samples are.
+
+Columns are only ever added at the end of a kind: blocks on the disk have those of their time.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, auto
+from zlib import crc32
+
+BUCKETS = 64
+"""Workloads of a cluster are kept in so many groups: one row each for 10 s, however many workloads there are."""
+
+
+class Column(IntEnum):
+    """The first column of a sample is its coverage."""
+
+    @staticmethod
+    def _generate_next_value_(_: str, start: int, count: int, last_values: list[int]) -> int:
+        return count + 1
+
+
+class DeviceColumn(Column):
+    """One GPU."""
+
+    UTILIZATION = auto()
+    MEMORY_BYTES = auto()
+    POWER_WATTS = auto()
+    TEMPERATURE_CELSIUS = auto()
+    CLOCK_MHZ = auto()
+    ERRORS = auto()
+    ALLOCATED = auto()
+
+
+class NodeColumn(Column):
+    """One node."""
+
+    GPU_UTILIZATION = auto()
+    GPU_MEMORY_BYTES = auto()
+    GPUS = auto()
+    GPUS_ALLOCATED = auto()
+    CPU_CORES = auto()
+    CPU_CORES_ALLOCATED = auto()
+    MEMORY_BYTES = auto()
+    MEMORY_BYTES_ALLOCATED = auto()
+    RECEIVED_BYTES_S = auto()
+    SENT_BYTES_S = auto()
+    READ_BYTES_S = auto()
+    WRITTEN_BYTES_S = auto()
+    PODS = auto()
+    IS_READY = auto()
+
+
+class WorkColumn(Column):
+    """A workload or one of its pods."""
+
+    GPU_UTILIZATION = auto()
+    GPU_MEMORY_BYTES = auto()
+    CPU_CORES = auto()
+    MEMORY_BYTES = auto()
+    RECEIVED_BYTES_S = auto()
+    SENT_BYTES_S = auto()
+    READ_BYTES_S = auto()
+    WRITTEN_BYTES_S = auto()
+    GPUS_ALLOCATED = auto()
+    CPU_CORES_ALLOCATED = auto()
+    MEMORY_BYTES_ALLOCATED = auto()
+    PODS = auto()
+
+
+class PodDeviceColumn(Column):
+    """What a pod has of one GPU."""
+
+    UTILIZATION = auto()
+    MEMORY_BYTES = auto()
+
+
+class QueueColumn(Column):
+    """A project or department, in all node pools or in one."""
+
+    GPU_QUOTA = auto()
+    GPU_FAIR_SHARE = auto()
+    GPUS_ALLOCATED = auto()
+    CPU_CORES_QUOTA = auto()
+    CPU_CORES_ALLOCATED = auto()
+    MEMORY_BYTES_QUOTA = auto()
+    MEMORY_BYTES_ALLOCATED = auto()
+    GPU_UTILIZATION = auto()
+    RUNNING = auto()
+    PENDING = auto()
+    PENDING_GPUS = auto()
+    GPU_UTILIZATION_BUILD = auto()
+    GPU_UTILIZATION_TRAIN = auto()
+
+
+class PlaceColumn(Column):
+    """A cluster or node pool."""
+
+    GPU_NODES = auto()
+    GPUS = auto()
+    GPUS_ALLOCATED = auto()
+    GPU_QUOTA = auto()
+    GPU_UTILIZATION = auto()
+    GPU_MEMORY_UTILIZATION = auto()
+    CPU_UTILIZATION = auto()
+    MEMORY_UTILIZATION = auto()
+    BAND_0_25 = auto()
+    """GPUs whose utilization is in this band, as the next three."""
+    BAND_25_50 = auto()
+    BAND_50_75 = auto()
+    BAND_75_100 = auto()
+    RUNNING = auto()
+    PENDING = auto()
+    PENDING_GPUS = auto()
+    WAIT_S = auto()
+    """Average of those that wait."""
+    GPU_UTILIZATION_BUILD = auto()
+    GPU_UTILIZATION_TRAIN = auto()
+
+
+ORGANIZATION, NODE_ITSELF, CLUSTER_ITSELF = "organization", "node", "cluster"
+
+
+def node_group(cluster: str, node: str) -> str:
+    """Where samples of a node and its devices are."""
+    return f"{cluster}/node/{node}"
+
+
+def workload_group(cluster: str, workload: str) -> str:
+    """Where samples of a workload and its pods are."""
+    return f"{cluster}/workload/{crc32(workload.encode()) % BUCKETS}"
+
+
+def organization_group(cluster: str) -> str:
+    """Where samples of the cluster, its node pools, projects and departments are."""
+    return f"{cluster}/{ORGANIZATION}"
+
+
+def device(index: int) -> str:
+    return f"gpu/{index}"
+
+
+def pod(workload: str, pod_id: str) -> str:
+    return f"{workload}/{pod_id}"
+
+
+def pod_device(workload: str, pod_id: str, index: int) -> str:
+    return f"{workload}/{pod_id}/{index}"
+
+
+def project(name: str, pool: str = "") -> str:
+    """In all node pools, or in one."""
+    return f"project/{name}/{pool}" if pool else f"project/{name}"
+
+
+def department(name: str, pool: str = "") -> str:
+    return f"department/{name}/{pool}" if pool else f"department/{name}"
+
+
+def pool(name: str) -> str:
+    return f"pool/{name}"
