@@ -770,7 +770,7 @@ def version_1(path: Path) -> None:
         "specs": {"after", "array", "distributed"},
         "lives": {"trouble"},
         "standings": {"refusals", "failure", "first_incarnation", "met", "retry_at"},
-        "events": {"outcome", "exit_code"},
+        "events": {"outcome", "exit_code", "decision"},
     }
     names_then = {
         "specs": {"desired_state": "want"},

@@ -151,6 +151,19 @@ def test_another_pool_and_returned_nodes_are_tried() -> None:
     assert effects(cordoned)["return-nodes", "n2"] is Effect.STARTS
 
 
+def test_in_a_large_pool_one_change_of_each_kind_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = pool(
+        *(row(f"b{number}", B, 1, (number,), 60) for number in range(8)),
+        row("wants", B, 2, minutes_ago=5),
+        quotas=(4, 8),
+    )
+    assert len([kind for kind, _ in effects(many) if kind == "stop-own"]) == 3
+    monkeypatch.setattr("fairpool.cluster.remedies.LARGE_PODS", 5)
+    kinds = [kind for kind, _ in effects(many)]
+    assert len(kinds) == len(set(kinds)) <= 4
+    assert "stop-own" in kinds
+
+
 def test_what_would_help_one_that_never_fits_is_said_too() -> None:
     found = effects(example_snapshot(), GroupId("huge"))
     assert found["fewer-gpus", "huge"] in set(Effect)
