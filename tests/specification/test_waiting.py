@@ -12,6 +12,7 @@ from fairpool.cluster.expected_start import (
     Basis,
     Expectations,
     KnownEnd,
+    Undecided,
     end_by_limit,
     end_by_progress,
     expected_start,
@@ -151,17 +152,41 @@ def test_another_pool_and_returned_nodes_are_tried() -> None:
     assert effects(cordoned)["return-nodes", "n2"] is Effect.STARTS
 
 
-def test_in_a_large_pool_one_change_of_each_kind_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_time_is_short_one_change_of_each_kind_is_tried() -> None:
     many = pool(
         *(row(f"b{number}", B, 1, (number,), 60) for number in range(8)),
         row("wants", B, 2, minutes_ago=5),
         quotas=(4, 8),
     )
     assert len([kind for kind, _ in effects(many) if kind == "stop-own"]) == 3
-    monkeypatch.setattr("fairpool.cluster.remedies.LARGE_PODS", 5)
-    kinds = [kind for kind, _ in effects(many)]
-    assert len(kinds) == len(set(kinds)) <= 4
-    assert "stop-own" in kinds
+    times = iter([True, True, False])
+    verdict = plan(many).verdicts[WANTS]
+    found = remedies(DEFAULT_POOL, {DEFAULT_POOL: many}, WANTS, verdict, lambda: next(times))
+    assert {each.kind for each in found} == {RemedyKind.STOP_OWN, RemedyKind.FEWER_GPUS}
+
+
+def test_without_time_an_estimate_is_not_computed_rather_than_said_to_have_no_basis() -> None:
+    known = Expectations({GroupId("b1"): end_by_limit(Instant(NOW + HOUR_MS))})
+    with pytest.raises(Undecided):
+        expected_start(FULL, WANTS, known, lambda: False)
+    pools = {DEFAULT_POOL: PlannedPool(FULL, plan(FULL), lambda: known)}
+    found = wait_answer(spec_of(WorkloadId("wants")), pools, NOW, spec_of, with_changes=True, has_time=lambda: False)
+    assert (found.estimate, found.expected_start, found.changes) == ("not-computed", None, [])
+
+
+def test_many_ends_are_taken_together_after_the_first_few() -> None:
+    running = [row(f"a{number}", A, 1, (number,), 60) for number in range(64)]
+    many = pool(*running, row("wants", B, 64, minutes_ago=5), quotas=(64, 0), gpus=64)
+    ends = {GroupId(f"a{number}"): end_by_limit(Instant(NOW + number * 60_000)) for number in range(64)}
+    found = expected_start(many, WANTS, Expectations(ends))
+    assert found is not None
+    assert found.at == NOW + 63 * 60_000
+    assert len(found.waits_for) == 64
+
+
+def test_what_never_fits_has_no_basis() -> None:
+    ends = Expectations({GroupId("detector"): end_by_limit(Instant(example_snapshot().now + 1))})
+    assert expected_start(example_snapshot(), GroupId("huge"), ends) is None
 
 
 def test_what_would_help_one_that_never_fits_is_said_too() -> None:

@@ -21,6 +21,7 @@ ChangeKind = Literal[
     "raise-limit",
     "return-nodes",
 ]
+EstimateState = Literal["given", "no-basis", "not-computed"]
 Basis = Literal["time-limit", "progress", "minimum-runtime", "handover"]
 
 
@@ -108,7 +109,11 @@ class WorkloadWait(Answer):
     changes: Annotated[list[WaitChange], Field(description="What would change it, the best first")] = Field(
         default_factory=list
     )
-    expected_start: Annotated[StartEstimate | None, Field(description="Absent: there is no basis for one")] = None
+    estimate: Annotated[
+        EstimateState | None,
+        Field(description="no-basis: no known end lets it start; not-computed: the cluster is too large to find out"),
+    ] = None
+    expected_start: Annotated[StartEstimate | None, Field(description="If `estimate` is given")] = None
 
 
 class WaitingWorkload(Answer):

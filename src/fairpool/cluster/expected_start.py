@@ -14,14 +14,16 @@ from typing import Final
 
 from fairpool.model.ids import SECOND_MS, GroupId, Instant
 from fairpool.replay.carried_out import carried_out, holding_groups, without_groups
+from fairpool.scheduler.decision import NeverFits, NoNodeMatches, NoQueue, NotReady
 from fairpool.scheduler.plan import plan
 from fairpool.scheduler.snapshot import Snapshot
 
 PLANS_MAX: Final = 40
 """Plans that are made for one estimate at most."""
-LARGE_PODS: Final = 5_000
-PLANS_MAX_LARGE: Final = 8
-"""The same in a pool with more pods than that: a plan takes a tenth of a second and more there."""
+SINGLE_STEPS: Final = 8
+"""So many ends are looked at one by one; then two are taken together, then four, and so on."""
+HOPELESS: Final = (NoQueue, NotReady, NoNodeMatches, NeverFits)
+"""What waits for one of these does not start however much ends."""
 PROGRESS_MIN: Final = 0.02
 """A job that reports less has not run for long enough to tell how fast it is."""
 SOONER, LATER = 0.75, 1.5
@@ -91,10 +93,21 @@ def end_by_progress(done: float, started_at: Instant, now: Instant, limit: Insta
     return KnownEnd(basis=Basis.PROGRESS, expected=expected, earliest=sooner, latest=later)
 
 
-def expected_start(snapshot: Snapshot, group: GroupId, known: Expectations) -> ExpectedStart | None:
-    """When a waiting group starts; None: what is known gives no basis."""
+class Undecided(Exception):
+    """It would take too long to find out."""
+
+
+def expected_start(
+    snapshot: Snapshot, group: GroupId, known: Expectations, has_time: Callable[[], bool] = lambda: True
+) -> ExpectedStart | None:
+    """When a waiting group starts; None: what is known gives no basis. Raises `Undecided` when time is up."""
+    verdicts = plan(snapshot).verdicts
+    hopeless = {each for each, verdict in verdicts.items() if isinstance(verdict.why, HOPELESS) and not verdict.running}
+    if group in hopeless:
+        return None
+    snapshot = without_groups(snapshot, hopeless, snapshot.now)
     ends = {each: end.expected for each, end in known.ends.items()}
-    likely = _first_start(snapshot, group, ends, known.length_s)
+    likely = _first_start(snapshot, group, ends, known.length_s, has_time)
     if likely is None:
         return None
     used = [known.ends[each] for each in likely.ended if each in known.ends]
@@ -103,19 +116,21 @@ def expected_start(snapshot: Snapshot, group: GroupId, known: Expectations) -> E
         bases.add(Basis.MINIMUM_RUNTIME)
     if not bases:  # no end had to be awaited, only pods that are stopping
         return ExpectedStart(at=likely.at, earliest=likely.at, latest=None, bases=(Basis.HANDOVER,))
+
+    def bound(which: str) -> Instant | None:
+        moments = {each: at for each, end in known.ends.items() if (at := getattr(end, which)) is not None}
+        if moments == ends:
+            return likely.at
+        found = _first_start(snapshot, group, moments, known.length_s, has_time)
+        return None if found is None else found.at
+
     return ExpectedStart(
         at=likely.at,
-        earliest=_bound(snapshot, group, known, "earliest") if all(end.earliest is not None for end in used) else None,
-        latest=_bound(snapshot, group, known, "latest") if all(end.latest is not None for end in used) else None,
+        earliest=bound("earliest") if all(end.earliest is not None for end in used) else None,
+        latest=bound("latest") if all(end.latest is not None for end in used) else None,
         bases=tuple(sorted(bases)),
         waits_for=likely.ended,
     )
-
-
-def _bound(snapshot: Snapshot, group: GroupId, known: Expectations, which: str) -> Instant | None:
-    ends = {each: moment for each, end in known.ends.items() if (moment := getattr(end, which)) is not None}
-    found = _first_start(snapshot, group, ends, known.length_s)
-    return None if found is None else found.at
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +142,20 @@ class _Start:
 
 
 def _first_start(
-    snapshot: Snapshot, group: GroupId, ends: Mapping[GroupId, Instant], length_s: Callable[[GroupId], int | None]
+    snapshot: Snapshot,
+    group: GroupId,
+    ends: Mapping[GroupId, Instant],
+    length_s: Callable[[GroupId], int | None],
+    has_time: Callable[[], bool],
 ) -> _Start | None:
     """When the group first holds something, if groups end at these moments."""
     open_ends = dict(ends)
     ended: list[GroupId] = []
     waited = False
-    for _ in range(PLANS_MAX if len(snapshot.pods) <= LARGE_PODS else PLANS_MAX_LARGE):
+    steps = 0
+    for _ in range(PLANS_MAX):
+        if not has_time():
+            break
         planned = plan(snapshot)
         after = carried_out(snapshot, planned)
         holding = holding_groups(after)
@@ -146,7 +168,9 @@ def _first_start(
         if not planned.is_empty:
             snapshot = after
             continue
-        moments = [moment for each, moment in open_ends.items() if each in holding]
+        moments = sorted(moment for each, moment in open_ends.items() if each in holding)
+        steps += 1
+        moments = moments[min(1 << max(steps - SINGLE_STEPS, 0), len(moments)) - 1 :]
         if planned.quiet_until is not None and planned.quiet_until > snapshot.now:
             moments.append(planned.quiet_until)
         if not moments:
@@ -158,4 +182,4 @@ def _first_start(
         for each in gone:
             del open_ends[each]
         snapshot = without_groups(after, set(gone), now)
-    return None
+    raise Undecided

@@ -5,6 +5,7 @@ Called in a thread that is not the loop's: what is read here is immutable, and t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -31,6 +32,9 @@ from fairpool.replay.whatif import Changes, apply_changes
 from fairpool.scheduler.decision import Plan, QueueFigures
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.snapshot_file import to_bytes
+
+TRIES_S = 3.0
+"""How long changes and future ends are planned for one answer; the plan that is under way is finished."""
 
 
 class QuestionProblem(Exception):
@@ -124,7 +128,15 @@ class Questions:
             )
             for pool, snapshot in self._snapshots().items()
         }
-        return wait_answer(spec, pools, now, self._spec_of, with_changes=question.changes)
+        until = time.monotonic() + TRIES_S
+        return wait_answer(
+            spec,
+            pools,
+            now,
+            self._spec_of,
+            with_changes=question.changes,
+            has_time=lambda: time.monotonic() < until,
+        )
 
     def _expectations(self, snapshot: Snapshot, now: Instant) -> Expectations:
         return Expectations() if self._ends is None else self._ends.of(snapshot, now)

@@ -6,13 +6,13 @@ A change is tried alone, on the latest snapshot. Nothing is carried out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
-from fairpool.cluster.expected_start import LARGE_PODS
 from fairpool.model.ids import GroupId, PoolName, QueueId
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.organization import Queue, total_quota, with_quota
@@ -36,8 +36,6 @@ from fairpool.scheduler.snapshot import Snapshot
 
 EACH_MAX: Final = 3
 """Changes of one kind that are tried."""
-CHANGES_MAX_LARGE: Final = 4
-"""Changes that are tried in a large pool, each of another kind: a plan takes a tenth of a second and more there."""
 NOTHING_TO_CHANGE: Final = (NoQueue, NotReady, WaitsForVictims)
 
 
@@ -93,8 +91,15 @@ class _Change:
     changed: Callable[[], Snapshot]
 
 
-def remedies(pool: PoolName, snapshots: Mapping[PoolName, Snapshot], group: GroupId, verdict: Verdict) -> list[Remedy]:
-    """What would change the wait of a group of this pool, the best first; what its users can do before the rest."""
+def remedies(
+    pool: PoolName,
+    snapshots: Mapping[PoolName, Snapshot],
+    group: GroupId,
+    verdict: Verdict,
+    has_time: Callable[[], bool] = lambda: True,
+) -> list[Remedy]:
+    """What would change the wait of a group of this pool, as far as there is time to try; the best first, and what its
+    users can do before the rest."""
     snapshot = snapshots[pool]
     row = next((each for each in snapshot.groups if each.id == group), None)
     if row is None or isinstance(verdict.why, NOTHING_TO_CHANGE):
@@ -107,13 +112,14 @@ def remedies(pool: PoolName, snapshots: Mapping[PoolName, Snapshot], group: Grou
         *_raised(snapshot, row, verdict),
         *_returned(snapshot, verdict),
     ]
-    tried = changes if len(snapshot.pods) <= LARGE_PODS else _one_of_each(changes)[:CHANGES_MAX_LARGE]
-    found = [_tried(change, group) for change in tried]
+    found = [_tried(change, group) for change in takewhile(lambda _: has_time(), _one_of_each_first(changes))]
     return sorted(found, key=lambda each: (list(Effect).index(each.effect), each.by_administrator))
 
 
-def _one_of_each(changes: Iterable[_Change]) -> list[_Change]:
-    return list({change.remedy.kind: change for change in reversed(list(changes))}.values())[::-1]
+def _one_of_each_first(changes: Sequence[_Change]) -> list[_Change]:
+    """One of each kind, then the others: time may not suffice for all."""
+    first = list({change.remedy.kind: change for change in reversed(changes)}.values())[::-1]
+    return [*first, *(change for change in changes if change not in first)]
 
 
 def _tried(change: _Change, group: GroupId) -> Remedy:

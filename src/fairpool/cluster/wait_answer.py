@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from fairpool.api import waiting as wire
-from fairpool.cluster.expected_start import Expectations, ExpectedStart, expected_start
+from fairpool.cluster.expected_start import Expectations, ExpectedStart, Undecided, expected_start
 from fairpool.cluster.forecast import SpecOf
 from fairpool.cluster.moment_text import moment_text
 from fairpool.cluster.pod_slots import workload_of
@@ -39,13 +40,19 @@ class PlannedPool:
 
 
 def wait_answer(
-    spec: WorkloadSpec, pools: Mapping[PoolName, PlannedPool], now: Instant, spec_of: SpecOf, *, with_changes: bool
+    spec: WorkloadSpec,
+    pools: Mapping[PoolName, PlannedPool],
+    now: Instant,
+    spec_of: SpecOf,
+    *,
+    with_changes: bool,
+    has_time: Callable[[], bool] = lambda: True,
 ) -> wire.WorkloadWait:
-    """Why a workload waits."""
+    """Why a workload waits. What takes planning is answered as far as there is time for it."""
     for pool, planned in sorted(pools.items()):
         groups = sorted(each for each in planned.plan.verdicts if workload_of(each) == spec.id)
         if groups:
-            return _Waiting(spec, pool, pools, groups, spec_of, now).answer(with_changes=with_changes)
+            return _Waiting(spec, pool, pools, groups, spec_of, now, has_time).answer(with_changes=with_changes)
     return wire.WorkloadWait(workload_id=spec.id, taken_at=moment_text(now), waits=False, message=NOTHING_WAITS)
 
 
@@ -58,14 +65,16 @@ class _Waiting:
         groups: list[GroupId],
         spec_of: SpecOf,
         now: Instant,
+        has_time: Callable[[], bool],
     ) -> None:
         self.spec, self.pool, self.pools, self.groups, self.spec_of = spec, pool, pools, groups, spec_of
-        self.now = now
+        self.now, self.has_time = now, has_time
         self.planned = pools[pool]
         self.verdict: Verdict = self.planned.plan.verdicts[groups[0]]
 
     def answer(self, *, with_changes: bool) -> wire.WorkloadWait:
         report = wait_report(self.verdict, self.spec.project)
+        estimated = self._estimated()  # first, while there is time
         return wire.WorkloadWait(
             workload_id=self.spec.id,
             taken_at=moment_text(self.now),
@@ -84,7 +93,7 @@ class _Waiting:
             checks=[self._check(each) for each in checks(self.verdict)],
             share=self._share(),
             changes=self._changes() if with_changes else [],
-            expected_start=self._expected(),
+            **estimated,
         )
 
     def _check(self, checked: Checked) -> wire.WaitCheck:
@@ -134,17 +143,25 @@ class _Waiting:
             allocated=mine.held_milli / WHOLE_GPU_MILLI,
         )
 
+    def _estimated(self) -> dict[str, Any]:
+        """The expected start, and whether there is one."""
+        try:
+            found = self._expected()
+        except Undecided:
+            return {"estimate": "not-computed"}
+        return {"estimate": "no-basis"} if found is None else {"estimate": "given", "expected_start": found}
+
     def _expected(self) -> wire.StartEstimate | None:
         if self.verdict.running:
             return None  # it has started, and waits to grow
         snapshot = self.planned.snapshot
         at_present = replace(snapshot, now=max(self.now, snapshot.now))  # nothing has changed since, but time
-        found = expected_start(at_present, self.groups[0], self.planned.known())
+        found = expected_start(at_present, self.groups[0], self.planned.known(), self.has_time)
         return None if found is None else _estimate(found)
 
     def _changes(self) -> list[wire.WaitChange]:
         snapshots = {name: each.snapshot for name, each in self.pools.items()}
-        found = remedies(self.pool, snapshots, self.groups[0], self.verdict)
+        found = remedies(self.pool, snapshots, self.groups[0], self.verdict, self.has_time)
         return [self._change(each) for each in found]
 
     def _change(self, remedy: Remedy) -> wire.WaitChange:

@@ -78,7 +78,8 @@ def _wait(client: Client, found: Workload) -> WorkloadWait | None:
 
 
 def _draw_wait(screen: Screen, wait: WorkloadWait) -> None:
-    screen.text(start_text(wait.expected_start))
+    if wait.estimate != "not-computed":
+        screen.text(start_text(wait.expected_start))
     if wait.changes:
         screen.title("What would change it:")
         for change in wait.changes:
