@@ -105,6 +105,8 @@ def test_a_researcher_sees_only_own_waiting_work_and_no_hidden_name(cluster: Ans
     assert (found["count"], found["requestedGpus"]) == (1, 2.0)
     assert "team-a" not in json.dumps(found)
     assert "another project" in json.dumps(found)
+    ahead = found["workloads"][0]["cause"]["details"]["ahead"]
+    assert set(ahead) == {"queue", "quotaMilli", "heldMilli"}, "no more than the sentence says"
     hidden = cluster.control.call("GET", f"/api/v1/workloads/{cluster.a2['id']}/wait", by="bob")
     assert hidden.status_code == 404
 
@@ -206,7 +208,9 @@ def test_decisions_are_told_with_reasons_and_figures(cluster: AnsweringCluster) 
     assert lent["message"] == "starts on n1 with 3 GPUs, 3 of them lent: team-a holds 7 (quota 4)"
     taken = by_kind["a2", "taken-back"]
     assert (taken["winner"], taken["wantedGpus"]) == ("b1", 4.0)
-    assert taken["taken"] == {"name": "team-a", "isDepartment": False, "quota": 4.0, "fairShare": 4.0, "allocated": 7.0}
+    own = {"name": "team-a", "isDepartment": False, "isHidden": False}
+    assert taken["taken"] == {**own, "quota": 4.0, "fairShare": 4.0, "allocated": 7.0}
+    assert (taken["gaining"]["quota"], taken["gaining"]["allocated"]) == (4.0, 0.0)
     assert taken["gaining"]["name"] == "team-b"
     assert "team-a is 3 GPUs over its quota of 4" in taken["message"]
 
@@ -220,6 +224,9 @@ def test_decisions_are_filtered_paged_and_hidden(cluster: AnsweringCluster) -> N
     anns = cluster.get("/api/v1/decisions", by="ann")
     assert kinds(anns) == [("a1", "started"), ("a2", "lent"), ("a2", "taken-back")]
     assert "team-b" not in json.dumps(anns)
+    lost = anns["decisions"][0]
+    assert lost["gaining"] == {"name": "another project", "isDepartment": False, "isHidden": True}
+    assert lost["taken"]["allocated"] == 7.0, "of her own project"
     assert "b1" not in json.dumps([each.get("winner") for each in anns["decisions"]])
     assert "work of another project" in json.dumps(anns)
     refused = cluster.control.call("GET", "/api/v1/decisions?filterBy=colour==red")
@@ -242,6 +249,9 @@ def test_decisions_and_shares_are_in_the_stream_of_changes(cluster: AnsweringClu
     bobs = [_visible(Places(("team-b",), ()), each) for each in decided]
     assert {b"a1" in each or b"a2" in each for each in bobs if b'"projectId":"team-a"' in each} == set()
     assert sum(bool(each) for each in bobs) == 2
+    taken = next(each for each in decided if each.change.verb == "taken-back")
+    assert b'"isHidden":true' in _visible(Places(("team-a",), ()), taken)
+    assert b'"isHidden":true' not in _visible(None, taken)
 
 
 def test_an_estimate_is_kept_and_its_error_told(cluster: AnsweringCluster) -> None:

@@ -15,9 +15,10 @@ class QueueAtDecision(Answer):
 
     name: str
     is_department: bool = False
-    quota: Annotated[float | None, Field(description="Absent: unlimited")] = None
-    fair_share: float
-    allocated: float
+    is_hidden: Annotated[bool, Field(description="It is another's, and you see some projects only: no figures")] = False
+    quota: Annotated[float | None, Field(description="Absent: unlimited, or hidden")] = None
+    fair_share: float | None = None
+    allocated: float | None = None
 
 
 class Decision(Answer):

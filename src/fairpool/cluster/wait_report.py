@@ -14,6 +14,7 @@ from fairpool.scheduler.decision import Verdict
 
 VERDICTS = 256
 """Whose reports are cached: a cycle makes a few for thousands of groups that wait."""
+AHEAD = ("queue", "quota_milli", "held_milli")
 QUEUE = "queue"
 """The field of every reason that names a queue."""
 
@@ -26,8 +27,14 @@ def wait_report(verdict: Verdict, project: QueueId) -> WaitReport:
         waiting=verdict.waiting,
         running=verdict.running,
         failed=tuple(each.value for each in FAILED_BY[type(verdict.why)]),
-        details=_plain(details(verdict.why), project),
+        details=_plain(_shown(details(verdict.why)), project),
     )
+
+
+def _shown(figures: dict[str, Any]) -> dict[str, Any]:
+    """Of another project no more than its sentence says: what it holds, and its quota."""
+    ahead = figures.get("ahead")
+    return figures if ahead is None else figures | {"ahead": {name: ahead[name] for name in AHEAD}}
 
 
 def queue_mention(queue: QueueId, project: QueueId) -> str:

@@ -50,6 +50,8 @@ class FeedEntry:
 
     change: changes.Changed
     line: bytes
+    line_of_some: bytes
+    """The same for callers who see some projects only."""
     without_object: bytes
     """The same for callers that may know that something happened, and not its present state."""
     home: tuple[str, str]
@@ -151,30 +153,39 @@ def entries_after(
     ids = list(dict.fromkeys(each.id for each in found if each.noun == "workload"))
     keys = workload_store.keys_of(connection, ids)
     texts = dict(zip(keys, rendered.items(connection, [key for key, _ in keys.values()]), strict=True))
-    shown = {each: (texts[each], keys[each][1]) for each in keys} | _decisions(connection, found)
+    shown = {each: (texts[each], texts[each], keys[each][1]) for each in keys} | _decisions(connection, found)
     return [
         _entry(each, *shown[each.id], homes)
         if each.noun in ("workload", DECISION) and each.id in shown
-        else _entry(each, None, each.project, homes)
+        else _entry(each, None, None, each.project, homes)
         for each in found
     ]
 
 
-def _decisions(connection: Connection, found: Sequence[changes.Changed]) -> dict[str, tuple[str, str]]:
-    """Decisions among these changes as JSON, with the project that their workload is in now; by id."""
+def _decisions(connection: Connection, found: Sequence[changes.Changed]) -> dict[str, tuple[str, str, str]]:
+    """Decisions among these changes as JSON, for callers who see all projects and for others, with the project that
+    their workload is in now; by id."""
     ids = [each.id.rpartition("/") for each in found if each.noun == DECISION]
     rows = decision_store.some(connection, [(cluster, int(number)) for cluster, _, number in ids])
     return {
-        f"{cluster}/{number}": (compact(decision_item(row).model_dump(mode="json", by_alias=True)), row.project)
+        f"{cluster}/{number}": (_decision(row, sees_all=True), _decision(row, sees_all=False), row.project)
         for (cluster, number), row in rows.items()
     }
 
 
-def _entry(change: changes.Changed, item: str | None, project_now: str | None, homes: Homes) -> FeedEntry:
+def _decision(row: Any, *, sees_all: bool) -> str:
+    return compact(decision_item(row, sees_all=sees_all).model_dump(mode="json", by_alias=True))
+
+
+def _entry(
+    change: changes.Changed, item: str | None, item_of_some: str | None, project_now: str | None, homes: Homes
+) -> FeedEntry:
     bare = _line(change, None)
+    line = _line(change, item) if item is not None else bare
     return FeedEntry(
         change=change,
-        line=_line(change, item) if item is not None else bare,
+        line=line,
+        line_of_some=line if item_of_some is item else _line(change, item_of_some),
         without_object=bare,
         home=homes.get(change.project or "", NO_HOME),
         project_now=project_now,

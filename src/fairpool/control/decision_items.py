@@ -15,8 +15,9 @@ from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, gpus_text
 NODES_SHOWN = 3
 
 
-def decision_item(row: Any) -> wire.Decision:
-    """One decision, from an event with the place and name of its workload."""
+def decision_item(row: Any, *, sees_all: bool) -> wire.Decision:
+    """One decision, from an event with the place and name of its workload. Callers who see some projects only get no
+    figures of other queues than its own project, beyond those in the reason."""
     line = EventReport.from_json(row.document)
     decision = line.decision
     assert decision is not None, "only events with a decision are selected"
@@ -36,11 +37,11 @@ def decision_item(row: Any) -> wire.Decision:
         gpus=_gpus(decision.gpus_milli),
         lent_gpus=_gpus(decision.lent_milli),
         nodes=list(decision.nodes),
-        project=_queue(decision.project),
+        project=_queue(decision.project, row.project, sees_all=sees_all),
         winner=decision.winner or None,
         wanted_gpus=_gpus(decision.wanted_milli) if decision.winner else None,
-        taken=_queue(decision.taken),
-        gaining=_queue(decision.gaining),
+        taken=_queue(decision.taken, row.project, sees_all=sees_all),
+        gaining=_queue(decision.gaining, row.project, sees_all=sees_all),
     )
 
 
@@ -81,12 +82,15 @@ def _places(nodes: tuple[str, ...]) -> str:
     return ", ".join(nodes[:NODES_SHOWN]) + more
 
 
-def _queue(state: QueueStateReport | None) -> wire.QueueAtDecision | None:
+def _queue(state: QueueStateReport | None, project: str, *, sees_all: bool) -> wire.QueueAtDecision | None:
     if state is None:
         return None
+    name, is_department = state.queue.removeprefix(DEPARTMENT_PREFIX), state.queue.startswith(DEPARTMENT_PREFIX)
+    if not sees_all and state.queue != project:
+        return wire.QueueAtDecision(name=name, is_department=is_department, is_hidden=True)
     return wire.QueueAtDecision(
-        name=state.queue.removeprefix(DEPARTMENT_PREFIX),
-        is_department=state.queue.startswith(DEPARTMENT_PREFIX),
+        name=name,
+        is_department=is_department,
         quota=None if state.quota_milli == UNLIMITED else _gpus(state.quota_milli),
         fair_share=_gpus(state.fair_share_milli),
         allocated=_gpus(state.held_milli),

@@ -60,7 +60,7 @@ async def decisions(
         found = store.page(connection, listing)
         return wire.DecisionPage(
             as_of=iso(plane.now()),
-            decisions=list(map(decision_item, found[:limit])),
+            decisions=[decision_item(row, sees_all=places is None) for row in found[:limit]],
             next=offset + limit if len(found) > limit else None,
         )
 
