@@ -49,6 +49,13 @@ def test_a_new_project_needs_to_name_its_cluster(two: Two) -> None:
     assert by_name["clusterId"] == two.second.cluster
 
 
+def test_shares_are_those_of_one_cluster(two: Two) -> None:
+    unnamed = two.first.call("GET", "/api/v1/shares")
+    assert (unnamed.status_code, codes(unnamed)) == (422, ["cluster.not_named"])
+    away = two.first.call("GET", "/api/v1/shares", params={"clusterId": "second"})
+    assert (away.status_code, codes(away)) == (503, ["cluster.away"])
+
+
 def test_each_cluster_pulls_its_own_workloads_projects_and_nothing_of_the_other(two: Two) -> None:
     mine, theirs = two.first.train("mine", "team-a")["id"], two.first.train("theirs", "team-b")["id"]
     for cluster, workload, project in ((two.first, mine, "team-a"), (two.second, theirs, "team-b")):

@@ -15,9 +15,10 @@ import yaml
 from fairpool import __version__
 from fairpool.api.client import Refused
 from fairpool.api.cluster_client import ClusterClient
-from fairpool.api.clusters import ControlPlaneUnreachable, UsageReport
+from fairpool.api.clusters import ControlPlaneUnreachable, DecisionReport, EventReport, QueueStateReport, UsageReport
 from fairpool.cli.adm.usage_report import month_span
-from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId
+from fairpool.model.decision_record import DecisionKind
+from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, WorkloadId
 from tests.end_to_end.runai_server import Server, serving
 
 pytestmark = pytest.mark.slow
@@ -30,6 +31,32 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         found.node("dgx1-1")
         found.node("dgx1-2")
         yield found
+
+
+def test_decisions_are_listed_with_their_reason(server: Server) -> None:
+    server.settle("deciding")
+    server.typed("runai submit d1 -i img -g 2 -p deciding")
+    state = QueueStateReport(queue="deciding", quota_milli=4000, fair_share_milli=4000, held_milli=2000)
+    server.events.append(
+        EventReport(
+            number=len(server.events) + 1,
+            at=Instant(time.time_ns() // 1_000_000),
+            kind="bound",
+            workload=WorkloadId(server.id_of("deciding", "d1")),
+            decision=DecisionReport(
+                kind=DecisionKind.STARTED, pods=1, gpus_milli=2000, nodes=(NodeName("dgx1-1"),), project=state
+            ),
+        )
+    )
+    server.push()
+    listed = server.typed("runai-adm decisions --project deciding --since 1h")
+    assert "starts on dgx1-1 with 2 GPUs: deciding holds 2 (quota 4)" in " ".join(listed.split())
+    (found,) = json.loads(server.typed("runai-adm decisions --kind started -o json"))
+    assert (found["workloadName"], found["kind"], found["gpus"]) == ("d1", "started", 2.0)
+    assert "starts on dgx1-1" in server.typed("runai-adm decisions --watch --rounds 1")
+    assert json.loads(server.typed("runai-adm decisions --kind moved -o json")) == []
+    assert "valid duration" in server.refused("runai-adm decisions --since yesterday")
+    assert "the cluster is away" in server.refused("runai-adm shares")
 
 
 def test_the_life_of_a_project(server: Server) -> None:
@@ -153,7 +180,7 @@ def test_with_several_clusters_a_project_names_its_own(server: Server) -> None:
     server.admin.create_cluster(ClusterRequest(name="east"))
     try:
         said = server.refused("runai-adm project create astray")
-        assert "the project needs a cluster; there are 2: east, local" in said
+        assert "a cluster must be named; there are 2: east, local" in said
         assert "--cluster" in said
         assert "use one of east, local" in server.refused("runai-adm project create astray --cluster west")
         server.typed("runai-adm project create settled --cluster local")

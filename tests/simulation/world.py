@@ -571,15 +571,16 @@ def _is_same_but_for_pool(state: WorkloadState, cache: LedgerCache) -> bool:
 def _report(
     reports: Mapping[WorkloadId, WorkloadReport], workload: WorkloadId, spec: WorkloadSpec | None
 ) -> dict[str, object]:
-    """Its report; of a waiting one without the text, whose numbers are reported less often than they change."""
+    """Its report; of a waiting one without text and figures, which are reported less often than they change."""
     report = reports.get(workload)
     if report is None:
         return {}
     fields: dict[str, object] = dict(report)
     if report.reason is WaitReason.QUEUED:
         del fields["detail"]
+        fields["wait"] = report.wait and report.wait.cause
     if spec is not None and len(spec.pools) > 1:
-        del fields["pool"]
+        del fields["pool"], fields["wait"]
     return fields
 
 

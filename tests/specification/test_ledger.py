@@ -39,6 +39,7 @@ from fairpool.cluster.ledger import (
 )
 from fairpool.cluster.workload_state import AvoidedNode, GroupDates, Halt, WorkloadState
 from fairpool.model import plain
+from fairpool.model.decision_record import DecisionKind, DecisionRecord, QueueState
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId, pod_id
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import NodePool, Taint, TaintEffect, Topology
@@ -254,6 +255,25 @@ def test_every_value_comes_back_as_it_was(file: Path) -> None:
             events_through=2,
         )
         assert ledger.events(0, 10) == [(1, event()), (2, FULL_EVENT)]
+
+
+def test_a_decision_comes_back_with_its_event(file: Path) -> None:
+    state = QueueState(queue="p", quota_milli=4000, fair_share_milli=4500, held_milli=6000)
+    decided = DecisionRecord(
+        kind=DecisionKind.TAKEN_BACK,
+        pods=2,
+        gpus_milli=2000,
+        nodes=(NodeName("n1"), NodeName("n2")),
+        project=state,
+        winner="other",
+        wanted_milli=2000,
+        taken=state,
+        gaining=state,
+    )
+    with opened(file) as (ledger, token):
+        ledger.record(LedgerEntry(events=(replace(FULL_EVENT, decision=decided),)), token, NOON)
+        ((_, back),) = ledger.events(0, 10)
+        assert back.decision == decided
 
 
 def test_types_come_back_too_not_only_equal_values() -> None:
@@ -776,7 +796,7 @@ def version_1(path: Path) -> None:
         "specs": {"after", "array", "distributed"},
         "lives": {"trouble", "usage"},
         "standings": {"refusals", "failure", "first_incarnation", "met", "retry_at"},
-        "events": {"outcome", "exit_code", "usage"},
+        "events": {"outcome", "exit_code", "usage", "decision"},
     }
     names_then = {
         "specs": {"desired_state": "want"},

@@ -17,6 +17,7 @@ import pytest
 
 from fairpool.api import clusters, declarations
 from fairpool.api.clusters import (
+    DecisionReport,
     DesiredWorkload,
     EventReport,
     GoneReport,
@@ -29,12 +30,15 @@ from fairpool.api.clusters import (
     PushAnswer,
     PushReport,
     QueueReport,
+    QueueStateReport,
     UsageReport,
+    WaitReport,
     WorkloadReport,
 )
 from fairpool.api.declarations import DeclaredTaint, OrganizationWire, WorkloadWire
 from fairpool.api.message import PREVIOUS, VERSION, Message, Wire, read_message
 from fairpool.model.container_rules import Privilege
+from fairpool.model.decision_record import DecisionKind
 from fairpool.model.ids import GroupId, Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import MigStrategy, TaintEffect
@@ -166,6 +170,7 @@ WORKLOAD = WorkloadReport(
     failures=3,
     next_try_at=Instant(12),
     waiting_since=Instant(8),
+    wait=WaitReport(cause="not_its_turn", waiting=2, running=1, failed=("room",), details={"askedMilli": 1000}),
 )
 NODE = NodeReport(
     name=NodeName("n1"),
@@ -192,6 +197,7 @@ UNKNOWN_BEFORE = {"taints": (), "mig_strategy": None, "counted": None, "privileg
 QUEUE = QueueReport(
     pool=PoolName("a100"), queue=QueueId("vision"), quota_milli=-1, fair_share_milli=1500, held_milli=500
 )
+QUEUE_STATE = QueueStateReport(queue="vision", quota_milli=4000, fair_share_milli=5000, held_milli=6000)
 EVENT = EventReport(
     number=7,
     at=Instant(9),
@@ -212,6 +218,18 @@ EVENT = EventReport(
         gpu_type="A100",
         created_at=Instant(3),
         bound_at=Instant(5),
+    ),
+    decision=DecisionReport(
+        kind=DecisionKind.TAKEN_BACK,
+        pods=1,
+        gpus_milli=2000,
+        lent_milli=1000,
+        nodes=(NodeName("n1"),),
+        project=QUEUE_STATE,
+        winner="other",
+        wanted_milli=2000,
+        taken=QUEUE_STATE,
+        gaining=QUEUE_STATE,
     ),
 )
 SPEC = WorkloadSpec(id=WorkloadId("w"), name="w", project=QueueId("vision"), created_at=Instant(1))
@@ -296,7 +314,8 @@ def test_a_message_for_the_previous_version_is_the_same_but_for_fields_it_does_n
             {
                 "piece": None,
                 "nodes": (NODE.model_copy(update=UNKNOWN_BEFORE),),
-                "events": (EVENT.model_copy(update={"usage": None}),),
+                "workloads": (WORKLOAD.model_copy(update={"wait": None}),),
+                "events": (EVENT.model_copy(update={"usage": None, "decision": None}),),
                 "events_after": 0,
             }
             if isinstance(message, PushReport)
@@ -349,7 +368,7 @@ def test_an_end_is_remembered_with_a_cause_even_where_none_was_told(phase: Workl
         assert over is None
 
 
-FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "8780a3d4db12b0b8"}
+FINGERPRINTS = {2: "2d9e206bcb09cb46", 3: "f23e05331c164bd2"}
 """Of the schema of all messages, by protocol version. A version that was released keeps its line."""
 
 

@@ -22,6 +22,7 @@ from fairpool.api.calls import new_key as new_key
 from fairpool.api.loopback import Unreachable as Unreachable
 from fairpool.api.organization_calls import OrganizationCalls
 from fairpool.api.policy_calls import PolicyCalls
+from fairpool.api.scheduling_calls import SchedulingCalls
 from fairpool.api.security_calls import SecurityCalls
 from fairpool.api.storage_calls import StorageCalls
 
@@ -66,7 +67,16 @@ class Change:
     object: dict[str, Any] | None
 
 
-class Client(AccessCalls, AccountingCalls, AssetCalls, OrganizationCalls, PolicyCalls, SecurityCalls, StorageCalls):
+class Client(
+    AccessCalls,
+    AccountingCalls,
+    AssetCalls,
+    OrganizationCalls,
+    PolicyCalls,
+    SecurityCalls,
+    StorageCalls,
+    SchedulingCalls,
+):
     """Calls to one control plane, as one caller."""
 
     # --- workloads -------------------------------------------------------------------------------------------

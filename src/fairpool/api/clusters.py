@@ -14,11 +14,12 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from fairpool.api.declarations import Count, DeclaredTaint, OrganizationWire, WorkloadWire
 from fairpool.api.message import PREVIOUS, Message, Since, Wire, renamed
 from fairpool.model.container_rules import Privilege
+from fairpool.model.decision_record import DecisionKind
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import MigStrategy
@@ -177,6 +178,21 @@ class PodReport(Wire):
         return report.model_copy(update=held)
 
 
+class WaitReport(Wire):
+    """Why the scheduler leaves a workload waiting, as data; `WorkloadReport.detail` is the same in words."""
+
+    cause: str
+    """A stable code: `not_its_turn`."""
+    waiting: Count
+    """Pods that wait."""
+    running: Count = 0
+    """Pods that hold a place; above 0 for elastic work that waits to grow."""
+    failed: tuple[str, ...] = ()
+    """The checks that fail, in the scheduler's order."""
+    details: dict[str, JsonValue] = Field(default_factory=dict)
+    """The figures of the cause. Names of other projects are mentions (`model/mentions.py`)."""
+
+
 class WorkloadReport(Wire):
     """The status of one workload."""
 
@@ -198,6 +214,8 @@ class WorkloadReport(Wire):
     next_try_at: Instant | None = None
     """Of one that failed and waits before it is tried again: when that is."""
     waiting_since: Instant | None = None
+    wait: Annotated[WaitReport | None, Since(3)] = None
+    """Of one that waits for the scheduler."""
 
     @property
     def done(self) -> tuple[int, ...]:
@@ -266,6 +284,30 @@ class UsageReport(Wire):
     bound_at: Instant | None = None
 
 
+class QueueStateReport(Wire):
+    """GPUs of a queue at a decision, in thousandths."""
+
+    queue: str
+    quota_milli: int
+    fair_share_milli: int
+    held_milli: int
+
+
+class DecisionReport(Wire):
+    """A decision of the scheduler about the pods of one workload. Names of other projects are mentions."""
+
+    kind: DecisionKind
+    pods: Count
+    gpus_milli: Count
+    lent_milli: Count = 0
+    nodes: tuple[NodeName, ...] = ()
+    project: QueueStateReport | None = None
+    winner: str = ""
+    wanted_milli: Count = 0
+    taken: QueueStateReport | None = None
+    gaining: QueueStateReport | None = None
+
+
 class EventReport(Wire):
     """An event."""
 
@@ -282,6 +324,8 @@ class EventReport(Wire):
     exit_code: int | None = None
     usage: Annotated[UsageReport | None, Since(3)] = None
     """Of a pod that is created, bound, adopted or ended."""
+    decision: Annotated[DecisionReport | None, Since(3)] = None
+    """The decision that it follows from; of several events of one decision the first has it."""
 
 
 class NameRange(Wire):

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.message import Wire
 from fairpool.api.wire import Answer, Moment, Request, ShortText
+from fairpool.model.ids import WorkloadId
 from fairpool.model.problem import Problem
 
 DEADLINE_S: Final = 1.0
@@ -56,7 +57,22 @@ class PastCycles(Wire):
     kind: Literal["cycles"] = "cycles"
 
 
-Question = WouldStart | SnapshotQuestion | WhatIf | PastCycles
+class WhyWaiting(Wire):
+    """Why a workload waits, what would change it, and when it is expected to start."""
+
+    kind: Literal["why-waiting"] = "why-waiting"
+    workload: WorkloadId
+    changes: bool = True
+    """Also what would change it: a plan for each change."""
+
+
+class SharesQuestion(Wire):
+    """What every project and department is owed, holds and asks for, in every pool."""
+
+    kind: Literal["shares"] = "shares"
+
+
+Question = WouldStart | SnapshotQuestion | WhatIf | PastCycles | WhyWaiting | SharesQuestion
 _QUESTION: TypeAdapter[Question] = TypeAdapter(
     Annotated[Question, Field(discriminator="kind")], config=ConfigDict(defer_build=True)
 )

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from fairpool.api.limits import TENANT_ID
 from fairpool.api.questions import StartForecast
+from fairpool.api.waiting import WaitCause
 from fairpool.api.wire import (
     Answer,
     Moment,
@@ -144,6 +145,7 @@ class WorkloadItem(Answer):
     phase_since: Moment | None = None
     failed_tries: Annotated[int, Field(description="Failed tries since it was submitted or resumed")] = 0
     retries_left: Annotated[int, Field(description="Retries left; absent if unlimited")] | None = None
+    wait: Annotated[WaitCause, Field(description="Why the scheduler leaves it waiting, if it does")] | None = None
     next_try_at: Annotated[Moment, Field(description="Time of the next retry after a failure")] | None = None
     suspended_by: Annotated[str, Field(description="The user who suspended it, while it is suspended")] | None = None
     running_pods: int = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -13,6 +12,7 @@ from fairpool.cli.report import tree
 from fairpool.model.ids import GroupId
 from fairpool.model.problem import Problem
 from fairpool.replay.planned import GroupOutcome, Replay, counts, differing_outcomes
+from fairpool.scheduler.checks import cause_code, details
 from fairpool.scheduler.decision import Plan, Verdict
 from fairpool.scheduler.explain import explain, explain_eviction
 
@@ -124,17 +124,12 @@ def _wait(replayed: Replay, group: GroupId, verdict: Verdict) -> Document:
     return {
         "group": group,
         "project": replayed.queue_of(group),
-        "reason": _code(verdict),
+        "reason": cause_code(verdict.why),
         "why": explain(verdict),
         "pods_waiting": verdict.waiting,
         "pods_running": verdict.running,
-        "details": asdict(verdict.why),
+        "details": details(verdict.why),
     }
-
-
-def _code(verdict: Verdict) -> str:
-    """`NotItsTurn` as `not_its_turn`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(verdict.why).__name__).lower()
 
 
 def _queues(replayed: Replay) -> list[Document]:
@@ -162,6 +157,6 @@ def _outcome(outcome: GroupOutcome | None) -> Document | None:
         "promised": dict(sorted(outcome.promised.items())),
         "taken": dict(sorted(outcome.taken.items())),
         "stays": dict(sorted(outcome.stays.items())),
-        "reason": None if outcome.verdict is None else _code(outcome.verdict),
+        "reason": None if outcome.verdict is None else cause_code(outcome.verdict.why),
         "says": str(outcome),
     }

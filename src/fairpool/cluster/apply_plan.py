@@ -9,17 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from fairpool.cluster.decision_records import DecisionRecords
+from fairpool.cluster.history import EventKind
 from fairpool.cluster.ledger_cache import EntryDraft
 from fairpool.cluster.pod_slots import is_rigid, latest_pods, stop_peers, workload_of
 from fairpool.cluster.pod_usage import usage_given
 from fairpool.cluster.snapshot_builder import NO_QUEUE, snapshot_part
 from fairpool.cluster.workload_state import GroupDates, WorkloadState
-from fairpool.model.ids import GroupId, Instant, PodId, QueueId, WorkloadId, pod_id
+from fairpool.model.decision_record import DecisionRecord
+from fairpool.model.ids import GroupId, Instant, NodeName, PodId, QueueId, WorkloadId, pod_id
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.mentions import WORK_OF_ANOTHER, mention
 from fairpool.model.node import DEFAULT_POOL, Node
 from fairpool.model.pod_record import Cause, PodRecord
 from fairpool.model.pod_usage import PodUsage
+from fairpool.model.precedence import gpus_charged_milli
+from fairpool.model.workload import GpuRequest
 from fairpool.scheduler.decision import Bind, Evict, Plan, Promise, Withdraw
 from fairpool.scheduler.explain import explain_eviction, names_for
 from fairpool.scheduler.policy import Pass
@@ -57,10 +62,32 @@ def apply_plan(draft: EntryDraft, snapshot: Snapshot, plan: Plan) -> set[Workloa
         if len(after) != len(pods) or any(new is not old for new, old in zip(after, pods, strict=True)):
             draft.put_pods(workload, after)
             changed.add(workload)
+    draft.decisions |= {key: each for key, each in _decisions(draft, plan).items() if key[0] in changed}
     for workload in changed | dated:
         spec, state = draft.spec(workload), draft.state(workload)
         draft.parts[workload] = snapshot_part(spec, state, draft.pods_of(workload), draft.now, pools=draft.pools)
     return changed
+
+
+def _decisions(draft: EntryDraft, plan: Plan) -> dict[tuple[WorkloadId, EventKind], DecisionRecord]:
+    """For the history."""
+    if plan.is_empty:
+        return {}
+    shapes: dict[WorkloadId, dict[PodId, GpuRequest]] = {}
+
+    def project_of(workload: WorkloadId) -> QueueId:
+        spec = draft.spec(workload)
+        return spec.project if spec is not None else QueueId("")
+
+    def gpus_of(workload: WorkloadId, pod: PodId, node: NodeName) -> int:
+        observed = draft.observation.nodes.get(node)
+        memory = observed.node.gpu_memory_mib if observed is not None else 0
+        if workload not in shapes:
+            shapes[workload] = {each.id: each.shape.gpu for each in draft.pods_of(workload)}
+        gpu = shapes[workload].get(pod)
+        return 0 if gpu is None else gpus_charged_milli(gpu, memory)
+
+    return DecisionRecords(plan, project_of, gpus_of, lambda mine, group: _name(draft, mine, group)).made()
 
 
 def _decisions_of(concerned: dict[WorkloadId, PodDecisions], group: GroupId) -> PodDecisions:

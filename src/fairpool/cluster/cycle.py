@@ -19,7 +19,7 @@ from fairpool.cluster.grace_period import with_capped_graces
 from fairpool.cluster.history import Event, EventKind
 from fairpool.cluster.ledger_cache import NO_NODES, NO_PODS, EntryDraft, LedgerCache
 from fairpool.cluster.outstanding_orders import outstanding_order
-from fairpool.cluster.planning import SnapshotHook, plan_pools, refresh_messages
+from fairpool.cluster.planning import PlanHook, SnapshotHook, plan_pools, refresh_messages
 from fairpool.cluster.pod_slots import latest_pods, workload_of
 from fairpool.cluster.pod_usage import with_later_usage
 from fairpool.cluster.rollup import rollup
@@ -53,7 +53,12 @@ class CycleInput:
     """By how much the clock was set since the last cycle."""
 
 
-def cycle(cache: LedgerCache, inputs: CycleInput, on_snapshot: SnapshotHook | None = None) -> EntryDraft:
+def cycle(
+    cache: LedgerCache,
+    inputs: CycleInput,
+    on_snapshot: SnapshotHook | None = None,
+    on_plan: PlanHook | None = None,
+) -> EntryDraft:
     """Compute the next ledger entry, the orders to the engine and the reports."""
     draft = EntryDraft(cache, inputs.now, inputs.observation)
     if inputs.jumped_ms:
@@ -64,7 +69,7 @@ def cycle(cache: LedgerCache, inputs: CycleInput, on_snapshot: SnapshotHook | No
     concerned |= handle_orphans(draft, changed_pods)
     concerned = _affected(draft, concerned, changed_pods | inputs.answers.keys())
     reconciled = _reconcile_all(draft, inputs, concerned)
-    planned = plan_pools(draft, inputs.policy, on_snapshot) | refresh_messages(draft)
+    planned = plan_pools(draft, inputs.policy, on_snapshot, on_plan) | refresh_messages(draft)
     changed = reconciled | planned
     changed |= _cap_graces(draft, changed)
     _report(draft, changed)

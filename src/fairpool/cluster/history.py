@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fairpool.cluster.grace_period import grace_text
+from fairpool.model.decision_record import DecisionRecord
 from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Outcome, PodRecord
@@ -49,6 +50,8 @@ class Event:
     exit_code: int | None = None
     usage: PodUsage | None = None
     """Of a pod that is CREATED, BOUND, ADOPTED or ENDED, so that its usage can be counted from any of these lines."""
+    decision: DecisionRecord | None = None
+    """Of the first event that follows from a decision of the scheduler about a workload."""
 
 
 PHASE_EVENTS: Mapping[PodPhase, EventKind] = {

@@ -7,6 +7,7 @@ could not be recorded is discarded, and nothing has happened.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from fairpool.api.clusters import WorkloadReport
 from fairpool.cluster.dependencies import unmet_dependencies
@@ -15,6 +16,7 @@ from fairpool.cluster.ledger_entry import LedgerContents, LedgerEntry
 from fairpool.cluster.pod_usage import usage_asked
 from fairpool.cluster.snapshot_builder import PooledNodes, SnapshotPart, current_pool
 from fairpool.cluster.workload_state import WorkloadState
+from fairpool.model.decision_record import DecisionRecord
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, NodeName, PodId, PoolName, Revision, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.observation import Observation, ObservedNode, ObservedPod, Order
@@ -212,6 +214,8 @@ class EntryDraft:
         self.new_organization: Organization | None = None
         self.cursor: Revision | None = None
         self.events: list[Event] = []
+        self.decisions: dict[tuple[WorkloadId, EventKind], DecisionRecord] = {}
+        """By the event that carries each."""
         self.orders: list[Order] = []
         self.pooled_nodes = cache.pooled_nodes
         self.parts: dict[WorkloadId, SnapshotPart] = {}
@@ -319,13 +323,19 @@ class EntryDraft:
 
     def _pod_events(self, changed: Iterable[PodRecord]) -> Iterator[Event]:
         known = {pod.id: pod for workload in self.pods for pod in self.cache.pods.get(workload, ())}
+        decisions = dict(self.decisions)
+
+        def decided(event: Event) -> Event:
+            decision = decisions.pop((event.workload, event.kind), None)
+            return event if decision is None else replace(event, decision=decision)
+
         adopted = {event.pod for event in self.events if event.kind is EventKind.ADOPTED}
         for pod in changed:
             was = known.get(pod.id)
             before = was.phase if was is not None else PodPhase.BOUND if pod.id in adopted else None
             hurried = was is not None and pod.phase is PodPhase.RELEASING and pod.grace_s < was.grace_s
             if before is not pod.phase or hurried:
-                yield from pod_events(pod, before, self.now, self._usage(pod))
+                yield from map(decided, pod_events(pod, before, self.now, self._usage(pod)))
 
     def _usage(self, pod: PodRecord) -> PodUsage | None:
         spec = self.spec(pod.workload)

@@ -141,7 +141,7 @@ def _create(path: Path) -> None:
 
 
 def _ready(connection: sqlite3.Connection, path: Path | None, busy_s: float) -> sqlite3.Connection:
-    """Check the file, migrate it, and configure the connection."""
+    """SchedulerCheck the file, migrate it, and configure the connection."""
     _check_kind(connection, path)
     if path is not None:
         _write_ahead(connection, path, busy_s)
@@ -156,7 +156,7 @@ def _ready(connection: sqlite3.Connection, path: Path | None, busy_s: float) -> 
 
 
 def _check_kind(connection: sqlite3.Connection, path: Path | None) -> None:
-    """Check that it is a ledger, before anything is written to it."""
+    """SchedulerCheck that it is a ledger, before anything is written to it."""
     connection.execute("BEGIN")  # one snapshot: another process may be creating the file right now
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()

@@ -152,6 +152,7 @@ USAGE: Step = (
     "ALTER TABLE progress ADD COLUMN delivered INTEGER NOT NULL DEFAULT 0",
 )
 """`delivered`: the control plane has every event up to this one. They are kept for a while."""
+DECISIONS: Step = ("ALTER TABLE events ADD COLUMN decision TEXT",)
 
 MIGRATIONS: tuple[Step, ...] = (
     FIRST,
@@ -164,6 +165,7 @@ MIGRATIONS: tuple[Step, ...] = (
     DISTRIBUTED_RUNS,
     GANG_RETRIES,
     USAGE,
+    DECISIONS,
 )
 """Migration n leads from version n to version n + 1; an empty file has version 0."""
 

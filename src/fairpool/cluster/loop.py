@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from fairpool.api.clusters import EventReport, PullAnswer, UsageReport
+from fairpool.api.clusters import DecisionReport, EventReport, PullAnswer, UsageReport
 from fairpool.api.message import VERSION
 from fairpool.cluster.clock_jumps import ClockJumps
 from fairpool.cluster.control_link import Link
@@ -17,7 +17,7 @@ from fairpool.cluster.history import Event
 from fairpool.cluster.ledger import LeaseLost, Ledger, LedgerUnavailable
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.pending_reports import PendingReports
-from fairpool.cluster.planning import SnapshotHook
+from fairpool.cluster.planning import PlanHook, SnapshotHook
 from fairpool.cluster.report_queue import PIECE_ROWS, Acknowledged, Offered
 from fairpool.engines.port import Engine, EngineUnreachable, Fenced
 from fairpool.model.bulk_read import without_garbage_collection
@@ -65,6 +65,7 @@ class Loop:
         holder: str = "loop",
         policy: Policy | None = None,
         on_snapshot: SnapshotHook | None = None,
+        on_plan: PlanHook | None = None,
         on_step: Callable[[str], None] = no_hook,
         report_delay_ms: int = 0,
         on_event: Callable[[Event, WorkloadSpec | None], None] | None = None,
@@ -73,14 +74,14 @@ class Loop:
         """`steady_ms` is a clock that is never set, from any beginning: with it the loop notices that `clock` was.
 
         `on_event` is called with every event after it was recorded, `on_snapshot` with every snapshot before it is
-        planned.
+        planned, `on_plan` with its plan.
 
         `report_delay_ms`: after a start order the report waits so long for the pod to run; a user waits for that, and a
         report that it is starting would only delay it.
         """
         self._ledger, self._engine, self._link, self._clock = ledger, engine, link, clock
         self._policy = policy or Policy.product()
-        self._on_snapshot, self._on_step = on_snapshot, on_step
+        self._on_snapshot, self._on_plan, self._on_step = on_snapshot, on_plan, on_step
         self._report_delay_ms = report_delay_ms
         self._on_event = on_event
         self._jumps = ClockJumps(steady_ms)
@@ -238,7 +239,7 @@ class Loop:
             recovered=self.cache.cursor is None and self._had_ledger_before(observation, pulled),
             jumped_ms=self._jumps.jumped_ms,
         )
-        draft = cycle(self.cache, inputs, self._on_snapshot)
+        draft = cycle(self.cache, inputs, self._on_snapshot, self._on_plan)
         self._on_step("decided")
         entry = replace(draft.entry(), acknowledged=self._acknowledged)
         if self.cache.cursor is None and pulled is not None:
@@ -362,6 +363,7 @@ class Loop:
                 outcome=event.outcome,
                 exit_code=event.exit_code,
                 usage=None if event.usage is None else UsageReport.of(event.usage),
+                decision=None if event.decision is None else DecisionReport.of(event.decision),
             )
             for number, event in events
         ]

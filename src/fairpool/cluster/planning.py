@@ -11,7 +11,7 @@ from fairpool.cluster.ledger_cache import MESSAGES_S, EntryDraft
 from fairpool.cluster.pod_slots import workload_of
 from fairpool.cluster.snapshot_builder import SnapshotBuilder, current_pool, snapshot_part
 from fairpool.model.ids import SECOND_MS, GroupId, Instant, PoolName, WorkloadId
-from fairpool.scheduler.decision import Verdict, Why
+from fairpool.scheduler.decision import Plan, Verdict, Why
 from fairpool.scheduler.plan import decide, next_pool
 from fairpool.scheduler.policy import Policy
 from fairpool.scheduler.prepared import prepare
@@ -24,9 +24,13 @@ MESSAGES_MAX = 250
 
 SnapshotHook = Callable[[PoolName, Snapshot], None]
 """Called with every snapshot before it is planned."""
+PlanHook = Callable[[PoolName, Snapshot, Plan], None]
+"""Called with every snapshot and its plan."""
 
 
-def plan_pools(draft: EntryDraft, policy: Policy, on_snapshot: SnapshotHook | None) -> set[WorkloadId]:
+def plan_pools(
+    draft: EntryDraft, policy: Policy, on_snapshot: SnapshotHook | None, on_plan: PlanHook | None = None
+) -> set[WorkloadId]:
     """Plan every pool and write the plans into the draft. Returns the workloads for which something changed.
 
     Skipped if nothing changed and no plan asked to be made again by now.
@@ -44,6 +48,8 @@ def plan_pools(draft: EntryDraft, policy: Policy, on_snapshot: SnapshotHook | No
             on_snapshot(pool, snapshot)
         prepared = prepare(snapshot, draft.cache.prepared.get(pool))
         planned = decide(prepared)
+        if on_plan is not None:
+            on_plan(pool, snapshot, planned)
         draft.prepared[pool] = prepared
         draft.plans[pool] = planned
         verdicts.update(planned.verdicts)

@@ -5,14 +5,22 @@ Called in a thread that is not the loop's: what is read here is immutable, and t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from functools import partial
 
 from fairpool.api import questions as wire
+from fairpool.api.shares import ClusterShares
+from fairpool.api.waiting import WorkloadWait
 from fairpool.cluster.cycle_ring import CycleRing
+from fairpool.cluster.expected_start import Expectations
 from fairpool.cluster.forecast import Forecast, SpecOf, sentence, would_start
+from fairpool.cluster.known_ends import KnownEnds
 from fairpool.cluster.live_snapshots import LiveSnapshots
+from fairpool.cluster.moment_text import moment_text
 from fairpool.cluster.pod_slots import workload_of
+from fairpool.cluster.pool_shares import pool_shares
+from fairpool.cluster.wait_answer import PlannedPool, wait_answer
 from fairpool.model.ids import GroupId, Instant, PoolName, WorkloadId
 from fairpool.model.mentions import ANOTHER_PROJECT, WORK_OF_ANOTHER, mention
 from fairpool.model.problem import Problem
@@ -24,6 +32,9 @@ from fairpool.replay.whatif import Changes, apply_changes
 from fairpool.scheduler.decision import Plan, QueueFigures
 from fairpool.scheduler.snapshot import Snapshot
 from fairpool.scheduler.snapshot_file import to_bytes
+
+TRIES_S = 3.0
+"""How long changes and future ends are planned for one answer; the plan that is under way is finished."""
 
 
 class QuestionProblem(Exception):
@@ -43,9 +54,11 @@ class Questions:
         spec_of: SpecOf,
         clock: Callable[[], Instant],
         ring: CycleRing | None = None,
+        ends: KnownEnds | None = None,
     ) -> None:
-        """`spec_of` gives the declaration of a workload, from any thread."""
-        self._live, self._spec_of, self._clock, self._ring = live, spec_of, clock, ring
+        """`spec_of` gives the declaration of a workload, from any thread. Without `ends` nothing is known about when
+        running work ends."""
+        self._live, self._spec_of, self._clock, self._ring, self._ends = live, spec_of, clock, ring, ends
 
     def answer(self, text: bytes) -> bytes | Problem:
         """The answer to a question as the control plane sends it."""
@@ -68,6 +81,10 @@ class Questions:
                 return self._what_if(question).model_dump_json(by_alias=True).encode()
             case wire.PastCycles():
                 return self._past_cycles().model_dump_json(by_alias=True).encode()
+            case wire.WhyWaiting():
+                return self._why_waiting(question).model_dump_json(by_alias=True).encode()
+            case wire.SharesQuestion():
+                return self._shares().model_dump_json(by_alias=True).encode()
 
     # --- would it start ---
 
@@ -95,6 +112,46 @@ class Questions:
             project = mention(project, project, ANOTHER_PROJECT)
         return wire.ForecastVictim(workload=name, project=project, pods=pods)
 
+    # --- why it waits ---
+
+    def _why_waiting(self, question: wire.WhyWaiting) -> WorkloadWait:
+        now = self._clock()
+        spec = self._spec_of(question.workload)
+        if spec is None:
+            what = "the cluster does not have this workload yet, or not any more"
+            raise QuestionProblem([Problem("workload.unknown_there", what, "try again in a few seconds")])
+        pools = {
+            pool: PlannedPool(
+                snapshot,
+                self._live.plan_of(pool, snapshot),
+                partial(self._expectations, snapshot, now),
+            )
+            for pool, snapshot in self._snapshots().items()
+        }
+        until = time.monotonic() + TRIES_S
+        return wait_answer(
+            spec,
+            pools,
+            now,
+            self._spec_of,
+            with_changes=question.changes,
+            has_time=lambda: time.monotonic() < until,
+        )
+
+    def _expectations(self, snapshot: Snapshot, now: Instant) -> Expectations:
+        return Expectations() if self._ends is None else self._ends.of(snapshot, now)
+
+    # --- shares ---
+
+    def _shares(self) -> ClusterShares:
+        found = self._snapshots()
+        pools = [pool_shares(snapshot, self._live.plan_of(pool, snapshot)) for pool, snapshot in sorted(found.items())]
+        return ClusterShares(
+            taken_at=moment_text(self._clock()),
+            planned_at=moment_text(max(each.now for each in found.values())),
+            pools=pools,
+        )
+
     # --- snapshots ---
 
     def _snapshot_file(self, question: wire.SnapshotQuestion) -> bytes:
@@ -111,7 +168,10 @@ class Questions:
         return wire.PastCyclePage(
             cycles=[
                 wire.PastCycle(
-                    number=each.number, node_pool=each.pool, taken_at=_moment(each.taken_at), size_bytes=each.size_bytes
+                    number=each.number,
+                    node_pool=each.pool,
+                    taken_at=moment_text(each.taken_at),
+                    size_bytes=each.size_bytes,
                 )
                 for each in reversed(kept)
             ]
@@ -153,7 +213,7 @@ class Questions:
         before, then = _planned(snapshot), _planned(after)
         return wire.WhatIfAnswer(
             node_pool=snapshot.pool.name,
-            taken_at=_moment(snapshot.now),
+            taken_at=moment_text(snapshot.now),
             changes=done,
             original=_counts(before.plan),
             changed=_counts(then.plan),
@@ -207,7 +267,3 @@ def _queues(before: Replay, then: Replay) -> list[wire.QueueOutcomes]:
 
 def _gpus(figures: QueueFigures | None, field: str) -> float | None:
     return None if figures is None else float(getattr(figures, field)) / WHOLE_GPU_MILLI
-
-
-def _moment(at: Instant) -> str:
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

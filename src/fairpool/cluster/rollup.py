@@ -13,6 +13,7 @@ from fairpool.cluster.grace_period import grace_text
 from fairpool.cluster.pod_slots import counted_pods
 from fairpool.cluster.settle import IMAGE_ERRORS
 from fairpool.cluster.snapshot_builder import current_pool
+from fairpool.cluster.wait_report import wait_report
 from fairpool.cluster.workload_state import Halt, WorkloadState
 from fairpool.model.ids import GroupId, Instant, NodeName, PoolName
 from fairpool.model.lifecycle import PodPhase
@@ -34,6 +35,7 @@ class Status:
     reason: Reason = None
     detail: str = ""
     next_try_at: Instant | None = None
+    verdict: Verdict | None = None
 
 
 def rollup(
@@ -76,6 +78,7 @@ def rollup(
         waiting_since=min(
             (spec.created_at if pod.incarnation == 0 else pod.created_at for pod in waiting), default=None
         ),
+        wait=None if status.verdict is None else wait_report(status.verdict, spec.project),
     )
 
 
@@ -169,7 +172,7 @@ def _pending(
     words = (
         explain(known[0], called=names_for(spec.project)) if known else "has not been considered by the scheduler yet"
     )
-    return Status(WorkloadPhase.PENDING, WaitReason.QUEUED, words)
+    return Status(WorkloadPhase.PENDING, WaitReason.QUEUED, words, verdict=known[0] if known else None)
 
 
 def _next_try_at(spec: WorkloadSpec, pods: Sequence[PodRecord], now: Instant) -> Instant | None:

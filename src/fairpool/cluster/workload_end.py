@@ -124,6 +124,15 @@ def time_limits(spec: WorkloadSpec, state: WorkloadState, rules: ProjectRules) -
         yield Halt(WorkloadPhase.FAILED, Cause.DEADLINE, Instant(since + spec.deadline_s * SECOND_MS), words)
 
 
+def limit_s(spec: WorkloadSpec, rules: ProjectRules) -> int | None:
+    """How long a workload may run in one run; None: for as long as it takes."""
+    of_project = {
+        WorkloadKind.BUILD: rules.interactive_limit_s,
+        WorkloadKind.TRAIN: rules.training_limit_s,
+    }.get(spec.kind)
+    return min((each for each in (of_project, spec.deadline_s) if each is not None), default=None)
+
+
 def keeps_running_pods(spec: WorkloadSpec, state: WorkloadState, rules: ProjectRules, now: Instant) -> bool:
     """Whether the pods of a workload that has ended by itself keep running, as its clean-pod policy asks; not beyond
     its time limits or its time to live, and not if a user suspends it."""

@@ -39,8 +39,10 @@ from fairpool.control import (
     config_maps,
     consumption_reports,
     credentials,
+    decisions,
     departments,
     description,
+    devices,
     housekeeping,
     identity_providers,
     limit_warnings,
@@ -72,6 +74,7 @@ from fairpool.control import (
     saml_sign_in,
     sample_intake,
     sessions,
+    shares,
     shells,
     sign_in,
     storage_classes,
@@ -86,6 +89,7 @@ from fairpool.control import (
     updates,
     uploads,
     users,
+    waiting,
     workload_properties,
     workloads,
 )
@@ -119,7 +123,7 @@ log = logging.getLogger("fairpool.control")
 
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, sample_intake, tunnel_route, questions),
-    *(clusters, projects, metrics, telemetry, older_metrics),
+    *(clusters, projects, metrics, telemetry, older_metrics, waiting, shares, devices, decisions),
     *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules),
     *(roles, audit, sessions, token_issuer, mail_settings, access_keys, password_reset, password_pages),
     *(

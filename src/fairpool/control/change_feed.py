@@ -12,9 +12,12 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fairpool.api.wire import compact
+from fairpool.control.decision_items import decision_item
 from fairpool.control.rendered import RenderedCache
 from fairpool.control.single_flight import SingleFlight
 from fairpool.control.store import changes
+from fairpool.control.store import decisions as decision_store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
@@ -36,6 +39,8 @@ class Read(Protocol):
 
 
 NO_HOME = ("", "")
+DECISION = "decision"
+"""The noun of decisions; their id is cluster and number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class FeedEntry:
 
     change: changes.Changed
     line: bytes
+    line_of_some: bytes
+    """The same for callers who see some projects only."""
     without_object: bytes
     """The same for callers that may know that something happened, and not its present state."""
     home: tuple[str, str]
@@ -145,19 +152,39 @@ def entries_after(
     ids = list(dict.fromkeys(each.id for each in found if each.noun == "workload"))
     keys = workload_store.keys_of(connection, ids)
     texts = dict(zip(keys, rendered.items(connection, [key for key, _ in keys.values()]), strict=True))
+    shown = {each: (texts[each], texts[each], keys[each][1]) for each in keys} | _decisions(connection, found)
     return [
-        _entry(each, texts[each.id], keys[each.id][1], homes)
-        if each.noun == "workload" and each.id in keys
-        else _entry(each, None, each.project, homes)
+        _entry(each, *shown[each.id], homes)
+        if each.noun in ("workload", DECISION) and each.id in shown
+        else _entry(each, None, None, each.project, homes)
         for each in found
     ]
 
 
-def _entry(change: changes.Changed, item: str | None, project_now: str | None, homes: Homes) -> FeedEntry:
+def _decisions(connection: Connection, found: Sequence[changes.Changed]) -> dict[str, tuple[str, str, str]]:
+    """Decisions among these changes as JSON, for callers who see all projects and for others, with the project that
+    their workload is in now; by id."""
+    ids = [each.id.rpartition("/") for each in found if each.noun == DECISION]
+    rows = decision_store.some(connection, [(cluster, int(number)) for cluster, _, number in ids])
+    return {
+        f"{cluster}/{number}": (_decision(row, sees_all=True), _decision(row, sees_all=False), row.project)
+        for (cluster, number), row in rows.items()
+    }
+
+
+def _decision(row: Any, *, sees_all: bool) -> str:
+    return compact(decision_item(row, sees_all=sees_all).model_dump(mode="json", by_alias=True))
+
+
+def _entry(
+    change: changes.Changed, item: str | None, item_of_some: str | None, project_now: str | None, homes: Homes
+) -> FeedEntry:
     bare = _line(change, None)
+    line = _line(change, item) if item is not None else bare
     return FeedEntry(
         change=change,
-        line=_line(change, item) if item is not None else bare,
+        line=line,
+        line_of_some=line if item_of_some is item else _line(change, item_of_some),
         without_object=bare,
         home=homes.get(change.project or "", NO_HOME),
         project_now=project_now,

@@ -29,7 +29,8 @@ routes = Routes("streams")
 
 AT_ONCE = 500
 
-NOT_A_PROJECTS = frozenset({"node", "node-pool", "topology", "cluster"})
+NOT_A_PROJECTS = frozenset({"node", "node-pool", "topology", "cluster", "shares"})
+"""`shares` says only that quotas, fair shares or allocations changed somewhere in a cluster."""
 DEPARTMENT = "department"
 
 CHANGES_EXAMPLE = {
@@ -150,7 +151,7 @@ def _visible(places: Places | None, entry: FeedEntry) -> bytes:
         return entry.line if entry.change.id in places.departments else b""
     if not places.covers(entry.change.project, *entry.home):
         return b""
-    return entry.line if places.covers(entry.project_now, *entry.home_now) else entry.without_object
+    return entry.line_of_some if places.covers(entry.project_now, *entry.home_now) else entry.without_object
 
 
 def _reset(revision: int) -> str:

@@ -14,7 +14,17 @@ from fairpool.api.audit_chain import Head
 from fairpool.control.attempts import FORGOTTEN_MS, KNOWN_MS
 from fairpool.control.plane import Plane
 from fairpool.control.settings import Settings
-from fairpool.control.store import access, attempts, audit, changes, clusters, notifications, sessions, workloads
+from fairpool.control.store import (
+    access,
+    attempts,
+    audit,
+    changes,
+    clusters,
+    estimates,
+    notifications,
+    sessions,
+    workloads,
+)
 from fairpool.control.store.database import Connection
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.model.ids import SECOND_MS, Instant
@@ -60,6 +70,7 @@ def clear(connection: Connection, settings: Settings, now: Instant) -> bool:
     counts = (
         workloads.drop_deleted(connection, old, AT_A_TIME),
         clusters.drop_events(connection, old, AT_A_TIME),
+        estimates.drop_old(connection, old, AT_A_TIME),
         changes.drop_old(connection, old, AT_A_TIME),
         access.drop_expired(connection, now, AT_A_TIME),
         sessions.drop_ended(connection, now, AT_A_TIME),

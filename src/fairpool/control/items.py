@@ -7,10 +7,11 @@ from typing import Any
 
 from fairpool.api import pod_spec, workload_spec
 from fairpool.api import workloads as wire
-from fairpool.api.clusters import EventReport, PodReport, WorkloadReport
+from fairpool.api.clusters import EventReport, PodReport, WaitReport, WorkloadReport
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.gateway_address import GatewayAddress
 from fairpool.api.limits import TENANT_ID
+from fairpool.api.waiting import WaitCause
 from fairpool.api.wire import compact
 from fairpool.api.workload_spec import Kind
 from fairpool.control.external_ports import Pairs
@@ -27,6 +28,7 @@ from fairpool.model.ids import place_of
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 from fairpool.model.pod_record import Cause, Outcome
 from fairpool.model.precedence import class_name, precedence
+from fairpool.model.progress import part_done
 from fairpool.model.quantity import WHOLE_GPU_MILLI
 from fairpool.model.spec import RESTART_RULES, DesiredState, WorkloadSpec
 from fairpool.model.status import WaitReason
@@ -110,6 +112,7 @@ def workload_item(
         "pendingPods": sum(pod.phase is not PodPhase.RUNNING for pod in live),
         "failedTries": report.failures if report is not None else 0,
         "retriesLeft": _retries_left(declared.workload, report),
+        "wait": _wait(report) if not is_deleted else None,
         "nextTryAt": iso_or_none(report.next_try_at if report is not None and not is_deleted else None),
         "suspendedBy": None if is_deleted else by,
         "allocatedResources": _held(last) if last is not None and not is_deleted else {"gpu": 0.0},
@@ -178,6 +181,24 @@ def _message(suspended_by: str | None, report: WorkloadReport | None) -> str:
     if suspended_by is not None and (report is None or report.reason in (Cause.SUSPENDED, WaitReason.STOPPING)):
         return f"suspended by {suspended_by}"
     return report.detail if report is not None else ""
+
+
+def _wait(report: WorkloadReport | None) -> dict[str, Any] | None:
+    """Why the scheduler leaves it waiting."""
+    if report is None or report.wait is None:
+        return None
+    return wait_cause(report.wait).model_dump(mode="json", by_alias=True)
+
+
+def wait_cause(wait: WaitReport) -> WaitCause:
+    """The reported cause as the API shows it."""
+    return WaitCause(
+        cause=wait.cause,
+        pods_waiting=wait.waiting,
+        pods_running=wait.running,
+        failed_checks=list(wait.failed),
+        details=wait.details,
+    )
 
 
 def _retries_left(workload: WorkloadWire, report: WorkloadReport | None) -> int | None:
@@ -374,7 +395,5 @@ def _is_number(value: object) -> bool:
 
 
 def _progress_percent(metrics: Mapping[str, float]) -> float | None:
-    epoch, overall = metrics.get("epoch"), metrics.get("overall_epochs")
-    if epoch is None or overall is None or overall <= 0:
-        return None
-    return round(100 * min(max(epoch / overall, 0.0), 1.0), 1)
+    done = part_done(metrics)
+    return None if done is None else round(100 * done, 1)

@@ -469,6 +469,13 @@ def _node_pod(row: Any, is_visible: bool) -> wire.NodePod:
     )
 
 
+def status_of(report: NodeReport) -> str:
+    """Whether a node is ready, in the words of the API."""
+    if report.silent_since is not None:
+        return "Unknown"
+    return "Ready" if report.ready else "NotReady"
+
+
 def _node(row: Any, overrides_row: Any, use: holdings.Use) -> wire.NodeAnswer:
     report = NodeReport.from_json(row.document)
     overrides = (
@@ -476,14 +483,13 @@ def _node(row: Any, overrides_row: Any, use: holdings.Use) -> wire.NodeAnswer:
         if overrides_row is not None
         else wire.NodeOverridesRequest()
     )
-    status = "Unknown" if report.silent_since is not None else "Ready" if report.ready else "NotReady"
     return wire.NodeAnswer(
         id=report.name,
         name=report.name,
         cluster_uuid=row.cluster,
         created_at=iso(row.created_at),
         updated_at=iso(row.updated_at),
-        status=status,
+        status=status_of(report),
         silent_since=iso_or_none(report.silent_since),
         node_pool=report.pool or DEFAULT_POOL,
         gpu_info=wire.GpuInfo(

@@ -55,7 +55,7 @@ def cluster_of(connection: Connection, asked: str | None) -> str:
     if not rows:
         raise refused(422, "cluster.none", "there is no cluster yet", "connect one first", "clusterId")
     if len(rows) > 1:
-        what = f"the project needs a cluster; there are {len(rows)}: {_names(rows)}"
+        what = f"a cluster must be named; there are {len(rows)}: {_names(rows)}"
         fix = "specify one with --cluster NAME (API: clusterId), or set a default with `runai config cluster NAME`"
         raise refused(422, "cluster.not_named", what, fix, "clusterId")
     return str(rows[0].id)

@@ -106,6 +106,11 @@ async def _cluster(plane: Plane, caller: Caller, name: str) -> str:
     return str(row.id)
 
 
+async def ask(plane: Plane, cluster: str, question: wire.Question, kind: type[A]) -> A:
+    """The answer of a cluster to a question that a user waits for."""
+    return await _answer_or_refusal(plane, cluster, question, kind)
+
+
 async def _answer_or_refusal(plane: Plane, cluster: str, question: wire.Question, kind: type[A]) -> A:
     try:
         return await _answer(plane, cluster, question, kind, PLANNING_S)

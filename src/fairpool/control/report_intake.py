@@ -8,16 +8,17 @@ already does not change. Reports of one cluster are taken in one after the other
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from fairpool.api import clusters as link
 from fairpool.control import declarations
+from fairpool.control.change_feed import DECISION
 from fairpool.control.closed_pods import close_ended, is_better_known
 from fairpool.control.clusters import known_cluster
 from fairpool.control.plane import Plane
 from fairpool.control.removal import remove_project
-from fairpool.control.store import changes
+from fairpool.control.store import changes, estimates
 from fairpool.control.store import clusters as store
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
@@ -25,13 +26,15 @@ from fairpool.control.store.database import Connection
 from fairpool.control.usage_intake import end_unseen, take_usage
 from fairpool.control.version_skew import is_withheld
 from fairpool.control.workload_documents import report_of
-from fairpool.model.ids import Instant, Token, place_of
+from fairpool.model.ids import Instant, PoolName, QueueId, Token, place_of
 from fairpool.model.lifecycle import PodPhase
 
 SLICE_S: Final = 0.003
 """How long one slice may keep the event loop busy; the row that is begun is finished."""
 ROWS: Final = 16
 """Workloads that are read with one statement."""
+STARTED: Final = "started"
+"""The kind of the event when a pod begins to run."""
 EVENTS: Final = 25
 """Events that are stored with one statement."""
 
@@ -123,12 +126,27 @@ class ReportIntake:
             new = store.add_events(connection, self._cluster, report.events[first : first + EVENTS])
             close_ended(connection, self._cluster, new)
             take_usage(connection, self._cluster, new)
+            estimates.note_starts(connection, _first_starts(new))
+            self._note_decisions(connection, new)
             yield
         for gone in report.gone:
             self._drop_gone(connection, gone)
             yield
         if self._complete is not None and self._complete.last:
             yield from end_unseen(connection, self._cluster, report.at)
+
+    def _note_decisions(self, connection: Connection, lines: Iterable[link.EventReport]) -> None:
+        """For the stream of changes."""
+        decided = [line for line in lines if line.decision is not None]
+        if not decided:
+            return
+        kept, now = self._plane.settings.changes_kept, self._plane.now()
+        owners = workload_store.keys_of(connection, list(dict.fromkeys(line.workload for line in decided)))
+        for line in decided:
+            if line.workload in owners and line.decision is not None:
+                name, kind = f"{self._cluster}/{line.number}", line.decision.kind.value
+                project = owners[line.workload][1]
+                changes.record(connection, DECISION, name, kind, now, project=project, declared=False, kept=kept)
 
     def _take_workloads(self, connection: Connection) -> Iterator[None]:
         report = self._report
@@ -212,14 +230,24 @@ class ReportIntake:
     def _take_queues(self, connection: Connection) -> Iterator[None]:
         report, cluster = self._report, self._cluster
         left = set(report.queues_gone)
+        known: dict[tuple[PoolName, QueueId], str] = {}
         if self._complete is not None and self._complete.queues is not None:
-            left |= store.queue_names(connection, cluster, self._complete.queues)
+            known = store.queue_documents(connection, cluster)
+            left |= {name for name in known if self._complete.queues.contains(*name)}
+        changed = False
         for queue in report.queues:
-            store.set_queue(connection, cluster, queue)
+            document = queue.to_json()
+            if known.get((queue.pool, queue.queue)) != document:
+                store.set_queue(connection, cluster, queue.pool, queue.queue, document)
+                changed = True
             yield
         for pool, name in sorted(left - {(each.pool, each.queue) for each in report.queues}):
             store.drop_queue(connection, cluster, pool, name)
+            changed = True
             yield
+        if changed:
+            kept = self._plane.settings.changes_kept
+            changes.record(connection, "shares", cluster, "observed", self._plane.now(), declared=False, kept=kept)
 
     def _drop_gone(self, connection: Connection, gone: link.GoneReport) -> None:
         """Nothing is left of this one, unless it was resumed meanwhile: then it is wanted again and stays."""
@@ -228,6 +256,15 @@ class ReportIntake:
             return
         declarations.forget(self._plane, connection, row)
         _finish_project(self._plane, connection, row.project, self._plane.now())
+
+
+def _first_starts(lines: Iterable[link.EventReport]) -> dict[str, int]:
+    """Workloads of which a pod started, and when the first of them did."""
+    found: dict[str, int] = {}
+    for line in lines:
+        if line.kind == STARTED:
+            found[line.workload] = min(found.get(line.workload, line.at), line.at)
+    return found
 
 
 def _answer(token: int, number: int, through: int, resync: bool, *, taken: bool) -> link.PushAnswer:

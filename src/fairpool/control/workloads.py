@@ -80,7 +80,7 @@ async def workloads(
     limit: Limit = PAGE_DEFAULT,
     deleted: Deleted = False,
 ) -> Response:
-    listing = _listing(
+    listing = listing_of(
         caller, filter_by, search, sort_by, sort_order == "desc", offset=offset, limit=limit, deleted=deleted
     )
     read = plane.read if listing.is_indexed else plane.read_apart
@@ -111,11 +111,12 @@ async def rendered_items(plane: Plane, keys: Sequence[store.Key]) -> list[str]:
 async def workload_count(
     plane: Plane, caller: Caller, filter_by: FilterBy = "", search: Search = "", deleted: Deleted = False
 ) -> Count:
-    listing = _listing(caller, filter_by, search, "createdAt", False, deleted=deleted)
+    listing = listing_of(caller, filter_by, search, "createdAt", False, deleted=deleted)
     return Count(count=await plane.read_apart(lambda connection: workload_lists.count(connection, listing)))
 
 
-def _listing(caller: Caller, filter_by: str, search: str, sort_by: str, descending: bool, **rest: Any) -> Listing:
+def listing_of(caller: Caller, filter_by: str, search: str, sort_by: str, descending: bool, **rest: Any) -> Listing:
+    """The workloads that a caller may see and asks for; `rest` are other fields of a listing."""
     conditions = parsed(filter_by, sort_by, FIELDS, WORDS)
     places = caller.places(Action.WORKLOAD_READ)
     return Listing(

@@ -17,15 +17,18 @@ from typing import Any, Protocol
 from fairpool.api.config_directory import config_directory
 from fairpool.cluster.control_link import ControlPlane
 from fairpool.cluster.cycle_ring import CycleRing
+from fairpool.cluster.known_ends import KnownEnds
 from fairpool.cluster.ledger import Ledger
 from fairpool.cluster.link_threads import LinkThreads
 from fairpool.cluster.live_snapshots import LiveSnapshots
 from fairpool.cluster.loop import Loop
 from fairpool.cluster.questions import Questions
 from fairpool.cluster.sampling import SampleReceiver, Sampling
+from fairpool.cluster.workload_state import WorkloadState
 from fairpool.engines.local import LocalEngine
-from fairpool.model.ids import WorkloadId
+from fairpool.model.ids import QueueId, WorkloadId
 from fairpool.model.node import SIMULATED_LABEL
+from fairpool.model.organization import ProjectRules
 from fairpool.model.spec import WorkloadSpec
 from fairpool.platform.data_directory import DataDirectory, default_data
 from fairpool.platform.disk_guard import DiskGuard
@@ -113,7 +116,8 @@ class LocalCluster:
         self._is_stuck = False
         self._ring = CycleRing(data_directory.ledger.parent / CYCLES)
         self._live = LiveSnapshots(self._ring.offer)
-        self.questions = Questions(self._live, self._spec_of, now, self._ring)
+        ends = KnownEnds(self._spec_of, self._state_of, self._rules_of, self.engine.supervisor.reports)
+        self.questions = Questions(self._live, self._spec_of, now, self._ring, ends)
 
     def close(self) -> None:
         """Pods are not affected."""
@@ -149,6 +153,7 @@ class LocalCluster:
                 on_event=note_event,
                 on_snapshot=self._live.note,
                 steady_ms=steady_ms,
+                on_plan=self._live.note_plan,
             )
 
         def step_down(why: str) -> None:
@@ -167,8 +172,16 @@ class LocalCluster:
             await asyncio.to_thread(self._ring.stop, STOP_TIMEOUT_S)
 
     def _spec_of(self, workload: WorkloadId) -> WorkloadSpec | None:
-        """From any thread: a lookup in a dictionary of immutable values."""
+        """From any thread, as the next two: a lookup in a dictionary of immutable values."""
         return self._scheduling.loop_thread.loop.cache.specs.get(workload) if self._scheduling is not None else None
+
+    def _state_of(self, workload: WorkloadId) -> WorkloadState | None:
+        return self._scheduling.loop_thread.loop.cache.states.get(workload) if self._scheduling is not None else None
+
+    def _rules_of(self, project: QueueId) -> ProjectRules:
+        if self._scheduling is None:
+            return ProjectRules()
+        return self._scheduling.loop_thread.loop.cache.organization.rules.get(project, ProjectRules())
 
     @property
     def is_settled(self) -> bool:

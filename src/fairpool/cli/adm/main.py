@@ -292,6 +292,10 @@ MEMBERS = {
     **{kind: _asset(kind, noun, values) for kind, (noun, values) in ASSETS.items()},
     "set": _verb("set", "Set the role of a node, or let all projects use a credential."),
     "remove": _verb("remove", "Remove a role from a node, or a credential from all projects."),
+    "decisions": lazy("List what the scheduler decided, newest first.", "fairpool.cli.adm.decisions:list_decisions"),
+    "shares": lazy(
+        "List quota, fair share and lending of projects and departments.", "fairpool.cli.adm.shares:list_shares"
+    ),
     "audit": _noun(
         "audit",
         "List, export and verify the audit log.",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairpool.api.calls import Refused
 from fairpool.api.record import document
 from fairpool.cli.runai import ages
 from fairpool.cli.runai.details import event_text, pod_word
@@ -18,10 +19,19 @@ from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import Column, Screen
 
 if TYPE_CHECKING:
+    from fairpool.api.client import Client
     from fairpool.api.organization import Project
+    from fairpool.api.waiting import StartEstimate, WaitChange, WorkloadWait
     from fairpool.api.workloads import EventItem, PodItem, Workload
 
 LAST_EVENTS = 5
+BASES = {
+    "time-limit": "the time limits of running jobs",
+    "progress": "the progress that running jobs report",
+    "minimum-runtime": "minimum runtimes",
+    "handover": "pods that are stopping",
+}
+"""What an estimate follows from, in words."""
 NEXT_STEP = {
     "Stopped": "Resume it with: runai resume {name}",
     "Failed": "For details, see its output: runai logs {name}",
@@ -41,9 +51,12 @@ def why(options: GlobalOptions, name: str) -> None:
         pods = client.history(found.id)
         events = client.events(found.id)
         owner = client.project(project)
+        wait = _wait(client, found)
     screen = screen_here()
     for line in sentences(found, owner, pods):
         screen.text(line)
+    if wait is not None and wait.waits:
+        _draw_wait(screen, wait)
     if events:
         screen.title("Last events:")
         _draw_events(screen, events[-LAST_EVENTS:])
@@ -52,6 +65,49 @@ def why(options: GlobalOptions, name: str) -> None:
         screen.text()
         screen.text(step.format(name=found.name))
     screen.show()
+
+
+def _wait(client: Client, found: Workload) -> WorkloadWait | None:
+    """What would change it; None: it does not wait for the scheduler, or its cluster does not answer."""
+    if found.wait is None:
+        return None
+    try:
+        return client.wait(found.id)
+    except Refused:
+        return None
+
+
+def _draw_wait(screen: Screen, wait: WorkloadWait) -> None:
+    if wait.estimate != "not-computed":
+        screen.text(start_text(wait.expected_start))
+    if wait.changes:
+        screen.title("What would change it:")
+        for change in wait.changes:
+            screen.text(f"  {change_text(change)}")
+
+
+def start_text(estimate: StartEstimate | None) -> str:
+    """When a job is expected to start, and what that follows from."""
+    if estimate is None:
+        return "Expected start: not known, since no running job in its way has a time limit or reports progress."
+    said = f"Expected start: {ages.ahead(estimate.expected_at)}"
+    if estimate.latest_at and estimate.latest_at != estimate.expected_at:
+        said += f", at the latest {ages.ahead(estimate.latest_at)}"
+    elif estimate.latest_at:
+        said += " or sooner"
+    said += f"; from {' and '.join(BASES.get(each, each) for each in estimate.basis)}"
+    if estimate.first is not None:
+        said += f". It was {ages.ahead(estimate.first.expected_at)} {ages.age(estimate.first.made_at)} ago"
+    return f"{said}."
+
+
+def change_text(change: WaitChange) -> str:
+    """One change, what it gains and who can make it."""
+    who = " (administrator)" if change.by == "administrator" else ""
+    if change.effect == "no-gain":
+        return f"- {change.message}{who}"
+    stops = f", and stops {change.victims} {'pod' if change.victims == 1 else 'pods'}" if change.victims else ""
+    return f"- {change.message}{who}: it starts{stops}"
 
 
 def sentences(found: Workload, owner: Project, pods: Sequence[PodItem] = ()) -> list[str]:

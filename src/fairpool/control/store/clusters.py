@@ -54,7 +54,9 @@ _NODES_CHANGED = Compiled(
     same_callers(update(clusters).where(_IS_THIS).values(nodes_version=clusters.c.nodes_version + 1))
 )
 _QUEUES_OF = Compiled(
-    select(queue_reports.c.pool, queue_reports.c.queue).where(queue_reports.c.cluster == bindparam("of"))
+    select(queue_reports.c.pool, queue_reports.c.queue, queue_reports.c.document).where(
+        queue_reports.c.cluster == bindparam("of")
+    )
 )
 _EVENTS_OF_POD = Compiled(
     select(events.c.document)
@@ -136,16 +138,14 @@ def nodes_of(connection: Connection, cluster_id: str) -> list[Any]:
     return _ALL_NODES_OF.rows(connection, {"of": cluster_id})
 
 
-def set_queue(connection: Connection, cluster_id: str, report: QueueReport) -> None:
-    drop_queue(connection, cluster_id, report.pool, report.queue)
-    values = {"cluster": cluster_id, "pool": report.pool, "queue": report.queue, "document": report.to_json()}
-    _ADD_QUEUE.run(connection, values)
+def set_queue(connection: Connection, cluster_id: str, pool: str, queue: str, document: str) -> None:
+    drop_queue(connection, cluster_id, pool, queue)
+    _ADD_QUEUE.run(connection, {"cluster": cluster_id, "pool": pool, "queue": queue, "document": document})
 
 
-def queue_names(connection: Connection, cluster_id: str, span: NameRange) -> set[tuple[PoolName, QueueId]]:
-    """Pool and name of the queues in this range."""
-    found = _QUEUES_OF.rows(connection, {"of": cluster_id})
-    return {(row.pool, row.queue) for row in found if span.contains(row.pool, row.queue)}
+def queue_documents(connection: Connection, cluster_id: str) -> dict[tuple[PoolName, QueueId], str]:
+    """The last report of each queue as text, by pool and name."""
+    return {(row.pool, row.queue): row.document for row in _QUEUES_OF.rows(connection, {"of": cluster_id})}
 
 
 def drop_queue(connection: Connection, cluster_id: str, pool: str, queue: str) -> None:
@@ -176,6 +176,7 @@ def add_events(connection: Connection, cluster_id: str, lines: Iterable[EventRep
                 "workload": line.workload,
                 "at": line.at,
                 "document": line.to_json(without="usage"),  # that is in a table of its own
+                "decision": None if line.decision is None else line.decision.kind.value,
             }
             for line in fresh
         ]

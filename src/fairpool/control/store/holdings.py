@@ -12,12 +12,23 @@ from sqlalchemy import bindparam, delete, insert, select
 from fairpool.api.clusters import PodReport
 from fairpool.control.store.compiled import Compiled
 from fairpool.control.store.database import Connection
-from fairpool.control.store.tables import holdings, workloads
-from fairpool.model.lifecycle import HOLDS_DEVICES
+from fairpool.control.store.tables import holdings, pods, workloads
+from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 
 _OF_WORKLOAD = Compiled(select(holdings).where(holdings.c.workload == bindparam("of")).order_by(holdings.c.pod))
 _DROP = Compiled(delete(holdings).where(holdings.c.workload == bindparam("of")))
 _ADD = Compiled(insert(holdings))
+_OWNER = (workloads.c.name, workloads.c.project, workloads.c.department, workloads.c.submitted_by)
+_WITH_OWNERS = Compiled(
+    select(
+        *(holdings.c.cluster, holdings.c.node, holdings.c.devices, holdings.c.gpus_milli, holdings.c.workload),
+        *_OWNER,
+        pods.c.phase,
+    )
+    .join(workloads, workloads.c.id == holdings.c.workload)
+    .join(pods, pods.c.id == holdings.c.pod)
+    .order_by(holdings.c.cluster, holdings.c.node, holdings.c.devices, holdings.c.pod)
+)
 
 
 @dataclass(slots=True)
@@ -72,9 +83,21 @@ def by_node(connection: Connection, node: str | None = None) -> dict[tuple[str, 
     return found
 
 
+def with_owners(connection: Connection) -> list[Any]:
+    """Every pod that holds something, with its phase and whose it is, by node and device."""
+    return _WITH_OWNERS.rows(connection)
+
+
+def promised(connection: Connection) -> list[Any]:
+    """Every pod that has a place as soon as others have left it."""
+    query = select(pods.c.document, pods.c.workload, workloads.c.cluster, workloads.c.declaration, *_OWNER)
+    query = query.join(workloads, workloads.c.id == pods.c.workload)
+    is_promised = (pods.c.phase == PodPhase.PROMISED.value, workloads.c.deleted_at.is_(None))
+    return list(connection.execute(query.where(*is_promised).order_by(pods.c.id)))
+
+
 def on_node(connection: Connection, cluster: str, node: str) -> list[Any]:
     """The pods that hold something on a node, with whose they are."""
-    columns = (workloads.c.name, workloads.c.project, workloads.c.department, workloads.c.submitted_by)
-    query = select(holdings, *columns).join(workloads, workloads.c.id == holdings.c.workload)
+    query = select(holdings, *_OWNER).join(workloads, workloads.c.id == holdings.c.workload)
     mine = (holdings.c.cluster == cluster, holdings.c.node == node)
     return list(connection.execute(query.where(*mine).order_by(workloads.c.project, workloads.c.name, holdings.c.pod)))

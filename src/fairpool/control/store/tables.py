@@ -584,7 +584,33 @@ events = Table(
     Column("workload", String(64), nullable=False, index=True),
     Column("at", BigInteger, nullable=False),
     Column("document", Text, nullable=False),
+    Column("decision", String(32)),
+    Index(
+        "ix_events_decisions",
+        "at",
+        "cluster",
+        "number",
+        sqlite_where=text("decision IS NOT NULL"),
+        postgresql_where=text("decision IS NOT NULL"),
+    ),
 )
+"""Lines of history. `decision` is the kind of decision of those that the feed of decisions shows."""
+
+start_estimates = Table(
+    "start_estimates",
+    metadata,
+    Column("workload", String(64), primary_key=True),
+    Column("waiting_since", BigInteger, primary_key=True, autoincrement=False),
+    Column("run", Integer, nullable=False),
+    Column("made_at", BigInteger, nullable=False, index=True),
+    Column("expected_at", BigInteger, nullable=False),
+    Column("earliest_at", BigInteger),
+    Column("latest_at", BigInteger),
+    Column("basis", String(128), nullable=False),
+    Column("started_at", BigInteger),
+)
+"""The first estimate of each wait that was given to a caller, and when the workload did start. A wait that ends without
+a start ends its run as well: when a workload is resumed, another run begins."""
 
 idempotency = Table(
     "idempotency",

@@ -75,6 +75,8 @@ class Listing:
     """Only of these, and of these departments and clusters; None: of all."""
     departments: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()
+    """Only in one of these; empty: in any."""
     deleted: bool = False
     sort_by: str = "createdAt"
     descending: bool = False
@@ -86,6 +88,7 @@ class Listing:
         """Whether an index leads to its rows in their order, so that a page costs the same however many there are."""
         return (
             self.projects is None
+            and not self.phases
             and not self.search
             and self.sort_by in ("createdAt", "name")
             and all(each.field in _INDEXED and each.operator is Operator.EQUALS for each in self.filters)
@@ -103,6 +106,12 @@ def count(connection: Connection, listing: Listing) -> int:
     return int(_count_of(_shape(listing)).column(connection, _values(listing))[0])
 
 
+def totals(connection: Connection, listing: Listing) -> tuple[int, int]:
+    """How many there are on all pages, and the GPUs they request, in thousandths."""
+    found = _totals_of(_shape(listing)).tuples(connection, _values(listing))[0]
+    return int(found[0]), int(found[1])
+
+
 @dataclass(frozen=True, slots=True)
 class _Shape:
     """A list without that which is looked for."""
@@ -113,6 +122,7 @@ class _Shape:
     departments: int
     clusters: int
     deleted: bool
+    phases: int
 
 
 def _shape(listing: Listing) -> _Shape:
@@ -123,6 +133,7 @@ def _shape(listing: Listing) -> _Shape:
         departments=len(listing.departments) if listing.projects is not None else 0,
         clusters=len(listing.clusters) if listing.projects is not None else 0,
         deleted=listing.deleted,
+        phases=len(listing.phases),
     )
 
 
@@ -140,6 +151,7 @@ def _values(listing: Listing) -> dict[str, Any]:
         }
     if listing.search:
         values["search"] = escaped(listing.search)
+    values |= {f"phase_{number}": name for number, name in enumerate(listing.phases)}
     if listing.projects is not None:
         values |= {f"project_{number}": name for number, name in enumerate(listing.projects)}
         values |= {f"department_{number}": name for number, name in enumerate(listing.departments)}
@@ -162,6 +174,12 @@ def _count_of(shape: _Shape) -> Compiled:
     return Compiled(select(func.count().label("number")).select_from(workloads).where(*_conditions(shape)))
 
 
+@lru_cache(maxsize=64)
+def _totals_of(shape: _Shape) -> Compiled:
+    requested = func.coalesce(func.sum(workloads.c.requested_gpus_milli), 0).label("requested")
+    return Compiled(select(func.count().label("number"), requested).select_from(workloads).where(*_conditions(shape)))
+
+
 def _conditions(shape: _Shape) -> list[ColumnElement[bool]]:
     conditions = [
         condition_on(_column(field), operator, bindparam(f"filter_{number}", type_=_column(field).type))
@@ -176,6 +194,8 @@ def _conditions(shape: _Shape) -> list[ColumnElement[bool]]:
         ]
     else:
         conditions.append(workloads.c.deleted_at.is_(None))
+    if shape.phases:
+        conditions.append(workloads.c.phase.in_([bindparam(f"phase_{number}") for number in range(shape.phases)]))
     if shape.projects is not None:
         mine = [
             column.in_([bindparam(f"{name}_{number}") for number in range(several)])

@@ -23,7 +23,7 @@ from sqlalchemy.engine import Row
 
 from fairpool.api.clusters import NameRange
 from fairpool.control.store.compiled import Compiled, CompiledIn, bounds
-from fairpool.control.store.tables import events, holdings, pods, workload_labels, workloads
+from fairpool.control.store.tables import events, holdings, pods, start_estimates, workload_labels, workloads
 from fairpool.control.workload_documents import RELEASED
 
 _INSERT = Compiled(insert(workloads))
@@ -292,7 +292,8 @@ def drop_deleted(connection: Connection, before: int, most: int) -> int:
     """Remove workloads that were deleted earlier than this, with everything about them; says how many."""
     query = select(workloads.c.id).where(workloads.c.deleted_at < before).order_by(workloads.c.deleted_at).limit(most)
     old = list(connection.execute(query).scalars())
-    for column in (events.c.workload, pods.c.workload, holdings.c.workload, workload_labels.c.workload, workloads.c.id):
+    columns = (events.c.workload, pods.c.workload, holdings.c.workload, workload_labels.c.workload)
+    for column in (*columns, start_estimates.c.workload, workloads.c.id):
         connection.execute(delete(column.table).where(column.in_(old)))
     return len(old)
 
