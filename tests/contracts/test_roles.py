@@ -198,9 +198,9 @@ def test_an_access_manager_cannot_become_an_administrator_through_an_identity_pr
     assert control.http.portal is not None
     control.http.portal.call(prepare)
     assert expect(control.call("GET", "/api/v1/idps", by="ida"), 200), "the role is good for this"
-    link = {"user": "test@run.ai", "subject": "ida-at-corp"}
-    assert codes(control.call("POST", "/api/v1/idps/corp/links", link, by="ida")) == ["access.denied"]
-    expect(control.call("POST", "/api/v1/idps/corp/links", {**link, "user": "ida@example.com"}, by="ida"), 204)
+    for user in ("test@run.ai", "ida@example.com"):  # the account may be in the groups of an administrator
+        said = control.call("POST", "/api/v1/idps/corp/links", {"user": user, "subject": "ida-at-corp"}, by="ida")
+        assert codes(said) == ["access.denied"]
     oidc = {"clientId": "c", "clientSecret": "s", "discoverDocumentUrl": "https://evil.example.com/a"}
     provider = {"type": "oidc", "oidcData": oidc}
     assert codes(control.call("POST", "/api/v1/idps", provider, by="ida")) == ["access.denied"]

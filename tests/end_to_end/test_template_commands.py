@@ -111,7 +111,8 @@ def test_a_template_is_shown_changed_and_deleted(server: Server) -> None:
 def test_what_cannot_be_in_a_template_is_refused(server: Server) -> None:
     assert "is not a valid template name" in server.refused("runai-adm template create 'a b' -i x")
     assert "the template needs a name" in server.refused("runai-adm template create -i x")
-    assert "--host-network is not supported" in server.refused("runai-adm template create x --host-network")
+    nfs = "runai-adm template create x -i y -v /data:/data --nfs-server files"
+    assert "--nfs-server is not supported" in server.refused(nfs)
     assert "only an administrative template can lock" in server.refused("runai-adm template create x -i y --lock image")
     assert "there is no project nowhere" in server.refused("runai-adm template create x -i y -p nowhere").replace(
         "'", ""
