@@ -419,11 +419,10 @@ def check_pods(typist: Typist) -> None:
 def check_usage(typist: Typist) -> None:
     """Accounting and samples say what the ledger's file, the scenario and the process table say."""
     ledger = typist.data_directory.ledger
-    typist.until(lambda: usage_count.is_reported(ledger), "everything is reported")
     times = usage_count.pod_times(ledger, typist.known_jobs())
     assert sorted(each.job.name for each in times if each.cause == "preempted") == sorted(VICTIMS)
     (user,) = {each.submitted_by for each in typist.jobs().values()}
-    usage_count.compare_accounting(typist.client, times, QUOTAS, user)
+    usage_count.soon(lambda: usage_count.compare_accounting(typist.client, times, user, QUOTAS))
     usage_count.compare_processes(times, typist.lives.values())
     usage_count.compare_allocation(typist.client, times, QUOTAS, typist.began)
 
