@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -108,9 +108,14 @@ class SampleStore:
                 self._thread.start()
             self._waiting.append(sample)
             while len(self._waiting) > WAITING_MAX:
-                self._waiting.popleft()
-                self.dropped += 1
+                self._drop_one()
             self._changed.notify_all()
+
+    def _drop_one(self) -> None:
+        """The oldest of the cluster with most samples here: one that sends too many drops none of the others."""
+        ((most, _),) = Counter(each.facts.cluster for each in self._waiting).most_common(1)
+        del self._waiting[next(at for at, each in enumerate(self._waiting) if each.facts.cluster == most)]
+        self.dropped += 1
 
     async def values(self, span: TimeRange, curves: Sequence[Curve]) -> CurvePoints:
         """What subjects did over a time, all read at one moment. Raises `Unavailable`."""
@@ -185,9 +190,7 @@ class SampleStore:
         with self._changed:
             batch = list(self._waiting)
         if batch:
-            rows = _rows(batch)
-            self._database.write(lambda connection: series.add_ticks(connection, rows))
-            self.written += len(batch)
+            self._write(batch)
             with self._changed:
                 for each in batch:
                     if self._waiting and self._waiting[0] is each:
@@ -200,6 +203,22 @@ class SampleStore:
             self._look_at = time.monotonic() + PAUSE_S
             if not self._due:
                 self._tidy()
+
+    def _write(self, batch: Sequence[ClusterSample]) -> None:
+        """One that cannot be written is dropped: it would keep those of all clusters waiting."""
+        try:
+            rows = _rows(batch)
+            self._database.write(lambda connection: series.add_ticks(connection, rows))
+            self.written += len(batch)
+        except Unavailable:
+            raise
+        except Exception:
+            if len(batch) == 1:
+                log.exception("a sample is dropped", extra={"fields": {"cluster": batch[0].facts.cluster}})
+                self.dropped += 1
+            else:
+                for each in batch:
+                    self._write([each])
 
     def _tidy(self) -> None:
         if time.monotonic() >= self._tidy_at:
