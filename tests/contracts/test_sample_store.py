@@ -228,14 +228,15 @@ def test_damage_that_a_query_finds_is_put_aside_too(tmp_path: Path, monkeypatch:
     with store(database) as found:
         found.offer(sample(0))
         until(lambda: found.written == 1)
-        with database._writing, database._reading:
-            writer_of(found).exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").close()
-            writer_of(found).exec_driver_sql("PRAGMA shrink_memory").close()
-            path = tmp_path / "metrics.sqlite"
-            whole = path.read_bytes()
-            path.write_bytes(whole[:4096] + bytes(len(whole) - 4096))
-        with pytest.raises(Unavailable):
-            cores(found)
+        with database._writing:
+            with database._reading:
+                writer_of(found).exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").close()
+                writer_of(found).exec_driver_sql("PRAGMA shrink_memory").close()
+                path = tmp_path / "metrics.sqlite"
+                whole = path.read_bytes()
+                path.write_bytes(whole[:4096] + bytes(len(whole) - 4096))
+            with pytest.raises(Unavailable):
+                cores(found)  # before the writer can find it
         found.offer(sample(1))
         until(lambda: found.written == 2 and found.problem is None)
         assert cores(found) == [1.0]
