@@ -23,9 +23,9 @@ from fairpool.control.store.series_blocks import DueBlock, due_blocks, make_bloc
 from fairpool.control.store.series_database import SeriesDatabase
 from fairpool.control.store.series_reader import RecentSamples, SeriesReader
 from fairpool.control.store.unavailable import BUSY, Unavailable
-from fairpool.metrics.block import Values, of_sample, packed
+from fairpool.metrics.block import of_sample, packed
 from fairpool.metrics.resolution import FINE
-from fairpool.metrics.time_range import Curve, Point, SeriesSubject, TimeRange
+from fairpool.metrics.time_range import Curve, Point, TimeRange
 from fairpool.metrics.totals import ClusterFacts, group_samples
 from fairpool.model.ids import SECOND_MS
 from fairpool.model.problem import Problem
@@ -245,20 +245,29 @@ def _rows(samples: Sequence[ClusterSample]) -> list[StoredTick]:
 
 
 def _curve_points(reader: SeriesReader, span: TimeRange, curves: Sequence[Curve]) -> CurvePoints:
+    """Group by group: the slots of a year of a thousand projects at once would be half a gigabyte."""
+    by_group: dict[str, list[int]] = {}
+    for number, each in enumerate(curves):
+        by_group.setdefault(each.subject.group, []).append(number)
+    points: list[list[Point]] = [[] for _ in curves]
+    for grp, numbers in by_group.items():
+        found = _group_points(reader, span, grp, [curves[number] for number in numbers])
+        for number, its_points in zip(numbers, found, strict=True):
+            points[number] = its_points
+    return CurvePoints(points, reader.unreadable)
+
+
+def _group_points(reader: SeriesReader, span: TimeRange, grp: str, curves: Sequence[Curve]) -> list[list[Point]]:
     before = span.look_back_slots if any(each.is_idle_time for each in curves) else 0
     start_s = span.first_s - before * span.resolution.step_s
-    names: dict[str, dict[str, None]] = {}
-    for each in curves:
-        names.setdefault(each.subject.group, {})[each.subject.name] = None
-    found: dict[SeriesSubject, Values] = {}
-    for grp, mine in names.items():
-        slots = reader.values(grp, list(mine), span.resolution, start_s, before + span.slots)
-        found.update((SeriesSubject(grp, name), each) for name, each in zip(mine, slots, strict=True))
-    used = {subject: span.resampled(values[:, before:]) for subject, values in found.items()}
-    points = [
+    names = list(dict.fromkeys(each.subject.name for each in curves))
+    slots = reader.values(grp, names, span.resolution, start_s, before + span.slots)
+    found = dict(zip(names, slots, strict=True))
+    used = {name: span.resampled(values[:, before:]) for name, values in found.items()}
+    return [
         span.points(
-            span.resampled(span.idle_times(found[each.subject])) if each.is_idle_time else used[each.subject], each
+            span.resampled(span.idle_times(found[each.subject.name])) if each.is_idle_time else used[each.subject.name],
+            each,
         )
         for each in curves
     ]
-    return CurvePoints(points, reader.unreadable)
