@@ -441,7 +441,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except pytest.skip.Exception as missing:
             print(f"not measured: {missing.msg}")
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if ended.ru_utime:
+    if "PostgreSQL" in systems and not options.database:
         print(f"the PostgreSQL server used {ended.ru_utime + ended.ru_stime:.0f} s of CPU")
     if options.json:
         options.json.write_text("".join(f"{line.as_json('series', setting)}\n" for line in lines))
