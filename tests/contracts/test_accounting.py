@@ -340,6 +340,7 @@ def test_a_question_that_makes_no_sense_is_refused(control: ControlPlane) -> Non
         ({"start": "yesterday"}, "request.not_a_date"),
         ({"start": "2027-02-01T00:00:00Z", "end": "2027-01-01T00:00:00Z"}, "usage.period"),
         ({"start": "2020-01-01T00:00:00Z", "interval": "hour"}, "usage.parts"),
+        ({"start": "10d", "interval": "hour", "filterBy": "node==n1"}, "usage.parts"),
         ({"filterBy": "colour==red"}, "filter.unknown_field"),
     ):
         answer = control.call("GET", USAGE, params=query)
