@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from fairpool.api.accounting import Interval
+from fairpool.control.usage_query import parts, question
 from fairpool.control.usage_sums import (
     HOUR_MS,
     GpuTime,
@@ -24,6 +26,7 @@ from fairpool.control.usage_sums import (
     pieces,
     span_usage,
 )
+from fairpool.model.ids import Instant
 from fairpool.model.quantity import UNLIMITED
 
 SECOND = 1000
@@ -211,3 +214,9 @@ def test_more_samples_than_time_count_as_all_of_it_and_only_gpus_are_asked_for()
     sums = {each.workload: found for each, found in period.by_workload(samples).items()}
     assert (sums["w"].measured, sums["w"].used) == (1000 * HOUR_MS, 1000 * HOUR_MS)
     assert [workloads for _, workloads in samples.asked] == [frozenset({"w"})]
+
+
+@pytest.mark.parametrize("interval", list(Interval))
+def test_a_period_up_to_the_last_of_all_dates_has_parts(interval: Interval) -> None:
+    asked = question(Instant(0), start="9999-12-30T00:00:00Z", end="9999-12-31T23:59:59Z", interval=interval)
+    assert [last for _, last in parts(asked)][-1] == asked.end
