@@ -128,6 +128,8 @@ def _first_row(connection: Connection, cluster: str, line: EventReport, owner: A
     assert said is not None, "a line without usage begins nothing"
     project = owner.project if owner is not None else said.project
     found = organization.project(connection, project)
+    if owner is None and found is not None and found.cluster != cluster:
+        project, found = "", None  # no cluster charges the projects of another
     department = owner.department if owner is not None else found.department if found is not None else ""
     above = organization.department(connection, department)
     return {
