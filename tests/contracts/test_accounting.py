@@ -352,6 +352,9 @@ def test_researchers_see_their_own_projects_also_as_a_table_and_set_no_prices(co
 
 
 def test_a_question_that_makes_no_sense_is_refused(control: ControlPlane) -> None:
+    many = control.call("GET", USAGE, params={"start": "5d", "interval": "hour", "groupBy": "workload"})
+    assert (many.status_code, codes(many)) == (400, ["usage.parts"])
+    expect(control.call("GET", USAGE, params={"start": "5d", "interval": "hour", "groupBy": "user"}), 200)
     for query, code in (
         ({"groupBy": "colour"}, "usage.group"),
         ({"start": "yesterday"}, "request.not_a_date"),

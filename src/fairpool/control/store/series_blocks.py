@@ -61,8 +61,8 @@ def due_blocks(connection: Connection, now_s: int) -> list[DueBlock]:
 
 
 def _set_back(connection: Connection, resolution: Resolution, ended_s: int) -> None:
-    """If the clock was set back: blocks of a time that is yet to come are not made. The clocks of two control planes may
-    differ by less than a block."""
+    """If the clock was set back, blocks of a time that is yet to come go. The clocks of two control planes may differ
+    by less than a block."""
     made_s = series.until(connection, resolution.step_s)
     if made_s is not None and made_s > ended_s + resolution.block_s:
         series.drop_blocks(connection, resolution, ended_s)
