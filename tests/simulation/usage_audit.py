@@ -173,7 +173,7 @@ def _differences_of(held: Holding, parts: Sequence[Any]) -> Iterator[str]:
 
 def _sums(connection: Connection, now: int) -> tuple[int, int, int]:
     """From sums of hours, as far as there are any, and from pods for the rest."""
-    found = sums_by_subject(connection, Period(0, now), None).values()
+    found = sums_by_subject(connection, Period(0, now, Instant(now)))(None).values()
     return (
         sum(each.allocated for each in found),
         sum(each.lost for each in found),

@@ -557,8 +557,9 @@ class World:
     def _sum_hours(self) -> None:
         """As the control plane does in the background, but without its delay: many reports come after that."""
         database, now = self.control._database, Instant(self.clock.now() + LAG_MS)
-        while (hour := database.read_now(lambda connection: next_hour(connection, now, None))) is not None:
-            database.write_now(lambda connection, hour=hour: set_summed(connection, hour))  # type: ignore[misc]
+        while (hour := database.read_now(lambda connection: next_hour(connection, now))) is not None:
+            summed = hour.summed(None)
+            database.write_now(lambda connection, summed=summed: set_summed(connection, summed))  # type: ignore[misc]
             self.counts["hours summed"] += 1
 
     def _next_moment(self) -> Instant:

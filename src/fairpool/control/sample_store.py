@@ -128,6 +128,10 @@ class SampleStore:
         start_s = (self._now_s() // FINE.step_s + 1 - slots) * FINE.step_s
         return await self._read(lambda connection: use(SeriesReader(connection).recent(prefix, start_s, slots)))
 
+    def read(self, unit: Callable[[SeriesReader], T]) -> T:
+        """Read something at one moment, in the calling thread. Raises `Unavailable`."""
+        return self._database_read(lambda connection: unit(SeriesReader(connection)))
+
     async def _read(self, unit: Callable[[Connection], T]) -> T:
         reading = asyncio.get_running_loop().run_in_executor(self._readers, self._database_read, unit)
         try:
