@@ -37,7 +37,7 @@ from fairpool.api.workloads import PodItem, WorkloadItem
 from fairpool.model.ids import PodId
 from fairpool.platform.directory_lock import lock_holder
 from tests.end_to_end import usage_count
-from tests.end_to_end.usage_count import CpuTimes, Job, ProgramLife
+from tests.end_to_end.usage_count import CpuTimes, Job, ProgramTime
 from tests.running_platform import PATIENCE_S, Running
 
 pytestmark = pytest.mark.slow
@@ -109,7 +109,7 @@ class Typist(Running):
         self.server = 0
         self.names: dict[str, str] = {}
         """Of all jobs that were ever seen, by their ids."""
-        self.lives: dict[str, ProgramLife] = {}
+        self.program_times: dict[str, ProgramTime] = {}
         """Of all programs that were ever seen, by the marks of their pods."""
         self.began = int(time.time() * 1000)
         self.cpu_at_first = CpuTimes(0, {})
@@ -281,7 +281,7 @@ class Watchman:
     """Looks at the process table all the time: no pod has two programs, and no job two pods, at one moment."""
 
     machine: Path
-    lives: dict[str, ProgramLife] = field(default_factory=dict)
+    program_times: dict[str, ProgramTime] = field(default_factory=dict)
     twice: list[str] = field(default_factory=list)
     looks: int = 0
     _end: threading.Event = field(default_factory=threading.Event)
@@ -295,8 +295,8 @@ class Watchman:
         now = int(time.time() * 1000)
         found = programs(self.machine)
         for each in found:
-            life = self.lives.setdefault(each.mark, ProgramLife(each.job, began_at(each), now))
-            life.began, life.last_seen = min(life.began, began_at(each)), now
+            program = self.program_times.setdefault(each.mark, ProgramTime(each.job, began_at(each), now))
+            program.began, program.last_seen = min(program.began, began_at(each)), now
         pids = {each.pid: each.mark for each in found}
         first: dict[str, Process] = {}
         for each in found:
@@ -317,7 +317,7 @@ TypistT = TypeVar("TypistT", bound=Typist)
 @contextmanager
 def watched(typist: TypistT) -> Iterator[TypistT]:
     """A person who types, at an open platform that is watched all the time and cleaned up afterwards."""
-    watchman = Watchman(typist.data_directory.machine, typist.lives)
+    watchman = Watchman(typist.data_directory.machine, typist.program_times)
     thread = threading.Thread(target=watchman.watch)
     thread.start()
     try:
@@ -423,7 +423,7 @@ def check_usage(typist: Typist) -> None:
     assert sorted(each.job.name for each in times if each.cause == "preempted") == sorted(VICTIMS)
     (user,) = {each.submitted_by for each in typist.jobs().values()}
     usage_count.soon(lambda: usage_count.compare_accounting(typist.client, times, user, QUOTAS))
-    usage_count.compare_processes(times, typist.lives.values())
+    usage_count.compare_processes(times, typist.program_times.values())
     usage_count.compare_allocation(typist.client, times, QUOTAS, typist.began)
 
 

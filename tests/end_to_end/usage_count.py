@@ -212,7 +212,7 @@ def compare_cpu(client: Client, before: CpuTimes, after: CpuTimes, jobs: Mapping
 
 
 @dataclass(slots=True)
-class ProgramLife:
+class ProgramTime:
     """The program of a pod, as it was seen in the process table; in milliseconds since the epoch."""
 
     job: str
@@ -220,17 +220,17 @@ class ProgramLife:
     last_seen: int
 
 
-def compare_processes(times: Sequence[PodTime], lives: Iterable[ProgramLife]) -> None:
+def compare_processes(times: Sequence[PodTime], program_times: Iterable[ProgramTime]) -> None:
     """No program ran while its pod held nothing."""
-    seen: dict[str, list[ProgramLife]] = defaultdict(list)
-    for each in sorted(lives, key=lambda each: each.began):
+    seen: dict[str, list[ProgramTime]] = defaultdict(list)
+    for each in sorted(program_times, key=lambda each: each.began):
         seen[each.job].append(each)
     for job in {each.job.name for each in times}:
         mine = [each for each in times if each.job.name == job]
         assert len(mine) == len(seen[job]), (job, mine, seen[job])
-        for pod, life in zip(mine, seen[job], strict=True):
-            assert pod.begin <= life.began + CLOCK_MS, (pod, life)
-            assert pod.end is None or life.last_seen <= pod.end + CLOCK_MS, (pod, life)
+        for pod, program in zip(mine, seen[job], strict=True):
+            assert pod.begin <= program.began + CLOCK_MS, (pod, program)
+            assert pod.end is None or program.last_seen <= pod.end + CLOCK_MS, (pod, program)
 
 
 CLOCK_MS = 50
