@@ -73,6 +73,7 @@ from fairpool.control import (
     roles,
     saml_sign_in,
     sample_intake,
+    scrape,
     sessions,
     shares,
     shells,
@@ -123,7 +124,7 @@ log = logging.getLogger("fairpool.control")
 
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, sample_intake, tunnel_route, questions),
-    *(clusters, projects, metrics, telemetry, older_metrics, waiting, shares, devices, decisions),
+    *(clusters, projects, metrics, telemetry, older_metrics, scrape, waiting, shares, devices, decisions),
     *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules),
     *(roles, audit, sessions, token_issuer, mail_settings, access_keys, password_reset, password_pages),
     *(

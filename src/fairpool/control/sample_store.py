@@ -21,7 +21,7 @@ from fairpool.control.store.database import Connection
 from fairpool.control.store.series import StoredTick
 from fairpool.control.store.series_blocks import DueBlock, due_blocks, make_blocks
 from fairpool.control.store.series_database import SeriesDatabase
-from fairpool.control.store.series_reader import RecentSamples, SeriesReader
+from fairpool.control.store.series_reader import LatestSamples, RecentSamples, SeriesReader
 from fairpool.control.store.unavailable import BUSY, Unavailable
 from fairpool.metrics.block import Values, of_sample, packed
 from fairpool.metrics.resolution import FINE
@@ -122,6 +122,16 @@ class SampleStore:
         slots = seconds // FINE.step_s + 1
         start_s = (self._now_s() // FINE.step_s + 1 - slots) * FINE.step_s
         return await self._read(lambda connection: use(SeriesReader(connection).recent(prefix, start_s, slots)))
+
+    async def latest(self, prefix: str, seconds: int) -> LatestSamples:
+        """What was measured last, at most so long ago. Raises `Unavailable`."""
+        since_s = self._now_s() - seconds
+        return await self._read(lambda connection: SeriesReader(connection).latest(prefix, since_s))
+
+    @property
+    def waiting(self) -> int:
+        """Samples of clusters that are not written yet."""
+        return len(self._waiting)
 
     async def _read(self, unit: Callable[[Connection], T]) -> T:
         reading = asyncio.get_running_loop().run_in_executor(self._readers, self._database_read, unit)

@@ -79,6 +79,7 @@ class Platform:
                     is_ready=lambda: cluster.is_ready,
                     pod_access=cluster.pod_access,
                     first_project=FIRST_PROJECT,
+                    program="up",
                 )
             )
             peer = await self._peer(app)

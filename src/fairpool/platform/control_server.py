@@ -184,7 +184,8 @@ class ControlServer:
         tls = self._options.tls
         files: dict[str, Any] = {} if tls is None else {"ssl_certfile": tls.certificate, "ssl_keyfile": tls.key}
         proxies, is_secure = self._options.trusted_proxies, app.state.plane.settings.url.startswith("https://")
-        served = ForwardedClients(RequestLog(app), proxies, is_secure=is_secure) if proxies else RequestLog(app)
+        watched = RequestLog(app, app.state.plane.measures)
+        served = ForwardedClients(watched, proxies, is_secure=is_secure) if proxies else watched
         times: dict[str, Any] = {"timeout_graceful_shutdown": SHUTDOWN_S, "timeout_keep_alive": KEEP_ALIVE_S}
         server = self._server = Server(served, proxies=proxies, **times, **files)
         places = self._data_directory

@@ -13,6 +13,8 @@ Runs = dict[str, list[Run]]
 """By subject; their slots are counted from 1970."""
 RecentSamples = dict[str, dict[str, Values]]
 """By group and subject."""
+LatestSamples = dict[str, dict[str, list[float]]]
+"""The same of one slot: a value for each column, the coverage first; NaN: not measured."""
 
 
 class SeriesReader:
@@ -39,6 +41,27 @@ class SeriesReader:
         return {
             grp: {name: dense(its, first, slots) for name, its in subjects.items()} for grp, subjects in runs.items()
         }
+
+    def latest(self, prefix: str, since_s: int) -> LatestSamples:
+        """The latest slot since then of each of these groups, with all subjects that it has there."""
+        found: LatestSamples = {}
+        for each in series.recent_blocks(self._connection, prefix, since_s):
+            first = (since_s - each.start_s) // FINE.step_s
+            self._add_latest(found, each.grp, each.data, first)
+        newest = {each.grp: each.data for each in series.recent_ticks(self._connection, prefix, since_s)}
+        for grp, data in newest.items():
+            self._add_latest(found, grp, data, 0)
+        return found
+
+    def _add_latest(self, found: LatestSamples, grp: str, data: bytes, first: int) -> None:
+        try:
+            block = unpacked(data)
+        except NotABlock:
+            self.unreadable += 1
+            return
+        newest = max((run.end for run in block.values()), default=0)
+        if newest > first:
+            found[grp] = {name: run.values[:, -1].tolist() for name, run in block.items() if run.end == newest}
 
     def _runs(self, grp: str, names: Collection[str], resolution: Resolution, start_s: int, end_s: int) -> Runs:
         """From blocks of this resolution as far as they are made, and for the rest from finer ones."""

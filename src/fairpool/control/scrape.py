@@ -1,0 +1,117 @@
+"""HTTP route for Prometheus: everything at one moment, as text. Each caller gets the series of what they may see."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection
+from typing import Annotated, Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairpool.api.exposition import CONTENT_TYPE, encoded, registry_text
+from fairpool.control.plane import Caller, Plane
+from fairpool.control.rbac import Action
+from fairpool.control.refusal import refused
+from fairpool.control.routes import Parameter, Routes
+from fairpool.control.scrape_facts import Scraped, scraped
+from fairpool.control.scrape_names import Subject
+from fairpool.control.scrape_series import Viewer, series_text
+from fairpool.control.store import organization as organization_store
+from fairpool.control.store.database import Connection
+from fairpool.control.store.unavailable import Unavailable
+from fairpool.metrics.recent_use import NOW_S
+from fairpool.model.ids import SECOND_MS
+
+routes = Routes("metrics")
+
+Collect = Annotated[
+    list[Annotated[str, Parameter(max_length=32)]],
+    Parameter(alias="collect[]", max_length=16, description="Only these: " + ", ".join(Subject)),
+]
+
+
+@routes.get(
+    "/metrics",
+    action=Action.SELF,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    summary="Get the series of everything you can see, in Prometheus's text format",
+)
+async def metrics(
+    request: Request,
+    plane: Plane,
+    caller: Caller,
+    collect: Collect = [],  # noqa: B006 (read only)
+) -> Response:
+    """Compressed for callers that accept gzip."""
+    packs = "gzip" in request.headers.get("accept-encoding", "")
+    body = await scrape(plane, viewer_of(caller), _subjects(collect), packs=packs)
+    headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": "gzip"} if packs else {})
+    return Response(body, headers=headers | {"Content-Type": CONTENT_TYPE})
+
+
+def _subjects(said: Collection[str]) -> Collection[Subject]:
+    unknown = sorted(set(said) - set(Subject))
+    if unknown:
+        what = f"there are no series of {unknown[0]!r}"
+        raise refused(422, "metric.unknown", what, f"use {', '.join(Subject)}", "collect[]")
+    return [Subject(each) for each in said] or list(Subject)
+
+
+def viewer_of(caller: Caller) -> Viewer:
+    def sees(action: Action) -> Any:
+        places = caller.places(action)
+        return lambda *where: places is None or places.covers(*where)
+
+    return Viewer(
+        nodes=caller.may(Action.NODE_READ),
+        projects=sees(Action.PROJECT_READ),
+        departments=sees(Action.DEPARTMENT_READ),
+        workloads=sees(Action.WORKLOAD_READ),
+    )
+
+
+EVERYTHING = Viewer(nodes=True, projects=lambda *_: True, departments=lambda *_: True, workloads=lambda *_: True)
+
+
+async def scrape(plane: Plane, viewer: Viewer, subjects: Collection[Subject], *, packs: bool) -> bytes:
+    """What the viewer may see of these subjects. Where the database is away, the figures of the process remain."""
+    started = time.perf_counter()
+    own = registry_text(plane.measures.registry) if viewer.nodes and Subject.PROCESS in subjects else ""
+    rest = ""
+    if set(subjects) != {Subject.PROCESS} or plane.cluster_figures is not None:
+        try:
+            rest = await _organization_text(plane, viewer, subjects)
+        except Unavailable:
+            if not own:
+                raise
+    body = await asyncio.to_thread(encoded, (own, rest), packs=packs)
+    plane.measures.scrape_s.observe(time.perf_counter() - started)
+    return body
+
+
+async def _organization_text(plane: Plane, viewer: Viewer, subjects: Collection[Subject]) -> str:
+    now = plane.now()
+
+    def unit(connection: Connection) -> tuple[Scraped, dict[str, tuple[str, str]]]:
+        return scraped(plane, connection, now), organization_store.homes(connection)
+
+    found, homes = await plane.read_apart(unit)
+    for cluster in found.clusters:
+        try:
+            cluster.measured.update(await plane.samples.latest(f"{cluster.id}/", NOW_S))
+        except Unavailable:
+            continue  # what is declared and held is known all the same
+    activities = {each.id: plane.activity.of(each.id, now / SECOND_MS) for each in found.clusters}
+    away_s = plane.settings.cluster_away_s
+    text = await asyncio.to_thread(series_text, found, activities, viewer, subjects, away_s)
+    if plane.cluster_figures is None:
+        return text
+
+    def sees(project: str) -> bool:
+        return viewer.workloads(project, *homes.get(project, ("", "")))
+
+    own = viewer.nodes and Subject.PROCESS in subjects
+    jobs = sees if Subject.JOBS in subjects else None
+    return text + await asyncio.to_thread(plane.cluster_figures, own, jobs)

@@ -1,0 +1,60 @@
+"""The text format: names come from users and must not break it, and what is not known has no series."""
+
+from __future__ import annotations
+
+import gzip
+import math
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from fairpool.api.exposition import VALUE_MAX, SeriesTable, encoded, labels, name_part
+
+HOSTILE = [
+    'a"} 1\nevil{x="y',
+    "back\\slash\\",
+    "line\nbreak",
+    'quote"',
+    "ends with \\",
+    "",
+    " ",
+    "名前 🦊",
+    "a\rb\tc",
+    "{}=,#",
+    "\\n",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_is_one_value_of_one_series(name: str) -> None:
+    table = SeriesTable({"x": "Says\nwhat \\ it is"})
+    table["x"].add(labels(a=name, b=name), 1.5)
+    (family,) = text_string_to_metric_families(encoded([table.text], packs=False).decode())
+    ((sample),) = family.samples
+    assert (sample.name, sample.labels, sample.value) == ("x", {"a": name, "b": name}, 1.5)
+    assert family.documentation == "Says\nwhat \\ it is"
+
+
+def test_long_values_are_cut_and_half_characters_replaced() -> None:
+    table = SeriesTable({"x": "."})
+    table["x"].add(labels(a="é" * 1000, b="\ud800"), 1)
+    text = gzip.decompress(encoded([table.text], packs=True)).decode()
+    (family,) = text_string_to_metric_families(text)
+    assert family.samples[0].labels == {"a": "é" * VALUE_MAX, "b": "?"}
+
+
+def test_what_is_not_known_has_no_series_and_no_description() -> None:
+    table = SeriesTable({"x": ".", "y": "."})
+    table["x"].add("", None)
+    table["x"].add("", math.nan)
+    assert (table.text, len(table)) == ("", 0)
+    table["y"].add("", math.inf)
+    table["y"].add('a="b"', 1e20)
+    assert table.text.endswith('y{} +Inf\ny{a="b"} 1e+20\n')
+
+
+@pytest.mark.parametrize(
+    ("said", "name"), [("loss", "loss"), ("val/acc@5", "val_acc_5"), ('x"} 1\n', "x___1_"), ("ß" * 99, "_" * 64)]
+)
+def test_what_a_job_calls_a_value_becomes_part_of_a_name(said: str, name: str) -> None:
+    assert name_part(said) == name
