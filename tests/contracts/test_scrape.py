@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from fairpool.api.clusters import NodeReport, PodReport
 from fairpool.api.samples import DeviceSampleWire, DeviceUseWire, NodeSampleWire, PodSampleWire, SamplesReport
 from fairpool.control import scrape, scrape_facts
 from fairpool.control.sample_intake import sampled
-from fairpool.control.scrape_names import TABLES
+from fairpool.control.scrape_names import TABLES, ScrapeSubject
 from fairpool.control.scrape_series import UNLIMITED
 from fairpool.control.store.unavailable import FAILING, Unavailable
 from fairpool.model.ids import NodeName, PodId, PoolName
@@ -37,8 +37,8 @@ class World:
     waiting: str
     other: str
 
-    def scraped(self, by: str = "admin", **query: Any) -> Found:
-        answer = self.control.call("GET", "/metrics", by=by, params=query)
+    def scraped(self, by: str = "admin", collect: Sequence[str] = ()) -> Found:
+        answer = self.control.call("GET", "/metrics", by=by, params={"collect[]": collect})
         assert answer.status_code == 200, answer.text
         assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
         found: Found = {}
@@ -59,14 +59,14 @@ def world() -> Iterator[World]:
         control.project("team-a", 4)
         control.project("team-b", 1)
         control.researcher("ann", "team-a")
-        has = {"gpus": 2, "gpu_memory_mib": 16 * 1024, "cpu_milli": 32_000, "memory_bytes": 128 * GIB}
+        has: Any = {"gpus": 2, "gpu_memory_mib": 16 * 1024, "cpu_milli": 32_000, "memory_bytes": 128 * GIB}
         nodes = (
             NodeReport(name=NodeName("n1"), pool=PoolName("default"), labels={PRODUCT_LABEL: 'V"100'}, **has),
             NodeReport(name=NodeName("n2"), pool=PoolName("default"), silent_since=control.clock.now, **has),
         )
         control.push(control.report(whole=True, nodes=nodes))
-        ids = [control.train(name, project)["id"] for name, project in (("t1", "team-a"), ("t2", "team-a"))]
-        world = World(control, *ids, control.train("secret", "team-b")["id"])
+        running, waiting = (control.train(name)["id"] for name in ("t1", "t2"))
+        world = World(control, running, waiting, control.train("secret", "team-b")["id"])
         control.clock.turn(100)
         pod = PodReport(
             id=PodId(f"{world.running}-0-0"),
@@ -157,7 +157,7 @@ def test_the_process_tells_of_itself(world: World) -> None:
     assert found["process_resident_memory_bytes"][0][1] > 0
 
 
-def test_each_sees_what_they_may_see_and_strangers_nothing(world: World) -> None:
+def test_each_sees_what_they_may_see_and_others_nothing(world: World) -> None:
     mine = world.scraped("ann")
     assert {labels["project"] for labels, _ in mine["runai_job_requested_gpus"]} == {"team-a"}
     assert {labels["project"] for labels, _ in mine["runai_project_guaranteed_gpus"]} == {"team-a"}
@@ -166,15 +166,15 @@ def test_each_sees_what_they_may_see_and_strangers_nothing(world: World) -> None
     assert "team-b" not in text
     assert value(mine, "fairpool_node_ready", node="n1") == 1
     control = world.control
-    control.researcher("nobody")
-    assert control.call("GET", "/metrics", by="nobody").text == ""
+    control.researcher("without-role")
+    assert control.call("GET", "/metrics", by="without-role").text == ""
     assert control.call("GET", "/metrics", by="").status_code == 401
     link = {"Authorization": f"Bearer {control.cluster_token}"}
     assert control.call("GET", "/metrics", by="", headers=link).status_code == 403
 
 
 def test_a_scrape_can_be_narrowed_and_is_compressed(world: World) -> None:
-    found = world.scraped(**{"collect[]": ["nodes", "process"]})
+    found = world.scraped(collect=["nodes", "process"])
     assert "fairpool_node_ready" in found
     assert "fairpool_build_info" in found
     assert not found.keys() & {"runai_job_requested_gpus", "runai_gpu_is_allocated", "fairpool_project_workloads"}
@@ -230,4 +230,4 @@ def test_without_a_database_the_process_still_tells_of_itself(world: World, monk
 
 
 async def _everything(plane: Any) -> bytes:
-    return await scrape.scrape(plane, scrape.EVERYTHING, list(scrape.Subject), packs=True)
+    return await scrape.scrape(plane, scrape.EVERYTHING, list(ScrapeSubject), packs=True)

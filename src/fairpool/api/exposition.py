@@ -52,7 +52,7 @@ def name_part(text: str) -> str:
     return _UNFIT.sub("_", text[:NAME_MAX])
 
 
-class Series:
+class NamedSeries:
     """All series of one name, as text."""
 
     def __init__(self, name: str, words: str) -> None:
@@ -79,14 +79,14 @@ class SeriesTable:
     """Series by name, each with its description."""
 
     def __init__(self, words: Mapping[str, str]) -> None:
-        self._series = {name: Series(name, text) for name, text in words.items()}
+        self._series = {name: NamedSeries(name, text) for name, text in words.items()}
 
-    def __getitem__(self, name: str) -> Series:
+    def __getitem__(self, name: str) -> NamedSeries:
         return self._series[name]
 
-    def described(self, name: str, words: str) -> Series:
+    def described(self, name: str, words: str) -> NamedSeries:
         """One whose name was not known before."""
-        return self._series.setdefault(name, Series(name, words))
+        return self._series.setdefault(name, NamedSeries(name, words))
 
     @property
     def text(self) -> str:
@@ -113,7 +113,7 @@ def process_registry(program: str) -> CollectorRegistry:
     return registry
 
 
-class Figure(NamedTuple):
+class ProcessFigure(NamedTuple):
     """A figure of a process that is looked up when a scrape comes, rather than counted."""
 
     name: str
@@ -126,7 +126,7 @@ class Figure(NamedTuple):
 class LookedUp:
     """A collector of such figures."""
 
-    def __init__(self, look: Callable[[], Iterable[Figure]]) -> None:
+    def __init__(self, look: Callable[[], Iterable[ProcessFigure]]) -> None:
         self._look = look
 
     def collect(self) -> Iterator[Metric]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from prometheus_client import Counter, Histogram
 
-from fairpool.api.exposition import Figure, LookedUp, process_registry
+from fairpool.api.exposition import LookedUp, ProcessFigure, process_registry
 
 REQUEST_S: Final = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0)
 DATABASE_S: Final = (0.0005, 0.002, 0.01, 0.05, 0.25, 1.0, 5.0)
@@ -21,7 +21,7 @@ NO_ROUTE: Final = "none"
 class Measures:
     """Of one process."""
 
-    def __init__(self, program: str, look: Callable[[], Iterable[Figure]]) -> None:
+    def __init__(self, program: str, look: Callable[[], Iterable[ProcessFigure]]) -> None:
         """`look`: what is looked up when a scrape comes."""
         self.registry = process_registry(program)
         self.registry.register(LookedUp(look))

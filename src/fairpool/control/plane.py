@@ -23,7 +23,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from fairpool.api.access import ScopeType
-from fairpool.api.exposition import Figure
+from fairpool.api.exposition import ProcessFigure
 from fairpool.api.wire import Answer
 from fairpool.control import audit_changes, rbac
 from fairpool.control.activity import Activity
@@ -455,17 +455,19 @@ class Plane:
         await self.write(lambda writing: audit_store.add(writing, line))
 
 
-def process_figures(plane: Plane) -> Iterator[Figure]:
+def process_figures(plane: Plane) -> Iterator[ProcessFigure]:
     """What is looked up about this process."""
     samples, database = plane.samples, plane.database
-    yield Figure("fairpool_samples_written", "Samples of clusters that were stored", samples.written, True)
-    yield Figure("fairpool_samples_dropped", "Samples of clusters that were lost", samples.dropped, True)
-    yield Figure("fairpool_samples_waiting", "Samples of clusters that are not stored yet", samples.waiting)
-    yield Figure("fairpool_samples_failing", "Whether samples cannot be stored", int(samples.problem is not None))
-    yield Figure("fairpool_database_failing", "Whether the database cannot be used", int(database.is_failing))
-    yield Figure("fairpool_database_undone", "Units and transactions that were undone", database.undone, True)
-    yield Figure("fairpool_leases_held", "Work that only this process does just now", plane.leases_held)
-    yield Figure(
+    yield ProcessFigure("fairpool_samples_written", "Samples of clusters that were stored", samples.written, True)
+    yield ProcessFigure("fairpool_samples_dropped", "Samples of clusters that were lost", samples.dropped, True)
+    yield ProcessFigure("fairpool_samples_waiting", "Samples of clusters that are not stored yet", samples.waiting)
+    yield ProcessFigure(
+        "fairpool_samples_failing", "Whether samples cannot be stored", int(samples.problem is not None)
+    )
+    yield ProcessFigure("fairpool_database_failing", "Whether the database cannot be used", int(database.is_failing))
+    yield ProcessFigure("fairpool_database_undone", "Units and transactions that were undone", database.undone, True)
+    yield ProcessFigure("fairpool_leases_held", "Work that only this process does just now", plane.leases_held)
+    yield ProcessFigure(
         "fairpool_tunnels", "Clusters that are connected to this process", len(plane.pod_access.tunnels.here())
     )
 

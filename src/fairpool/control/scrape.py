@@ -16,7 +16,7 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import refused
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.scrape_facts import Scraped, scraped
-from fairpool.control.scrape_names import Subject
+from fairpool.control.scrape_names import ScrapeSubject
 from fairpool.control.scrape_series import Viewer, series_text
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store.database import Connection
@@ -28,7 +28,7 @@ routes = Routes("metrics")
 
 Collect = Annotated[
     list[Annotated[str, Parameter(max_length=32)]],
-    Parameter(alias="collect[]", max_length=16, description="Only these: " + ", ".join(Subject)),
+    Parameter(alias="collect[]", max_length=16, description="Only these: " + ", ".join(ScrapeSubject)),
 ]
 
 
@@ -51,12 +51,12 @@ async def metrics(
     return Response(body, headers=headers | {"Content-Type": CONTENT_TYPE})
 
 
-def _subjects(said: Collection[str]) -> Collection[Subject]:
-    unknown = sorted(set(said) - set(Subject))
+def _subjects(said: Collection[str]) -> Collection[ScrapeSubject]:
+    unknown = sorted(set(said) - set(ScrapeSubject))
     if unknown:
         what = f"there are no series of {unknown[0]!r}"
-        raise refused(422, "metric.unknown", what, f"use {', '.join(Subject)}", "collect[]")
-    return [Subject(each) for each in said] or list(Subject)
+        raise refused(422, "metric.unknown", what, f"use {', '.join(ScrapeSubject)}", "collect[]")
+    return [ScrapeSubject(each) for each in said] or list(ScrapeSubject)
 
 
 def viewer_of(caller: Caller) -> Viewer:
@@ -75,12 +75,12 @@ def viewer_of(caller: Caller) -> Viewer:
 EVERYTHING = Viewer(nodes=True, projects=lambda *_: True, departments=lambda *_: True, workloads=lambda *_: True)
 
 
-async def scrape(plane: Plane, viewer: Viewer, subjects: Collection[Subject], *, packs: bool) -> bytes:
+async def scrape(plane: Plane, viewer: Viewer, subjects: Collection[ScrapeSubject], *, packs: bool) -> bytes:
     """What the viewer may see of these subjects. Where the database is away, the figures of the process remain."""
     started = time.perf_counter()
-    own = registry_text(plane.measures.registry) if viewer.nodes and Subject.PROCESS in subjects else ""
+    own = registry_text(plane.measures.registry) if viewer.nodes and ScrapeSubject.PROCESS in subjects else ""
     rest = ""
-    if set(subjects) != {Subject.PROCESS} or plane.cluster_figures is not None:
+    if set(subjects) != {ScrapeSubject.PROCESS} or plane.cluster_figures is not None:
         try:
             rest = await _organization_text(plane, viewer, subjects)
         except Unavailable:
@@ -91,7 +91,7 @@ async def scrape(plane: Plane, viewer: Viewer, subjects: Collection[Subject], *,
     return body
 
 
-async def _organization_text(plane: Plane, viewer: Viewer, subjects: Collection[Subject]) -> str:
+async def _organization_text(plane: Plane, viewer: Viewer, subjects: Collection[ScrapeSubject]) -> str:
     now = plane.now()
 
     def unit(connection: Connection) -> tuple[Scraped, dict[str, tuple[str, str]]]:
@@ -112,6 +112,6 @@ async def _organization_text(plane: Plane, viewer: Viewer, subjects: Collection[
     def sees(project: str) -> bool:
         return viewer.workloads(project, *homes.get(project, ("", "")))
 
-    own = viewer.nodes and Subject.PROCESS in subjects
-    jobs = sees if Subject.JOBS in subjects else None
+    own = viewer.nodes and ScrapeSubject.PROCESS in subjects
+    jobs = sees if ScrapeSubject.JOBS in subjects else None
     return text + await asyncio.to_thread(plane.cluster_figures, own, jobs)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Subject(StrEnum):
+class ScrapeSubject(StrEnum):
     """What a scrape can be narrowed to, with `collect[]`."""
 
     CLUSTER = "cluster"
@@ -106,7 +106,7 @@ WORKLOADS: Final[Mapping[str, str]] = {
     "runai_job_total_runtime": "Seconds since the first pod of a workload began, or until it ended",
     "runai_job_total_wait_time": "Seconds that a workload has waited before its first pod began",
     "runai_job_used_gpu_memory_bytes": "GPU memory that a workload uses",
-    "runai_last_gpu_utilization_time_per_workload": "When one of its GPUs last computed, as far as this process has seen",
+    "runai_last_gpu_utilization_time_per_workload": "When one of its GPUs last computed, as far as was seen",
     "runai_memory_limits_per_active_workload": "Limit of memory of the pods of a workload that waits or runs",
     "runai_requested_gpu_memory_mb_per_workload": "GPU memory that a workload has asked for, in MB",
     "runai_requested_gpus_per_workload": "GPUs that a workload has asked for",
@@ -129,13 +129,13 @@ PODS: Final[Mapping[str, str]] = {
     "runai_gpu_utilization_with_pod_info": "Utilization of a GPU by a pod, 0 to 100",
     "runai_job_used_gpu_memory_bytes_with_gpu_node": "Memory that a workload uses of a GPU",
 }
-TABLES: Final[Mapping[Subject, Mapping[str, str]]] = {
-    Subject.CLUSTER: CLUSTER,
-    Subject.NODES: NODES,
-    Subject.GPUS: GPUS,
-    Subject.PROJECTS: PROJECTS,
-    Subject.WORKLOADS: WORKLOADS,
-    Subject.PODS: PODS,
+TABLES: Final[Mapping[ScrapeSubject, Mapping[str, str]]] = {
+    ScrapeSubject.CLUSTER: CLUSTER,
+    ScrapeSubject.NODES: NODES,
+    ScrapeSubject.GPUS: GPUS,
+    ScrapeSubject.PROJECTS: PROJECTS,
+    ScrapeSubject.WORKLOADS: WORKLOADS,
+    ScrapeSubject.PODS: PODS,
 }
 JOB_VALUE: Final = "reporter_push_gateway_parameter_"
 """How the names of values begin that jobs report about themselves."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairpool.api.clusters import NodeReport
-from fairpool.api.exposition import Series, SeriesTable, labels
+from fairpool.api.exposition import NamedSeries, SeriesTable, labels
 from fairpool.api.workload_spec import Kind
 from fairpool.api.workloads import Phase
 from fairpool.control.activity import ClusterActivity
 from fairpool.control.items import CATEGORIES, pod_name
 from fairpool.control.scrape_facts import Scraped, ScrapedCluster
-from fairpool.control.scrape_names import TABLES, Subject
+from fairpool.control.scrape_names import TABLES, ScrapeSubject
 from fairpool.control.workload_documents import former_name
 from fairpool.control.workload_requests import WorkloadRequest
 from fairpool.metrics import catalogue
@@ -49,7 +49,7 @@ def series_text(
     found: Scraped,
     activities: Mapping[str, ClusterActivity],
     viewer: Viewer,
-    subjects: Collection[Subject],
+    subjects: Collection[ScrapeSubject],
     away_s: float,
 ) -> str:
     """The text of all series of these subjects that may be seen."""
@@ -57,20 +57,20 @@ def series_text(
     for cluster in found.clusters:
         activity = activities.get(cluster.id) or ClusterActivity()
         writer = _ClusterWriter(found, cluster, activity, viewer)
-        if viewer.nodes and Subject.CLUSTER in subjects:
-            writer.cluster(tables[Subject.CLUSTER], away_s)
-        if viewer.nodes and Subject.NODES in subjects:
-            writer.nodes(tables[Subject.NODES])
-        if viewer.nodes and Subject.GPUS in subjects:
-            writer.gpus(tables[Subject.GPUS])
-        if Subject.PROJECTS in subjects:
-            writer.projects(tables[Subject.PROJECTS])
-        if Subject.WORKLOADS in subjects:
-            writer.workloads(tables[Subject.WORKLOADS])
-        if Subject.PODS in subjects:
-            writer.pods(tables[Subject.PODS])
-    if viewer.nodes and Subject.WORKLOADS in subjects:
-        tables[Subject.WORKLOADS]["fairpool_workloads_left_out"].add("", found.left_out)
+        if viewer.nodes and ScrapeSubject.CLUSTER in subjects:
+            writer.cluster(tables[ScrapeSubject.CLUSTER], away_s)
+        if viewer.nodes and ScrapeSubject.NODES in subjects:
+            writer.nodes(tables[ScrapeSubject.NODES])
+        if viewer.nodes and ScrapeSubject.GPUS in subjects:
+            writer.gpus(tables[ScrapeSubject.GPUS])
+        if ScrapeSubject.PROJECTS in subjects:
+            writer.projects(tables[ScrapeSubject.PROJECTS])
+        if ScrapeSubject.WORKLOADS in subjects:
+            writer.workloads(tables[ScrapeSubject.WORKLOADS])
+        if ScrapeSubject.PODS in subjects:
+            writer.pods(tables[ScrapeSubject.PODS])
+    if viewer.nodes and ScrapeSubject.WORKLOADS in subjects:
+        tables[ScrapeSubject.WORKLOADS]["fairpool_workloads_left_out"].add("", found.left_out)
     return "".join(each.text for each in tables.values())
 
 
@@ -402,7 +402,7 @@ def _both(table: SeriesTable, older: str, newer: str, here: str, value: float) -
     table[newer].add(here, value)
 
 
-def _limit(series: Series, here: str, amount: float) -> None:
+def _limit(series: NamedSeries, here: str, amount: float) -> None:
     """0: there is no limit, or nothing that it holds for."""
     series.add(here, amount or None)
 
