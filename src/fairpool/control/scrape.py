@@ -34,7 +34,7 @@ Collect = Annotated[
 
 @routes.get(
     "/metrics",
-    action=Action.SELF,
+    action=Action.NODE_READ,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
     summary="Get the series of everything you can see, in Prometheus's text format",
 )
