@@ -7,17 +7,21 @@ import io
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from fairpool.api.clusters import EventReport, UsageReport
 from fairpool.cluster.ledger import Ledger
 from fairpool.control.accounting import sum_next_hour
 from fairpool.control.store import usage as store
+from fairpool.control.usage_intake import take_usage
 from fairpool.control.usage_periods import delete_old_spans, next_hour, set_summed
 from fairpool.control.usage_sums import HOUR_MS, MeasuredUse
-from fairpool.model.node import PRODUCT_LABEL
+from fairpool.model.ids import PodId, QueueId, WorkloadId
+from fairpool.model.node import DEFAULT_POOL, PRODUCT_LABEL
 from tests.control.cluster import Cluster, machine
 from tests.control.control_plane import START, ControlPlane, codes, control_plane, expect
 
@@ -152,6 +156,20 @@ def test_pods_that_ended_unseen_end_with_the_next_report_of_everything(control: 
     assert 4 * (60 + 30) <= allocated_s(usage(control)) <= 4 * (60 + 30 + reported_within_s)
     rows = usage(control, group_by="workload,node", end="2027-01-15T08:01:00Z")["rows"]
     assert [round(row["gpuHoursAllocated"] * HOUR_S) for row in rows] == [4 * 60]
+
+
+def test_no_cluster_charges_the_projects_of_another(control: ControlPlane) -> None:
+    usage_said = UsageReport(
+        project=QueueId("team-a"), pool=DEFAULT_POOL, gpus_milli=1000, created_at=START, bound_at=START
+    )
+    forged = [
+        EventReport(number=1, at=START, kind="bound", workload=WorkloadId("w"), pod=PodId("w-0-0"), usage=usage_said)
+    ]
+    assert control.http.portal is not None
+    control.http.portal.call(control.app.state.plane.write, partial(take_usage, cluster="elsewhere", lines=forged))
+    control.clock.turn(60)
+    rows = usage(control, group_by="project")["rows"]
+    assert [(row.get("project"), row["gpuHoursAllocated"] > 0) for row in rows] == [("", True)]
 
 
 def test_a_control_plane_that_is_put_back_is_told_again_what_it_lost(control: ControlPlane) -> None:

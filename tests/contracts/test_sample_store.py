@@ -106,6 +106,36 @@ def test_a_full_queue_drops_the_oldest_and_counts_them(tmp_path: Path) -> None:
         assert found.dropped == 10
 
 
+def test_a_cluster_that_sends_too_much_drops_only_its_own(tmp_path: Path) -> None:
+    slow = Slow(series_of(tmp_path))
+    greedy = ClusterFacts(cluster="greedy", nodes=FACTS.nodes)
+    with store(slow) as found:
+        found.offer(sample(0))
+        assert slow.asked.wait(PATIENCE_S)
+        for number in range(3 * WAITING_MAX):
+            found.offer(ClusterSample(sample(number).sample, greedy))
+            if number < 5:
+                found.offer(sample(number + 1))
+        slow.is_back.set()
+        until(lambda: not found._waiting)
+        assert cores(found) == [float(number) for number in range(6)]
+        assert found.dropped == 3 * WAITING_MAX + 6 - WAITING_MAX
+
+
+def test_a_sample_that_cannot_be_written_stops_no_others(tmp_path: Path) -> None:
+    slow = Slow(series_of(tmp_path))
+    endless = ClusterFacts(cluster="c" * 2**20, nodes=[NodeFacts(name=NodeName("\ud800"), pool="default")])
+    with store(slow) as found:
+        found.offer(sample(0))
+        assert slow.asked.wait(PATIENCE_S)
+        found.offer(ClusterSample(sample(1).sample, endless))
+        found.offer(sample(2))
+        slow.is_back.set()
+        until(lambda: not found._waiting)
+        assert cores(found) == [0.0, 2.0]
+        assert (found.written, found.dropped) == (2, 1)
+
+
 def test_a_restart_in_the_middle_of_making_blocks_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,22 +252,20 @@ def test_a_full_disk_stops_no_submit_and_samples_are_kept_again_after_it(monkeyp
 
 
 @of_sqlite
-def test_damage_that_a_query_finds_is_put_aside_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample_store, "PAUSE_S", 0.05)
-    database = SqliteSeries(tmp_path / "metrics.sqlite")
-    with store(database) as found:
+def test_damage_that_a_query_finds_is_put_aside_too(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.sqlite"
+    with store(SqliteSeries(path)) as found:
         found.offer(sample(0))
         until(lambda: found.written == 1)
-        with database._writing, database._reading:
-            writer_of(found).exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").close()
-            writer_of(found).exec_driver_sql("PRAGMA shrink_memory").close()
-            path = tmp_path / "metrics.sqlite"
-            whole = path.read_bytes()
-            path.write_bytes(whole[:4096] + bytes(len(whole) - 4096))
-        with pytest.raises(Unavailable):
-            cores(found)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + bytes(len(whole) - 4096))
+    database = SqliteSeries(path)
+    with pytest.raises(Unavailable):
+        database.read(lambda connection: connection.execute(select(series.ticks)).all())
+    assert path.with_name("metrics.sqlite.damaged").exists()
+    with store(database) as found:
         found.offer(sample(1))
-        until(lambda: found.written == 2 and found.problem is None)
+        until(lambda: found.written == 1)
         assert cores(found) == [1.0]
 
 

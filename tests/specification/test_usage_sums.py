@@ -7,6 +7,8 @@ from collections import defaultdict
 
 import pytest
 
+from fairpool.api.accounting import Interval
+from fairpool.control.usage_query import parts, question
 from fairpool.control.usage_sums import (
     HOUR_MS,
     MeasuredUse,
@@ -20,6 +22,7 @@ from fairpool.control.usage_sums import (
     span_usage,
     subject_sums,
 )
+from fairpool.model.ids import Instant
 from fairpool.model.quantity import UNLIMITED
 
 SECOND = 1000
@@ -160,3 +163,9 @@ def test_what_was_not_measured_is_neither_used_nor_idle() -> None:
     assert usage.used == 750 * HOUR_MS
     assert (plain := span_usage(hours, 0, 3 * HOUR_MS)) is not None
     assert (plain.measured, plain.used) == (0, 0)
+
+
+@pytest.mark.parametrize("interval", list(Interval))
+def test_a_period_up_to_the_last_of_all_dates_has_parts(interval: Interval) -> None:
+    asked = question(Instant(0), start="9999-12-30T00:00:00Z", end="9999-12-31T23:59:59Z", interval=interval)
+    assert [last for _, last in parts(asked)][-1] == asked.end

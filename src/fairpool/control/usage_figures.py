@@ -131,7 +131,7 @@ class FigureTable:
             "gpu_hours_lost": _hours(usage.lost),
             "cpu_core_hours": _hours(usage.cpu),
             "memory_gib_hours": round(usage.memory / (GIB * HOUR_MS), DECIMALS),
-            "cost": f"{figures.cost:.2f}" if self._prices else None,
+            "cost": _money(figures.cost) if self._prices else None,
         }
 
 
@@ -142,6 +142,12 @@ _FIELDS: Final = {
 
 def _hours(milli_ms: int) -> float:
     return round(milli_ms / MILLI_HOUR, DECIMALS)
+
+
+def _money(cost: Decimal) -> str:
+    """As exact as prices are: of many small rows, none may become nothing."""
+    whole, _, part = f"{cost:.{DECIMALS}f}".partition(".")
+    return f"{whole}.{part.rstrip('0'):0<2}"
 
 
 # --- CSV -----------------------------------------------------------------------------------------------------

@@ -25,6 +25,9 @@ from fairpool.model.ids import Instant
 
 PARTS_MAX: Final = 1000
 """Parts of a period in one answer."""
+NO_MONTH_FROM: Final = 253_402_300_800_000
+"""The end of the year 9999, the last that a date can have."""
+NEVER: Final = 2**62
 SPELLINGS: Final = {
     "projectName": "project",
     "departmentName": "department",
@@ -111,8 +114,9 @@ def _following(at: int, interval: wire.Interval | None) -> int:
         case wire.Interval.DAY:
             return (at // (24 * HOUR_MS) + 1) * 24 * HOUR_MS
         case wire.Interval.MONTH:
-            return month_start(month_start(at) + 32 * 24 * HOUR_MS)
-    return 2**62
+            following = month_start(at) + 32 * 24 * HOUR_MS
+            return month_start(following) if following < NO_MONTH_FROM else NEVER
+    return NEVER
 
 
 def month_start(at: int) -> int:

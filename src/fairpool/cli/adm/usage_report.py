@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import click
@@ -133,7 +134,7 @@ def _columns(groups: list[str], interval: str | None, total: UsageAmounts) -> li
         Column("LOST", lambda each: _amount(each.gpu_hours_lost), spare=5),
         Column("CPU HOURS", lambda each: _amount(each.cpu_core_hours), spare=6),
         Column("MEMORY GIB HOURS", lambda each: _amount(each.memory_gib_hours), spare=7),
-        Column("COST", lambda each: each.cost or "-"),
+        Column("COST", lambda each: "-" if each.cost is None else f"{Decimal(each.cost):.2f}"),
     ]
 
 
