@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from fairpool.api.clusters import NodeReport, PodReport
 from fairpool.api.samples import DeviceSampleWire, DeviceUseWire, NodeSampleWire, PodSampleWire, SamplesReport
 from fairpool.control import scrape, scrape_facts
 from fairpool.control.sample_intake import sampled
-from fairpool.control.scrape_names import TABLES, ScrapeSubject
+from fairpool.control.scrape_names import NOT_EXPORTED, TABLES, ScrapeSubject
 from fairpool.control.scrape_series import UNLIMITED
 from fairpool.control.store.unavailable import FAILING, Unavailable
 from fairpool.model.ids import NodeName, PodId, PoolName
@@ -231,3 +232,9 @@ def test_without_a_database_the_process_still_tells_of_itself(world: World, monk
 
 async def _everything(plane: Any) -> bytes:
     return await scrape.scrape(plane, scrape.EVERYTHING, list(ScrapeSubject), packs=True)
+
+
+def test_the_reference_lists_every_name() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text()
+    names = [*NOT_EXPORTED, *(name for words in TABLES.values() for name in words)]
+    assert [name for name in names if f"| `{name}` |" not in page] == []

@@ -31,7 +31,7 @@ HOSTILE = [
 def test_a_hostile_name_is_one_value_of_one_series(name: str) -> None:
     table = SeriesTable({"x": "Says\nwhat \\ it is"})
     table["x"].add(labels(a=name, b=name), 1.5)
-    (family,) = text_string_to_metric_families(encoded([table.text], packs=False).decode())
+    (family,) = text_string_to_metric_families(encoded(table.texts, packs=False).decode())
     ((sample),) = family.samples
     assert (sample.name, sample.labels, sample.value) == ("x", {"a": name, "b": name}, 1.5)
     assert family.documentation == "Says\nwhat \\ it is"
@@ -40,7 +40,7 @@ def test_a_hostile_name_is_one_value_of_one_series(name: str) -> None:
 def test_long_values_are_cut_and_half_characters_replaced() -> None:
     table = SeriesTable({"x": "."})
     table["x"].add(labels(a="é" * 1000, b="\ud800"), 1)
-    text = gzip.decompress(encoded([table.text], packs=True)).decode()
+    text = gzip.decompress(encoded(table.texts, packs=True)).decode()
     (family,) = text_string_to_metric_families(text)
     assert family.samples[0].labels == {"a": "é" * VALUE_MAX, "b": "?"}
 
@@ -49,10 +49,10 @@ def test_what_is_not_known_has_no_series_and_no_description() -> None:
     table = SeriesTable({"x": ".", "y": "."})
     table["x"].add("", None)
     table["x"].add("", math.nan)
-    assert (table.text, len(table)) == ("", 0)
+    assert ("".join(table.texts), len(table)) == ("", 0)
     table["y"].add("", math.inf)
     table["y"].add('a="b"', 1e20)
-    assert table.text.endswith('y{} +Inf\ny{a="b"} 1e+20\n')
+    assert "".join(table.texts).endswith('y{} +Inf\ny{a="b"} 1e+20\n')
 
 
 @pytest.mark.parametrize(

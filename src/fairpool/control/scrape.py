@@ -17,11 +17,12 @@ from fairpool.control.refusal import refused
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.scrape_facts import Scraped, scraped
 from fairpool.control.scrape_names import ScrapeSubject
-from fairpool.control.scrape_series import Viewer, series_text
+from fairpool.control.scrape_series import Viewer, series_texts
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.metrics.recent_use import NOW_S
+from fairpool.model.bulk_read import without_garbage_collection
 from fairpool.model.ids import SECOND_MS
 
 routes = Routes("metrics")
@@ -76,22 +77,33 @@ EVERYTHING = Viewer(nodes=True, projects=lambda *_: True, departments=lambda *_:
 
 
 async def scrape(plane: Plane, viewer: Viewer, subjects: Collection[ScrapeSubject], *, packs: bool) -> bytes:
-    """What the viewer may see of these subjects. Where the database is away, the figures of the process remain."""
+    """What the viewer may see of these subjects. Where the database is away, the figures of the process remain.
+
+    One at a time: each takes as much of a core as it can get.
+    """
+    async with plane.lock("scrape"):
+        return await _scrape(plane, viewer, subjects, packs=packs)
+
+
+async def _scrape(plane: Plane, viewer: Viewer, subjects: Collection[ScrapeSubject], *, packs: bool) -> bytes:
     started = time.perf_counter()
-    own = registry_text(plane.measures.registry) if viewer.nodes and ScrapeSubject.PROCESS in subjects else ""
-    rest = ""
+    own = ""
+    if viewer.nodes and ScrapeSubject.PROCESS in subjects:
+        own = await asyncio.to_thread(registry_text, plane.measures.registry)
+    rest: list[str] = []
     if set(subjects) != {ScrapeSubject.PROCESS} or plane.cluster_figures is not None:
         try:
-            rest = await _organization_text(plane, viewer, subjects)
+            with without_garbage_collection():  # it would hold up everything else for as long as a scrape takes
+                rest = await _organization_texts(plane, viewer, subjects)
         except Unavailable:
             if not own:
                 raise
-    body = await asyncio.to_thread(encoded, (own, rest), packs=packs)
+    body = await asyncio.to_thread(encoded, [own, *rest], packs=packs)
     plane.measures.scrape_s.observe(time.perf_counter() - started)
     return body
 
 
-async def _organization_text(plane: Plane, viewer: Viewer, subjects: Collection[ScrapeSubject]) -> str:
+async def _organization_texts(plane: Plane, viewer: Viewer, subjects: Collection[ScrapeSubject]) -> list[str]:
     now = plane.now()
 
     def unit(connection: Connection) -> tuple[Scraped, dict[str, tuple[str, str]]]:
@@ -105,13 +117,13 @@ async def _organization_text(plane: Plane, viewer: Viewer, subjects: Collection[
             continue  # what is declared and held is known all the same
     activities = {each.id: plane.activity.of(each.id, now / SECOND_MS) for each in found.clusters}
     away_s = plane.settings.cluster_away_s
-    text = await asyncio.to_thread(series_text, found, activities, viewer, subjects, away_s)
+    texts = await asyncio.to_thread(series_texts, found, activities, viewer, subjects, away_s)
     if plane.cluster_figures is None:
-        return text
+        return texts
 
     def sees(project: str) -> bool:
         return viewer.workloads(project, *homes.get(project, ("", "")))
 
     own = viewer.nodes and ScrapeSubject.PROCESS in subjects
     jobs = sees if ScrapeSubject.JOBS in subjects else None
-    return text + await asyncio.to_thread(plane.cluster_figures, own, jobs)
+    return [*texts, await asyncio.to_thread(plane.cluster_figures, own, jobs)]

@@ -45,14 +45,14 @@ class Viewer:
     workloads: Sees
 
 
-def series_text(
+def series_texts(
     found: Scraped,
     activities: Mapping[str, ClusterActivity],
     viewer: Viewer,
     subjects: Collection[ScrapeSubject],
     away_s: float,
-) -> str:
-    """The text of all series of these subjects that may be seen."""
+) -> list[str]:
+    """The text of all series of these subjects that may be seen, name by name."""
     tables = {subject: SeriesTable(words) for subject, words in TABLES.items()}
     for cluster in found.clusters:
         activity = activities.get(cluster.id) or ClusterActivity()
@@ -71,7 +71,7 @@ def series_text(
             writer.pods(tables[ScrapeSubject.PODS])
     if viewer.nodes and ScrapeSubject.WORKLOADS in subjects:
         tables[ScrapeSubject.WORKLOADS]["fairpool_workloads_left_out"].add("", found.left_out)
-    return "".join(each.text for each in tables.values())
+    return [text for table in tables.values() for text in table.texts]
 
 
 class _ClusterWriter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from fairpool.control.store import scrape as store
@@ -33,7 +34,8 @@ class RequestCache:
         known = self._known
         found = {row.id: known[row.id] for row in rows if row.id in known and known[row.id].revision == row.revision}
         for row in store.declarations(connection, [row.id for row in rows if row.id not in found]):
-            found[row.id] = _request(row)
+            with suppress(ValueError):  # one that cannot be read must not leave all others without figures
+                found[row.id] = _request(row)
         self._known = found
         return found
 

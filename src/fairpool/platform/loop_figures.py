@@ -98,7 +98,7 @@ def job_series(jobs: Iterable[RunningJob], cluster: str) -> str:
     table.described("fairpool_job_values_left_out", "Values of jobs without series, because there are too many").add(
         "", left_out
     )
-    return table.text
+    return "".join(table.texts)
 
 
 def _numbers(reports: Mapping[str, Any]) -> Iterable[tuple[str, float]]:
