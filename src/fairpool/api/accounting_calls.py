@@ -30,9 +30,9 @@ class AccountingCalls(Calls):
         found: accounting.UsageAnswer = answer
         return found
 
-    def usage_file(self, **query: str) -> AbstractContextManager[Iterator[bytes]]:
-        """The same as CSV, piece by piece."""
-        return self._stream("GET", USAGE, params={**query, "format": "csv"})
+    def usage_file(self, form: str = "csv", **query: str) -> AbstractContextManager[Iterator[bytes]]:
+        """The same as CSV or a page (`html`), piece by piece."""
+        return self._stream("GET", USAGE, params={**query, "format": form})
 
     def prices(self) -> list[accounting.Price]:
         return self._get(PRICES).prices

@@ -36,6 +36,7 @@ from fairpool.control.notifier import Notifier
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.rendered import RenderedCache
 from fairpool.control.sample_store import SampleStore
+from fairpool.control.sampled_gpu_time import SampledGpuTime
 from fairpool.control.sealing import KeyFile
 from fairpool.control.session_use import SessionUse
 from fairpool.control.settings import Settings
@@ -317,8 +318,8 @@ class Plane:
     cluster_figures: ClusterFigures | None = None
     """Series of the cluster in this process, for Prometheus; None: there is none."""
     leases_held: int = 0
-    gpu_uses: GpuUses | None = None
-    """Where the measured utilization of GPUs comes from; None: it is not measured."""
+    gpu_uses: GpuUses = field(init=False)
+    """Where the measured utilization of GPUs comes from."""
 
     def __post_init__(self) -> None:
         keys = self.settings.keys or self.settings.data
@@ -334,6 +335,7 @@ class Plane:
         self.samples = SampleStore(
             lambda: series_database_at(self.settings.database, self.settings.data), lambda: self.now() // SECOND_MS
         )
+        self.gpu_uses = SampledGpuTime(self.samples)
 
     def now(self) -> Instant:
         clock = self.settings.now

@@ -138,6 +138,10 @@ class SampleStore:
         """Samples of clusters that are not written yet."""
         return len(self._waiting)
 
+    def read(self, unit: Callable[[SeriesReader], T]) -> T:
+        """Read something at one moment, in the calling thread. Raises `Unavailable`."""
+        return self._database_read(lambda connection: unit(SeriesReader(connection)))
+
     async def _read(self, unit: Callable[[Connection], T]) -> T:
         reading = asyncio.get_running_loop().run_in_executor(self._readers, self._database_read, unit)
         try:

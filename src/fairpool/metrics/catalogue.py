@@ -72,6 +72,10 @@ class WorkColumn(SampleColumn):
     """That hold something."""
     RUNNING_PODS = auto()
     GPU_MEMORY_BYTES_ALLOCATED = auto()
+    GPUS_MEASURED = auto()
+    """Of a workload: GPUs that its pods hold and whose utilization is known, from which accounting has GPU hours."""
+    GPUS_USED = auto()
+    """As much of them as was computing: of a part of a GPU, all of it if it computed for that part of the time."""
 
 
 class PodDeviceColumn(SampleColumn):

@@ -256,6 +256,11 @@ class _Totals:
         for row in (work[holding.workload], work[catalogue.pod(holding.workload, holding.pod)]):
             _add_pod(row, holding, sample, utilization)
             row.add(WorkColumn.GPU_MEMORY_BYTES_ALLOCATED, gpu_memory if gpu_memory or not gpus else None)
+        if gpus:
+            known = [] if sample is None else [each.utilization for each in sample.devices]
+            measured, used = _gpu_time(gpus, known)
+            work[holding.workload].add(WorkColumn.GPUS_MEASURED, measured)
+            work[holding.workload].add(WorkColumn.GPUS_USED, used)
         for use in () if sample is None else sample.devices:
             subject = catalogue.pod_device(holding.workload, holding.pod, use.index)
             row = self.groups.rows(group, PodDeviceColumn)[subject]
@@ -378,6 +383,16 @@ def _add_node(place: _Row, facts: NodeFacts, sample: NodeSample | None) -> None:
         if each.utilization is not None:
             place.add(BANDS[min(3, int(each.utilization // 25))], 1)
         place.average(PlaceColumn.GPU_MEMORY_UTILIZATION, _share(each.memory_bytes, facts.gpu_memory_mib << 20))
+
+
+def _gpu_time(gpus: float, utilizations: Sequence[float | None]) -> tuple[float, float]:
+    """How many of the GPUs that a pod holds were measured and used, from the utilization of its devices.
+
+    That of a device is of the whole device: who holds half of one, and computes half of the time, has used all it has.
+    """
+    known = [each for each in utilizations if each is not None]
+    measured = gpus * len(known) / max(1, len(utilizations))
+    return measured, min(measured, sum(known) / 100)
 
 
 def _pod_utilization(sample: PodSample) -> float | None:
