@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from fairpool.api.clusters import NodeReport, PodReport
+from fairpool.api.nodes import NodePage
 from fairpool.api.samples import DeviceSampleWire, DeviceUseWire, NodeSampleWire, PodSampleWire, SamplesReport
+from fairpool.api.workloads import WorkloadPage
 from fairpool.control import metric_types
 from fairpool.control.moments import instant, iso
 from fairpool.control.sample_intake import sampled
@@ -57,6 +59,7 @@ class World:
             pod=PodId(f"{self.one}-0-0"),
             cpu_cores=2.0,
             memory_bytes=GIB,
+            progress_percent=float(number),
             devices=(
                 DeviceUseWire(index=0, utilization=float(number), memory_bytes=4 * GIB),
                 DeviceUseWire(index=1, utilization=0.0),
@@ -280,6 +283,7 @@ def test_workloads_and_pods_have_series(world: World) -> None:
         "CPU_MEMORY_REQUEST_BYTES": 6 * GIB,
         "POD_COUNT": 1,
         "RUNNING_POD_COUNT": 1,
+        "PROGRESS_PERCENT": pytest.approx(29.5),
     }
     pod = f"{path}/pods/{world.one}-0-0/metrics"
     found = world.metrics(pod, "GPU_UTILIZATION_PER_GPU", "CPU_USAGE_CORES", numberOfSamples=1)["measurements"]
@@ -366,8 +370,55 @@ def test_figures_of_nodes_now(world: World) -> None:
         ("n2", world.control.cluster): 0.5,
     }
     assert world.telemetry(nodes, "TOTAL_GPUS", nodepoolName="fast") == 4
-    assert world.telemetry(nodes, "IDLE_ALLOCATED_GPUS", nodepoolName="fast") == 0, "no sample is not idle"
+    assert world.telemetry(nodes, "IDLE_ALLOCATED_GPUS", nodepoolName="fast") == {}, "no sample is not idle"
     assert world.get(f"{nodes}/telemetry", telemetryType="NVLINK", status=422)
+
+
+def test_lists_say_what_was_last_measured(world: World) -> None:
+    found = world.get("/api/v1/workloads", measured="true")
+    WorkloadPage.model_validate(found)
+    by_id = {each["id"]: each.get("measured") for each in found["workloads"]}
+    last = SAMPLES - 1
+    assert by_id[world.one] == {
+        "at": iso(START + last * 10_000),
+        "gpuUtilization": last / 2,
+        "gpuMemoryBytes": 4 * GIB,
+        "gpuMemoryAllocatedBytes": 32 * GIB,
+        "cpuCores": 2,
+        "memoryBytes": GIB,
+        "progressPercent": last,
+        "simulated": False,
+    }
+    assert by_id[world.other] is None, "its node is silent: no figure, and no 0"
+    assert by_id[world.waiting] is None
+    assert all("measured" not in each for each in world.get("/api/v1/workloads")["workloads"])
+    busy = world.get("/api/v1/overview", measured="true")
+    assert busy["asOf"] == iso(world.control.clock.now)
+    assert {each["id"]: each.get("measured") for each in busy["workloads"]}[world.one] == by_id[world.one]
+    nodes = {each["name"]: each.get("measured") for each in busy["nodes"]}
+    assert nodes["n2"] is None
+    assert (nodes["n1"]["gpuUtilization"], nodes["n1"]["cpuCores"]) == (last / 4, 8)
+    (n1, _) = world.get("/api/v1/nodes", measured="devices")["nodes"]
+    NodePage.model_validate({"nodes": [n1]})
+    devices = n1["measured"]["devices"]
+    assert [each["utilization"] for each in devices] == [last, 0, 0, 0]
+    assert [each["idleSeconds"] for each in devices] == [0, *[SAMPLES * 10] * 3]
+    assert all("temperatureCelsius" not in each for each in devices)
+
+
+def test_what_was_last_measured_of_a_workload_and_its_pods(world: World) -> None:
+    path = f"/api/v1/workloads/{world.one}/measured"
+    found = world.get(path, by="ann")
+    assert found["asOf"] == iso(world.control.clock.now)
+    (pod,) = found["pods"]
+    assert (pod["name"], pod["node"], pod["cpuCores"]) == ("t1-0-0", "n1", 2)
+    assert pod["devices"] == [
+        {"index": 0, "utilization": SAMPLES - 1, "memoryBytes": 4 * GIB},
+        {"index": 1, "utilization": 0},
+    ]
+    silent = world.get(f"/api/v1/workloads/{world.other}/measured")
+    assert ("total" in silent, silent["pods"]) == (False, [])
+    assert world.get(f"/api/v1/workloads/{world.other}/measured", by="ann", status=404)
 
 
 def test_figures_of_projects_departments_and_workloads_now(world: World) -> None:
@@ -434,6 +485,19 @@ def test_without_samples_only_what_needs_them_is_refused(world: World, monkeypat
     assert found["current"]["resources"][0]["gpu"]["allocated"] == 2
     assert "timeRange" not in found
     assert found["problems"][0]["code"] == "metrics.unavailable"
+
+
+def test_lists_are_whole_without_samples(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(*_: Any) -> None:
+        raise Unavailable(FAILING, "the disk is gone")
+
+    monkeypatch.setattr(world.control.app.state.plane.samples, "latest", away)
+    for path, name, count in (("workloads", "workloads", 3), ("nodes", "nodes", 2), ("overview", "workloads", 2)):
+        found = world.get(f"/api/v1/{path}", measured="true", status=207)
+        assert [each["code"] for each in found["problems"]] == ["metrics.unavailable"], path
+        assert len(found[name]) == count
+    refused = world.control.call("GET", f"/api/v1/workloads/{world.one}/measured")
+    assert (refused.status_code, codes(refused)) == (503, ["metrics.unavailable"])
 
 
 def test_samples_of_a_deleted_workload_stay(world: World) -> None:

@@ -135,6 +135,7 @@ WORKLOAD: Final[Mapping[str, Metric]] = {
     "CPU_MEMORY_LIMIT_BYTES": _column(WorkColumn.PODS, unit=Factor.MEMORY_LIMIT),
     "POD_COUNT": _column(WorkColumn.PODS),
     "RUNNING_POD_COUNT": _column(WorkColumn.RUNNING_PODS),
+    "PROGRESS_PERCENT": _column(WorkColumn.PROGRESS_PERCENT),
 }
 
 OWNER: Final[Mapping[str, Metric]] = {

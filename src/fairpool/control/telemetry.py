@@ -18,6 +18,7 @@ from fairpool.control.cluster_facts import facts_of, nodes_of
 from fairpool.control.clusters import known_cluster
 from fairpool.control.departments import known_department, visible_departments
 from fairpool.control.items import CATEGORIES
+from fairpool.control.latest_figures import NodeUse, node_uses
 from fairpool.control.metric_query import PoolName, each_once, number, refuse_unknown, unreadable
 from fairpool.control.metrics import DEPARTMENTS, grouping_of
 from fairpool.control.moments import iso
@@ -33,8 +34,7 @@ from fairpool.control.store.cluster_facts import holdings_of
 from fairpool.control.store.database import Connection
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.workload_documents import declaration_of
-from fairpool.metrics import catalogue
-from fairpool.metrics.recent_use import WINDOW_S, NodeUse, node_use
+from fairpool.metrics.catalogue import NodeColumn
 from fairpool.metrics.totals import ClusterFacts, NodeFacts, PodHolding, QueueFacts
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.precedence import precedence
@@ -135,9 +135,9 @@ NODE_COUNTS: Mapping[str, Callable[[_Node], float]] = {
     "ALLOCATED_CPU_MEMORY_BYTES": lambda each: each.memory_bytes,
 }
 NODE_USES: Mapping[str, Callable[[_Node, NodeUse], float | None]] = {
-    "USED_CPU_CORES": lambda each, use: use.cpu_cores,
-    "USED_CPU_MEMORY_BYTES": lambda each, use: use.memory_bytes,
-    "USED_GPU_MEMORY_BYTES": lambda each, use: use.gpu_memory_bytes,
+    "USED_CPU_CORES": lambda each, use: use.of_node(NodeColumn.CPU_CORES),
+    "USED_CPU_MEMORY_BYTES": lambda each, use: use.of_node(NodeColumn.MEMORY_BYTES),
+    "USED_GPU_MEMORY_BYTES": lambda each, use: use.of_node(NodeColumn.GPU_MEMORY_BYTES),
     "IDLE_ALLOCATED_GPUS": lambda each, use: len(each.devices & use.idle_devices),
 }
 
@@ -207,19 +207,11 @@ async def _amounts(plane: Plane, kind: str, nodes: Sequence[_Node]) -> list[floa
 
 
 async def _uses(plane: Plane, cluster: str, nodes: Iterable[NodeFacts]) -> dict[tuple[str, str], NodeUse]:
-    groups = {catalogue.node_group(cluster, each.name): each for each in nodes}
     try:
-        return await plane.samples.recent(
-            catalogue.nodes_prefix(cluster),
-            WINDOW_S,
-            lambda recent: {
-                (cluster, facts.name): node_use(recent[group], facts.gpus)
-                for group, facts in groups.items()
-                if group in recent
-            },
-        )
+        found = await node_uses(plane, cluster, nodes)
     except Unavailable as error:
         raise unreadable(error) from error
+    return {(cluster, name): use for name, use in found.items()}
 
 
 # --- projects and departments --------------------------------------------------------------------------------------

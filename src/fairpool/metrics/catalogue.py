@@ -32,6 +32,8 @@ class DeviceColumn(SampleColumn):
     CLOCK_MHZ = auto()
     ERRORS = auto()
     ALLOCATED = auto()
+    IDLE_S = auto()
+    """For how long it has done nothing; added when the sample is kept, because it depends on those before."""
 
 
 class NodeColumn(SampleColumn):
@@ -72,6 +74,10 @@ class WorkColumn(SampleColumn):
     """That hold something."""
     RUNNING_PODS = auto()
     GPU_MEMORY_BYTES_ALLOCATED = auto()
+    PROGRESS_PERCENT = auto()
+    """Average of the pods whose jobs report it."""
+    IS_SIMULATED = auto()
+    """1, where the devices do not exist."""
 
 
 class PodDeviceColumn(SampleColumn):
@@ -131,6 +137,7 @@ class PlaceColumn(SampleColumn):
 
 
 ORGANIZATION, NODES, NODE_ITSELF, CLUSTER_ITSELF = "organization", "node", "node", "cluster"
+DEVICES = "gpu/"
 
 
 def node_group(cluster: str, node: str) -> str:
@@ -145,7 +152,12 @@ def nodes_prefix(cluster: str) -> str:
 
 def workload_group(cluster: str, workload: str) -> str:
     """Where samples of a workload and its pods are."""
-    return f"{cluster}/workload/{_bucket(workload, BUCKETS)}"
+    return f"{workloads_prefix(cluster)}{_bucket(workload, BUCKETS)}"
+
+
+def workloads_prefix(cluster: str) -> str:
+    """How the groups of all workloads of a cluster begin."""
+    return f"{cluster}/workload/"
 
 
 def organization_group(cluster: str) -> str:
@@ -163,7 +175,12 @@ def _bucket(name: str, buckets: int) -> int:
 
 
 def device(index: int) -> str:
-    return f"gpu/{index}"
+    return f"{DEVICES}{index}"
+
+
+def is_device(subject: str) -> bool:
+    """Whether it is a GPU of a node."""
+    return subject.startswith(DEVICES)
 
 
 def pod(workload: str, pod_id: str) -> str:

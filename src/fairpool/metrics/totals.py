@@ -192,10 +192,13 @@ class _Totals:
     sample: Sample
     facts: ClusterFacts
     groups: _Groups = field(default_factory=_Groups)
+    _simulated: frozenset[NodeName] = frozenset()
+    """Nodes whose devices do not exist."""
 
     def samples(self) -> list[GroupSample]:
         measured = {each.node: each for each in self.sample.nodes}
         pods = {pod.pod: pod for node in self.sample.nodes for pod in node.pods}
+        self._simulated = frozenset(each.node for each in self.sample.nodes if each.is_simulated)
         held = _held_by_device(self.facts.holdings)
         known = {each.name: each for each in self.facts.nodes}
         for node in self.facts.nodes:
@@ -256,6 +259,8 @@ class _Totals:
         for row in (work[holding.workload], work[catalogue.pod(holding.workload, holding.pod)]):
             _add_pod(row, holding, sample, utilization)
             row.add(WorkColumn.GPU_MEMORY_BYTES_ALLOCATED, gpu_memory if gpu_memory or not gpus else None)
+            if sample is not None and holding.node in self._simulated:
+                row.average(WorkColumn.IS_SIMULATED, 1.0)
         for use in () if sample is None else sample.devices:
             subject = catalogue.pod_device(holding.workload, holding.pod, use.index)
             row = self.groups.rows(group, PodDeviceColumn)[subject]
@@ -411,6 +416,7 @@ def _add_pod(row: _Row, holding: PodHolding, sample: PodSample | None, utilizati
     row.add(WorkColumn.SENT_BYTES_S, sample.sent_bytes_s)
     row.add(WorkColumn.READ_BYTES_S, sample.read_bytes_s)
     row.add(WorkColumn.WRITTEN_BYTES_S, sample.written_bytes_s)
+    row.average(WorkColumn.PROGRESS_PERCENT, sample.progress_percent)
 
 
 _Holder = type[NodeColumn] | type[QueueColumn] | type[PlaceColumn]

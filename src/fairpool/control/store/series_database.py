@@ -76,8 +76,8 @@ class SqliteSeries:
             self._close_reader()
 
     def read(self, unit: Callable[[Connection], T]) -> T:
-        if not self._path.exists():
-            self.write(_nothing)  # creates it
+        if self._reader is None:
+            self._create()
         with self._reading:
             reader = self._reader = self._reader or SqliteReader(self._path)
             try:
@@ -88,6 +88,14 @@ class SqliteSeries:
             if failure.is_for_good and self._reader is reader:  # or it was put aside meanwhile
                 self._put_aside(failure)
         raise failure
+
+    def _create(self) -> None:
+        """Another thread may just be at it. What is there can be read on a disk that takes nothing more."""
+        try:
+            self.write(_nothing)
+        except Unavailable:
+            if not self._path.exists():
+                raise
 
     def close(self) -> None:
         with self._writing, self._reading:
