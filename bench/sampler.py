@@ -71,7 +71,7 @@ def _measured(engine: LocalEngine, processes: int, samples: int, limit_ms: float
     pods, delays_ms, is_over = len(engine.observe(TOKEN).pods), [], threading.Event()
 
     def observe() -> None:
-        while not is_over.wait(0.01):
+        while not delays_ms or not is_over.wait(0.01):
             began = time.monotonic()
             engine.observe(TOKEN)
             delays_ms.append((time.monotonic() - began) * 1000)

@@ -33,7 +33,7 @@ OF_EVERY_ACCOUNT = re.compile(
 CONCERNS_ALL_USERS = re.compile(
     r"/api/v1/(apps|service-accounts|administration|sessions|mail|audit|security|settings|idps)"
     r"|clusters/{cluster_id}/(snapshot|what-if|cycles)|/v1/k8s/(apps|audit|setting)|notification-(channel|state)"
-    rf"|{WRITES}(users|authorization/roles|/overrides|node-pools|topologies|departments(?!.*/access-control))"
+    rf"|{WRITES}(users|authorization/roles|/overrides|node-pools|topologies|prices|departments(?!.*/access-control))"
     rf"|{WRITES}clusters(?!/{{cluster_id}}/projects)(?!.*/access-control)"
 )
 ADMINISTRATION = re.compile(

@@ -222,22 +222,20 @@ def test_a_full_disk_stops_no_submit_and_samples_are_kept_again_after_it(monkeyp
 
 
 @of_sqlite
-def test_damage_that_a_query_finds_is_put_aside_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample_store, "PAUSE_S", 0.05)
-    database = SqliteSeries(tmp_path / "metrics.sqlite")
-    with store(database) as found:
+def test_damage_that_a_query_finds_is_put_aside_too(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.sqlite"
+    with store(SqliteSeries(path)) as found:
         found.offer(sample(0))
         until(lambda: found.written == 1)
-        with database._writing, database._reading:
-            writer_of(found).exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").close()
-            writer_of(found).exec_driver_sql("PRAGMA shrink_memory").close()
-            path = tmp_path / "metrics.sqlite"
-            whole = path.read_bytes()
-            path.write_bytes(whole[:4096] + bytes(len(whole) - 4096))
-        with pytest.raises(Unavailable):
-            cores(found)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4096] + bytes(len(whole) - 4096))
+    database = SqliteSeries(path)
+    with pytest.raises(Unavailable):
+        database.read(lambda connection: connection.execute(select(series.ticks)).all())
+    assert path.with_name("metrics.sqlite.damaged").exists()
+    with store(database) as found:
         found.offer(sample(1))
-        until(lambda: found.written == 2 and found.problem is None)
+        until(lambda: found.written == 1)
         assert cores(found) == [1.0]
 
 
