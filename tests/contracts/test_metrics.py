@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from fairpool.api.clusters import NodeReport, PodReport
+from fairpool.api.devices import DevicePage
 from fairpool.api.nodes import NodePage
+from fairpool.api.overview import OverviewFigures
 from fairpool.api.samples import DeviceSampleWire, DeviceUseWire, NodeSampleWire, PodSampleWire, SamplesReport
 from fairpool.api.workloads import WorkloadPage
 from fairpool.control import metric_types
@@ -256,6 +258,10 @@ def test_projects_and_departments_have_quota_and_allocation(world: World) -> Non
         "GPU_ALLOCATION": 0.5,
         "CPU_ALLOCATION_MILLICORES": 3000,
         "CPU_MEMORY_ALLOCATION_MB": pytest.approx(6 * GIB / 1e6, rel=1e-3),
+        "GPU_ALLOCATION_IN_QUOTA": 0.5,
+        "RUNNING_WORKLOADS_COUNT": 1,
+        **dict.fromkeys(("GPU_ALLOCATION_OVER_QUOTA", "GPU_LENT", "GPU_BORROWED", "GPU_FROM_UNASSIGNED"), 0),
+        **dict.fromkeys(("GPU_PENDING", "PENDING_WORKLOADS_COUNT"), 0),
     }
     assert world.series(path, "GPU_ALLOCATION", nodepoolName="default") == [], "it has nothing there"
     above = "/api/v1/org-unit/departments/default/metrics"
@@ -372,6 +378,63 @@ def test_figures_of_nodes_now(world: World) -> None:
     assert world.telemetry(nodes, "TOTAL_GPUS", nodepoolName="fast") == 4
     assert world.telemetry(nodes, "IDLE_ALLOCATED_GPUS", nodepoolName="fast") == {}, "no sample is not idle"
     assert world.get(f"{nodes}/telemetry", telemetryType="NVLINK", status=422)
+
+
+def test_shares_over_time_are_one_call(world: World) -> None:
+    """team-a (quota 2) holds 2 of the default pool, team-b (quota 1) holds 0.5 of the other one."""
+    names = [
+        *("GPU_QUOTA", "GPU_ALLOCATION_IN_QUOTA", "GPU_ALLOCATION_OVER_QUOTA", "GPU_LENT", "GPU_BORROWED"),
+        *("GPU_FROM_UNASSIGNED", "GPU_PENDING", "RUNNING_WORKLOADS_COUNT", "PENDING_WORKLOADS_COUNT", "GPU_LIMIT"),
+    ]
+    path = CLUSTER.format(world.control.cluster)
+    found = world.metrics(path, *names, groupBy="Project", numberOfSamples=1)["measurements"]
+    values = {(each["groups"][0]["value"], each["type"]): points(each)[0][1] for each in found if each["values"]}
+    assert [values["team-a", name] for name in names[:9]] == [2, 2, 0, 0, 0, 0, 1, 1, 1]
+    assert [values["team-b", name] for name in names[:9]] == [1, 0.5, 0, 0, 0, 0, 0, 1, 0]
+    assert ("team-a", "GPU_LIMIT") not in values, "unlimited is no number"
+    (own,) = world.metrics("/api/v1/org-unit/projects/team-a/metrics", "GPU_ALLOCATION_IN_QUOTA", by="ann")[
+        "measurements"
+    ]
+    assert points(own)[0] == (0, 2)
+
+
+def test_free_and_pending_gpus_over_time(world: World) -> None:
+    names = [
+        *("READY_GPU_NODES", "READY_GPU", "FREE_GPU", "LARGEST_FREE_GPU_BLOCK", "ALLOCATED_GPU_OVER_QUOTA"),
+        *("RUNNING_WORKLOADS_COUNT", "PENDING_WORKLOADS_COUNT", "PENDING_GPU"),
+    ]
+    path = CLUSTER.format(world.control.cluster)
+    found = world.metrics(path, *names, numberOfSamples=1)["measurements"]
+    assert [points(each)[0][1] for each in found] == [2, 8, 5, 3, 0, 2, 1, 1]
+    pool = world.metrics(path, *names[:4], numberOfSamples=1, nodepoolName="default")["measurements"]
+    assert [points(each)[0][1] for each in pool] == [1, 4, 2, 2]
+
+
+def test_the_figures_of_the_overview_agree_with_the_lists(world: World) -> None:
+    found = world.get("/api/v1/overview/figures")
+    OverviewFigures.model_validate(found)
+    assert (found["asOf"], found["measuredAt"]) == (iso(world.control.clock.now), iso(START + (SAMPLES - 1) * 10_000))
+    assert (found["nodes"], found["gpus"], found["readyGpus"], found["allocatedGpus"]) == (2, 8, 8, 2.5)
+    assert (found["freeGpus"], found["largestFreeBlock"], found["measuredGpus"]) == (5, 3, 4)
+    assert found["gpuUtilization"] == pytest.approx((SAMPLES - 1) / 4, abs=0.01), "of the node that was measured"
+    assert found["idleAllocatedGpus"] == world.telemetry("/api/v1/nodes", "IDLE_ALLOCATED_GPUS") == 1
+    for by in ("admin", "ann"):
+        mine = world.get("/api/v1/overview/figures", by=by)
+        for phase, number in mine["workloads"].items():
+            listed = world.get("/api/v1/workloads/count", by=by, filterBy=f"phase=={phase}")
+            assert listed["count"] == number
+        assert mine["pending"] == world.get("/api/v1/workloads/waiting", by=by)["count"]
+    pool = world.get("/api/v1/overview/figures", nodepoolName="fast")
+    assert (pool["nodes"], pool["allocatedGpus"], pool["running"], "gpuUtilization" in pool) == (1, 0.5, 1, False)
+
+
+def test_devices_have_their_utilization(world: World) -> None:
+    found = world.get("/api/v1/devices")
+    DevicePage.model_validate(found)
+    n1, n2 = found["nodes"]
+    assert n1["utilization"] == [SAMPLES - 1, 0, 0, 0]
+    assert n1["idle"] == [1, 2, 3]
+    assert "utilization" not in n2
 
 
 def test_lists_say_what_was_last_measured(world: World) -> None:
@@ -496,6 +559,8 @@ def test_lists_are_whole_without_samples(world: World, monkeypatch: pytest.Monke
         found = world.get(f"/api/v1/{path}", measured="true", status=207)
         assert [each["code"] for each in found["problems"]] == ["metrics.unavailable"], path
         assert len(found[name]) == count
+    assert len(world.get("/api/v1/devices", status=207)["nodes"]) == 2
+    assert "gpuUtilization" not in world.get("/api/v1/overview/figures", status=207)
     refused = world.control.call("GET", f"/api/v1/workloads/{world.one}/measured")
     assert (refused.status_code, codes(refused)) == (503, ["metrics.unavailable"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,30 @@ def test_quotas_are_added_up_and_one_that_is_unlimited_makes_the_sum_so() -> Non
     assert totals.organization("department/science", QueueColumn.GPU_QUOTA) == 9
     assert totals.organization("cluster", PlaceColumn.GPU_QUOTA) == 3.5, "of its projects, not of departments beside"
     assert totals.organization("project/team", QueueColumn.GPUS_ALLOCATED) == 0
+
+
+def test_who_lends_and_borrows_is_the_rule_of_shares() -> None:
+    """4 GPUs, quotas 3 and 1, nothing unassigned: b holds 2 of a's quota; its department lends nothing to itself."""
+    queues = [
+        QueueFacts(pool="a", project="a", department="d", gpu_quota_milli=3000, gpu_limit_milli=4000),
+        QueueFacts(pool="a", project="b", department="d", gpu_quota_milli=1000),
+    ]
+    holdings = [held("wa", "n1", 1000, 0), held("wb", "n2", 3000, 0, 1)]
+    owned = [replace(each, project=name, department="d") for each, name in zip(holdings, "ab", strict=True)]
+    totals = Totals(nodes=[node("n1"), node("n2")], queues=queues, holdings=owned)
+
+    def of(subject: str) -> list[float | None]:
+        columns = (QueueColumn.GPUS_OVER_QUOTA, QueueColumn.GPUS_LENT, QueueColumn.GPUS_FROM_UNASSIGNED)
+        return [totals.organization(subject, each) for each in columns]
+
+    assert of("project/a") == of("project/a/a") == [0, 2, 0]
+    assert of("project/b") == [2, 0, 0]
+    assert of("department/d") == [0, 0, 0]
+    assert totals.organization("project/a", QueueColumn.GPU_LIMIT) == 4
+    assert totals.organization("project/b", QueueColumn.GPU_LIMIT) is None
+    assert totals.organization("cluster", PlaceColumn.GPUS_OVER_QUOTA) == 2
+    free = (PlaceColumn.FREE_GPUS, PlaceColumn.LARGEST_FREE_GPUS, PlaceColumn.READY_GPUS)
+    assert [totals.organization("cluster", each) for each in free] == [1, 1, 4]
 
 
 def idle_time(*utilization: float | None, gap: int = 0) -> float:

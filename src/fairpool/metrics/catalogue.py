@@ -105,6 +105,12 @@ class QueueColumn(SampleColumn):
     GPU_UTILIZATION_TRAIN = auto()
     GPU_MEMORY_UTILIZATION = auto()
     """Of the memory of the GPUs that are held."""
+    GPU_LIMIT = auto()
+    GPUS_OVER_QUOTA = auto()
+    """Of those allocated, as the next two are by the rule of `model/lending.py`."""
+    GPUS_LENT = auto()
+    GPUS_FROM_UNASSIGNED = auto()
+    """Over quota, and lent by no one: GPUs in no quota."""
 
 
 class PlaceColumn(SampleColumn):
@@ -134,6 +140,13 @@ class PlaceColumn(SampleColumn):
     CPU_CORES_ALLOCATED = auto()
     MEMORY_BYTES_QUOTA = auto()
     MEMORY_BYTES_ALLOCATED = auto()
+    READY_GPU_NODES = auto()
+    READY_GPUS = auto()
+    FREE_GPUS = auto()
+    """Of ready nodes: GPUs of which nothing is held."""
+    LARGEST_FREE_GPUS = auto()
+    """The most of them on one node."""
+    GPUS_OVER_QUOTA = auto()
 
 
 ORGANIZATION, NODES, NODE_ITSELF, CLUSTER_ITSELF = "organization", "node", "node", "cluster"

@@ -17,6 +17,7 @@ def workload_totals(connection: Connection) -> list[Any]:
     figures = (
         func.count().label("number"),
         func.coalesce(func.sum(workloads.c.allocated_gpus_milli), 0).label("gpus_milli"),
+        func.coalesce(func.sum(workloads.c.requested_gpus_milli), 0).label("requested_milli"),
     )
     query = select(*_PLACE, *figures).where(workloads.c.deleted_at.is_(None)).group_by(*_PLACE)
     return list(connection.execute(query.order_by(*_PLACE)))
@@ -27,6 +28,7 @@ def workload_rows(connection: Connection) -> list[Any]:
     figures = (
         literal(1).label("number"),
         workloads.c.allocated_gpus_milli.label("gpus_milli"),
+        workloads.c.requested_gpus_milli.label("requested_milli"),
         workloads.c.id,
         workloads.c.created_at,
     )
