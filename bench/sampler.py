@@ -68,7 +68,8 @@ def _least_processes(engine: LocalEngine) -> int:
 
 
 def _measured(engine: LocalEngine, processes: int, samples: int, limit_ms: float) -> int:
-    pods, delays_ms, is_over = len(engine.observe(TOKEN).pods), [], threading.Event()
+    pods, is_over = len(engine.observe(TOKEN).pods), threading.Event()
+    delays_ms: list[float] = []
 
     def observe() -> None:
         while not delays_ms or not is_over.wait(0.01):

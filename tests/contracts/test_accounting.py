@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import csv
 import io
+import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from fairpool.api.clusters import EventReport, UsageReport
+from fairpool.api.samples import DeviceUseWire, NodeSampleWire, PodSampleWire, SamplesReport
 from fairpool.cluster.ledger import Ledger
-from fairpool.control.accounting import sum_next_hour
+from fairpool.control.accounting import WITHOUT_SAMPLES_MS, sum_next_hour
+from fairpool.control.sample_intake import sampled
 from fairpool.control.store import usage as store
+from fairpool.control.store.unavailable import FAILING, Unavailable
+from fairpool.control.usage_intake import take_usage
 from fairpool.control.usage_periods import delete_old_spans, next_hour, set_summed
-from fairpool.control.usage_sums import HOUR_MS, MeasuredUse
-from fairpool.model.node import PRODUCT_LABEL
+from fairpool.control.usage_sums import HOUR_MS, GpuTime, WorkloadHour
+from fairpool.model.ids import SECOND_MS, NodeName, PodId, QueueId, WorkloadId
+from fairpool.model.node import DEFAULT_POOL, PRODUCT_LABEL
 from tests.control.cluster import Cluster, machine
 from tests.control.control_plane import START, ControlPlane, codes, control_plane, expect
 
@@ -25,6 +33,7 @@ USAGE = "/api/v1/accounting/usage"
 PRICES = "/api/v1/accounting/prices"
 REPORTS = "/api/v1/org-unit/reports"
 HOUR_S = 3600
+PATIENCE_S = 60.0
 
 
 class Counted(Cluster):
@@ -154,6 +163,20 @@ def test_pods_that_ended_unseen_end_with_the_next_report_of_everything(control: 
     assert [round(row["gpuHoursAllocated"] * HOUR_S) for row in rows] == [4 * 60]
 
 
+def test_no_cluster_charges_the_projects_of_another(control: ControlPlane) -> None:
+    usage_said = UsageReport(
+        project=QueueId("team-a"), pool=DEFAULT_POOL, gpus_milli=1000, created_at=START, bound_at=START
+    )
+    forged = [
+        EventReport(number=1, at=START, kind="bound", workload=WorkloadId("w"), pod=PodId("w-0-0"), usage=usage_said)
+    ]
+    assert control.http.portal is not None
+    control.http.portal.call(control.app.state.plane.write, partial(take_usage, cluster="elsewhere", lines=forged))
+    control.clock.turn(60)
+    rows = usage(control, group_by="project")["rows"]
+    assert [(row.get("project"), row["gpuHoursAllocated"] > 0) for row in rows] == [("", True)]
+
+
 def test_a_control_plane_that_is_put_back_is_told_again_what_it_lost(control: ControlPlane) -> None:
     cluster = Counted(control)
     train(control, "a1", "team-a", 4)
@@ -198,11 +221,18 @@ def test_what_is_moved_to_another_department_is_charged_there_from_then_on(contr
 class Measured:
     """Half of each GPU was busy in the first hour; nothing is known of the second."""
 
-    def gpu_uses(self, start: int, end: int) -> Mapping[tuple[str, int], MeasuredUse]:
+    def gpu_times(self, group: str, workloads: Collection[str], start: int, end: int) -> Mapping[WorkloadHour, GpuTime]:
         return self.known
 
     def __init__(self, workload: str) -> None:
-        self.known = {(workload, START // HOUR_MS): MeasuredUse(0.5)}
+        self.known = {(workload, START // HOUR_MS): GpuTime(4000 * HOUR_MS, 2000 * HOUR_MS)}
+
+
+class Away:
+    """Samples that cannot be read."""
+
+    def gpu_times(self, group: str, workloads: Collection[str], start: int, end: int) -> Mapping[WorkloadHour, GpuTime]:
+        raise Unavailable(FAILING, "the disk is gone")
 
 
 def test_sums_of_hours_and_of_their_parts_agree_also_after_a_late_report(control: ControlPlane) -> None:
@@ -233,11 +263,56 @@ def test_sums_of_hours_and_of_their_parts_agree_also_after_a_late_report(control
         pass
     expect(control.call("DELETE", f"/api/v1/workloads/{first['id']}"), 202)
     cluster.run(5)
-    plane.gpu_uses = None
+    plane.gpu_uses = Away()
     assert by_workload(control)["team-a/a1"] == round(allocated_s(usage(control)))
+    with pytest.raises(Unavailable):
+        control.http.portal.call(sum_next_hour, plane)
+    control.clock.turn(WITHOUT_SAMPLES_MS // SECOND_MS)  # hours wait for samples, but not for ever
     while control.http.portal.call(sum_next_hour, plane):
         pass
     assert by_workload(control)["team-a/a1"] == round(allocated_s(usage(control)))
+
+
+def sample(control: ControlPlane, workload: str, utilization: float) -> None:
+    """What one pod with four GPUs did in the last 10 s, two of which are not measured."""
+    uses = tuple(DeviceUseWire(index=index, utilization=utilization if index < 2 else None) for index in range(4))
+    pod = PodSampleWire(pod=PodId(f"{workload}-0-0"), devices=uses)
+    node = NodeSampleWire(node=NodeName("n1"), pods=(pod,))
+    report = SamplesReport(at=control.clock.now, nodes=(node,))
+    assert control.http.portal is not None
+    assert control.http.portal.call(sampled, control.app.state.plane, control.cluster, report).is_kept
+
+
+def test_gpu_hours_are_used_or_idle_as_samples_say_and_otherwise_neither(control: ControlPlane) -> None:
+    """Five minutes: half busy, idle and without samples, for 100 s each."""
+    cluster, plane = Counted(control), control.app.state.plane
+    measured = train(control, "a1", "team-a", 4)["id"]
+    train(control, "b1", "team-b", 8)
+    for utilization in (50.0, 0.0, None):
+        for _ in range(10):
+            cluster.run(10)
+            if utilization is not None:
+                sample(control, measured, utilization)
+    end = time.monotonic() + PATIENCE_S
+    while plane.samples.written < 20 and time.monotonic() < end:
+        time.sleep(0.01)
+    control.clock.turn(4 * HOUR_S)
+
+    def gpu_seconds(until: str) -> list[tuple[int, ...]]:
+        rows = usage(control, start="2027-01-15T08:00:00Z", end=until)["rows"]
+        names = ("gpuHoursAllocated", "gpuHoursUsed", "gpuHoursIdle")
+        return [tuple(round(row[name] * HOUR_S) for name in names if name in row) for row in rows]
+
+    for _ in range(2):  # from samples, and from what was summed
+        assert gpu_seconds("2027-01-15T09:00:00Z") == [(4 * HOUR_S, 100, 300), (8 * HOUR_S,)]
+        assert gpu_seconds("2027-01-15T08:30:00Z") == [(2 * HOUR_S, 50, 150), (4 * HOUR_S,)], "evenly within an hour"
+        assert control.http.portal is not None
+        while control.http.portal.call(sum_next_hour, plane):
+            pass
+    page = control.call("GET", USAGE, params={"start": "2027-01-15T08:00:00Z", "format": "html"})
+    assert page.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "team-a" in page.text
 
 
 def test_sums_that_were_computed_before_a_change_are_not_stored_and_old_pods_leave_only_sums(
@@ -252,9 +327,9 @@ def test_sums_that_were_computed_before_a_change_are_not_stored_and_old_pods_lea
     portal = control.http.portal
     assert portal is not None
     portal.call(sum_next_hour, plane)  # which begins
-    summed = portal.call(plane.read_apart, lambda connection: next_hour(connection, plane.now(), None))
+    summed = portal.call(plane.read_apart, lambda connection: next_hour(connection, plane.now()))
     portal.call(plane.write, lambda connection: store.unsettle(connection, START + 5000))
-    portal.call(plane.write, lambda connection: set_summed(connection, summed))
+    portal.call(plane.write, lambda connection: set_summed(connection, summed.summed(None)))
     assert portal.call(plane.read, store.progress).summed_until == START // HOUR_MS * HOUR_MS
     expect(control.call("DELETE", "/api/v1/org-unit/projects/team-a", params={"workloads": "delete"}), 202)
     cluster.run(5)

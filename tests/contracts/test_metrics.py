@@ -336,6 +336,18 @@ def test_what_is_not_measured_is_refused_by_name(world: World) -> None:
         assert codes(world.control.call("GET", "/api/v1/nodes/n1/metrics", params=asked)) == [code]
 
 
+def test_more_points_than_an_answer_can_have_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairpool.control.metric_query.POINTS_MAX", 11)
+    asked = {"metricType": "CPU_USAGE_CORES", "start": iso(START), "end": iso(START + 120_000)}
+    path = "/api/v1/nodes/n1/metrics"
+    expect(world.control.call("GET", path, params={**asked, "numberOfSamples": 6}), 200)
+    refusal = world.control.call("GET", path, params={**asked, "numberOfSamples": 12})
+    assert (refusal.status_code, codes(refusal)) == (422, ["metric.too_many"])
+    older = f"/v1/k8s/clusters/{world.control.cluster}/metrics"
+    refusal = world.control.call("GET", older, params={"start": iso(START), "end": iso(START + 60_000)})
+    assert (refusal.status_code, codes(refusal)) == (422, ["metric.too_many"])
+
+
 def test_a_table_on_request(world: World) -> None:
     path = "/api/v1/nodes/n1/metrics"
     query = {"metricType": "CPU_USAGE_CORES", "start": iso(START), "end": iso(START + 60_000), "numberOfSamples": 2}

@@ -106,6 +106,36 @@ def test_a_full_queue_drops_the_oldest_and_counts_them(tmp_path: Path) -> None:
         assert found.dropped == 10
 
 
+def test_a_cluster_that_sends_too_much_drops_only_its_own(tmp_path: Path) -> None:
+    slow = Slow(series_of(tmp_path))
+    greedy = ClusterFacts(cluster="greedy", nodes=FACTS.nodes)
+    with store(slow) as found:
+        found.offer(sample(0))
+        assert slow.asked.wait(PATIENCE_S)
+        for number in range(3 * WAITING_MAX):
+            found.offer(ClusterSample(sample(number).sample, greedy))
+            if number < 5:
+                found.offer(sample(number + 1))
+        slow.is_back.set()
+        until(lambda: not found._waiting)
+        assert cores(found) == [float(number) for number in range(6)]
+        assert found.dropped == 3 * WAITING_MAX + 6 - WAITING_MAX
+
+
+def test_a_sample_that_cannot_be_written_stops_no_others(tmp_path: Path) -> None:
+    slow = Slow(series_of(tmp_path))
+    endless = ClusterFacts(cluster="c" * 2**20, nodes=[NodeFacts(name=NodeName("\ud800"), pool="default")])
+    with store(slow) as found:
+        found.offer(sample(0))
+        assert slow.asked.wait(PATIENCE_S)
+        found.offer(ClusterSample(sample(1).sample, endless))
+        found.offer(sample(2))
+        slow.is_back.set()
+        until(lambda: not found._waiting)
+        assert cores(found) == [0.0, 2.0]
+        assert (found.written, found.dropped) == (2, 1)
+
+
 def test_a_restart_in_the_middle_of_making_blocks_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

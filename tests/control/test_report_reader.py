@@ -9,11 +9,11 @@ import pytest
 
 from fairpool.api import report_reader
 from fairpool.api.clusters import EventReport, GoneReport, NodeReport, PodReport, PushReport, WorkloadReport
-from fairpool.api.message import PREVIOUS, read_message
+from fairpool.api.message import PREVIOUS, PROBLEMS_MAX, read_message
 from fairpool.api.report_reader import read_report
+from fairpool.api.samples import NODES_MAX, SamplesReport
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, QueueId, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.problem import Problem
 from fairpool.model.status import WorkloadPhase
 
 
@@ -50,9 +50,9 @@ def report() -> PushReport:
     )
 
 
-def read_all(text: str | bytes) -> tuple[PushReport | list[Problem], int]:
+def read_all(text: str | bytes, kind: type[Any] = PushReport) -> tuple[Any, int]:
     """What was read, and in how many slices."""
-    reading = read_report(text.encode() if isinstance(text, str) else text)
+    reading = read_report(kind, text.encode() if isinstance(text, str) else text)
     pauses = 0
     while True:
         try:
@@ -113,3 +113,29 @@ def test_what_is_not_json_is_refused(text: str | bytes) -> None:
     found, _ = read_all(text)
     assert isinstance(found, list)
     assert found[0].code in ("wire.not_json", "wire.wrong_value")
+
+
+def samples(number: int, **more: Any) -> str:
+    nodes = [{"node": f"n{each}", "pods": [{"pod": "p"}, {"pod": "q"}]} | more for each in range(number)]
+    return json.dumps({"version": 3, "at": 7, "nodes": nodes})
+
+
+def test_samples_are_read_in_slices_too() -> None:
+    text = samples(10)
+    assert read_all(text, SamplesReport) == (read_message(SamplesReport, text), 4)
+
+
+def test_rows_beyond_the_bound_of_a_list_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_reader, "SLICE_ROWS", 10_000)
+    found, _ = read_all(samples(NODES_MAX + 1), SamplesReport)
+    assert [each.what for each in found] == [f"SamplesReport.nodes has more than {NODES_MAX} rows"]
+
+
+@pytest.mark.parametrize("more", [{"pods": [{"pod": 1}] * 500}, {f"x{each}": 1 for each in range(500)}])
+def test_a_message_with_many_errors_is_answered_with_some(more: dict[str, Any]) -> None:
+    """The answer would otherwise be thirty times as long as the message."""
+    found, _ = read_all(samples(3, **more), SamplesReport)
+    assert 0 < len(found) <= PROBLEMS_MAX
+    whole = read_message(SamplesReport, samples(100, **more))
+    assert isinstance(whole, list)
+    assert len(whole) <= PROBLEMS_MAX

@@ -62,6 +62,14 @@ def test_a_clock_that_is_set_back_costs_one_precise_value() -> None:
     assert card.sample(10).utilization == 10
 
 
+def test_a_device_without_a_buffer_of_samples_is_measured_also_while_it_is_idle() -> None:
+    card = Card(Device(tells_processes=False))
+    assert card.sample().utilization is None, "the first one"
+    assert card.sample().utilization == 0
+    card.device.computed[11] = 60
+    assert card.sample().utilization == 60
+
+
 def test_what_a_device_reports_besides() -> None:
     card = Card(Device(utilization=[0], processes={11: 1000}, errors=3))
     sample = card.sample()

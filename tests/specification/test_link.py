@@ -265,6 +265,7 @@ def test_everything_is_told_in_pieces_of_bounded_size() -> None:
         (False, True),
     ]
     assert not any(report.whole for report in road.reports)
+    assert not any(report.events for report in road.reports if report.piece is not None), "they may be newer"
 
 
 def test_a_report_that_was_cut_off_goes_on_where_it_stopped() -> None:

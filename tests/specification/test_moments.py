@@ -29,6 +29,8 @@ def test_a_moment_is_read_as_it_was_written(moment: int) -> None:
         ("1970-01-01T00:00:00.0019Z", 1),
         ("1970-01-02", 86_400_000),
         ("soon", None),
+        ("9999-12-31T23:59:59-00:01", None),
+        ("0001-01-01T00:00:00+00:01", None),
     ],
 )
 def test_other_forms_of_a_moment(text: str, moment: int | None) -> None:

@@ -35,11 +35,11 @@ class GpuMeter:
         """Each device that works, by its UUID; None: it does not respond. Utilization is None in its first sample."""
         found: dict[str, GpuMeasure | None] = {}
         for gpu in gpus:
-            since = self._since.get(gpu.uuid, 0)
-            measure = None if gpu.error else self._gpus.measure(gpu.uuid, since)
+            is_first = gpu.uuid not in self._since
+            measure = None if gpu.error else self._gpus.measure(gpu.uuid, self._since.get(gpu.uuid, 0))
             if measure is not None:
                 self._since[gpu.uuid] = measure.until
-            found[gpu.uuid] = measure if since or measure is None else _without_utilization(measure)
+            found[gpu.uuid] = _without_utilization(measure) if is_first and measure is not None else measure
         return found
 
 

@@ -22,15 +22,17 @@ class AccountingCalls(Calls):
         """Usage with all its rows; `query` as the API takes it: start, end, groupBy, interval, filterBy."""
         answer = self._get(USAGE, {**query, "limit": PAGE_MAX})
         page = answer
+        # All pages of one period: without an end, it would grow from page to page.
+        following = {**query, "start": answer.start, "end": answer.end, "limit": PAGE_MAX}
         while page.next is not None:
-            page = self._get(USAGE, {**query, "limit": PAGE_MAX, "offset": page.next})
+            page = self._get(USAGE, {**following, "offset": page.next})
             answer.rows.extend(page.rows)
         found: accounting.UsageAnswer = answer
         return found
 
-    def usage_file(self, **query: str) -> AbstractContextManager[Iterator[bytes]]:
-        """The same as CSV, piece by piece."""
-        return self._stream("GET", USAGE, params={**query, "format": "csv"})
+    def usage_file(self, form: str = "csv", **query: str) -> AbstractContextManager[Iterator[bytes]]:
+        """The same as CSV or a page (`html`), piece by piece."""
+        return self._stream("GET", USAGE, params={**query, "format": form})
 
     def prices(self) -> list[accounting.Price]:
         return self._get(PRICES).prices

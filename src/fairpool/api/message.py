@@ -99,9 +99,13 @@ class Message(Wire):
 
 MessageT = TypeVar("MessageT", bound=Message)
 
+PROBLEMS_MAX: Final = 100
+"""That are named of one message."""
+ERRORS_MAX: Final = 10_000
+
 
 def read_message(kind: type[MessageT], text: str | bytes) -> MessageT | list[Problem]:
-    """A message that was received, or all that is wrong with it."""
+    """A message that was received, or what is wrong with it."""
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
@@ -109,14 +113,19 @@ def read_message(kind: type[MessageT], text: str | bytes) -> MessageT | list[Pro
 
 
 def wire_problems(kind: str, error: ValidationError, first: int = 0) -> list[Problem]:
-    """What is wrong with a message of this kind, or with rows of a list that begin with this number."""
-    problems = []
+    """What is wrong with a message of this kind, or with rows of a list that begin with this number; not all of it."""
+    number_wrong = error.error_count()
+    if number_wrong > ERRORS_MAX:  # to list them takes gigabytes
+        return [Problem("wire.wrong_value", f"{kind} has {number_wrong} wrong values", "correct it at the sender")]
+    problems: list[Problem] = []
     for each in error.errors(include_url=False):
         if each["loc"] == ("version",):
             # Of a message in another version nothing else is worth saying.
             what = f"this {kind} has protocol version {each['input']!r}; this side speaks {PREVIOUS} and {VERSION}"
             fix = "run the same release of Fairpool on both sides; upgrade the control plane first, then its clusters"
             return [Problem("wire.version", what, fix)]
+        if len(problems) >= PROBLEMS_MAX:
+            continue
         number, *path = each["loc"] or ("",)
         loc = [number + first if isinstance(number, int) else number, *path]
         place = ".".join(str(part) for part in (kind, *loc) if part != "")

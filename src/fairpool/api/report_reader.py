@@ -9,6 +9,7 @@ once.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Generator
 from functools import cache
@@ -16,8 +17,7 @@ from typing import Any, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
-from fairpool.api.clusters import PushReport
-from fairpool.api.message import read_message, wire_problems
+from fairpool.api.message import Message, MessageT, read_message, wire_problems
 from fairpool.model.problem import Problem
 
 SMALL_BYTES = 128 * 1024
@@ -33,46 +33,55 @@ class Malformed(ValueError):
     """The text is not an object in JSON."""
 
 
-def read_report(body: bytes) -> Generator[None, None, PushReport | list[Problem]]:
+def read_report(kind: type[MessageT], body: bytes) -> Generator[None, None, MessageT | list[Problem]]:
     """A report, or what is wrong with it; it pauses after every slice."""
     if len(body) <= SMALL_BYTES:
-        return read_message(PushReport, body)
+        return read_message(kind, body)
     rest: list[str] = []
     lists: dict[str, tuple[Any, ...]] = {}
     try:
-        for name, first, text in _parts(body.decode()):
+        for name, first, text in _parts(kind, body.decode()):
             if first is None:
                 rest.append(text)
                 continue
             try:
-                rows = _rows_of(name).validate_json(text)
+                rows = _rows_of(kind, name).validate_json(text)
             except ValidationError as error:
-                return wire_problems(f"{PushReport.__name__}.{name}", error, first)
+                return wire_problems(f"{kind.__name__}.{name}", error, first)
             lists[name] = lists.get(name, ()) + rows
+            if len(lists[name]) > (most := _most_rows(kind, name)):
+                what = f"{kind.__name__}.{name} has more than {most} rows"
+                return [Problem("wire.wrong_value", what, "correct it at the sender; the message was ignored")]
             yield
     except (ValueError, RecursionError) as error:
         return [Problem("wire.not_json", f"this report is not valid JSON: {error}", "correct it at the sender")]
-    report = read_message(PushReport, f"{{{','.join(rest)}}}")
+    report = read_message(kind, f"{{{','.join(rest)}}}")
     return report if isinstance(report, list) else report.model_copy(update=lists)
 
 
 @cache
-def _rows_of(name: str) -> TypeAdapter[tuple[Any, ...]]:
-    kind: Any = PushReport.model_fields[name].annotation
-    return TypeAdapter(kind)
+def _rows_of(kind: type[Message], name: str) -> TypeAdapter[tuple[Any, ...]]:
+    rows: Any = kind.model_fields[name].annotation
+    return TypeAdapter(rows)
+
+
+@cache
+def _most_rows(kind: type[Message], name: str) -> float:
+    bounds = (getattr(each, "max_length", math.inf) for each in kind.model_fields[name].metadata)
+    return min(bounds, default=math.inf)
 
 
 Part = tuple[str, int | None, str]
 """A field as `"name":value`; or some rows of a list, as a list, with the number of the first."""
 
 
-def _parts(text: str) -> Generator[Part, None, None]:
+def _parts(kind: type[Message], text: str) -> Generator[Part, None, None]:
     at = _past(text, 0, "{")
     while not text.startswith("}", at):
         begin = at
         name, at = _DECODE(text, at)
         at = _past(text, at, ":")
-        if _is_list(name) and text.startswith("[", at):
+        if _is_list(kind, name) and text.startswith("[", at):
             at = yield from _rows(text, _past(text, at, "["), name)
         else:
             _, at = _DECODE(text, at)
@@ -82,8 +91,8 @@ def _parts(text: str) -> Generator[Part, None, None]:
         raise Malformed(f"more than an object, at character {at}")
 
 
-def _is_list(name: object) -> bool:
-    field = PushReport.model_fields.get(name) if isinstance(name, str) else None
+def _is_list(kind: type[Message], name: object) -> bool:
+    field = kind.model_fields.get(name) if isinstance(name, str) else None
     return field is not None and get_origin(field.annotation) is tuple
 
 

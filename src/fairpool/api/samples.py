@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from fairpool.api.message import Message, Wire
 from fairpool.model import sample as model
@@ -55,7 +55,7 @@ class PodSampleWire(Wire):
     read_bytes_s: Amount | None = None
     written_bytes_s: Amount | None = None
     progress_percent: Percent | None = None
-    devices: Annotated[tuple[DeviceUseWire, ...], Field(max_length=DEVICES_MAX)] = ()
+    devices: Annotated[tuple[DeviceUseWire, ...], Field(max_length=DEVICES_MAX), FailFast()] = ()
 
 
 class NodeSampleWire(Wire):
@@ -70,8 +70,8 @@ class NodeSampleWire(Wire):
     read_bytes_s: Amount | None = None
     written_bytes_s: Amount | None = None
     is_simulated: bool = False
-    devices: Annotated[tuple[DeviceSampleWire, ...], Field(max_length=DEVICES_MAX)] = ()
-    pods: Annotated[tuple[PodSampleWire, ...], Field(max_length=PODS_MAX)] = ()
+    devices: Annotated[tuple[DeviceSampleWire, ...], Field(max_length=DEVICES_MAX), FailFast()] = ()
+    pods: Annotated[tuple[PodSampleWire, ...], Field(max_length=PODS_MAX), FailFast()] = ()
 
 
 class SamplesReport(Message):

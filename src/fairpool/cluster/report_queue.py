@@ -177,7 +177,9 @@ class ReportQueue:
             nodes=nodes,
             queues=queues,
             gone=gone,
-            events=list(islice(self._events, max(0, min(room - len(gone), self._piece_rows)))),
+            # Beside pieces there are none: an event of a pod that is newer than the piece with its workload would make
+            # the last piece say that the pod is not there any more.
+            events=list(islice(self._events, self._piece_rows)) if in_one else (),
         )
 
     @property

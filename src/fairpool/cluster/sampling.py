@@ -24,6 +24,7 @@ log = logging.getLogger("fairpool.cluster")
 INTERVAL_S: Final = 10
 KEPT: Final = 30
 """Samples that wait for a control plane: five minutes."""
+NOT_KEPT: Final = "its disk for samples is full or away, or its clock and that of this machine differ by over a minute"
 
 
 class SampleReceiver(Protocol):
@@ -83,13 +84,13 @@ class Sampling:
     def _send(self) -> None:
         while self._waiting and not self._closed.is_set():
             try:
-                self._receiver.samples(self._waiting[0])
+                is_kept = self._receiver.samples(self._waiting[0]).is_kept
+                reason = "" if is_kept else NOT_KEPT
             except ControlPlaneUnreachable as error:
                 if not error.is_refusal:
                     return
-                if not self._is_refused:  # an older control plane, which is upgraded first
-                    log.warning("the control plane takes no samples", extra={"fields": {"reason": str(error)}})
-                self._is_refused = True
-            else:
-                self._is_refused = False
+                reason = str(error)  # an older control plane, which is upgraded first
+            if reason and not self._is_refused:
+                log.warning("the control plane keeps no samples", extra={"fields": {"reason": reason}})
+            self._is_refused = bool(reason)
             self._waiting.popleft()

@@ -1,4 +1,4 @@
-"""HTTP routes for accounting: usage over a period, as JSON or CSV, and prices. And what sums it in the background."""
+"""HTTP routes for accounting: usage over a period as JSON, CSV or a page, and prices. Sums hours in the background."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from fairpool.control.store import usage
 from fairpool.control.store.database import Connection
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.usage_figures import MICRO, csv_pieces
+from fairpool.control.usage_page import usage_page
 from fairpool.control.usage_periods import delete_old_spans, next_hour, set_summed
 from fairpool.control.usage_query import UsageFigures, UsageQuestion, figures, places_of, question
 from fairpool.control.usage_sums import HOUR_MS
@@ -34,17 +35,20 @@ log = logging.getLogger("fairpool.control")
 routes = Routes("accounting")
 
 EVERY_S = 60.0
+WITHOUT_SAMPLES_MS = 24 * HOUR_MS
+"""After this, hours are summed without samples that cannot be read."""
 AT_A_TIME = 200
 """Old rows that are deleted in one transaction."""
-CSV = "text/csv"
+CSV, HTML = "text/csv", "text/html"
 TABLE: dict[int, dict[str, Any]] = {
     200: {
-        "description": "Usage, as JSON or as a table",
+        "description": "Usage, as JSON, a table or a page",
         "content": {
             CSV: {
                 "schema": {"type": "string"},
                 "example": "start,end,project,gpuHoursRequested,…\n2026-11-01T00:00:00.000Z,…,team-a,12.5,…\n",
-            }
+            },
+            HTML: {"schema": {"type": "string"}},
         },
     }
 }
@@ -81,11 +85,11 @@ async def usage_sums(
     plane: Plane,
     caller: Caller,
     query: UsageQuery,
-    form: Annotated[str | None, Parameter(alias="format", pattern="^(json|csv)$", examples=["csv"])] = None,
+    form: Annotated[str | None, Parameter(alias="format", pattern="^(json|csv|html)$", examples=["csv"])] = None,
     offset: Offset = 0,
     limit: Limit = PAGE_MAX,
 ) -> Response:
-    """A table has all rows. It is also the answer to `Accept: text/csv`."""
+    """A table has all rows. It is also the answer to `Accept: text/csv`. A page (`html`) can be printed."""
     groups = [each.strip() for each in query.group_by.split(",") if each.strip()]
     asked = question(
         plane.now(),
@@ -97,23 +101,27 @@ async def usage_sums(
     )
     places = places_of(caller)
     if form == "csv" or (form is None and request.headers.get("accept", "").startswith(CSV)):
-        text = await plane.read_apart(lambda connection: usage_csv(figures(plane, connection, asked, places), asked))
+        text = await asyncio.to_thread(usage_csv, await figures(plane, asked, places), asked)
         headers = {"Content-Disposition": 'attachment; filename="usage.csv"'}
         return Response(text, media_type=f"{CSV}; charset=utf-8", headers=headers)
 
-    def unit(connection: Connection) -> wire.UsageAnswer:
-        found = figures(plane, connection, asked, places)
-        rows = found.table.answer_rows()
-        return wire.UsageAnswer(
-            start=iso(found.period.start),
-            end=iso(found.period.end),
-            at=iso(found.at),
-            rows=rows[offset : offset + limit],
-            total=found.table.answer_total(),
-            next=offset + limit if len(rows) > offset + limit else None,
-        )
+    if form == "html":
+        return await asyncio.to_thread(usage_page, await figures(plane, asked, places), asked)
+    text = await asyncio.to_thread(_usage_json, await figures(plane, asked, places), offset, limit)
+    return Response(text, media_type="application/json")
 
-    return await plane.answer_apart(unit)
+
+def _usage_json(found: UsageFigures, offset: int, limit: int) -> str:
+    rows = found.table.answer_rows()
+    answer = wire.UsageAnswer(
+        start=iso(found.period.start),
+        end=iso(found.period.end),
+        at=iso(found.at),
+        rows=rows[offset : offset + limit],
+        total=found.table.answer_total(),
+        next=offset + limit if len(rows) > offset + limit else None,
+    )
+    return answer.model_dump_json(by_alias=True, exclude_none=True)
 
 
 def usage_csv(found: UsageFigures, asked: UsageQuestion) -> str:
@@ -226,11 +234,18 @@ async def keep_sums(plane: Plane) -> None:
 
 
 async def sum_next_hour(plane: Plane) -> bool:
-    """Sum one hour in another thread and store it; True: there may be more."""
+    """Sum one hour in another thread and store it; True: there may be more. While samples cannot be read, an hour waits
+    for them, but not for ever: it can be asked for all the same, and is summed without them at last."""
     now = plane.now()
-    summed = await plane.read_apart(lambda connection: next_hour(connection, now, plane.gpu_uses))
-    if summed is None:
+    found = await plane.read_apart(lambda connection: next_hour(connection, now))
+    if found is None:
         return False
+    try:
+        summed = await asyncio.to_thread(found.summed, plane.gpu_uses)
+    except Unavailable:
+        if now - found.start < WITHOUT_SAMPLES_MS:
+            raise
+        summed = await asyncio.to_thread(found.summed, None)
     await plane.write(lambda connection: set_summed(connection, summed))
     return True
 

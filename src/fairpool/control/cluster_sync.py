@@ -253,7 +253,7 @@ async def push(request: Request, plane: Plane, caller: Caller) -> Response:
 
 async def _read_in_slices(body: bytes) -> link.PushReport | list[Problem]:
     """A report, or all that is wrong with it; users are answered in between."""
-    reading = read_report(body)
+    reading = read_report(link.PushReport, body)
     while True:
         try:
             next(reading)

@@ -6,6 +6,7 @@ long as their roles still cover it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from collections.abc import Mapping
@@ -112,7 +113,7 @@ async def create_report(request: Request, plane: Plane, caller: Caller, body: wi
     groups = (GROUPS[body.group_by],) if body.group_by is not None else ("department", "project", "nodePool")
     now, places = plane.now(), places_of(caller)
     asked = question(now, start=body.start, end=body.end, groups=groups, filter_by=",".join(body.filter_by))
-    text = await plane.read_apart(lambda connection: usage_csv(figures(plane, connection, asked, places), asked))
+    text = await asyncio.to_thread(usage_csv, await figures(plane, asked, places), asked)
 
     def unit(connection: Connection) -> ActionResult:
         if store.count_reports_of(connection, caller.id) >= REPORTS_MAX:

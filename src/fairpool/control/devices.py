@@ -136,7 +136,7 @@ async def _add_measured(plane: Plane, answer: Mapping[str, Any]) -> None:
 
 
 def _measured(use: NodeUse) -> dict[str, Any]:
-    """Whole percents, and None where it is not known; which of them are idle. Memory would make the answer too large."""
+    """Whole percents, and None where it is not known; which of them are idle. With memory it would be too large."""
     known = [use.of_device(index, DeviceColumn.UTILIZATION) for index in range(len(use.devices))]
     found: dict[str, list[Any]] = {
         "utilization": [None if each is None else round(each) for each in known],
@@ -226,18 +226,18 @@ def _holders(
 ) -> dict[tuple[str, str], _Held]:
     found: dict[tuple[str, str], _Held] = {}
     with_mig = {key for key, report in nodes.items() if any(_mig_of(report))}
-    for row in holdings.with_owners(connection):
+    rows = [row for row in holdings.with_owners(connection) if (row.cluster, row.node) in nodes]
+    there = dict.fromkeys(row.workload for row in rows if (row.cluster, row.node) in with_mig)
+    owners = workload_store.some(connection, list(there))
+    for row in rows:
         key = (row.cluster, row.node)
-        if key not in nodes:
-            continue
         held = found.setdefault(key, _Held())
         numbers = _numbers(row.devices)
         if numbers:
             portions = held.leaving if row.phase == RELEASING else held.holders
             portions.append((book.number(row), row.gpus_milli // len(numbers), numbers))
         elif row.gpus_milli and key in with_mig:
-            owner = workload_store.one(connection, row.workload)
-            wanted = declaration_of(owner).workload.template.shape.gpu.mig
+            wanted = declaration_of(owners[row.workload]).workload.template.shape.gpu.mig
             held.mig += [(book.number(row), profile, count) for profile, count in wanted]
     for row in holdings.promised(connection):
         pod = PodReport.from_json(row.document)

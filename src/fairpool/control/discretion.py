@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from starlette.responses import Response
 
 from fairpool.control.change_feed import NO_HOME, Homes
@@ -18,10 +20,15 @@ def redacted(body: bytes, places: Places | None, homes: Homes) -> bytes:
     if MARK not in body:
         return body
     if places is None:
-        return mentions.in_full(body.decode()).encode()
-    return mentions.redacted(
-        body.decode(), lambda project: places.covers(project, *homes.get(project, NO_HOME))
-    ).encode()
+        return _rewritten(body, mentions.in_full)
+    return _rewritten(
+        body, lambda text: mentions.redacted(text, lambda project: places.covers(project, *homes.get(project, NO_HOME)))
+    )
+
+
+def _rewritten(body: bytes, rewrite: Callable[[str], str]) -> bytes:
+    """The bytes of a mark can also occur by chance in what is not text, such as a compressed answer: that stays."""
+    return rewrite(body.decode(errors="surrogateescape")).encode(errors="surrogateescape")
 
 
 async def redacted_for(plane: Plane, caller: Caller | None, body: bytes) -> bytes:
@@ -29,7 +36,7 @@ async def redacted_for(plane: Plane, caller: Caller | None, body: bytes) -> byte
     if MARK not in body:
         return body
     if caller is None:
-        return mentions.anonymous(body.decode()).encode()
+        return _rewritten(body, mentions.anonymous)
     return redacted(body, caller.places(Action.WORKLOAD_READ), await plane.read(store.homes))
 
 

@@ -21,13 +21,18 @@ from fairpool.control.refusal import Refused, not_a_date, refused
 from fairpool.control.routes import Parameter, Query
 from fairpool.control.sample_store import CurvePoints
 from fairpool.control.store.unavailable import Unavailable
+from fairpool.metrics.resolution import DAY_S
 from fairpool.metrics.time_range import Curve, Point, SeriesSubject, TimeRange
 from fairpool.model.ids import SECOND_MS, Instant
 
 CSV = "text/csv"
-YEARS_MAX_S = 10 * 366 * 24 * 3600
+RANGE_MAX_S = 2 * 366 * DAY_S
+"""Twice as long as samples are kept."""
 WHOLE_FROM = 100_000.0
 """Larger values are written without decimals: a sample has seven digits."""
+POINTS_MAX = 500_000
+"""In one answer: a thousand series of 500 points each are some 30 MB."""
+SAMPLES_AWAY = 503
 PARTLY = {207: {"description": "A part of the samples cannot be read; `problems` says why"}}
 """In the description of routes."""
 
@@ -137,8 +142,8 @@ def period_of(query_start: str, query_end: str) -> tuple[Instant, Instant]:
     if problems:
         raise Refused(400, problems)
     start_s, end_s = ((moment or 0) // SECOND_MS for _, moment in moments.values())
-    if start_s < 0 or not 0 < end_s - start_s <= YEARS_MAX_S:
-        what = "the end must be later than the start, by ten years at most"
+    if start_s < 0 or not 0 < end_s - start_s <= RANGE_MAX_S:
+        what = "the end must be later than the start, by two years at most"
         raise refused(400, "metric.range", what, "correct start or end", "end")
     return Instant(start_s * SECOND_MS), Instant(end_s * SECOND_MS)
 
@@ -174,6 +179,9 @@ def series_of(types: Sequence[str], there: Mapping[str, Metric], of: Measured) -
 
 async def read_points(plane: Plane, span: TimeRange, series: Sequence[Series]) -> CurvePoints:
     """The points of each series; refuses with 503 while samples cannot be read."""
+    if len(series) * span.point_count > POINTS_MAX:
+        what = f"these are {len(series)} series of {span.point_count} points each; an answer has {POINTS_MAX} at most"
+        raise refused(422, "metric.too_many", what, "ask for fewer samples, or for less", "numberOfSamples")
     curves = [each.curve for each in series if each.curve is not None]
     try:
         found = await plane.samples.values(span, curves)
@@ -186,7 +194,9 @@ async def read_points(plane: Plane, span: TimeRange, series: Sequence[Series]) -
 def unreadable(error: Unavailable) -> Refused:
     """503: the samples are away. Nothing else is."""
     what = f"metrics cannot be read now ({error.code})"
-    return refused(503, "metrics.unavailable", what, "retry; if it persists, check `fairpool logs` on the server")
+    return refused(
+        SAMPLES_AWAY, "metrics.unavailable", what, "retry; if it persists, check `fairpool logs` on the server"
+    )
 
 
 async def metrics_answer(plane: Plane, request: Request, query: MetricQuery, series: Sequence[Series]) -> Response:

@@ -38,13 +38,13 @@ def moment_or_ago(text: str, now: Instant) -> Instant | None:
 
 
 def instant(text: str) -> Instant | None:
-    """Parse ISO 8601, in UTC unless an offset is given; None: not valid. A plus sign may have become a space on the
-    way, as in a query that was not encoded."""
+    """Parse ISO 8601, in UTC unless an offset is given; None: not valid, or not within the years 1 to 9999. A plus
+    sign may have become a space on the way, as in a query that was not encoded."""
     for each in (text.strip(), text.strip().replace(" ", "+")):
         try:
             moment = datetime.fromisoformat(each)
-        except ValueError:
+            moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        except (ValueError, OverflowError):
             continue
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return Instant((moment - _EPOCH) // timedelta(milliseconds=1))  # a float would be late by one at times
     return None

@@ -5,6 +5,7 @@ What is known now comes from one read of the database. If the samples are away, 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -17,7 +18,17 @@ from fairpool.api.problems import ProblemItem
 from fairpool.control.cluster_facts import facts_of
 from fairpool.control.clusters import known_cluster
 from fairpool.control.departments import known_department, visible_departments
-from fairpool.control.metric_query import PARTLY, PoolName, Samples, Series, damage, read_points, span_of, unreadable
+from fairpool.control.metric_query import (
+    PARTLY,
+    SAMPLES_AWAY,
+    PoolName,
+    Samples,
+    Series,
+    damage,
+    read_points,
+    span_of,
+    unreadable,
+)
 from fairpool.control.moments import iso
 from fairpool.control.nodes import known_pool
 from fairpool.control.older_organization import CLUSTER, check_cluster
@@ -26,6 +37,7 @@ from fairpool.control.projects import known_project
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.routes import Parameter, Query, Routes
+from fairpool.control.sample_store import CurvePoints
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.unavailable import Unavailable
@@ -106,6 +118,8 @@ class _Found:
     facts: ClusterFacts
     units: list[_Unit]
     pool: str
+    amounts: Mapping[str, Amounts]
+    """What is known without samples, by subject."""
 
     @property
     def pools(self) -> list[str]:
@@ -242,47 +256,59 @@ Units = Callable[[Connection, Any], list[_Unit]]
 
 
 async def _one(plane: Plane, request: Request, query: OlderQuery, units: Units) -> Response:
-    (answer,), status = await _answers(plane, request, query, units)
-    return Response(answer.model_dump_json(by_alias=True, exclude_none=True), status, media_type="application/json")
+    return await _answer(plane, request, query, units, lambda answers: answers[0])
 
 
 async def _many(plane: Plane, request: Request, query: OlderQuery, units: Units) -> Response:
-    answers, status = await _answers(plane, request, query, units)
-    text = wire.OlderMetricsList(data=answers).model_dump_json(by_alias=True, exclude_none=True)
-    return Response(text, status, media_type="application/json")
+    return await _answer(plane, request, query, units, lambda answers: wire.OlderMetricsList(data=answers))
 
 
-async def _answers(
-    plane: Plane, request: Request, query: OlderQuery, units: Units
-) -> tuple[list[wire.OlderMetrics], int]:
+async def _answer(
+    plane: Plane,
+    request: Request,
+    query: OlderQuery,
+    units: Units,
+    body: Callable[[list[wire.OlderMetrics]], wire.OlderMetrics | wire.OlderMetricsList],
+) -> Response:
     now, cluster = plane.now(), str(request.state.cluster)
     span = _span(query, now)
 
     def unit(connection: Connection) -> _Found:
         pool = str(known_pool(connection, query.pool).name) if query.pool else ""
         asked = units(connection, known_cluster(connection, cluster))
-        return _Found(facts_of(plane, connection, cluster, now), asked, pool)
+        facts = facts_of(plane, connection, cluster, now)
+        return _Found(facts, asked, pool, _now(facts))
 
     found = await plane.read_apart(unit)
+    used: Mapping[str, Amounts] = {}
+    points: CurvePoints | None = None
     problems: list[ProblemItem] = []
     try:
         used = await _used_now(plane, cluster)
-        ranges = await _ranges(plane, span, found, problems) if span is not None else {}
+        if span is not None:
+            points = await _points(plane, span, found)
+            problems += damage(points.unreadable) or ()
     except Refused as refusal:
-        used, ranges = {}, {}
+        if refusal.status != SAMPLES_AWAY:
+            raise
         problems += refusal.problems
-    now_is = _now(found.facts)
-    answers = [
-        wire.OlderMetrics(
-            timestamp=iso(now),
-            metadata=each.metadata,
-            current=_current(found, each, now_is, used),
-            time_range=ranges.get(each.subject(found.pool)),
-            problems=problems or None,
-        )
-        for each in found.units
-    ]
-    return answers, 207 if problems else 200
+
+    def text() -> str:
+        ranges = {} if points is None else _ranges(found, points)
+        answers = [
+            wire.OlderMetrics(
+                timestamp=iso(now),
+                metadata=each.metadata,
+                current=_current(found, each, used),
+                time_range=ranges.get(each.subject(found.pool)),
+                problems=problems or None,
+            )
+            for each in found.units
+        ]
+        return body(answers).model_dump_json(by_alias=True, exclude_none=True)
+
+    # In another thread: there may be a thousand projects.
+    return Response(await asyncio.to_thread(text), 207 if problems else 200, media_type="application/json")
 
 
 def _span(query: OlderQuery, now: Instant) -> TimeRange | None:
@@ -317,33 +343,41 @@ async def _used_now(plane: Plane, cluster: str) -> dict[str, Amounts]:
         raise unreadable(error) from error
 
 
-async def _ranges(
-    plane: Plane, span: TimeRange, found: _Found, problems: list[ProblemItem]
-) -> dict[str, wire.OlderTimeRange]:
-    asked = [(each, each.subject(found.pool), column) for each in found.units for column in each.columns.all]
-    series = [Series("", Curve(SeriesSubject(unit.group, name), {column: 1.0}), {}) for unit, name, column in asked]
-    points = await read_points(plane, span, series)
-    problems += damage(points.unreadable) or ()
-    amounts: dict[str, dict[int, dict[int, float]]] = {}
-    for (_, name, column), values in zip(asked, points.points, strict=True):
+def _asked(found: _Found) -> list[tuple[_Unit, SampleColumn]]:
+    """The series over a time, in the order in which they are read."""
+    return [(each, column) for each in found.units for column in each.columns.all]
+
+
+async def _points(plane: Plane, span: TimeRange, found: _Found) -> CurvePoints:
+    series = [
+        Series("", Curve(SeriesSubject(unit.group, unit.subject(found.pool)), {column: 1.0}), {})
+        for unit, column in _asked(found)
+    ]
+    return await read_points(plane, span, series)
+
+
+def _ranges(found: _Found, points: CurvePoints) -> dict[str, wire.OlderTimeRange]:
+    """By the name of the subject."""
+    amounts: dict[str, dict[int, dict[int, float]]] = {each.subject(found.pool): {} for each in found.units}
+    for (unit, column), values in zip(_asked(found), points.points, strict=True):
+        mine = amounts[unit.subject(found.pool)]
         for point in values:
-            amounts.setdefault(name, {}).setdefault(point.at_s, {})[column] = point.value
+            mine.setdefault(point.at_s, {})[column] = point.value
     return {
         each.subject(found.pool): wire.OlderTimeRange(
             resources=[
                 _resources(each.columns, values, timestamp=iso(at_s * SECOND_MS))
-                for at_s, values in sorted(amounts.get(each.subject(found.pool), {}).items())
+                for at_s, values in sorted(amounts[each.subject(found.pool)].items())
             ]
         )
         for each in found.units
     }
 
 
-def _current(
-    found: _Found, unit: _Unit, now_is: Mapping[str, Amounts], used: Mapping[str, Amounts]
-) -> wire.OlderCurrent:
+def _current(found: _Found, unit: _Unit, used: Mapping[str, Amounts]) -> wire.OlderCurrent:
     def figures(columns: _Columns, name: str, **more: str) -> wire.OlderFigures:
-        return _resources(columns, {**_utilizations(columns, used.get(name, {})), **now_is.get(name, {})}, **more)
+        known = found.amounts.get(name, {})
+        return _resources(columns, {**_utilizations(columns, used.get(name, {})), **known}, **more)
 
     below = [
         figures(
@@ -351,7 +385,7 @@ def _current(
         )
         for project, above in unit.below
         for pool in found.pools
-        if catalogue.project(project, pool) in now_is
+        if catalogue.project(project, pool) in found.amounts
     ]
     return wire.OlderCurrent(
         resources=[figures(unit.columns, unit.subject(pool), nodepool_name=pool) for pool in found.pools],

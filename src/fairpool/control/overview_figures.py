@@ -40,7 +40,7 @@ Uses = Mapping[tuple[str, str], NodeUse]
 async def figures(
     plane: Plane, caller: Caller, cluster: InCluster = "", pool: PoolName = "", department: InDepartment = ""
 ) -> Response:
-    """`departmentId` narrows the workloads; nodes belong to no department."""
+    """With a node pool, workloads are those that have pods there. A department narrows the workloads only."""
     now = plane.now()
 
     def unit(connection: Connection) -> tuple[list[HeldNode], list[Any]]:

@@ -42,13 +42,16 @@ nav a { margin-right: 1rem; }
 """
 
 
-def layout(title: str, body: str, status: int = 200, *, forms_lead_to: str = "", refresh: str = "") -> HTMLResponse:
-    """A whole page. `forms_lead_to`: where else its forms may lead, by redirects. `refresh`: where it leads at once."""
+def layout(
+    title: str, body: str, status: int = 200, *, forms_lead_to: str = "", refresh: str = "", style: str = ""
+) -> HTMLResponse:
+    """A whole page. `forms_lead_to`: where else its forms may lead, by redirects. `refresh`: where it leads at once.
+    `style`: beyond that of all pages."""
     onward = f'<meta http-equiv="refresh" content="0; url={escape(refresh)}">' if refresh else ""
     text = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"{onward}<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>{body}</body></html>\n"
+        f"{onward}<title>{escape(title)}</title><style>{STYLE}{style}</style></head>\n<body>{body}</body></html>\n"
     )
     policy = f"{POLICY} {forms_lead_to}" if forms_lead_to else POLICY
     return HTMLResponse(text, status, {**HEADERS, "Content-Security-Policy": policy})

@@ -33,6 +33,7 @@ from fairpool.control.notifier import Notifier
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.rendered import RenderedCache
 from fairpool.control.sample_store import SampleStore
+from fairpool.control.sampled_gpu_time import SampledGpuTime
 from fairpool.control.sealing import KeyFile
 from fairpool.control.session_use import SessionUse
 from fairpool.control.settings import Settings
@@ -300,8 +301,8 @@ class Plane:
     """The keys that access tokens are signed with."""
     session_use: SessionUse = field(default_factory=SessionUse)
     samples: SampleStore = field(init=False)
-    gpu_uses: GpuUses | None = None
-    """Where the measured utilization of GPUs comes from; None: it is not measured."""
+    gpu_uses: GpuUses = field(init=False)
+    """Where the measured utilization of GPUs comes from."""
 
     def __post_init__(self) -> None:
         keys = self.settings.keys or self.settings.data
@@ -316,6 +317,7 @@ class Plane:
         self.samples = SampleStore(
             lambda: series_database_at(self.settings.database, self.settings.data), lambda: self.now() // SECOND_MS
         )
+        self.gpu_uses = SampledGpuTime(self.samples)
 
     def now(self) -> Instant:
         clock = self.settings.now

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import samples as link
-from fairpool.api.message import read_message
 from fairpool.api.problems import problem_item
+from fairpool.api.report_reader import read_report
 from fairpool.control.cluster_facts import facts_of
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.rbac import Action
@@ -18,7 +19,10 @@ from fairpool.control.refusal import Refused
 from fairpool.control.routes import Routes
 from fairpool.control.sample_store import ClusterSample
 from fairpool.metrics.resolution import FINE, MINUTES
+from fairpool.metrics.totals import ClusterFacts
 from fairpool.model.ids import SECOND_MS
+from fairpool.model.problem import Problem
+from fairpool.model.sample import Sample
 
 routes = Routes("clusters")
 
@@ -37,12 +41,23 @@ LATE_S: Final = FINE.kept_s - MINUTES.block_s
     body_max_bytes=64 * 1024 * 1024,
 )
 async def receive(request: Request, plane: Plane, caller: Caller) -> Response:
-    body = await request.body()
-    report = await asyncio.to_thread(read_message, link.SamplesReport, body)  # a large cluster's takes a while
+    report = await asyncio.to_thread(_read_in_slices, await request.body())  # a large cluster's takes a while
     if isinstance(report, list):
         raise Refused(422, [problem_item(each) for each in report])
     answer = await sampled(plane, caller.id, report)
     return Response(answer.to_json(report.version), media_type="application/json")
+
+
+def _read_in_slices(body: bytes) -> link.SamplesReport | list[Problem]:
+    """Samples, or what is wrong with them; other threads go on in between."""
+    reading = read_report(link.SamplesReport, body)
+    while True:
+        try:
+            next(reading)
+        except StopIteration as done:
+            found: link.SamplesReport | list[Problem] = done.value
+            return found
+        time.sleep(0)
 
 
 async def sampled(plane: Plane, cluster: str, report: link.SamplesReport) -> link.SamplesAnswer:
@@ -52,5 +67,16 @@ async def sampled(plane: Plane, cluster: str, report: link.SamplesReport) -> lin
     if not now_s - LATE_S < at_s <= now_s + AHEAD_S:
         return link.SamplesAnswer(is_kept=False)
     facts = await plane.read_apart(lambda connection: facts_of(plane, connection, cluster, now))
-    store.offer(ClusterSample(report.to_sample(), facts))
+    store.offer(ClusterSample(await asyncio.to_thread(_of_known, report, facts), facts))
     return link.SamplesAnswer(is_kept=store.problem is None)
+
+
+def _of_known(report: link.SamplesReport, facts: ClusterFacts) -> Sample:
+    """What was measured of nodes and pods that the cluster has: nothing is kept of others, so they need not wait."""
+    nodes, pods = {each.name for each in facts.nodes}, {each.pod for each in facts.holdings}
+    known = {
+        each.node: each.model_copy(update={"pods": tuple(pod for pod in each.pods if pod.pod in pods)})
+        for each in report.nodes
+        if each.node in nodes
+    }
+    return report.model_copy(update={"nodes": tuple(known.values())}).to_sample()

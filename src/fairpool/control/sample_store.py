@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from fairpool.control.store.series_database import SeriesDatabase
 from fairpool.control.store.series_reader import IsMeasured, LatestSample, RecentSamples, SeriesReader
 from fairpool.control.store.unavailable import BUSY, Unavailable
 from fairpool.metrics import catalogue
-from fairpool.metrics.block import Values, of_sample, packed
+from fairpool.metrics.block import of_sample, packed
 from fairpool.metrics.catalogue import DeviceColumn
 from fairpool.metrics.idle_time import GAP_S, IdleTimes
 from fairpool.metrics.recent_use import amount, is_node_measured
@@ -115,9 +115,14 @@ class SampleStore:
                 self._thread.start()
             self._waiting.append(sample)
             while len(self._waiting) > WAITING_MAX:
-                self._waiting.popleft()
-                self.dropped += 1
+                self._drop_one()
             self._changed.notify_all()
+
+    def _drop_one(self) -> None:
+        """The oldest of the cluster with most samples here: one that sends too many drops none of the others."""
+        ((most, _),) = Counter(each.facts.cluster for each in self._waiting).most_common(1)
+        del self._waiting[next(at for at, each in enumerate(self._waiting) if each.facts.cluster == most)]
+        self.dropped += 1
 
     async def values(self, span: TimeRange, curves: Sequence[Curve]) -> CurvePoints:
         """What subjects did over a time, all read at one moment. Raises `Unavailable`."""
@@ -139,6 +144,10 @@ class SampleStore:
         return await self._read(
             lambda connection: SeriesReader(connection).latest(prefix, wanted, is_measured, since_s)
         )
+
+    def read(self, unit: Callable[[SeriesReader], T]) -> T:
+        """Read something at one moment, in the calling thread. Raises `Unavailable`."""
+        return self._database_read(lambda connection: unit(SeriesReader(connection)))
 
     async def _read(self, unit: Callable[[Connection], T]) -> T:
         reading = asyncio.get_running_loop().run_in_executor(self._readers, self._database_read, unit)
@@ -202,9 +211,7 @@ class SampleStore:
         with self._changed:
             batch = list(self._waiting)
         if batch:
-            rows = self._rows(batch)
-            self._database.write(lambda connection: series.add_ticks(connection, rows))
-            self.written += len(batch)
+            self._write(batch)
             with self._changed:
                 for each in batch:
                     if self._waiting and self._waiting[0] is each:
@@ -240,6 +247,22 @@ class SampleStore:
                 self._idle.learn(subject.group, subject.name, at_s, idle_s)
         self._idle_known.add(cluster)
 
+    def _write(self, batch: Sequence[ClusterSample]) -> None:
+        """One that cannot be written is dropped: it would keep those of all clusters waiting."""
+        try:
+            rows = self._rows(batch)
+            self._database.write(lambda connection: series.add_ticks(connection, rows))
+            self.written += len(batch)
+        except Unavailable:
+            raise
+        except Exception:
+            if len(batch) == 1:
+                log.exception("a sample is dropped", extra={"fields": {"cluster": batch[0].facts.cluster}})
+                self.dropped += 1
+            else:
+                for each in batch:
+                    self._write([each])
+
     def _tidy(self) -> None:
         if time.monotonic() >= self._tidy_at:
             self._tidy_at = time.monotonic() + TIDY_S
@@ -268,20 +291,29 @@ def _rows(samples: Sequence[ClusterSample], idle: IdleTimes | None = None) -> li
 
 
 def _curve_points(reader: SeriesReader, span: TimeRange, curves: Sequence[Curve]) -> CurvePoints:
+    """Group by group: the slots of a year of a thousand projects at once would be half a gigabyte."""
+    by_group: dict[str, list[int]] = {}
+    for number, each in enumerate(curves):
+        by_group.setdefault(each.subject.group, []).append(number)
+    points: list[list[Point]] = [[] for _ in curves]
+    for grp, numbers in by_group.items():
+        found = _group_points(reader, span, grp, [curves[number] for number in numbers])
+        for number, its_points in zip(numbers, found, strict=True):
+            points[number] = its_points
+    return CurvePoints(points, reader.unreadable)
+
+
+def _group_points(reader: SeriesReader, span: TimeRange, grp: str, curves: Sequence[Curve]) -> list[list[Point]]:
     before = span.look_back_slots if any(each.is_idle_time for each in curves) else 0
     start_s = span.first_s - before * span.resolution.step_s
-    names: dict[str, dict[str, None]] = {}
-    for each in curves:
-        names.setdefault(each.subject.group, {})[each.subject.name] = None
-    found: dict[SeriesSubject, Values] = {}
-    for grp, mine in names.items():
-        slots = reader.values(grp, list(mine), span.resolution, start_s, before + span.slots)
-        found.update((SeriesSubject(grp, name), each) for name, each in zip(mine, slots, strict=True))
-    used = {subject: span.resampled(values[:, before:]) for subject, values in found.items()}
-    points = [
+    names = list(dict.fromkeys(each.subject.name for each in curves))
+    slots = reader.values(grp, names, span.resolution, start_s, before + span.slots)
+    found = dict(zip(names, slots, strict=True))
+    used = {name: span.resampled(values[:, before:]) for name, values in found.items()}
+    return [
         span.points(
-            span.resampled(span.idle_times(found[each.subject])) if each.is_idle_time else used[each.subject], each
+            span.resampled(span.idle_times(found[each.subject.name])) if each.is_idle_time else used[each.subject.name],
+            each,
         )
         for each in curves
     ]
-    return CurvePoints(points, reader.unreadable)

@@ -30,7 +30,7 @@ from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import telemetry as store
 from fairpool.control.store import workloads as workload_store
-from fairpool.control.store.cluster_facts import holdings_of
+from fairpool.control.store.cluster_facts import holdings_of, reported_wait
 from fairpool.control.store.database import Connection
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.workload_documents import declaration_of
@@ -446,9 +446,7 @@ class WorkloadRows:
         if not (is_waiting or pool or CURRENT_POOLS in fields):
             self.rows = store.workload_totals(connection)
             return
-        self.rows = store.workload_rows(connection)
-        if is_waiting:
-            self.rows = [row for row in self.rows if row.phase in workload_store.WAITS and not row.gpus_milli]
+        self.rows = store.waiting_rows(connection) if is_waiting else store.workload_rows(connection)
         if pool or CURRENT_POOLS in fields:
             self._pools = _pools_of_workloads(connection)
 
@@ -468,7 +466,7 @@ class WorkloadRows:
         return str(getattr(row, column))
 
     def _band(self, row: Any) -> str:
-        waited_s = (self._now - row.created_at) / SECOND_MS
+        waited_s = (self._now - reported_wait(row).since) / SECOND_MS
         return next(band for band, most_s in WAITS_S.items() if most_s is None or waited_s <= most_s)
 
 

@@ -131,7 +131,7 @@ class FigureTable:
             "gpu_hours_lost": _hours(usage.lost),
             "cpu_core_hours": _hours(usage.cpu),
             "memory_gib_hours": round(usage.memory / (GIB * HOUR_MS), DECIMALS),
-            "cost": f"{figures.cost:.2f}" if self._prices else None,
+            "cost": _money(figures.cost) if self._prices else None,
         }
 
 
@@ -140,8 +140,19 @@ _FIELDS: Final = {
 }
 
 
+def row_fields(groups: Iterable[str]) -> list[str]:
+    """The fields of a row that have what was grouped by."""
+    return [_FIELDS[each] for each in groups]
+
+
 def _hours(milli_ms: int) -> float:
     return round(milli_ms / MILLI_HOUR, DECIMALS)
+
+
+def _money(cost: Decimal) -> str:
+    """As exact as prices are: of many small rows, none may become nothing."""
+    whole, _, part = f"{cost:.{DECIMALS}f}".partition(".")
+    return f"{whole}.{part.rstrip('0'):0<2}"
 
 
 # --- CSV -----------------------------------------------------------------------------------------------------
@@ -153,7 +164,7 @@ def csv_pieces(
     rows: Sequence[wire.UsageRow], groups: Sequence[str], start: str, end: str, *, has_parts: bool, at_once: int = 500
 ) -> Iterator[str]:
     """A table with a header row: what was grouped by, the period, and the amounts."""
-    names = [*(_FIELDS[each] for each in groups), *(["workload_id"] if "workload" in groups else [])]
+    names = [*row_fields(groups), *(["workload_id"] if "workload" in groups else [])]
     aliases = [str(wire.UsageRow.model_fields[name].alias or name) for name in (*names, *AMOUNTS)]
     period = ["periodStart"] if has_parts else ["start", "end"]
     yield csv_text([[*period, *aliases]])

@@ -27,7 +27,9 @@ UNSEEN: Final = "unseen"
 """The cause of an end that no line reported."""
 WORKLOADS: Final = 16
 """Looked up with one statement."""
-KINDS: Final = frozenset({"created", "adopted", "bound", "ended"})
+HELD: Final = frozenset({"adopted", "bound"})
+"""Kinds of lines that say that a pod holds something from then on."""
+KINDS: Final = HELD | {"created", "ended"}
 
 Row = dict[str, Any]
 
@@ -45,6 +47,8 @@ class PodParts:
         said = line.usage
         if said is None or said.bound_at is None:
             return
+        if line.kind in HELD and self.rows[-1]["cause"] == UNSEEN:  # it was only out of sight
+            self.rows[-1] |= {"ended_at": None, "cause": ""}
         for row in self.rows:
             row |= {"gpus_milli": said.gpus_milli, "cpu_milli": said.cpu_milli, "memory_bytes": said.memory_bytes}
             row |= {"pool": said.pool, "gpu_type": said.gpu_type, "node": line.node or row["node"]}
@@ -55,8 +59,9 @@ class PodParts:
 
     def end(self, line: EventReport) -> None:
         """It ended then, whatever was assumed before."""
-        # A part that begins after that was made before its end was known here.
-        self.rows = [row for row in self.rows if row["part"] == 0 or row["created_at"] < line.at]
+        # A part that begins after that was made before its end was known here. The first may not be part 0: old parts
+        # are deleted when they are summed.
+        self.rows = [row for row in self.rows if row is self.rows[0] or row["created_at"] < line.at]
         is_lost = line.cause in LOST and line.outcome is not Outcome.OK
         for row in self.rows:
             row["is_lost"] = is_lost
@@ -123,6 +128,8 @@ def _first_row(connection: Connection, cluster: str, line: EventReport, owner: A
     assert said is not None, "a line without usage begins nothing"
     project = owner.project if owner is not None else said.project
     found = organization.project(connection, project)
+    if owner is None and found is not None and found.cluster != cluster:
+        project, found = "", None  # no cluster charges the projects of another
     department = owner.department if owner is not None else found.department if found is not None else ""
     above = organization.department(connection, department)
     return {

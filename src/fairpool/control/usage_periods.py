@@ -7,28 +7,30 @@ summed; from then on, periods of that time begin and end with whole hours.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from fairpool.control.store import usage
 from fairpool.control.store.database import Connection
 from fairpool.control.usage_sums import (
     HOUR_MS,
-    NO_USES,
     Consumer,
     GpuUses,
-    MeasuredUse,
+    PeriodSpans,
+    Quotas,
     UsageSubject,
     UsageSums,
-    span_usage,
-    subject_sums,
+    whole_hours,
 )
 from fairpool.model.ids import Instant
 
 NO_VALUES: Final[Mapping[str, str]] = {}
+NO_QUOTAS: Final[Quotas] = {}
 LAG_MS: Final = 2 * HOUR_MS
 """Hours are summed so long after they are over: samples and reports of clusters come late."""
+Summing = Callable[[GpuUses | None], dict[Consumer, UsageSums]]
+"""What is left to do when everything is read: it takes time, and reads samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,53 +39,48 @@ class Period:
 
     start: int
     end: int
+    now: Instant
+    """What has not ended is counted up to here."""
 
 
 def counted_period(connection: Connection, start: int, end: int, now: Instant) -> Period:
     """Up to now. An edge at a time of which only whole hours are kept is moved back to a whole hour."""
     kept = usage.progress(connection).spans_from
     first, last = (each if each >= kept else each // HOUR_MS * HOUR_MS for each in (start, min(end, now)))
-    return Period(first, max(first, last))
+    return Period(first, max(first, last), now)
 
 
-def sums_by_subject(connection: Connection, period: Period, source: GpuUses | None) -> dict[Consumer, UsageSums]:
+def sums_by_subject(connection: Connection, period: Period) -> Summing:
     """The sums of a period."""
     start, end = period.start, period.end
     first = -(-start // HOUR_MS) * HOUR_MS
     last = min(end // HOUR_MS * HOUR_MS, usage.progress(connection).summed_until)
-    if first >= last:
-        return {Consumer(each): sums for each, sums in _from_spans(connection, start, end, source).items()}
-    found: dict[UsageSubject, UsageSums] = usage.hour_sums(connection, first, last)
-    for edge in ((start, first), (last, end)):
-        if edge[0] < edge[1]:
-            for subject, sums in _from_spans(connection, *edge, source).items():
-                found.setdefault(subject, UsageSums()).add(sums)
-    return {Consumer(each): sums for each, sums in found.items()}
+    edges, hours = [(start, end)], dict[UsageSubject, UsageSums]()
+    if first < last:
+        hours = usage.hour_sums(connection, first, last)
+        edges = [each for each in ((start, first), (last, end)) if each[0] < each[1]]
+    spans = [_spans(connection, Period(*edge, period.now)) for edge in edges]
+    quotas = usage.quotas(connection) if spans else {}
+
+    def sums(source: GpuUses | None) -> dict[Consumer, UsageSums]:
+        found = {Consumer(each): replace(stored) for each, stored in hours.items()}
+        for edge in spans:
+            for subject, usage_sums in edge.by_subject(quotas, source).items():
+                found.setdefault(Consumer(subject), UsageSums()).add(usage_sums)
+        return found
+
+    return sums
 
 
-def sums_by_workload(
-    connection: Connection, period: Period, source: GpuUses | None, values: Mapping[str, str] = NO_VALUES
-) -> dict[Consumer, UsageSums]:
-    """The same by workload and node, of rows with these values. What is over quota is not attributed to them."""
-    uses = _uses(source, period.start, period.end)
-    found: dict[Consumer, UsageSums] = {}
-    for span in usage.between(connection, period.start, period.end, values):
-        sums = span_usage(span, period.start, period.end, uses)
-        if sums is not None:
-            key = Consumer(span.subject, span.node, span.workload, span.workload_name)
-            found.setdefault(key, UsageSums()).add(sums)
-    return found
+def sums_by_workload(connection: Connection, period: Period, values: Mapping[str, str] = NO_VALUES) -> Summing:
+    """The same by workload and node, of rows with these values."""
+    return _spans(connection, period, values).by_workload
 
 
-def _from_spans(connection: Connection, start: int, end: int, source: GpuUses | None) -> dict[UsageSubject, UsageSums]:
-    spans = usage.between(connection, start, end)
-    return subject_sums(spans, usage.quotas(connection), start, end, _uses(source, start, end))
-
-
-def _uses(source: GpuUses | None, start: int, end: int) -> Mapping[tuple[str, int], MeasuredUse]:
-    if source is None:
-        return NO_USES
-    return source.gpu_uses(Instant(start // HOUR_MS * HOUR_MS), Instant(end))
+def _spans(connection: Connection, period: Period, values: Mapping[str, str] = NO_VALUES) -> PeriodSpans:
+    """Of whole hours: samples are compared with what was held in each hour."""
+    spans = usage.between(connection, *whole_hours(period.start, period.end), values)
+    return PeriodSpans(start=period.start, end=period.end, now=period.now, spans=spans)
 
 
 class SummedHour(NamedTuple):
@@ -95,21 +92,35 @@ class SummedHour(NamedTuple):
     sums: Mapping[UsageSubject, UsageSums]
 
 
-def next_hour(connection: Connection, now: Instant, source: GpuUses | None) -> SummedHour | None:
-    """The next hour that is over, summed; None: there is none yet."""
+class UnsummedHour(NamedTuple):
+    """What the next hour is summed from."""
+
+    before: usage.SumProgress
+    start: int
+    spans: PeriodSpans | None = None
+    quotas: Quotas = NO_QUOTAS
+
+    def summed(self, source: GpuUses | None) -> SummedHour:
+        sums = {} if self.spans is None else self.spans.by_subject(self.quotas, source)
+        return SummedHour(self.before, self.start, sums)
+
+
+def next_hour(connection: Connection, now: Instant) -> UnsummedHour | None:
+    """The next hour that is over; None: there is none yet."""
     until = (now - LAG_MS) // HOUR_MS * HOUR_MS
     state = usage.progress(connection)
     if not state.summed_until:
         first = usage.first_span(connection)
         start = min(until, first // HOUR_MS * HOUR_MS) if first is not None else 0
-        return SummedHour(state, start - HOUR_MS, {}) if start else None
+        return UnsummedHour(state, start - HOUR_MS) if start else None
     if state.summed_until > now:  # the clock was set back: what was summed as past is yet to come
         start = max(until, state.spans_from)
-        return SummedHour(state, start - HOUR_MS, {}) if start < state.summed_until else None
+        return UnsummedHour(state, start - HOUR_MS) if start < state.summed_until else None
     start = state.summed_until
     if start >= until:
         return None
-    return SummedHour(state, start, _from_spans(connection, start, start + HOUR_MS, source))
+    spans = _spans(connection, Period(start, start + HOUR_MS, now))
+    return UnsummedHour(state, start, spans, usage.quotas(connection))
 
 
 def set_summed(connection: Connection, hour: SummedHour) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from fairpool.api import accounting as wire
 from fairpool.control import filters
@@ -18,13 +20,19 @@ from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, not_a_date, refused
 from fairpool.control.store import organization, prices, usage
 from fairpool.control.store.database import Connection
+from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.usage_figures import GROUP_VALUES, NOT_OF_QUOTAS, OF_PODS, FigureTable, HourPrice, Prices
-from fairpool.control.usage_periods import Period, counted_period, sums_by_subject, sums_by_workload
-from fairpool.control.usage_sums import HOUR_MS, Consumer
+from fairpool.control.usage_periods import Period, Summing, counted_period, sums_by_subject, sums_by_workload
+from fairpool.control.usage_sums import HOUR_MS, Consumer, GpuUses
 from fairpool.model.ids import Instant
+
+log = logging.getLogger("fairpool.control")
 
 PARTS_MAX: Final = 1000
 """Parts of a period in one answer."""
+NO_MONTH_FROM: Final = 253_402_300_800_000
+"""The end of the year 9999, the last that a date can have."""
+NEVER: Final = 2**62
 SPELLINGS: Final = {
     "projectName": "project",
     "departmentName": "department",
@@ -111,8 +119,9 @@ def _following(at: int, interval: wire.Interval | None) -> int:
         case wire.Interval.DAY:
             return (at // (24 * HOUR_MS) + 1) * 24 * HOUR_MS
         case wire.Interval.MONTH:
-            return month_start(month_start(at) + 32 * 24 * HOUR_MS)
-    return 2**62
+            following = month_start(at) + 32 * 24 * HOUR_MS
+            return month_start(following) if following < NO_MONTH_FROM else NEVER
+    return NEVER
 
 
 def month_start(at: int) -> int:
@@ -121,27 +130,71 @@ def month_start(at: int) -> int:
     return int(moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0).timestamp()) * 1000
 
 
-def figures(plane: Plane, connection: Connection, asked: UsageQuestion, places: Places | None) -> UsageFigures:
-    """The answer, of what is in these places; None: of everything."""
+class UnsummedPart(NamedTuple):
+    """A part of a period with the same prices: what is left to do when it is read."""
+
+    name: str
+    """Its beginning, if parts were asked for."""
+    start: int
+    sums: Summing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnsummedUsage:
+    """Everything that the answer needs from the database, read at one moment."""
+
+    asked: UsageQuestion
+    period: Period
+    parts: Sequence[UnsummedPart]
+    prices: Prices
+    shown: Callable[[Consumer], bool]
+    has_over_quota: bool
+
+    def figures(self, source: GpuUses | None) -> UsageFigures:
+        """The answer. Raises `Unavailable`."""
+        table = FigureTable(self.asked.groups, self.prices, has_over_quota=self.has_over_quota)
+        for part in self.parts:
+            found = part.sums(source)
+            table.add(part.name, part.start, {each: usage for each, usage in found.items() if self.shown(each)})
+        return UsageFigures(period=self.period, at=self.period.now, table=table)
+
+
+async def figures(plane: Plane, asked: UsageQuestion, places: Places | None) -> UsageFigures:
+    """The answer, of what is in these places; None: of everything. What was used is read from samples and summed in a
+    thread, without a transaction: of a month of single workloads, that takes seconds."""
     now = plane.now()
+    unsummed = await plane.read_apart(lambda connection: _unsummed(connection, asked, places, now))
+    try:
+        return await asyncio.to_thread(unsummed.figures, plane.gpu_uses)
+    except Unavailable as error:
+        log.warning("usage is summed without samples", extra={"fields": {"reason": error.described.what}})
+        return await asyncio.to_thread(unsummed.figures, None)
+
+
+def _unsummed(connection: Connection, asked: UsageQuestion, places: Places | None, now: Instant) -> UnsummedUsage:
     dimensions = {*asked.groups, *(SPELLINGS.get(each.field, each.field) for each in asked.conditions)}
     needs_pods = bool(dimensions & OF_PODS)
     period = counted_period(connection, asked.start, asked.end, now)
     if needs_pods and period.start < (kept := usage.progress(connection).spans_from):
         what = f"usage of single workloads and nodes is kept since {iso(kept)}"
         raise refused(400, "usage.too_old", what, "ask for a later period, or group by project or user", "start")
-    shown = _shown(connection, asked, places)
     known = Prices(HourPrice(*row) for row in prices.of_hours(connection))
-    table = FigureTable(asked.groups, known, has_over_quota=not dimensions & NOT_OF_QUOTAS)
     sums = partial(sums_by_workload, values=_exact_values(asked)) if needs_pods else sums_by_subject
+    unsummed = []
     counted = UsageQuestion(start=period.start, end=period.end, interval=asked.interval)
     for first, last in parts(counted):
-        part = iso(first) if asked.interval is not None else ""
+        name = iso(first) if asked.interval is not None else ""
         cuts = sorted({first, last, *known.cuts(first, last)})
         for begin, end in pairwise(cuts):
-            found = sums(connection, Period(begin, end), plane.gpu_uses)
-            table.add(part, begin, {each: usage for each, usage in found.items() if shown(each)})
-    return UsageFigures(period=period, at=now, table=table)
+            unsummed.append(UnsummedPart(name, begin, sums(connection, Period(begin, end, now))))
+    return UnsummedUsage(
+        asked=asked,
+        period=period,
+        parts=unsummed,
+        prices=known,
+        shown=_shown(connection, asked, places),
+        has_over_quota=not dimensions & NOT_OF_QUOTAS,
+    )
 
 
 COLUMNS: Final = {"project": "project", "department": "department", "user": "submitted_by", "workload": "workload_name"}

@@ -7,10 +7,11 @@ integers, exact, and the sums of two periods that meet are the sum of both.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Final, NamedTuple, Protocol
 
+from fairpool.metrics.catalogue import workload_group
 from fairpool.model.ids import Instant
 from fairpool.model.quantity import UNLIMITED
 
@@ -113,14 +114,26 @@ class MeasuredUse:
     """Which part of the time in which it held GPUs was measured, between 0 and 1."""
 
 
+WorkloadHour = tuple[str, int]
+"""A workload, and an hour since the epoch."""
+MeasuredUses = Mapping[WorkloadHour, MeasuredUse]
+NO_USES: Final[MeasuredUses] = {}
+
+
+class GpuTime(NamedTuple):
+    """GPU time of one workload within one hour, as its samples say: thousandths x milliseconds."""
+
+    measured: int
+    used: int
+
+
 class GpuUses(Protocol):
     """Where measured utilization comes from. What was not measured is neither used nor idle."""
 
-    def gpu_uses(self, start: Instant, end: Instant) -> Mapping[tuple[str, int], MeasuredUse]:
-        """By workload and hour since the epoch, for all hours that begin within a period."""
-
-
-NO_USES: Final[Mapping[tuple[str, int], MeasuredUse]] = {}
+    def gpu_times(
+        self, group: str, workloads: Collection[str], start: Instant, end: Instant
+    ) -> Mapping[WorkloadHour, GpuTime]:
+        """Of some workloads whose samples are in one group, in all hours of a period. Raises `Unavailable`."""
 
 
 def pieces(start: int, end: int, length: int = HOUR_MS) -> Iterator[tuple[int, int]]:
@@ -131,9 +144,7 @@ def pieces(start: int, end: int, length: int = HOUR_MS) -> Iterator[tuple[int, i
         start = following
 
 
-def span_usage(
-    span: UsageSpan, start: int, end: int, uses: Mapping[tuple[str, int], MeasuredUse] = NO_USES
-) -> UsageSums | None:
+def span_usage(span: UsageSpan, start: int, end: int, uses: MeasuredUses = NO_USES) -> UsageSums | None:
     """What one pod counts for in a period; None: nothing."""
     asked_ms = span.asked_ms(start, end)
     held_ms = span.held_ms(start, end)
@@ -208,19 +219,79 @@ def _beyond(held: Sequence[tuple[int, int]], quotas: Sequence[Quota], start: int
     return total
 
 
-def subject_sums(
-    spans: Sequence[UsageSpan],
-    quotas: Quotas,
-    start: int,
-    end: int,
-    uses: Mapping[tuple[str, int], MeasuredUse] = NO_USES,
-) -> dict[UsageSubject, UsageSums]:
-    """Everything that is summed, by subject."""
-    sums: dict[UsageSubject, UsageSums] = {}
-    for span in spans:
-        usage = span_usage(span, start, end, uses)
-        if usage is not None:
+# --- used and idle -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeriodSpans:
+    """Everything that was asked for or held within the hours of a period, and what is needed to sum it."""
+
+    start: int
+    end: int
+    now: int
+    """Up to when pods that have not ended are counted."""
+    spans: Sequence[UsageSpan]
+
+    def usages(self, source: GpuUses | None) -> Iterator[tuple[UsageSpan, UsageSums]]:
+        """What each pod counts for. Samples are read group by group, because there may be many."""
+        if source is None:
+            yield from self._usages(self.spans, NO_USES)
+            return
+        groups: dict[str, list[UsageSpan]] = defaultdict(list)
+        for span in self.spans:
+            groups[workload_group(span.subject.cluster, span.workload)].append(span)
+        for group, spans in groups.items():
+            held = {each.workload for each in spans if each.gpus_milli and each.bound_at is not None}
+            first, last = whole_hours(self.start, self.end)
+            times = source.gpu_times(group, held, Instant(first), Instant(last)) if held else {}
+            yield from self._usages(spans, measured_uses(spans, times, self.now))
+
+    def _usages(self, spans: Sequence[UsageSpan], uses: MeasuredUses) -> Iterator[tuple[UsageSpan, UsageSums]]:
+        for span in spans:
+            usage = span_usage(span, self.start, self.end, uses)
+            if usage is not None:
+                yield span, usage
+
+    def by_subject(self, quotas: Quotas, source: GpuUses | None = None) -> dict[UsageSubject, UsageSums]:
+        """Everything that is summed, by subject."""
+        sums: dict[UsageSubject, UsageSums] = {}
+        for span, usage in self.usages(source):
             sums.setdefault(span.subject, UsageSums()).add(usage)
-    for subject, beyond in over_quota(spans, quotas, start, end).items():
-        sums.setdefault(subject, UsageSums()).over_quota += beyond
-    return sums
+        for subject, beyond in over_quota(self.spans, quotas, self.start, self.end).items():
+            sums.setdefault(subject, UsageSums()).over_quota += beyond
+        return sums
+
+    def by_workload(self, source: GpuUses | None = None) -> dict[Consumer, UsageSums]:
+        """The same by workload and node. What is over quota is not attributed to them."""
+        sums: dict[Consumer, UsageSums] = {}
+        for span, usage in self.usages(source):
+            key = Consumer(span.subject, span.node, span.workload, span.workload_name)
+            sums.setdefault(key, UsageSums()).add(usage)
+        return sums
+
+
+def whole_hours(start: int, end: int) -> tuple[int, int]:
+    """The hours of which a period has at least a part."""
+    return start // HOUR_MS * HOUR_MS, -(-end // HOUR_MS) * HOUR_MS
+
+
+def measured_uses(
+    spans: Iterable[UsageSpan], times: Mapping[WorkloadHour, GpuTime], now: int
+) -> dict[WorkloadHour, MeasuredUse]:
+    """Which part of what workloads held in each hour was measured, and used. `spans`: all of these hours."""
+    held: dict[WorkloadHour, int] = defaultdict(int)
+    hours = {hour for _, hour in times}
+    if not hours:
+        return {}
+    first, last = min(hours) * HOUR_MS, (max(hours) + 1) * HOUR_MS
+    for span in spans:
+        if span.bound_at is None or not span.gpus_milli:
+            continue
+        until = now if span.ended_at is None else min(span.ended_at, now)
+        for begin, end in pieces(max(first, span.bound_at), min(last, until)):
+            held[span.workload, begin // HOUR_MS] += span.gpus_milli * (end - begin)
+    return {
+        key: MeasuredUse(min(1.0, time.used / time.measured), min(1.0, time.measured / held[key]))
+        for key, time in times.items()
+        if time.measured > 0 and held.get(key)
+    }

@@ -74,6 +74,10 @@ class WorkColumn(SampleColumn):
     """That hold something."""
     RUNNING_PODS = auto()
     GPU_MEMORY_BYTES_ALLOCATED = auto()
+    GPUS_MEASURED = auto()
+    """Of a workload: GPUs that its pods hold and whose utilization is known, from which accounting has GPU hours."""
+    GPUS_USED = auto()
+    """The same times their utilization."""
     PROGRESS_PERCENT = auto()
     """Average of the pods whose jobs report it."""
     IS_SIMULATED = auto()

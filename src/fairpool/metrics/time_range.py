@@ -69,6 +69,10 @@ class TimeRange:
         return _slots(self.start_s, self.end_s, self.resolution)
 
     @property
+    def point_count(self) -> int:
+        return -(-self.slots // self.slots_per_point)
+
+    @property
     def point_s(self) -> int:
         """The time that one point stands for."""
         return self.slots_per_point * self.resolution.step_s

@@ -272,6 +272,10 @@ class _Totals:
             row.add(WorkColumn.GPU_MEMORY_BYTES_ALLOCATED, gpu_memory if gpu_memory or not gpus else None)
             if sample is not None and holding.node in self._simulated:
                 row.average(WorkColumn.IS_SIMULATED, 1.0)
+        if gpus:
+            measured = 0.0 if sample is None else gpus * _measured_share(sample)
+            work[holding.workload].add(WorkColumn.GPUS_MEASURED, measured)
+            work[holding.workload].add(WorkColumn.GPUS_USED, measured * (utilization or 0.0) / 100)
         for use in () if sample is None else sample.devices:
             subject = catalogue.pod_device(holding.workload, holding.pod, use.index)
             row = self.groups.rows(group, PodDeviceColumn)[subject]
@@ -465,6 +469,11 @@ def _add_node(place: _Row, facts: NodeFacts, sample: NodeSample | None) -> None:
         if each.utilization is not None:
             place.add(BANDS[min(3, int(each.utilization // 25))], 1)
         place.average(PlaceColumn.GPU_MEMORY_UTILIZATION, _share(each.memory_bytes, facts.gpu_memory_mib << 20))
+
+
+def _measured_share(sample: PodSample) -> float:
+    """Of how many of its devices the utilization is known."""
+    return sum(each.utilization is not None for each in sample.devices) / max(1, len(sample.devices))
 
 
 def _pod_utilization(sample: PodSample) -> float | None:

@@ -1,9 +1,10 @@
-"""`runai-adm report`: GPU, CPU and memory hours of a period and what they cost, as a table or CSV."""
+"""`runai-adm report`: GPU, CPU and memory hours of a period and what they cost, as a table, CSV or a web page."""
 
 from __future__ import annotations
 
 import re
 import sys
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import click
@@ -50,7 +51,8 @@ MONTH = re.compile(r"(\d{4})-(\d{2})")
 )
 @flag("--interval", type=click.Choice(["hour", "day", "month"]), help="A row also for each of these, in UTC.")
 @flag("--filter", "filter_by", metavar="CONDITIONS", help="E.g. project==team-a,type!=Inference.")
-@flag("--csv", "as_csv", is_flag=True, help="Print CSV with all columns.")
+@flag("--csv", "form", flag_value="csv", help="Print CSV with all columns.")
+@flag("--html", "form", flag_value="html", help="Print a web page, to be kept, sent or printed.")
 @output_flag
 @click.pass_obj
 def report(
@@ -61,7 +63,7 @@ def report(
     groups: str,
     interval: str | None,
     filter_by: str | None,
-    as_csv: bool,
+    form: str | None,
     output: str | None,
 ) -> None:
     """Show how many GPU, CPU and memory hours were used in a period, by whom, and what they cost.
@@ -72,16 +74,16 @@ def report(
     """
     if month is not None and (start is not None or end is not None):
         _fail("--month cannot be combined with --from or --to", "use one or the other")
-    if as_csv and output is not None:
-        _fail("--csv cannot be combined with -o", "use one or the other")
+    if form is not None and output is not None:
+        _fail(f"--{form} cannot be combined with -o", "use one or the other")
     said = {"start": start, "end": end, "interval": interval, "filterBy": filter_by}
     if month is not None:
         said["start"], said["end"] = month_span(month, ages.now().strftime("%Y-%m"))
     named = [WORDS.get(each.strip(), each.strip()) for each in groups.split(",")]
     query = {name: value for name, value in {**said, "groupBy": ",".join(named)}.items() if value is not None}
     with Session(options).connected() as client:
-        if as_csv:
-            with client.usage_file(**query) as pieces:
+        if form is not None:
+            with client.usage_file(form, **query) as pieces:
                 for piece in pieces:
                     sys.stdout.buffer.write(piece)
                 sys.stdout.buffer.flush()
@@ -133,7 +135,7 @@ def _columns(groups: list[str], interval: str | None, total: UsageAmounts) -> li
         Column("LOST", lambda each: _amount(each.gpu_hours_lost), spare=5),
         Column("CPU HOURS", lambda each: _amount(each.cpu_core_hours), spare=6),
         Column("MEMORY GIB HOURS", lambda each: _amount(each.memory_gib_hours), spare=7),
-        Column("COST", lambda each: each.cost or "-"),
+        Column("COST", lambda each: "-" if each.cost is None else f"{Decimal(each.cost):.2f}"),
     ]
 
 

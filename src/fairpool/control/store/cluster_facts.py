@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from typing import Any, NamedTuple
 
-from sqlalchemy import null, select
+from sqlalchemy import select
 
 from fairpool.api.clusters import QueueReport
 from fairpool.api.workload_spec import Kind
@@ -54,11 +55,8 @@ def waiting_in(connection: Connection, cluster: str, pools: Collection[str], now
     """Workloads that wait and hold nothing; `pools`: those of the cluster."""
     only = next(iter(pools)) if len(pools) == 1 else None
     columns = (
-        workloads.c.project,
-        workloads.c.department,
-        workloads.c.requested_gpus_milli,
-        workloads.c.created_at,
-        null().label("report") if only is not None else workloads.c.report,
+        *(workloads.c.project, workloads.c.department, workloads.c.requested_gpus_milli),
+        *(workloads.c.created_at, workloads.c.run, workloads.c.report),
     )
     query = select(*columns).where(
         workloads.c.deleted_at.is_(None),
@@ -66,18 +64,35 @@ def waiting_in(connection: Connection, cluster: str, pools: Collection[str], now
         workloads.c.allocated_gpus_milli == 0,
         workloads.c.cluster == cluster,
     )
-    return [
-        Waiting(
-            project=row.project,
-            department=row.department,
-            pool=only if only is not None else _reported_pool(row.report),
-            gpus_milli=row.requested_gpus_milli,
-            since_s=max(0.0, (now - row.created_at) / SECOND_MS),
+    found = []
+    for row in connection.execute(query):
+        wait = reported_wait(row)
+        found.append(
+            Waiting(
+                project=row.project,
+                department=row.department,
+                pool=only if only is not None else wait.pool,
+                gpus_milli=row.requested_gpus_milli,
+                since_s=max(0.0, (now - wait.since) / SECOND_MS),
+            )
         )
-        for row in connection.execute(query)
-    ]
+    return found
 
 
-def _reported_pool(report: str | None) -> str:
-    """The node pool that its cluster last tried; empty: it has not said."""
-    return "" if report is None else json.loads(report).get("pool") or ""
+class ReportedWait(NamedTuple):
+    """What the cluster last said about a workload that waits."""
+
+    pool: str
+    """The node pool that it last tried; empty: it has not said."""
+    since: int
+
+
+def reported_wait(row: Any) -> ReportedWait:
+    """From its report, run and moment of creation. One that was preempted or resumed waits since then.
+
+    The report is not validated: there may be many, and they are read with every sample.
+    """
+    report = {} if row.report is None else json.loads(row.report)
+    if not report or report.get("run", 0) < row.run:
+        return ReportedWait("", row.created_at)
+    return ReportedWait(report.get("pool") or "", report.get("waiting_since") or report["since"])

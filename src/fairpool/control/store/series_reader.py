@@ -37,7 +37,7 @@ class SeriesReader:
 
     def values(self, grp: str, names: Sequence[str], resolution: Resolution, start_s: int, slots: int) -> list[Values]:
         """The slots of each of these subjects of a group, from `start_s` on, where a slot begins."""
-        found = self._runs(grp, frozenset(names), resolution, start_s, start_s + slots * resolution.step_s)
+        found = self.runs(grp, frozenset(names), resolution, start_s, start_s + slots * resolution.step_s)
         return [dense(found.get(name, ()), start_s // resolution.step_s, slots) for name in names]
 
     def recent(self, prefix: str, start_s: int, slots: int) -> RecentSamples:
@@ -84,7 +84,7 @@ class SeriesReader:
         self._add(runs, FINE, start_s, data, names)
         return runs
 
-    def _runs(self, grp: str, names: Collection[str], resolution: Resolution, start_s: int, end_s: int) -> Runs:
+    def runs(self, grp: str, names: Collection[str], resolution: Resolution, start_s: int, end_s: int) -> Runs:
         """From blocks of this resolution as far as they are made, and for the rest from finer ones."""
         found: Runs = {}
         for each in series.blocks_of(self._connection, grp, resolution, start_s, end_s):
@@ -96,7 +96,7 @@ class SeriesReader:
             return found
         made_s = max(series.until(self._connection, resolution.step_s) or 0, start_s)
         if made_s < end_s:
-            rest = self._runs(grp, names, source, made_s - made_s % resolution.step_s, end_s)
+            rest = self.runs(grp, names, source, made_s - made_s % resolution.step_s, end_s)
             for name, runs in rest.items():
                 found.setdefault(name, []).append(averaged_run(runs, resolution.step_s // source.step_s))
         return found

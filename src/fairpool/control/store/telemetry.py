@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import func, literal, select
+from sqlalchemy import ColumnElement, Select, func, literal, select
 
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import holdings, workloads
+from fairpool.control.store.workloads import WAITS
 
 _PLACE = (workloads.c.project, workloads.c.department, workloads.c.cluster, workloads.c.kind, workloads.c.phase)
 
@@ -24,16 +25,25 @@ def workload_totals(connection: Connection) -> list[Any]:
 
 
 def workload_rows(connection: Connection) -> list[Any]:
-    """The same of each workload, with its id and the moment it was created."""
+    """The same of each workload, with its id."""
+    return list(connection.execute(_each()))
+
+
+def waiting_rows(connection: Connection) -> list[Any]:
+    """Of those that wait and hold nothing, also since when, in the words of their reports."""
+    since = (workloads.c.created_at, workloads.c.run, workloads.c.report)
+    waits = (workloads.c.phase.in_(WAITS), workloads.c.allocated_gpus_milli == 0)
+    return list(connection.execute(_each(*since).where(*waits)))
+
+
+def _each(*more: ColumnElement[Any]) -> Select[Any]:
     figures = (
         literal(1).label("number"),
         workloads.c.allocated_gpus_milli.label("gpus_milli"),
         workloads.c.requested_gpus_milli.label("requested_milli"),
         workloads.c.id,
-        workloads.c.created_at,
     )
-    query = select(*_PLACE, *figures).where(workloads.c.deleted_at.is_(None))
-    return list(connection.execute(query.order_by(workloads.c.id)))
+    return select(*_PLACE, *figures, *more).where(workloads.c.deleted_at.is_(None)).order_by(workloads.c.id)
 
 
 def nodes_by_workload(connection: Connection) -> dict[str, set[tuple[str, str]]]:
