@@ -81,6 +81,26 @@ def test_utilization_of_a_project_is_weighted_with_what_its_pods_hold() -> None:
     assert [totals.organization("pool/a", band) for band in (PlaceColumn.BAND_0_25, PlaceColumn.BAND_75_100)] == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("gpus_milli", "utilization", "measured", "used"),
+    [
+        pytest.param(2000, (100.0, 50.0), 2.0, 1.5, id="whole GPUs"),
+        pytest.param(500, (50.0,), 0.5, 0.5, id="half a GPU that computes for half of the time is used up"),
+        pytest.param(500, (90.0,), 0.5, 0.5, id="no more is used than is held"),
+        pytest.param(2000, (80.0, None), 1.0, 0.8, id="a device that was not measured is neither used nor idle"),
+        pytest.param(1000, (), 0.0, 0.0, id="nothing was measured"),
+    ],
+)
+def test_gpus_that_are_used_are_a_part_of_those_that_are_held(
+    gpus_milli: int, utilization: tuple[float | None, ...], measured: float, used: float
+) -> None:
+    there = NodeSample(node=NodeName("n1"), pods=(use("w", "n1", *utilization),))
+    totals = Totals(there, nodes=[node("n1")], holdings=[held("w", "n1", gpus_milli, *range(len(utilization)))])
+    (group,) = {group for group, name in totals.found if name == "w"}
+    assert totals(group, "w", WorkColumn.GPUS_MEASURED) == pytest.approx(measured)
+    assert totals(group, "w", WorkColumn.GPUS_USED) == pytest.approx(used)
+
+
 def test_what_was_not_measured_is_no_zero() -> None:
     silent = NodeSample(node=NodeName("n2"), devices=(DeviceSample(index=0), DeviceSample(index=1, utilization=40.0)))
     totals = Totals(silent, nodes=[node("n1"), node("n2")], holdings=[held("w", "n1", 1000, 0)])

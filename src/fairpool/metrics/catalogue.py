@@ -77,7 +77,7 @@ class WorkColumn(SampleColumn):
     GPUS_MEASURED = auto()
     """Of a workload: GPUs that its pods hold and whose utilization is known, from which accounting has GPU hours."""
     GPUS_USED = auto()
-    """The same times their utilization."""
+    """As much of them as was computing: of a part of a GPU, all of it if it computed for that part of the time."""
     PROGRESS_PERCENT = auto()
     """Average of the pods whose jobs report it."""
     IS_SIMULATED = auto()

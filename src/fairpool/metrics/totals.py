@@ -273,9 +273,10 @@ class _Totals:
             if sample is not None and holding.node in self._simulated:
                 row.average(WorkColumn.IS_SIMULATED, 1.0)
         if gpus:
-            measured = 0.0 if sample is None else gpus * _measured_share(sample)
+            known = [] if sample is None else [each.utilization for each in sample.devices]
+            measured, used = _gpu_time(gpus, known)
             work[holding.workload].add(WorkColumn.GPUS_MEASURED, measured)
-            work[holding.workload].add(WorkColumn.GPUS_USED, measured * (utilization or 0.0) / 100)
+            work[holding.workload].add(WorkColumn.GPUS_USED, used)
         for use in () if sample is None else sample.devices:
             subject = catalogue.pod_device(holding.workload, holding.pod, use.index)
             row = self.groups.rows(group, PodDeviceColumn)[subject]
@@ -471,9 +472,14 @@ def _add_node(place: _Row, facts: NodeFacts, sample: NodeSample | None) -> None:
         place.average(PlaceColumn.GPU_MEMORY_UTILIZATION, _share(each.memory_bytes, facts.gpu_memory_mib << 20))
 
 
-def _measured_share(sample: PodSample) -> float:
-    """Of how many of its devices the utilization is known."""
-    return sum(each.utilization is not None for each in sample.devices) / max(1, len(sample.devices))
+def _gpu_time(gpus: float, utilizations: Sequence[float | None]) -> tuple[float, float]:
+    """How many of the GPUs that a pod holds were measured and used, from the utilization of its devices.
+
+    That of a device is of the whole device: who holds half of one, and computes half of the time, has used all it has.
+    """
+    known = [each for each in utilizations if each is not None]
+    measured = gpus * len(known) / max(1, len(utilizations))
+    return measured, min(measured, sum(known) / 100)
 
 
 def _pod_utilization(sample: PodSample) -> float | None:

@@ -220,6 +220,12 @@ def put_block(connection: Connection, grp: str, resolution: Resolution, block: S
         connection.execute(insert(blocks).values(**key, data=block.data))
 
 
+def drop_blocks(connection: Connection, resolution: Resolution, start_s: int) -> None:
+    """Those of a resolution that begin at this moment or later."""
+    mine = blocks.c.step_s == resolution.step_s, blocks.c.start_s >= start_s
+    connection.execute(delete(blocks).where(*mine))
+
+
 def drop_old(connection: Connection, now_s: int) -> None:
     """Delete blocks that are older than they are kept, if coarser ones are made from them."""
     for each in ALL:
