@@ -90,17 +90,16 @@ class SqliteSeries:
         raise failure
 
     def _create(self) -> None:
-        """Another thread may just be at it. What is there can be read on a disk that takes nothing more."""
-        try:
+        """If it is not there. Another thread may just be at it."""
+        with self._writing:
+            is_there = self._path.exists()
+        if not is_there:
             self.write(_nothing)
-        except Unavailable:
-            if not self._path.exists():
-                raise
 
     def close(self) -> None:
         with self._writing, self._reading:
+            self._close_reader()  # first: the last connection empties the log into the file, and a reader cannot
             self._close_writer()
-            self._close_reader()
 
     def _close_writer(self) -> None:
         if self._writer is not None:
