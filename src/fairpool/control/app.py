@@ -125,11 +125,7 @@ log = logging.getLogger("fairpool.control")
 
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, sample_intake, tunnel_route, questions),
-<<<<<<< HEAD
     *(clusters, projects, metrics, telemetry, older_metrics, scrape, waiting, shares, devices, decisions),
-    *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules),
-=======
-    *(clusters, projects, metrics, telemetry, older_metrics, waiting, shares, devices, decisions),
     *(
         departments,
         nodes,
@@ -143,7 +139,6 @@ MODULES = (
         applications,
         access_rules,
     ),
->>>>>>> main
     *(roles, audit, sessions, token_issuer, mail_settings, access_keys, password_reset, password_pages),
     *(
         preferences,

@@ -21,11 +21,7 @@ from fairpool.control.store.database import Connection
 from fairpool.control.store.series import StoredTick
 from fairpool.control.store.series_blocks import DueBlock, due_blocks, make_blocks
 from fairpool.control.store.series_database import SeriesDatabase
-<<<<<<< HEAD
-from fairpool.control.store.series_reader import LatestSamples, RecentSamples, SeriesReader
-=======
-from fairpool.control.store.series_reader import IsMeasured, LatestSample, RecentSamples, SeriesReader
->>>>>>> main
+from fairpool.control.store.series_reader import IsMeasured, LatestSample, LatestSlots, RecentSamples, SeriesReader
 from fairpool.control.store.unavailable import BUSY, Unavailable
 from fairpool.metrics import catalogue
 from fairpool.metrics.block import of_sample, packed
@@ -139,17 +135,16 @@ class SampleStore:
         start_s = (self._now_s() // FINE.step_s + 1 - slots) * FINE.step_s
         return await self._read(lambda connection: use(SeriesReader(connection).recent(prefix, start_s, slots)))
 
-<<<<<<< HEAD
-    async def latest(self, prefix: str, seconds: int) -> LatestSamples:
+    async def latest_slots(self, prefix: str, seconds: int) -> LatestSlots:
         """What was measured last, at most so long ago. Raises `Unavailable`."""
         since_s = self._now_s() - seconds
-        return await self._read(lambda connection: SeriesReader(connection).latest(prefix, since_s))
+        return await self._read(lambda connection: SeriesReader(connection).latest_slots(prefix, since_s))
 
     @property
     def waiting(self) -> int:
         """Samples of clusters that are not written yet."""
         return len(self._waiting)
-=======
+
     async def latest(
         self, prefix: str, wanted: Mapping[str, Collection[str]], is_measured: IsMeasured, seconds: int
     ) -> dict[SeriesSubject, LatestSample]:
@@ -159,7 +154,6 @@ class SampleStore:
         return await self._read(
             lambda connection: SeriesReader(connection).latest(prefix, wanted, is_measured, since_s)
         )
->>>>>>> main
 
     def read(self, unit: Callable[[SeriesReader], T]) -> T:
         """Read something at one moment, in the calling thread. Raises `Unavailable`."""

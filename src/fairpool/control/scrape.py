@@ -112,7 +112,7 @@ async def _organization_texts(plane: Plane, viewer: Viewer, subjects: Collection
     found, homes = await plane.read_apart(unit)
     for cluster in found.clusters:
         try:
-            cluster.measured.update(await plane.samples.latest(f"{cluster.id}/", NOW_S))
+            cluster.measured.update(await plane.samples.latest_slots(f"{cluster.id}/", NOW_S))
         except Unavailable:
             continue  # what is declared and held is known all the same
     activities = {each.id: plane.activity.of(each.id, now / SECOND_MS) for each in found.clusters}

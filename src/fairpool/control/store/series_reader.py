@@ -15,10 +15,8 @@ Runs = dict[str, list[Run]]
 """By subject; their slots are counted from 1970."""
 RecentSamples = dict[str, dict[str, Values]]
 """By group and subject."""
-<<<<<<< HEAD
-LatestSamples = dict[str, dict[str, list[float]]]
+LatestSlots = dict[str, dict[str, list[float]]]
 """The same of one slot: a value for each column, the coverage first; NaN: not measured."""
-=======
 IsMeasured = Callable[[str, Values], bool]
 """Whether a sample of a subject has something that was measured, and not only what is declared of it."""
 
@@ -29,7 +27,6 @@ class LatestSample(NamedTuple):
     at_s: int
     row: Values
     """With the coverage as its first column."""
->>>>>>> main
 
 
 class SeriesReader:
@@ -57,10 +54,9 @@ class SeriesReader:
             grp: {name: dense(its, first, slots) for name, its in subjects.items()} for grp, subjects in runs.items()
         }
 
-<<<<<<< HEAD
-    def latest(self, prefix: str, since_s: int) -> LatestSamples:
+    def latest_slots(self, prefix: str, since_s: int) -> LatestSlots:
         """The latest slot since then of each of these groups, with all subjects that it has there."""
-        found: LatestSamples = {}
+        found: LatestSlots = {}
         for each in series.recent_blocks(self._connection, prefix, since_s):
             first = (since_s - each.start_s) // FINE.step_s
             self._add_latest(found, each.grp, each.data, first)
@@ -69,7 +65,7 @@ class SeriesReader:
             self._add_latest(found, grp, data, 0)
         return found
 
-    def _add_latest(self, found: LatestSamples, grp: str, data: bytes, first: int) -> None:
+    def _add_latest(self, found: LatestSlots, grp: str, data: bytes, first: int) -> None:
         try:
             block = unpacked(data)
         except NotABlock:
@@ -78,7 +74,7 @@ class SeriesReader:
         newest = max((run.end for run in block.values()), default=0)
         if newest > first:
             found[grp] = {name: run.values[:, -1].tolist() for name, run in block.items() if run.end == newest}
-=======
+
     def latest(
         self, prefix: str, wanted: Mapping[str, Collection[str]], is_measured: IsMeasured, since_s: int
     ) -> dict[SeriesSubject, LatestSample]:
@@ -110,7 +106,6 @@ class SeriesReader:
         runs: Runs = {}
         self._add(runs, FINE, start_s, data, names)
         return runs
->>>>>>> main
 
     def runs(self, grp: str, names: Collection[str], resolution: Resolution, start_s: int, end_s: int) -> Runs:
         """From blocks of this resolution as far as they are made, and for the rest from finer ones."""
