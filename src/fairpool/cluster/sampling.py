@@ -50,6 +50,14 @@ class Sampling:
         self.latest: Sample | None = None
         """From any thread."""
         self._is_refused = False
+        self.taken = 0
+        self.dropped = 0
+        """Samples that were taken and could not be sent for too long."""
+
+    @property
+    def waiting(self) -> int:
+        """Samples that are not sent yet."""
+        return len(self._waiting)
 
     def start(self) -> None:
         self._thread.start()
@@ -79,6 +87,8 @@ class Sampling:
         except EngineUnreachable:  # the loop says so already
             return
         if self.latest.nodes:
+            self.taken += 1
+            self.dropped += len(self._waiting) == KEPT
             self._waiting.append(SamplesReport.of_sample(self.latest))
 
     def _send(self) -> None:

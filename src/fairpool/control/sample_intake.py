@@ -67,7 +67,9 @@ async def sampled(plane: Plane, cluster: str, report: link.SamplesReport) -> lin
     if not now_s - LATE_S < at_s <= now_s + AHEAD_S:
         return link.SamplesAnswer(is_kept=False)
     facts = await plane.read_apart(lambda connection: facts_of(plane, connection, cluster, now))
-    store.offer(ClusterSample(await asyncio.to_thread(_of_known, report, facts), facts))
+    sample = await asyncio.to_thread(_of_known, report, facts)
+    store.offer(ClusterSample(sample, facts))
+    plane.activity.note(cluster, sample, facts.holdings)
     return link.SamplesAnswer(is_kept=store.problem is None)
 
 

@@ -6,7 +6,7 @@ connections of their own. A sample that is lost is a gap in a chart, so tables o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from sqlalchemy import (
@@ -35,6 +35,8 @@ TURN, PREPARING = 0x46504D54, 0x46504D55
 """Numbers of advisory locks: of the process that makes blocks, and of the one that creates the tables."""
 GROUP_MAX = 320
 """A cluster's id and the name of a node."""
+GROUPS_NAMED = 64
+"""More are read with all others of their cluster."""
 
 metadata = MetaData()
 
@@ -163,6 +165,19 @@ def recent_blocks(connection: Connection, prefix: str, since_s: int) -> list[Gro
         blocks.c.grp.startswith(prefix, autoescape=True),
     )
     query = select(blocks.c.grp, blocks.c.start_s, blocks.c.data).where(*mine).order_by(blocks.c.start_s)
+    return [GroupBlock._make(row) for row in connection.execute(query)]
+
+
+def tick_moments(connection: Connection, since_s: int) -> list[int]:
+    """When samples were taken since then, the latest first."""
+    query = select(ticks.c.at_s).where(ticks.c.at_s >= since_s).distinct().order_by(ticks.c.at_s.desc())
+    return [int(each) for each in connection.execute(query).scalars()]
+
+
+def ticks_at(connection: Connection, prefix: str, groups: Collection[str], at_s: int) -> list[GroupBlock]:
+    """Of these groups, whose names begin so, at one moment."""
+    mine = ticks.c.grp.in_(groups) if len(groups) <= GROUPS_NAMED else ticks.c.grp.startswith(prefix, autoescape=True)
+    query = select(ticks.c.grp, ticks.c.at_s, ticks.c.data).where(ticks.c.at_s == at_s, mine)
     return [GroupBlock._make(row) for row in connection.execute(query)]
 
 
