@@ -38,7 +38,7 @@ LATE_S: Final = FINE.kept_s - MINUTES.block_s
     summary="Report what was measured on the nodes of a cluster (called by clusters)",
     request_body=link.SamplesReport,
     answer=link.SamplesAnswer,
-    body_max_bytes=64 * 1024 * 1024,
+    body_max_bytes=32 * 1024 * 1024,
 )
 async def receive(request: Request, plane: Plane, caller: Caller) -> Response:
     report = await asyncio.to_thread(_read_in_slices, await request.body())  # a large cluster's takes a while
