@@ -346,6 +346,23 @@ def test_sums_that_were_computed_before_a_change_are_not_stored_and_old_pods_lea
     assert (too_old.status_code, codes(too_old)) == (400, ["usage.too_old"])
 
 
+def test_a_clock_that_was_set_months_ahead_for_a_while_hides_nothing_that_is_used_afterwards(
+    control: ControlPlane,
+) -> None:
+    cluster = Counted(control)
+    plane, portal = control.app.state.plane, control.http.portal
+    assert portal is not None
+    month = 30 * 24 * HOUR_MS
+    ahead = store.SumProgress(START // HOUR_MS * HOUR_MS + 3 * month, START // HOUR_MS * HOUR_MS + 2 * month)
+    portal.call(plane.write, lambda connection: store.set_progress(connection, ahead))
+    while portal.call(sum_next_hour, plane):
+        pass
+    train(control, "a1", "team-a", 4)
+    cluster.run(20)
+    assert cluster.expected == {"team-a/a1": 4 * 20}
+    assert allocated_s(usage(control)) == 4 * 20
+
+
 def test_costs_are_those_of_the_time(control: ControlPlane) -> None:
     cluster = Counted(control)
     train(control, "a1", "team-a", 4)
@@ -392,11 +409,15 @@ def test_researchers_see_their_own_projects_also_as_a_table_and_set_no_prices(co
 
 
 def test_a_question_that_makes_no_sense_is_refused(control: ControlPlane) -> None:
+    many = control.call("GET", USAGE, params={"start": "5d", "interval": "hour", "groupBy": "workload"})
+    assert (many.status_code, codes(many)) == (400, ["usage.parts"])
+    expect(control.call("GET", USAGE, params={"start": "5d", "interval": "hour", "groupBy": "user"}), 200)
     for query, code in (
         ({"groupBy": "colour"}, "usage.group"),
         ({"start": "yesterday"}, "request.not_a_date"),
         ({"start": "2027-02-01T00:00:00Z", "end": "2027-01-01T00:00:00Z"}, "usage.period"),
         ({"start": "2020-01-01T00:00:00Z", "interval": "hour"}, "usage.parts"),
+        ({"start": "10d", "interval": "hour", "filterBy": "node==n1"}, "usage.parts"),
         ({"filterBy": "colour==red"}, "filter.unknown_field"),
     ):
         answer = control.call("GET", USAGE, params=query)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import socket
 
@@ -12,10 +13,16 @@ from fairpool.platform import health_server
 from fairpool.platform.health_server import HEAD_BYTES
 
 
+async def metrics(packs: bool) -> bytes:
+    if packs:
+        return gzip.compress(b"up 1\n")
+    raise RuntimeError("a bug")
+
+
 async def answers(reason: str, *requests: bytes) -> list[bytes]:
     listener = socket.create_server(("127.0.0.1", 0))
     address = listener.getsockname()
-    async with health_server.health_server(listener, lambda: reason):
+    async with health_server.health_server(listener, lambda: reason, metrics):
         said = []
         for request in requests:
             reader, writer = await asyncio.open_connection(*address)
@@ -38,7 +45,9 @@ def status(answer: bytes) -> tuple[int, str]:
         pytest.param("starting", "GET /healthz", (200, "ok"), id="healthy before it is ready"),
         pytest.param("starting", "GET /readyz?verbose", (503, "not ready"), id="not ready"),
         pytest.param("", "POST /readyz", (405, "only GET is allowed"), id="another method"),
-        pytest.param("", "GET /", (404, "there are only /healthz and /readyz here"), id="another path"),
+        pytest.param("", "POST /metrics", (405, "only GET is allowed"), id="another method for metrics"),
+        pytest.param("", "GET /metrics", (503, "see the log of the server"), id="a scrape that fails"),
+        pytest.param("", "GET /", (404, "there are only /healthz, /readyz and /metrics here"), id="another path"),
     ],
 )
 def test_answers(reason: str, request_line: str, expected: tuple[int, str]) -> None:
@@ -51,3 +60,12 @@ def test_nonsense_is_given_up_and_others_are_answered(monkeypatch: pytest.Monkey
     nonsense = [b"GET /readyz HTTP/1.1\r\n", b"x" * (2 * HEAD_BYTES), b"\x00\r\n\r\n"]
     *_, last = asyncio.run(answers("", *nonsense, b"GET /readyz HTTP/1.1\r\n\r\n"))
     assert status(last) == (200, "ready")
+
+
+def test_a_scrape_is_compressed_for_those_who_ask() -> None:
+    request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: deflate, gzip\r\n\r\n"
+    (said,) = asyncio.run(answers("starting", request))
+    head, _, body = said.partition(b"\r\n\r\n")
+    assert b"Content-Encoding: gzip" in head
+    assert b"text/plain; version=0.0.4" in head
+    assert gzip.decompress(body) == b"up 1\n"

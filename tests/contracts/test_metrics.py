@@ -12,7 +12,11 @@ from typing import Any
 import pytest
 
 from fairpool.api.clusters import NodeReport, PodReport
+from fairpool.api.devices import DevicePage
+from fairpool.api.nodes import NodePage
+from fairpool.api.overview import OverviewFigures
 from fairpool.api.samples import DeviceSampleWire, DeviceUseWire, NodeSampleWire, PodSampleWire, SamplesReport
+from fairpool.api.workloads import WorkloadPage
 from fairpool.control import metric_types
 from fairpool.control.moments import instant, iso
 from fairpool.control.sample_intake import sampled
@@ -57,6 +61,7 @@ class World:
             pod=PodId(f"{self.one}-0-0"),
             cpu_cores=2.0,
             memory_bytes=GIB,
+            progress_percent=float(number),
             devices=(
                 DeviceUseWire(index=0, utilization=float(number), memory_bytes=4 * GIB),
                 DeviceUseWire(index=1, utilization=0.0),
@@ -253,6 +258,10 @@ def test_projects_and_departments_have_quota_and_allocation(world: World) -> Non
         "GPU_ALLOCATION": 0.5,
         "CPU_ALLOCATION_MILLICORES": 3000,
         "CPU_MEMORY_ALLOCATION_MB": pytest.approx(6 * GIB / 1e6, rel=1e-3),
+        "GPU_ALLOCATION_IN_QUOTA": 0.5,
+        "RUNNING_WORKLOADS_COUNT": 1,
+        **dict.fromkeys(("GPU_ALLOCATION_OVER_QUOTA", "GPU_LENT", "GPU_BORROWED", "GPU_FROM_UNASSIGNED"), 0),
+        **dict.fromkeys(("GPU_PENDING", "PENDING_WORKLOADS_COUNT"), 0),
     }
     assert world.series(path, "GPU_ALLOCATION", nodepoolName="default") == [], "it has nothing there"
     above = "/api/v1/org-unit/departments/default/metrics"
@@ -280,6 +289,7 @@ def test_workloads_and_pods_have_series(world: World) -> None:
         "CPU_MEMORY_REQUEST_BYTES": 6 * GIB,
         "POD_COUNT": 1,
         "RUNNING_POD_COUNT": 1,
+        "PROGRESS_PERCENT": pytest.approx(29.5),
     }
     pod = f"{path}/pods/{world.one}-0-0/metrics"
     found = world.metrics(pod, "GPU_UTILIZATION_PER_GPU", "CPU_USAGE_CORES", numberOfSamples=1)["measurements"]
@@ -378,8 +388,112 @@ def test_figures_of_nodes_now(world: World) -> None:
         ("n2", world.control.cluster): 0.5,
     }
     assert world.telemetry(nodes, "TOTAL_GPUS", nodepoolName="fast") == 4
-    assert world.telemetry(nodes, "IDLE_ALLOCATED_GPUS", nodepoolName="fast") == 0, "no sample is not idle"
+    assert world.telemetry(nodes, "IDLE_ALLOCATED_GPUS", nodepoolName="fast") == {}, "no sample is not idle"
     assert world.get(f"{nodes}/telemetry", telemetryType="NVLINK", status=422)
+
+
+def test_shares_over_time_are_one_call(world: World) -> None:
+    """team-a (quota 2) holds 2 of the default pool, team-b (quota 1) holds 0.5 of the other one."""
+    names = [
+        *("GPU_QUOTA", "GPU_ALLOCATION_IN_QUOTA", "GPU_ALLOCATION_OVER_QUOTA", "GPU_LENT", "GPU_BORROWED"),
+        *("GPU_FROM_UNASSIGNED", "GPU_PENDING", "RUNNING_WORKLOADS_COUNT", "PENDING_WORKLOADS_COUNT", "GPU_LIMIT"),
+    ]
+    path = CLUSTER.format(world.control.cluster)
+    found = world.metrics(path, *names, groupBy="Project", numberOfSamples=1)["measurements"]
+    values = {(each["groups"][0]["value"], each["type"]): points(each)[0][1] for each in found if each["values"]}
+    assert [values["team-a", name] for name in names[:9]] == [2, 2, 0, 0, 0, 0, 1, 1, 1]
+    assert [values["team-b", name] for name in names[:9]] == [1, 0.5, 0, 0, 0, 0, 0, 1, 0]
+    assert ("team-a", "GPU_LIMIT") not in values, "unlimited is no number"
+    (own,) = world.metrics("/api/v1/org-unit/projects/team-a/metrics", "GPU_ALLOCATION_IN_QUOTA", by="ann")[
+        "measurements"
+    ]
+    assert points(own)[0] == (0, 2)
+
+
+def test_free_and_pending_gpus_over_time(world: World) -> None:
+    names = [
+        *("READY_GPU_NODES", "READY_GPU", "FREE_GPU", "LARGEST_FREE_GPU_BLOCK", "ALLOCATED_GPU_OVER_QUOTA"),
+        *("RUNNING_WORKLOADS_COUNT", "PENDING_WORKLOADS_COUNT", "PENDING_GPU"),
+    ]
+    path = CLUSTER.format(world.control.cluster)
+    found = world.metrics(path, *names, numberOfSamples=1)["measurements"]
+    assert [points(each)[0][1] for each in found] == [2, 8, 5, 3, 0, 2, 1, 1]
+    pool = world.metrics(path, *names[:4], numberOfSamples=1, nodepoolName="default")["measurements"]
+    assert [points(each)[0][1] for each in pool] == [1, 4, 2, 2]
+
+
+def test_the_figures_of_the_overview_agree_with_the_lists(world: World) -> None:
+    found = world.get("/api/v1/overview/figures")
+    OverviewFigures.model_validate(found)
+    assert (found["asOf"], found["measuredAt"]) == (iso(world.control.clock.now), iso(START + (SAMPLES - 1) * 10_000))
+    assert (found["nodes"], found["gpus"], found["readyGpus"], found["allocatedGpus"]) == (2, 8, 8, 2.5)
+    assert (found["freeGpus"], found["largestFreeBlock"], found["measuredGpus"]) == (5, 3, 4)
+    assert found["gpuUtilization"] == pytest.approx((SAMPLES - 1) / 4, abs=0.01), "of the node that was measured"
+    assert found["idleAllocatedGpus"] == world.telemetry("/api/v1/nodes", "IDLE_ALLOCATED_GPUS") == 1
+    for by in ("admin", "ann"):
+        mine = world.get("/api/v1/overview/figures", by=by)
+        for phase, number in mine["workloads"].items():
+            listed = world.get("/api/v1/workloads/count", by=by, filterBy=f"phase=={phase}")
+            assert listed["count"] == number
+        assert mine["pending"] == world.get("/api/v1/workloads/waiting", by=by)["count"]
+    pool = world.get("/api/v1/overview/figures", nodepoolName="fast")
+    assert (pool["nodes"], pool["allocatedGpus"], pool["running"], "gpuUtilization" in pool) == (1, 0.5, 1, False)
+
+
+def test_devices_have_their_utilization(world: World) -> None:
+    found = world.get("/api/v1/devices")
+    DevicePage.model_validate(found)
+    n1, n2 = found["nodes"]
+    assert n1["utilization"] == [SAMPLES - 1, 0, 0, 0]
+    assert n1["idle"] == [1, 2, 3]
+    assert "utilization" not in n2
+
+
+def test_lists_say_what_was_last_measured(world: World) -> None:
+    found = world.get("/api/v1/workloads", measured="true")
+    WorkloadPage.model_validate(found)
+    by_id = {each["id"]: each.get("measured") for each in found["workloads"]}
+    last = SAMPLES - 1
+    assert by_id[world.one] == {
+        "at": iso(START + last * 10_000),
+        "gpuUtilization": last / 2,
+        "gpuMemoryBytes": 4 * GIB,
+        "gpuMemoryAllocatedBytes": 32 * GIB,
+        "cpuCores": 2,
+        "memoryBytes": GIB,
+        "progressPercent": last,
+        "simulated": False,
+    }
+    assert by_id[world.other] is None, "its node is silent: no figure, and no 0"
+    assert by_id[world.waiting] is None
+    assert all("measured" not in each for each in world.get("/api/v1/workloads")["workloads"])
+    busy = world.get("/api/v1/overview", measured="true")
+    assert busy["asOf"] == iso(world.control.clock.now)
+    assert {each["id"]: each.get("measured") for each in busy["workloads"]}[world.one] == by_id[world.one]
+    nodes = {each["name"]: each.get("measured") for each in busy["nodes"]}
+    assert nodes["n2"] is None
+    assert (nodes["n1"]["gpuUtilization"], nodes["n1"]["cpuCores"]) == (last / 4, 8)
+    (n1, _) = world.get("/api/v1/nodes", measured="devices")["nodes"]
+    NodePage.model_validate({"nodes": [n1]})
+    devices = n1["measured"]["devices"]
+    assert [each["utilization"] for each in devices] == [last, 0, 0, 0]
+    assert [each["idleSeconds"] for each in devices] == [0, *[SAMPLES * 10] * 3]
+    assert all("temperatureCelsius" not in each for each in devices)
+
+
+def test_what_was_last_measured_of_a_workload_and_its_pods(world: World) -> None:
+    path = f"/api/v1/workloads/{world.one}/measured"
+    found = world.get(path, by="ann")
+    assert found["asOf"] == iso(world.control.clock.now)
+    (pod,) = found["pods"]
+    assert (pod["name"], pod["node"], pod["cpuCores"]) == ("t1-0-0", "n1", 2)
+    assert pod["devices"] == [
+        {"index": 0, "utilization": SAMPLES - 1, "memoryBytes": 4 * GIB},
+        {"index": 1, "utilization": 0},
+    ]
+    silent = world.get(f"/api/v1/workloads/{world.other}/measured")
+    assert ("total" in silent, silent["pods"]) == (False, [])
+    assert world.get(f"/api/v1/workloads/{world.other}/measured", by="ann", status=404)
 
 
 def test_figures_of_projects_departments_and_workloads_now(world: World) -> None:
@@ -446,6 +560,21 @@ def test_without_samples_only_what_needs_them_is_refused(world: World, monkeypat
     assert found["current"]["resources"][0]["gpu"]["allocated"] == 2
     assert "timeRange" not in found
     assert found["problems"][0]["code"] == "metrics.unavailable"
+
+
+def test_lists_are_whole_without_samples(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(*_: Any) -> None:
+        raise Unavailable(FAILING, "the disk is gone")
+
+    monkeypatch.setattr(world.control.app.state.plane.samples, "latest", away)
+    for path, name, count in (("workloads", "workloads", 3), ("nodes", "nodes", 2), ("overview", "workloads", 2)):
+        found = world.get(f"/api/v1/{path}", measured="true", status=207)
+        assert [each["code"] for each in found["problems"]] == ["metrics.unavailable"], path
+        assert len(found[name]) == count
+    assert len(world.get("/api/v1/devices", status=207)["nodes"]) == 2
+    assert "gpuUtilization" not in world.get("/api/v1/overview/figures", status=207)
+    refused = world.control.call("GET", f"/api/v1/workloads/{world.one}/measured")
+    assert (refused.status_code, codes(refused)) == (503, ["metrics.unavailable"])
 
 
 def test_samples_of_a_deleted_workload_stay(world: World) -> None:

@@ -182,6 +182,26 @@ def test_a_late_sample_is_in_the_blocks_that_were_made_without_it(tmp_path: Path
         assert [each.value for each in points] == [6 * minute + 2.5 for minute in range(60)]
 
 
+def test_after_a_clock_was_ahead_for_a_while_blocks_are_made_of_what_comes(tmp_path: Path) -> None:
+    database = series_of(tmp_path)
+
+    def made(numbers: range, now_s: int) -> None:
+        rows = sample_store._rows([sample(each) for each in numbers])
+        database.write(lambda connection: series.add_ticks(connection, rows))
+        while due := database.write(lambda connection: series_blocks.due_blocks(connection, now_s)):
+            database.write(lambda connection, due=due: series_blocks.make_blocks(connection, due))  # type: ignore[misc]
+
+    made(range(60), START_S + 600 + 60)
+    made(range(1080, 1083), START_S + 30 * HOUR_S)  # three hours ahead, and then a day
+    made(range(60, 1440), START_S + 4 * HOUR_S + 60)
+    with store(database, START_S + 4 * HOUR_S + 60) as found:
+        span = TimeRange(START_S, START_S + 4 * HOUR_S, MINUTES, 1)
+        curve = Curve(SeriesSubject(node_group("c", "n1"), NODE_ITSELF), {NodeColumn.CPU_CORES: 1.0})
+        (points,) = asyncio.run(found.values(span, [curve])).points
+        assert [each.value for each in points] == [6 * minute + 2.5 for minute in range(240)]
+        assert database.read(lambda connection: series.until(connection, MINUTES.step_s)) == START_S + 4 * HOUR_S
+
+
 def test_two_control_planes_make_each_block_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: Counter[tuple[str, int, int]] = Counter()
     put = series.put_block

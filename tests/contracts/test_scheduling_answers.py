@@ -15,6 +15,7 @@ from fairpool.cluster.loop import Loop
 from fairpool.cluster.questions import Questions
 from fairpool.control.change_feed import FeedEntry, entries_after
 from fairpool.control.change_stream import _visible
+from fairpool.control.moments import instant, iso
 from fairpool.control.plane import Places
 from fairpool.control.store.database import Connection
 from fairpool.control.store.organization import homes
@@ -231,6 +232,25 @@ def test_decisions_are_filtered_paged_and_hidden(cluster: AnsweringCluster) -> N
     assert "work of another project" in json.dumps(anns)
     refused = cluster.control.call("GET", "/api/v1/decisions?filterBy=colour==red")
     assert refused.status_code == 400
+
+
+def test_decisions_are_counted_over_a_time(cluster: AnsweringCluster) -> None:
+    listed = cluster.get("/api/v1/decisions", limit=500)["decisions"]
+    moments = sorted(each["at"] for each in listed)
+    first, last = instant(moments[0]) or 0, instant(moments[-1]) or 0
+    period: dict[str, Any] = {"start": iso(first // 1000 * 1000), "end": iso(last + 1000), "numberOfSamples": 7}
+    found = cluster.get("/api/v1/decisions/counts", **period)
+    assert len(found["parts"]) == 7
+    for kind in {each["kind"] for each in listed}:
+        number = sum(each["counts"].get(kind, 0) for each in found["parts"])
+        assert number == sum(each["kind"] == kind for each in listed), kind
+    mine = cluster.get("/api/v1/decisions/counts", by="bob", **period)
+    seen = cluster.get("/api/v1/decisions", by="bob", limit=500)["decisions"]
+    assert sum(sum(each["counts"].values()) for each in mine["parts"]) == len(seen) < len(listed)
+    taken = cluster.get("/api/v1/decisions/counts", filterBy="kind==taken-back", **period)
+    assert {kind for each in taken["parts"] for kind in each["counts"]} == {"taken-back"}
+    wrong = cluster.control.call("GET", "/api/v1/decisions/counts", params={"start": "x", "end": "y"})
+    assert wrong.status_code == 400
 
 
 def test_decisions_and_shares_are_in_the_stream_of_changes(cluster: AnsweringCluster) -> None:

@@ -503,8 +503,8 @@ def test_logs_shells_and_metrics_are_the_same_as_in_one_process(control: TunnelC
     for wrong in (0, 65_536):
         with pytest.raises(Refused, match="port"), admin.port(workload, wrong):
             pass
-    actions = {each.action for each in admin.audit()}
-    assert {"open-shell", "close-shell", "open-port", "close-port"} <= actions
+    actions = {"open-shell", "close-shell", "open-port", "close-port"}
+    until(lambda: actions <= {each.action for each in admin.audit()}, "both ends of both are in the audit log")
     assert control.clients[0].stop(TIMEOUT_S)
     until(lambda: not control.is_connected(control.identity.id), "the cluster is away")
     with pytest.raises(Refused, match="away"):

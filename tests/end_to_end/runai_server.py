@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import uvicorn
@@ -20,6 +21,7 @@ import uvicorn
 from fairpool.api.client import Client
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import EventReport, NodeReport, PodReport, PushReport, WorkloadReport
+from fairpool.api.samples import NodeSampleWire, SamplesReport
 from fairpool.api.shell import Channel, Frame, ended
 from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
 from fairpool.control.pod_access import LogPiece, LogRange, PodAccessError, PodAddress, ShellSession
@@ -33,6 +35,7 @@ from tests.control.control_plane import CHEAP, choose_password
 from tests.control.pod_access_fakes import NoUploadAccess
 from tests.end_to_end.typist import Typist
 
+PATIENCE_S = 30.0
 LOG = b"Epoch 1/2 loss 0.31\nEpoch 2/2 loss 0.12\n"
 DANGEROUS = b"\x1b]0;owned\x07\x1b[31mred\x1b[0m \x1b]52;c;ZXZpbA==\x07\x1b[2Jgone \xc2\x9b5n plain\n"
 
@@ -213,6 +216,17 @@ class Server(Typist):
     def node(self, name: str, gpus: int = 8, **more: Any) -> None:
         self.nodes[name] = NodeReport(name=NodeName(name), pool=PoolName("default"), gpus=gpus, **more)
         self.push()
+
+    def sample(self, *nodes: NodeSampleWire) -> None:
+        """What was measured on the nodes just now; returns when it can be read."""
+        report = SamplesReport(at=Instant(time.time_ns() // 1_000_000), nodes=nodes)
+        cluster = ClusterClient(self.address, self.identity.token)
+        assert cluster.samples(report).is_kept
+        cluster.close()
+        end = monotonic() + PATIENCE_S
+        while not any(each.measured for each in self.admin.nodes(measured="true")):
+            assert monotonic() < end
+            sleep(0.05)
 
     def push(self) -> None:
         self.reports += 1

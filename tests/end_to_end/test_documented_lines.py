@@ -286,10 +286,10 @@ ORACLE = (
         "runai list jobs",
         says(
             r"\AShowing jobs for project user-agm\nNAME +STATUS +AGE +NODE +IMAGE +TYPE +PROJECT +USER +"
-            r"GPUs Allocated \(Requested\) +PODs Running \(Pending\) +SERVICE URL\(S\)$",
-            r"^frac03-3 +Running .* 0\.30 \(0\.30\) +1 \(0\)$",
-            r"^later +Suspended .* 0\.00 \(0\.10\) +0 \(0\)$",
-            r"^wrong +Failed .* - \(0\.30\) +0 \(0\)$",
+            r"GPUs Allocated \(Requested\) +PODs Running \(Pending\) +SERVICE URL\(S\) +GPU UTIL +PROGRESS$",
+            r"^frac03-3 +Running .* 0\.30 \(0\.30\) +1 \(0\) +\S+ +\S+$",
+            r"^later +Suspended .* 0\.00 \(0\.10\) +0 \(0\) +– +–$",
+            r"^wrong +Failed .* - \(0\.30\) +0 \(0\) +– +–$",
         ),
     ),
     Line("runai delete job frac03-3", deletes("user-agm", "frac03-3")),

@@ -20,6 +20,7 @@ import click.testing
 import pytest
 
 from fairpool.api.clusters import PodReport
+from fairpool.api.samples import DeviceSampleWire, DeviceUseWire, NodeSampleWire, PodSampleWire
 from fairpool.cli.runai import ages
 from fairpool.model.ids import Instant, NodeName, PodId
 from fairpool.model.lifecycle import PodPhase
@@ -63,6 +64,7 @@ SCREENS = {
         "runai list nodes",
         "runai describe node dgx1-1",
         "runai top node",
+        "runai top node dgx1-0 --details",
         "runai list projects",
         "runai describe project team-a",
         "runai list clusters",
@@ -194,6 +196,41 @@ def set_up(server: Server, clock: Clock) -> None:
     fail(server, clock)
     clock.at = LATER
     server.push()
+    measure(server)
+
+
+def measure(server: Server) -> None:
+    """Nothing of the notebook, whose pod has just started, and nothing of the node without GPUs."""
+    hyper1, gang = (PodId(f"{server.id_of('team-a', name)}-0-0") for name in ("hyper1", "gang"))
+    used = tuple(DeviceUseWire(index=index, utilization=59.0 + index, memory_bytes=20 << 30) for index in (0, 1))
+    server.sample(
+        NodeSampleWire(
+            node=NodeName("dgx1-0"),
+            cpu_cores=12.5,
+            memory_bytes=96 << 30,
+            devices=tuple(
+                DeviceSampleWire(
+                    index=index,
+                    utilization=59.0 + index if index < 2 else 0.0,
+                    memory_bytes=20 << 30 if index < 2 else 0,
+                    temperature_celsius=61.0,
+                    power_watts=212.0,
+                )
+                for index in range(7)
+            ),
+            pods=(
+                PodSampleWire(pod=hyper1, cpu_cores=3.25, memory_bytes=9 << 30, progress_percent=16.4, devices=used),
+                PodSampleWire(pod=gang, cpu_cores=0.5, memory_bytes=512 << 20),
+            ),
+        ),
+        NodeSampleWire(
+            node=NodeName("dgx1-1"),
+            is_simulated=True,
+            cpu_cores=0.25,
+            memory_bytes=2 << 30,
+            devices=tuple(DeviceSampleWire(index=index, utilization=0.0, memory_bytes=0) for index in range(8)),
+        ),
+    )
 
 
 def suspend(server: Server) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from fairpool.control.sample_intake import LATE_S
 from fairpool.metrics.catalogue import DeviceColumn, NodeColumn, PlaceColumn, QueueColumn, SampleColumn, WorkColumn
-from fairpool.metrics.recent_use import WINDOW_S, node_use
+from fairpool.metrics.idle_time import IdleTimes
 from fairpool.metrics.resolution import FINE, MINUTES
 from fairpool.metrics.totals import ClusterFacts, NodeFacts, PodHolding, QueueFacts, Waiting, group_samples
 from fairpool.model.ids import Instant, NodeName, PodId
@@ -80,6 +81,26 @@ def test_utilization_of_a_project_is_weighted_with_what_its_pods_hold() -> None:
     assert [totals.organization("pool/a", band) for band in (PlaceColumn.BAND_0_25, PlaceColumn.BAND_75_100)] == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("gpus_milli", "utilization", "measured", "used"),
+    [
+        pytest.param(2000, (100.0, 50.0), 2.0, 1.5, id="whole GPUs"),
+        pytest.param(500, (50.0,), 0.5, 0.5, id="half a GPU that computes for half of the time is used up"),
+        pytest.param(500, (90.0,), 0.5, 0.5, id="no more is used than is held"),
+        pytest.param(2000, (80.0, None), 1.0, 0.8, id="a device that was not measured is neither used nor idle"),
+        pytest.param(1000, (), 0.0, 0.0, id="nothing was measured"),
+    ],
+)
+def test_gpus_that_are_used_are_a_part_of_those_that_are_held(
+    gpus_milli: int, utilization: tuple[float | None, ...], measured: float, used: float
+) -> None:
+    there = NodeSample(node=NodeName("n1"), pods=(use("w", "n1", *utilization),))
+    totals = Totals(there, nodes=[node("n1")], holdings=[held("w", "n1", gpus_milli, *range(len(utilization)))])
+    (group,) = {group for group, name in totals.found if name == "w"}
+    assert totals(group, "w", WorkColumn.GPUS_MEASURED) == pytest.approx(measured)
+    assert totals(group, "w", WorkColumn.GPUS_USED) == pytest.approx(used)
+
+
 def test_what_was_not_measured_is_no_zero() -> None:
     silent = NodeSample(node=NodeName("n2"), devices=(DeviceSample(index=0), DeviceSample(index=1, utilization=40.0)))
     totals = Totals(silent, nodes=[node("n1"), node("n2")], holdings=[held("w", "n1", 1000, 0)])
@@ -123,28 +144,57 @@ def test_quotas_are_added_up_and_one_that_is_unlimited_makes_the_sum_so() -> Non
     assert totals.organization("project/team", QueueColumn.GPUS_ALLOCATED) == 0
 
 
-def recent(*utilization: float | None) -> dict[str, Any]:
-    """The last slots of a device, of the window that is looked at."""
-    slots = WINDOW_S // FINE.step_s + 1
-    row = [math.nan] * (slots - len(utilization)) + [math.nan if each is None else each for each in utilization]
-    return {"gpu/0": np.array([[0.0 if math.isnan(each) else 1.0 for each in row], row], np.float32)}
+def test_who_lends_and_borrows_is_the_rule_of_shares() -> None:
+    """4 GPUs, quotas 3 and 1, nothing unassigned: b holds 2 of a's quota; its department lends nothing to itself."""
+    queues = [
+        QueueFacts(pool="a", project="a", department="d", gpu_quota_milli=3000, gpu_limit_milli=4000),
+        QueueFacts(pool="a", project="b", department="d", gpu_quota_milli=1000),
+    ]
+    holdings = [held("wa", "n1", 1000, 0), held("wb", "n2", 3000, 0, 1)]
+    owned = [replace(each, project=name, department="d") for each, name in zip(holdings, "ab", strict=True)]
+    totals = Totals(nodes=[node("n1"), node("n2")], queues=queues, holdings=owned)
+
+    def of(subject: str) -> list[float | None]:
+        columns = (QueueColumn.GPUS_OVER_QUOTA, QueueColumn.GPUS_LENT, QueueColumn.GPUS_FROM_UNASSIGNED)
+        return [totals.organization(subject, each) for each in columns]
+
+    assert of("project/a") == of("project/a/a") == [0, 2, 0]
+    assert of("project/b") == [2, 0, 0]
+    assert of("department/d") == [0, 0, 0]
+    assert totals.organization("project/a", QueueColumn.GPU_LIMIT) == 4
+    assert totals.organization("project/b", QueueColumn.GPU_LIMIT) is None
+    assert totals.organization("cluster", PlaceColumn.GPUS_OVER_QUOTA) == 2
+    free = (PlaceColumn.FREE_GPUS, PlaceColumn.LARGEST_FREE_GPUS, PlaceColumn.READY_GPUS)
+    assert [totals.organization("cluster", each) for each in free] == [1, 1, 4]
+
+
+def idle_time(*utilization: float | None, gap: int = 0) -> float:
+    """Of a device after these samples; `gap`: samples that are missing before the last one."""
+    times, idle = IdleTimes(), math.nan
+    for number, each in enumerate(utilization):
+        values = np.full((1, len(DeviceColumn)), np.nan, np.float32)
+        values[0, DeviceColumn.UTILIZATION - 1] = math.nan if each is None else each
+        late = gap if number == len(utilization) - 1 else 0
+        times.add("c/node/n1", ["gpu/0"], values, 1_000_000 + (number + late) * FINE.step_s)
+        idle = float(values[0, DeviceColumn.IDLE_S - 1])
+    return idle
 
 
 @pytest.mark.parametrize(
-    ("utilization", "is_idle"),
+    ("utilization", "gap", "idle_s"),
     [
-        pytest.param([0.0] * 31, True, id="more than five minutes"),
-        pytest.param([0.0] * 30, False, id="five minutes"),
-        pytest.param([0.0] * 36 + [1.0], False, id="used now"),
-        pytest.param([1.0] + [0.0] * 32, True, id="used before"),
-        pytest.param([0.0] * 20 + [None] + [0.0] * 15, False, id="a missing sample is not idle"),
-        pytest.param([0.0] * 31 + [None] * 5, True, id="the last sample is not old"),
-        pytest.param([0.0] * 31 + [None] * 6, False, id="the last sample is old"),
-        pytest.param([], False, id="never measured"),
+        pytest.param([0.0] * 31, 0, 310, id="each sample is of ten seconds"),
+        pytest.param([0.0] * 36 + [1.0], 0, 0, id="used now"),
+        pytest.param([1.0] + [0.0] * 32, 0, 320, id="used before"),
+        pytest.param([0.0] * 20 + [None] + [0.0] * 15, 0, 150, id="not measured is not idle"),
+        pytest.param([0.0] * 20 + [None], 0, None, id="not measured now"),
+        pytest.param([0.0] * 20, 1, 210, id="one sample came too late"),
+        pytest.param([0.0] * 20, 2, 10, id="two samples are missing"),
     ],
 )
-def test_a_device_is_idle_after_five_minutes_without_use(utilization: list[float | None], is_idle: bool) -> None:
-    assert node_use(recent(*utilization), 2).idle_devices == (frozenset({0}) if is_idle else frozenset())
+def test_how_long_a_device_has_done_nothing(utilization: list[float | None], gap: int, idle_s: int | None) -> None:
+    found = idle_time(*utilization, gap=gap)
+    assert math.isnan(found) if idle_s is None else found == idle_s
 
 
 def test_late_samples_find_what_their_blocks_are_made_of() -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from fairpool.api.exposition import registry_text
 from fairpool.cluster.history import Event, EventKind
+from fairpool.control.measures import Measures
 from fairpool.control.request_log import RequestLog
 from fairpool.model.ids import Instant, NodeName, PodId, WorkloadId
 from fairpool.model.pod_record import Outcome
@@ -131,7 +133,10 @@ def test_requests_that_failed_are_logged_without_their_query(written: LogFile, s
         return None
 
     scope = {"type": "http", "method": "GET", "path": "/x", "query_string": b"token=s3cret", "client": ("10.0.0.1", 1)}
-    asyncio.run(RequestLog(app)(scope, nothing, nothing))  # type: ignore[arg-type]
+    measures = Measures("control", lambda: ())
+    asyncio.run(RequestLog(app, measures)(scope, nothing, nothing))  # type: ignore[arg-type]
     found = lines(written)
     assert [words in line for line in found] == ([True] if words else [])
     assert not any("s3cret" in line for line in found)
+    counted = f'fairpool_http_requests_total{{method="GET",route="none",status="{status}"}} 1.0'
+    assert counted in registry_text(measures.registry)

@@ -84,6 +84,9 @@ def test_figures_of_a_pool_agree_with_the_plan_and_with_each_other() -> None:
     assert found.capacity_milli == 16_000
     assert found.out_of_service_milli == 4000, "gpu-4 is cordoned"
     assert found.allocated_milli == sum(each.allocated_milli for each in found.projects)
+    assert found.free_milli == found.capacity_milli - found.allocated_milli
+    withheld = found.model_copy(update={"capacity_milli": found.allocated_milli - 1000})
+    assert withheld.free_milli == 0, "a GPU is withheld, and its pod still runs"
     for level in (found.projects, found.departments):
         lends = sum(sum(each.lent_to.values()) for each in level)
         assert lends == sum(sum(each.borrowed_from.values()) for each in level)

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from fairpool.agent.devices import LogicalNode
 from fairpool.agent.gpu_meter import Attribution, GpuMeter, device_sample, device_uses
@@ -20,6 +21,7 @@ from fairpool.agent.pod_meter import PodMeter
 from fairpool.agent.process_owners import ProcessOwners, RunningPod, Subjects
 from fairpool.agent.usage import ResourceUsage
 from fairpool.model.ids import NodeName, PodId
+from fairpool.model.progress import part_done
 from fairpool.model.sample import DeviceUse, NodeSample, PodSample
 from fairpool.model.sample_sums import simulated_devices, simulated_use, summed_node
 
@@ -29,9 +31,15 @@ TICKS_S = os.sysconf("SC_CLK_TCK")
 class Sampler:
     """Measures the nodes of this machine. For one thread."""
 
-    def __init__(self, nodes: Sequence[LogicalNode], subjects: Callable[[], Subjects], gpus: Gpus) -> None:
-        """`gpus`: bounded, where they are real."""
-        self._nodes, self._subjects = tuple(nodes), subjects
+    def __init__(
+        self,
+        nodes: Sequence[LogicalNode],
+        subjects: Callable[[], Subjects],
+        gpus: Gpus,
+        reports: Callable[[PodId], Mapping[str, Any]] = lambda _: {},
+    ) -> None:
+        """`gpus`: bounded, where they are real; `reports`: what a job reports about itself."""
+        self._nodes, self._subjects, self._reports = tuple(nodes), subjects, reports
         self._owners = ProcessOwners()
         self._gpu_meter = GpuMeter(gpus)
         self._machine_meter = MachineMeter()
@@ -81,15 +89,26 @@ class Sampler:
         measures: Mapping[str, GpuMeasure | None],
     ) -> NodeSample:
         if node is None:
-            return summed_node(name, [_pod_sample(each, usages) for each in pods], (), is_simulated=False)
+            return summed_node(name, [self._pod_sample(each, usages) for each in pods], (), is_simulated=False)
         if node.is_simulated:
-            samples = [_pod_sample(each, usages, _simulated_use(node, each, usages[each.pod])) for each in pods]
+            samples = [self._pod_sample(each, usages, _simulated_use(node, each, usages[each.pod])) for each in pods]
             devices = simulated_devices([gpu.index for gpu in node.gpus], samples)
             return summed_node(name, samples, devices, is_simulated=True)
         uses = self._uses(node, pods, measures)
-        samples = [_pod_sample(each, usages, uses.get(each.pod, ())) for each in pods]
+        samples = [self._pod_sample(each, usages, uses.get(each.pod, ())) for each in pods]
         devices = tuple(device_sample(gpu, measures[gpu.uuid]) for gpu in node.gpus)
         return summed_node(name, samples, devices, is_simulated=False)
+
+    def _pod_sample(
+        self, pod: RunningPod, usages: Mapping[PodId, ResourceUsage], devices: Sequence[DeviceUse] = ()
+    ) -> PodSample:
+        done = part_done(self._reports(pod.pod).get("metrics") or {})
+        return PodSample(
+            pod=pod.pod,
+            devices=tuple(devices),
+            progress_percent=None if done is None else 100 * done,
+            **usages[pod.pod].values(),
+        )
 
     def _uses(
         self, node: LogicalNode, pods: Sequence[RunningPod], measures: Mapping[str, GpuMeasure | None]
@@ -110,7 +129,3 @@ def _simulated_use(node: LogicalNode, pod: RunningPod, usage: ResourceUsage) -> 
     """One busy core is one busy device."""
     memory_mib = node.gpus[0].memory_mib if node.gpus else 0
     return simulated_use(pod.devices, pod.gpu, memory_mib, usage.cpu_cores, usage.memory_bytes)
-
-
-def _pod_sample(pod: RunningPod, usages: Mapping[PodId, ResourceUsage], devices: Sequence[DeviceUse] = ()) -> PodSample:
-    return PodSample(pod=pod.pod, devices=tuple(devices), **usages[pod.pod].values())

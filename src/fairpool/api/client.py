@@ -27,6 +27,7 @@ from fairpool.api.security_calls import SecurityCalls
 from fairpool.api.storage_calls import StorageCalls
 
 if TYPE_CHECKING:
+    from fairpool.api import measured as measured_wire
     from fairpool.api import questions, uploads, workload_spec
     from fairpool.api import workloads as work
     from fairpool.api.shell_client import Shell
@@ -131,14 +132,19 @@ class Client(
             params |= {"sortBy": sort_by, "sortOrder": "desc" if descending else "asc"}
         return self._get("/api/v1/workloads", params)
 
-    def all_workloads(self, *, filters: Sequence[str] = ()) -> list[work.WorkloadItem]:
-        """Every page, by project and name."""
+    def all_workloads(self, *, filters: Sequence[str] = (), measured: bool = False) -> list[work.WorkloadItem]:
+        """Every page, by project and name; `measured`: with what was last measured of each."""
         params = {"filterBy": ",".join(filters)} if filters else {}
+        params |= {"measured": "true"} if measured else {}
         found = self._all("/api/v1/workloads", "workloads", params)
         return sorted(found, key=lambda each: (each.project_name, each.name))
 
     def workload(self, workload_id: str) -> work.Workload:
         return self._get(f"/api/v1/workloads/{workload_id}")
+
+    def measured(self, workload_id: str) -> measured_wire.MeasuredWorkload:
+        """What was last measured of a workload, its pods and their devices."""
+        return self._get(f"/api/v1/workloads/{workload_id}/measured")
 
     def find_workload(self, project: str, name: str) -> work.WorkloadItem | None:
         """The one that has this name now; a deleted one has given it up."""

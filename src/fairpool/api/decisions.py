@@ -51,3 +51,18 @@ class DecisionPage(Page):
 
     as_of: Annotated[Moment, Field(description="When this was read; all of it is from one read")]
     decisions: list[Decision]
+
+
+class CountedDecisions(Answer):
+    """A part of a time."""
+
+    start: Moment
+    counts: Annotated[dict[str, int], Field(description="By kind", examples=[{"lent": 3, "taken-back": 1}])]
+
+
+class DecisionCounts(Answer):
+    """How many decisions of each kind there were, over a time."""
+
+    as_of: Annotated[Moment, Field(description="When they were counted")]
+    seconds: Annotated[float, Field(description="How long a part is")]
+    parts: list[CountedDecisions]

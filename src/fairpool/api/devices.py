@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import Answer, Moment, Page
 
 HIDDEN = -1
@@ -63,6 +64,12 @@ class DeviceNode(Answer):
     promised: Annotated[
         list[Portion], Field(description="Those that start when the pods on their devices have stopped")
     ] = Field(default_factory=list)
+    utilization: Annotated[
+        list[int | None], Field(description="Of each device in percent, as last measured; null: not measured")
+    ] = Field(default_factory=list)
+    idle: Annotated[list[int], Field(description="Devices at 0 % for more than five minutes")] = Field(
+        default_factory=list
+    )
     mig: Annotated[dict[str, int], Field(description="MIG instances of the node, by profile")] = Field(
         default_factory=dict
     )
@@ -82,3 +89,6 @@ class DevicePage(Page):
     users: list[str]
     workloads: DeviceHolders
     nodes: list[DeviceNode]
+    problems: (
+        Annotated[list[ProblemItem], Field(description="With status 207: why what was measured is missing")] | None
+    ) = None

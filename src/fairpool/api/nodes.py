@@ -14,6 +14,8 @@ from pydantic import (
 )
 
 from fairpool.api.limits import TENANT_ID
+from fairpool.api.measured import MeasuredNode
+from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import Answer, Moment, Page, PoolNameText, ProjectName, Request, ShortText
 
 
@@ -210,6 +212,9 @@ class NodeAnswer(Answer):
     taints: list[NodeTaint] = Field(default_factory=list)
     cordoned: bool = False
     overrides: NodeOverridesRequest = Field(default_factory=NodeOverridesRequest)
+    measured: (
+        Annotated[MeasuredNode, Field(description="What was last measured of it, if that was asked for")] | None
+    ) = None
     revision: int = 0
 
 
@@ -238,6 +243,9 @@ class NodePage(Page):
     """Nodes."""
 
     nodes: list[NodeAnswer]
+    problems: (
+        Annotated[list[ProblemItem], Field(description="With status 207: why what was measured is missing")] | None
+    ) = None
 
 
 class ClusterRequest(Request):

@@ -98,16 +98,17 @@ class OrganizationCalls(Calls):
 
     # --- nodes and clusters ----------------------------------------------------------------------------------
 
-    def nodes(self) -> list[nodes_wire.NodeAnswer]:
-        return self._all("/api/v1/nodes", "nodes")
+    def nodes(self, *, measured: str = "") -> list[nodes_wire.NodeAnswer]:
+        """`measured`: `true` with what was last measured of each, `devices` also of its GPUs."""
+        return self._all("/api/v1/nodes", "nodes", {"measured": measured} if measured else None)
 
     def node(self, name: str, cluster: str | None = None) -> nodes_wire.NodeDetail:
         """The cluster must be named if several have a node of this name."""
         return self._get(f"/api/v1/nodes/{name}", {"clusterId": cluster} if cluster else None)
 
     def overview(self) -> overview.Overview:
-        """Nodes, projects and running work as they were at one moment."""
-        return self._get("/api/v1/overview")
+        """Nodes, projects and running work as they were at one moment, with what was last measured of them."""
+        return self._get("/api/v1/overview", {"measured": "true"})
 
     def override_node(
         self,

@@ -54,6 +54,7 @@ class PodSampleWire(Wire):
     sent_bytes_s: Amount | None = None
     read_bytes_s: Amount | None = None
     written_bytes_s: Amount | None = None
+    progress_percent: Percent | None = None
     devices: Annotated[tuple[DeviceUseWire, ...], Field(max_length=DEVICES_MAX), FailFast()] = ()
 
 

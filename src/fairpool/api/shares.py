@@ -41,6 +41,11 @@ class PoolShares(Answer):
     projects: list[QueueShares]
     departments: list[QueueShares]
 
+    @property
+    def free_milli(self) -> int:
+        """None is free where pods still hold GPUs that are withheld, which are not in the capacity."""
+        return max(0, self.capacity_milli - self.allocated_milli)
+
 
 class ClusterShares(Answer):
     """All pools of a cluster at one moment."""
@@ -91,7 +96,9 @@ class PoolTotals(Answer):
     node_pool: str
     capacity: Annotated[float, Field(description="All GPUs that are not withheld")]
     allocated: float
-    free: Annotated[float, Field(description="`capacity` less `allocated`; also on nodes that are out of service")]
+    free: Annotated[
+        float, Field(description="`capacity` less `allocated`, 0 at least; also on nodes that are out of service")
+    ]
     withheld: Annotated[float, Field(description="Failed, or used by processes outside Fairpool")]
     out_of_service: Annotated[float, Field(description="On nodes that are drained, cordoned or not ready")]
     unowned: Annotated[float, Field(description="Held by pods whose workload is deleted, until they have exited")]

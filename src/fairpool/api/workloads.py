@@ -8,6 +8,8 @@ from typing import Annotated, Any, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from fairpool.api.limits import TENANT_ID
+from fairpool.api.measured import MeasuredWork
+from fairpool.api.problems import ProblemItem
 from fairpool.api.questions import StartForecast
 from fairpool.api.waiting import WaitCause
 from fairpool.api.wire import (
@@ -162,6 +164,9 @@ class WorkloadItem(Answer):
     priority: int = 0
     distributed_framework: str | None = None
     source: Source = Source.OTHER
+    measured: (
+        Annotated[MeasuredWork, Field(description="What was last measured of it, if that was asked for")] | None
+    ) = None
     revision: int = 0
 
 
@@ -193,6 +198,9 @@ class WorkloadPage(Page):
     """Workloads."""
 
     workloads: list[WorkloadItem]
+    problems: (
+        Annotated[list[ProblemItem], Field(description="With status 207: why what was measured is missing")] | None
+    ) = None
 
 
 class PodContainer(Answer):

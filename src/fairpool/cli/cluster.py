@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     server_flags.DISK_RESERVE,
     server_flags.HIDE,
     server_flags.HEALTH_LISTEN,
+    server_flags.METRICS_LISTEN,
     server_flags.LOG_LEVEL,
     server_flags.CONFIG_FILE,
     server_flags.DETACH,
@@ -52,6 +53,7 @@ def cluster(
     disk_reserve: str,
     hide: tuple[Path, ...],
     health_listen: str,
+    metrics_listen: str | None,
     log_level: str,
     detach: bool,
     in_background: bool,
@@ -72,6 +74,7 @@ def cluster(
         nodes=server_start.NodeFlags(nodes, node, runtime, allow_privilege),
         disk_reserve_bytes=server_flags.disk_reserve_bytes(disk_reserve),
         hidden=(token_file.expanduser().absolute(), *(each.expanduser().absolute() for each in hide)),
+        metrics=server_flags.metrics_address(metrics_listen),
         log_level=log_level,
     )
     server_start.start(context, start, _in_background if detach else _here)
@@ -87,6 +90,7 @@ class StartCluster:
     nodes: server_start.NodeFlags
     disk_reserve_bytes: int
     hidden: tuple[Path, ...]
+    metrics: Address | None
     log_level: str
 
 
@@ -112,6 +116,7 @@ def _here(start: StartCluster, flags: GivenFlags) -> None:
         options = ClusterOptions(
             target=start.target,
             health=health,
+            metrics=server_start.metrics_socket(start.metrics),
             node_set=node_set,
             disk_reserve_bytes=start.disk_reserve_bytes,
             hidden=start.hidden,

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     server_flags.KEEP_AUDIT,
     server_flags.KEEP_USAGE,
     server_flags.AUDIT_FORWARD,
+    server_flags.METRICS_LISTEN,
     server_flags.LOG_LEVEL,
     server_flags.CONFIG_FILE,
     server_flags.FIRST_PASSWORD_FILE,
@@ -64,6 +65,7 @@ def control(
     keep_audit: str,
     keep_usage: str,
     audit_forward: str,
+    metrics_listen: str | None,
     log_level: str,
     first_password_file: Path | None,
     detach: bool,
@@ -97,6 +99,7 @@ def control(
         options,
         server_flags.gateway_options(gateway_listen, gateway_url, public_url),
         server_flags.address_of(peer_listen, server_flags.DEFAULT_PEERS),
+        server_flags.metrics_address(metrics_listen),
         log_level,
         with_welcome=not in_background,
     )
@@ -111,6 +114,7 @@ class StartControl:
     options: ControlOptions
     gateway: GatewayOptions
     peer_listen: Address
+    metrics: Address | None
     log_level: str
     with_welcome: bool
 
@@ -157,7 +161,9 @@ def _here(start: StartControl, flags: GivenFlags) -> None:
             click.echo("Ready. Press Ctrl-C to stop the control plane; clusters keep running their pods.")
 
         second = None if isinstance(other, Problem) else other
-        options = replace(start.options, address=address, gateway=gateway, peers=peers, other_listener=second)
+        metrics = server_start.metrics_socket(start.metrics)
+        bound = replace(start.options, address=address, gateway=gateway, peers=peers)
+        options = replace(bound, other_listener=second, metrics=metrics)
         program = ControlProgram(data_directory, options, listener)
         program.run(ready, user.question() if start.with_welcome else {})
         click.echo("Stopped. Clusters keep running their pods.")

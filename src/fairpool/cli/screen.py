@@ -167,7 +167,7 @@ def _for_encoding(text: str, encoding: str) -> str:
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        return text.replace("→", "->").encode(encoding, "backslashreplace").decode(encoding)
+        return text.replace("→", "->").replace("–", "-").encode(encoding, "backslashreplace").decode(encoding)
     return text
 
 
@@ -231,7 +231,7 @@ def _shown(
 
 
 def _is_empty(body: Sequence[str]) -> bool:
-    return all(cell in ("", "-") for cell in body)
+    return all(cell in ("", "-", "–") for cell in body)
 
 
 def _row_lines(cells: Sequence[str], columns: Sequence[tuple[Column[RowT], int]], *, colour: bool = False) -> list[str]:

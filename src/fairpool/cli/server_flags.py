@@ -34,6 +34,7 @@ NOT_IN_FILES = frozenset({"config_file", "detach", "in_background", "help"})
 DATABASE_VARIABLE = "FAIRPOOL_DATABASE"
 DEFAULT_HEALTH = "127.0.0.1:8081"
 DEFAULT_PEERS = "127.0.0.1:0"
+DEFAULT_METRICS = "127.0.0.1:9464"
 
 
 def _read_config_file(context: click.Context, _: click.Parameter, file: Path | None) -> None:
@@ -289,7 +290,17 @@ CA_FILE = click.option(
     "file. Default: the authorities that this machine trusts. Also: FAIRPOOL_CA_FILE.",
 )
 HEALTH_LISTEN = _with_default(
-    "--health-listen", DEFAULT_HEALTH, "HOST:PORT", "Address of /healthz and /readyz; port 0 picks a free port."
+    "--health-listen",
+    DEFAULT_HEALTH,
+    "HOST:PORT",
+    "Address of /healthz, /readyz and /metrics; port 0 picks a free port.",
+)
+METRICS_LISTEN = click.option(
+    "--metrics-listen",
+    envvar="FAIRPOOL_METRICS_LISTEN",
+    metavar="HOST:PORT",
+    help="Also serve /metrics at this address without credentials, with the names of projects, users and jobs: for a "
+    "Prometheus in a network of its own. Port 0 picks a free port. Default: not at all. Also: FAIRPOOL_METRICS_LISTEN.",
 )
 HIDE = click.option(
     "--hide",
@@ -370,6 +381,10 @@ def address_of(text: str, default: str = DEFAULT) -> Address:
     if isinstance(address, Problem):
         fail([address], UNUSABLE)
     return address
+
+
+def metrics_address(text: str | None) -> Address | None:
+    return address_of(text, DEFAULT_METRICS) if text else None
 
 
 def gateway_options(listen: str | None, url: str | None, public_url: str | None) -> GatewayOptions:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,7 @@ from fairpool.cli.failure import ERROR, UNUSABLE, fail
 from fairpool.cli.given_flags import GivenFlags, differing, given_flags, record
 from fairpool.cli.server_flags import failing
 from fairpool.model.problem import Problem
+from fairpool.platform.address import Address, listening_socket
 from fairpool.platform.data_directory import DataDirectory, PlatformError, directory_problem
 from fairpool.platform.directory_lock import LockHolder, in_use, lock_holder, locked
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 PRIVATE = 0o077
 """The umask: files of the platform are for its user alone. Pods get the usual one, from their fork server."""
-SHOWN = ("Address", "Gateway", "Control", "Cluster", "Health", "Data", "Config", "Nodes", "warning:")
+SHOWN = ("Address", "Gateway", "Control", "Cluster", "Health", "Metrics", "Data", "Config", "Nodes", "warning:")
 """Lines of a server in the background that are repeated where it was started."""
 
 
@@ -142,6 +144,15 @@ def show_nodes(node_set: NodeSet) -> None:
     click.echo(f"Nodes    {nodes_summary(node_set.nodes)}")
     if node_set.warning:
         click.echo(f"warning: {node_set.warning}", err=True)
+
+
+def metrics_socket(address: Address | None) -> socket.socket | None:
+    """Where --metrics-listen says; None: nowhere. Raises `PlatformError`."""
+    if address is None:
+        return None
+    listener, bound = listening_socket(address, "--metrics-listen")
+    click.echo(f"Metrics  {bound.url}/metrics (without credentials)")
+    return listener
 
 
 # --- the login -------------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     server_flags.KEEP_USAGE,
     server_flags.AUDIT_FORWARD,
     server_flags.DISK_RESERVE,
+    server_flags.METRICS_LISTEN,
     server_flags.LOG_LEVEL,
     server_flags.CONFIG_FILE,
     server_flags.FIRST_PASSWORD_FILE,
@@ -66,6 +67,7 @@ def up(
     keep_usage: str,
     audit_forward: str,
     disk_reserve: str,
+    metrics_listen: str | None,
     log_level: str,
     first_password_file: Path | None,
     detach: bool,
@@ -90,6 +92,7 @@ def up(
         ),
         audit_forward=server_flags.audit_target_of(audit_forward),
         disk_reserve_bytes=server_flags.disk_reserve_bytes(disk_reserve),
+        metrics=server_flags.metrics_address(metrics_listen),
         log_level=log_level,
         database=server_flags.database_location(context, database),
         first_password=server_flags.first_password_in(first_password_file),
@@ -111,6 +114,7 @@ class StartPlatform:
     retention: Retention
     audit_forward: str
     disk_reserve_bytes: int
+    metrics: Address | None
     log_level: str
     database: str = field(repr=False)
     first_password: str = field(repr=False)
@@ -146,6 +150,7 @@ def _here(start: StartPlatform, flags: GivenFlags) -> None:
             first_password=start.first_password,
             database=start.database,
             gateway=gateway,
+            metrics=server_start.metrics_socket(start.metrics),
             other_listener=None if isinstance(other, Problem) else other,
         )
         platform = Platform(data_directory, options, listener, node_set, start.disk_reserve_bytes)

@@ -152,6 +152,15 @@ class Loop:
         """Why the control plane cannot be reached; empty while it can."""
         return self._link.error
 
+    @property
+    def lease_renewed_at(self) -> Instant:
+        return self._renewed_at
+
+    @property
+    def reports_waiting(self) -> int:
+        """Events that the control plane has not acknowledged: recorded, and not yet there."""
+        return max(0, self._events_recorded - max(self._delivered, self._acknowledged or 0))
+
     def next_wake(self) -> Instant | None:
         """When to run the next cycle; None: when something happens."""
         if self._run_again or self._answers or self.cache.to_clean_up or self._has_events_to_offer:

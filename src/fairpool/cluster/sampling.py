@@ -59,6 +59,14 @@ class Sampling:
         """From any thread."""
         self._idle = IdleTimes()
         self._is_refused = False
+        self.taken = 0
+        self.dropped = 0
+        """Samples that were taken and could not be sent for too long."""
+
+    @property
+    def waiting(self) -> int:
+        """Samples that are not sent yet."""
+        return len(self._waiting)
 
     def start(self) -> None:
         self._thread.start()
@@ -94,6 +102,8 @@ class Sampling:
             return
         self._idle = self._idle.after(self.latest, self._steady_ms())
         if self.latest.nodes:
+            self.taken += 1
+            self.dropped += len(self._waiting) == KEPT
             self._waiting.append(SamplesReport.of_sample(self.latest))
 
     def _send(self) -> None:

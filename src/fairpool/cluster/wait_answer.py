@@ -129,7 +129,7 @@ class _Waiting:
             SchedulerCheck.LIMITS: {name: bounds.get(name) for name in ("asked", "held", "limit")},
             SchedulerCheck.NODES: {"nodes": float(len(snapshot.nodes))},
             SchedulerCheck.CAPACITY: {"asked": asked, "capacity": _gpus(capacity)},
-            SchedulerCheck.ROOM: {"asked": asked, "free": _gpus(capacity - pool.allocated_milli)},
+            SchedulerCheck.ROOM: {"asked": asked, "free": _gpus(pool.free_milli)},
             SchedulerCheck.RECLAIM: {name: bounds.get(name) for name in ("asked", "held", "quota", "fairShare")},
         }
 

@@ -59,6 +59,7 @@ from fairpool.control import (
     older_paths,
     organization,
     overview,
+    overview_figures,
     pages,
     password_pages,
     password_reset,
@@ -73,6 +74,7 @@ from fairpool.control import (
     roles,
     saml_sign_in,
     sample_intake,
+    scrape,
     sessions,
     shares,
     shells,
@@ -123,8 +125,20 @@ log = logging.getLogger("fairpool.control")
 
 MODULES = (
     *(change_stream, logs, shells, port_forward, uploads, cluster_sync, sample_intake, tunnel_route, questions),
-    *(clusters, projects, metrics, telemetry, older_metrics, waiting, shares, devices, decisions),
-    *(departments, nodes, topologies, overview, claims, config_maps, sign_in, users, applications, access_rules),
+    *(clusters, projects, metrics, telemetry, older_metrics, scrape, waiting, shares, devices, decisions),
+    *(
+        departments,
+        nodes,
+        topologies,
+        overview,
+        overview_figures,
+        claims,
+        config_maps,
+        sign_in,
+        users,
+        applications,
+        access_rules,
+    ),
     *(roles, audit, sessions, token_issuer, mail_settings, access_keys, password_reset, password_pages),
     *(
         preferences,

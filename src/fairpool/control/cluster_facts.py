@@ -44,6 +44,7 @@ def _node(document: str) -> NodeFacts:
         pool=report.pool or DEFAULT_POOL,
         is_ready=report.ready and report.silent_since is None,
         gpus=report.gpus,
+        gpus_withheld=len(report.gpus_withheld),
         gpu_memory_mib=report.gpu_memory_mib,
         cpu_milli=report.cpu_milli,
         memory_bytes=report.memory_bytes,
@@ -86,6 +87,7 @@ def _queue_facts(queue: Queue, pool: str, above: str, fair_share_milli: int | No
         department=name if is_department else above,
         gpu_quota_milli=queue.gpu.quota,
         fair_share_milli=fair_share_milli,
+        gpu_limit_milli=queue.gpu.limit,
         cpu_quota_milli=queue.cpu.quota,
         memory_quota_bytes=queue.memory.quota,
     )

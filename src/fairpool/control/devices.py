@@ -6,6 +6,7 @@ test reads it back with the models of `api/devices.py`.
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,8 @@ from fairpool.api import devices as wire
 from fairpool.api.clusters import NodeReport, PodReport
 from fairpool.api.nodes import NodeOverridesRequest
 from fairpool.api.wire import compact
+from fairpool.control.latest_figures import NodeUse, missing_samples, node_uses
+from fairpool.control.metric_query import PARTLY
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.nodes import status_of
 from fairpool.control.paging import (
@@ -43,7 +46,11 @@ from fairpool.control.store import holdings
 from fairpool.control.store import organization as store
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
+from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.workload_documents import declaration_of, former_name
+from fairpool.metrics.catalogue import DeviceColumn
+from fairpool.metrics.totals import NodeFacts
+from fairpool.model.ids import NodeName
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL, DRAIN, PRODUCT_LABEL, SIMULATED_LABEL
 from fairpool.model.precedence import gpus_charged_milli
@@ -82,7 +89,8 @@ FIELDS: Mapping[str, Field[_Node]] = {
     "/api/v1/devices",
     action=Action.NODE_READ,
     answer=wire.DevicePage,
-    summary="List every device with its holders, portions, MIG instances and health",
+    responses=PARTLY,
+    summary="List every device with its holders, portions, MIG instances, health and utilization",
 )
 async def devices(
     request: Request,
@@ -100,13 +108,41 @@ async def devices(
     query = query.model_copy(update={"limit": limit})
     packs = "gzip" in request.headers.get("accept-encoding", "")
 
-    def unit(connection: Connection) -> bytes:
-        text = compact(_answer(plane, connection, caller, query)).encode()
-        return gzip.compress(text, GZIP_LEVEL) if packs else text
-
-    body = await plane.read_apart(unit)
+    answer = await plane.read_apart(lambda connection: _answer(plane, connection, caller, query))
+    status = 200
+    try:
+        await _add_measured(plane, answer)
+    except Unavailable as error:
+        answer["problems"], status = [each.model_dump(exclude_none=True) for each in missing_samples(error)], 207
+    body = await asyncio.to_thread(_packed, answer, packs)
     headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": "gzip"} if packs else {})
-    return Response(body, media_type="application/json", headers=headers)
+    return Response(body, status, media_type="application/json", headers=headers)
+
+
+def _packed(answer: Mapping[str, Any], packs: bool) -> bytes:
+    text = compact(answer).encode()
+    return gzip.compress(text, GZIP_LEVEL) if packs else text
+
+
+async def _add_measured(plane: Plane, answer: Mapping[str, Any]) -> None:
+    """What was last measured of each device. Raises `Unavailable`."""
+    for number, cluster in enumerate(answer["clusters"]):
+        mine = [each for each in answer["nodes"] if each["cluster"] == number and each["gpus"]]
+        facts = [NodeFacts(name=NodeName(each["name"]), pool=each["pool"], gpus=each["gpus"]) for each in mine]
+        uses = await node_uses(plane, cluster["id"], facts)
+        for each in mine:
+            if each["name"] in uses:
+                each |= _measured(uses[each["name"]])
+
+
+def _measured(use: NodeUse) -> dict[str, Any]:
+    """Whole percents, and None where it is not known; which of them are idle. With memory it would be too large."""
+    known = [use.of_device(index, DeviceColumn.UTILIZATION) for index in range(len(use.devices))]
+    found: dict[str, list[Any]] = {
+        "utilization": [None if each is None else round(each) for each in known],
+        "idle": sorted(use.idle_devices),
+    }
+    return {name: values for name, values in found.items() if any(each is not None for each in values)}
 
 
 def _answer(plane: Plane, connection: Connection, caller: Caller, query: ListQuery) -> dict[str, Any]:

@@ -25,7 +25,7 @@ LOOK_AGAIN_S = 0.5
 @asynccontextmanager
 async def alone(plane: Plane, name: str) -> AsyncIterator[None]:
     """Wait until no one else does what this names, then do it. Raises `Unavailable`, also when the lease is lost."""
-    async with plane.lock(name):
+    async with plane.lock(name), _counted(plane):
         if not plane.database.is_shared:
             yield
             return
@@ -45,6 +45,15 @@ async def alone(plane: Plane, name: str) -> AsyncIterator[None]:
         finally:
             with suppress(Unavailable, Closed):  # it ends by itself
                 await plane.write(lambda connection: leases.release(connection, name, plane.process))
+
+
+@asynccontextmanager
+async def _counted(plane: Plane) -> AsyncIterator[None]:
+    plane.leases_held += 1
+    try:
+        yield
+    finally:
+        plane.leases_held -= 1
 
 
 def lease_ends(plane: Plane) -> int:

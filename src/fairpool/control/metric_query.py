@@ -131,6 +131,12 @@ def each_once(said: Iterable[str]) -> list[str]:
 
 def span_of(query_start: str, query_end: str, samples: int, now: Instant) -> TimeRange:
     """The time that is asked about, in the resolution that answers it."""
+    start, end = period_of(query_start, query_end)
+    return TimeRange.chosen(start // SECOND_MS, end // SECOND_MS, samples, now // SECOND_MS)
+
+
+def period_of(query_start: str, query_end: str) -> tuple[Instant, Instant]:
+    """The time that is asked about, in whole seconds."""
     moments = {"start": (query_start, instant(query_start)), "end": (query_end, instant(query_end))}
     problems = [not_a_date(text, name) for name, (text, moment) in moments.items() if moment is None]
     if problems:
@@ -139,7 +145,7 @@ def span_of(query_start: str, query_end: str, samples: int, now: Instant) -> Tim
     if start_s < 0 or not 0 < end_s - start_s <= RANGE_MAX_S:
         what = "the end must be later than the start, by two years at most"
         raise refused(400, "metric.range", what, "correct start or end", "end")
-    return TimeRange.chosen(start_s, end_s, samples, now // SECOND_MS)
+    return Instant(start_s * SECOND_MS), Instant(end_s * SECOND_MS)
 
 
 def refuse_unknown(types: Sequence[str], there: Mapping[str, object], of: str, field: str = "metricType") -> None:

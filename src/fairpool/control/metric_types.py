@@ -80,20 +80,42 @@ PLACE: Final[Mapping[str, Metric]] = {
     "CPU_MEMORY_UTILIZATION": _column(PlaceColumn.MEMORY_UTILIZATION),
     "AVG_WORKLOAD_WAIT_TIME": _column(PlaceColumn.WAIT_S),
     "WORKLOADS_COUNT": Metric((Part({PlaceColumn.RUNNING: 1.0, PlaceColumn.PENDING: 1.0}),)),
+    "RUNNING_WORKLOADS_COUNT": _column(PlaceColumn.RUNNING),
+    "PENDING_WORKLOADS_COUNT": _column(PlaceColumn.PENDING),
+    "PENDING_GPU": _column(PlaceColumn.PENDING_GPUS),
+    "READY_GPU_NODES": _column(PlaceColumn.READY_GPU_NODES),
+    "READY_GPU": _column(PlaceColumn.READY_GPUS),
+    "FREE_GPU": _column(PlaceColumn.FREE_GPUS),
+    "LARGEST_FREE_GPU_BLOCK": _column(PlaceColumn.LARGEST_FREE_GPUS),
+    "ALLOCATED_GPU_OVER_QUOTA": _column(PlaceColumn.GPUS_OVER_QUOTA),
 }
-"""Of a cluster or node pool."""
+"""Of a cluster or node pool. The last eight are names of our own."""
 BY_CATEGORY: Final[Mapping[str, Mapping[str, Metric]]] = {
     "GPU_UTILIZATION": {
         "Build": _column(PlaceColumn.GPU_UTILIZATION_BUILD),
         "Train": _column(PlaceColumn.GPU_UTILIZATION_TRAIN),
     }
 }
+_SHARES: Final[Mapping[str, Metric]] = {
+    "GPU_FAIR_SHARE": _column(QueueColumn.GPU_FAIR_SHARE),
+    "GPU_LIMIT": _column(QueueColumn.GPU_LIMIT),
+    "GPU_ALLOCATION_IN_QUOTA": Metric((Part({QueueColumn.GPUS_ALLOCATED: 1.0, QueueColumn.GPUS_OVER_QUOTA: -1.0}),)),
+    "GPU_ALLOCATION_OVER_QUOTA": _column(QueueColumn.GPUS_OVER_QUOTA),
+    "GPU_LENT": _column(QueueColumn.GPUS_LENT),
+    "GPU_BORROWED": Metric((Part({QueueColumn.GPUS_OVER_QUOTA: 1.0, QueueColumn.GPUS_FROM_UNASSIGNED: -1.0}),)),
+    "GPU_FROM_UNASSIGNED": _column(QueueColumn.GPUS_FROM_UNASSIGNED),
+    "GPU_PENDING": _column(QueueColumn.PENDING_GPUS),
+    "RUNNING_WORKLOADS_COUNT": _column(QueueColumn.RUNNING),
+    "PENDING_WORKLOADS_COUNT": _column(QueueColumn.PENDING),
+}
+"""Names of our own."""
 BY_OWNER: Final[Mapping[str, Metric]] = {
     "ALLOCATED_GPU": _column(QueueColumn.GPUS_ALLOCATED),
     "GPU_QUOTA": _column(QueueColumn.GPU_QUOTA),
     "GPU_UTILIZATION": _column(QueueColumn.GPU_UTILIZATION),
     "GPU_MEMORY_UTILIZATION": _column(QueueColumn.GPU_MEMORY_UTILIZATION),
     "WORKLOADS_COUNT": Metric((Part({QueueColumn.RUNNING: 1.0, QueueColumn.PENDING: 1.0}),)),
+    **_SHARES,
 }
 """Of the projects or departments of a cluster."""
 
@@ -135,6 +157,7 @@ WORKLOAD: Final[Mapping[str, Metric]] = {
     "CPU_MEMORY_LIMIT_BYTES": _column(WorkColumn.PODS, unit=Factor.MEMORY_LIMIT),
     "POD_COUNT": _column(WorkColumn.PODS),
     "RUNNING_POD_COUNT": _column(WorkColumn.RUNNING_PODS),
+    "PROGRESS_PERCENT": _column(WorkColumn.PROGRESS_PERCENT),
 }
 
 OWNER: Final[Mapping[str, Metric]] = {
@@ -144,7 +167,9 @@ OWNER: Final[Mapping[str, Metric]] = {
     "GPU_ALLOCATION": _column(QueueColumn.GPUS_ALLOCATED),
     "CPU_ALLOCATION_MILLICORES": _column(QueueColumn.CPU_CORES_ALLOCATED, 1000.0),
     "CPU_MEMORY_ALLOCATION_MB": _column(QueueColumn.MEMORY_BYTES_ALLOCATED, 1 / MB),
+    "GPU_UTILIZATION": _column(QueueColumn.GPU_UTILIZATION),
     "GPU_MEMORY_UTILIZATION": _column(QueueColumn.GPU_MEMORY_UTILIZATION),
+    **_SHARES,
 }
 """Of a project or department."""
 

@@ -53,6 +53,7 @@ routes = Routes("metrics")
 DEPARTMENTS = "/api/v1/org-unit/departments"
 CATEGORY, NODEPOOL, PROJECT, DEPARTMENT = "Category", "Nodepool", "Project", "Department"
 GROUPS = (CATEGORY, NODEPOOL, PROJECT, DEPARTMENT)
+OWNERS = (PROJECT, DEPARTMENT)
 
 GroupBy = Annotated[
     str,
@@ -87,8 +88,9 @@ async def cluster_metrics(
     pool: PoolName = "",
     group_by: GroupBy = "",
 ) -> Response:
-    refuse_unknown(query.types, types.PLACE, "a cluster")
     grouping = grouping_of(group_by, GROUPS) if group_by else ""
+    there = {**types.PLACE, **types.BY_OWNER} if grouping in OWNERS else types.PLACE
+    refuse_unknown(query.types, there, "a cluster")
 
     def unit(connection: Connection) -> list[Series]:
         cluster = str(known_cluster(connection, cluster_id).id)

@@ -16,6 +16,8 @@ from fairpool.api.problems import ProblemItem
 from fairpool.api.wire import Count
 from fairpool.control.clusters import known_cluster
 from fairpool.control.items import pod_name
+from fairpool.control.latest_figures import missing_samples, with_measured
+from fairpool.control.metric_query import PARTLY
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.numbers import pool_name
 from fairpool.control.organization import add_pool, changed_pool, declare_overrides
@@ -41,6 +43,7 @@ from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import organization as store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import node_pools
+from fairpool.control.store.unavailable import Unavailable
 from fairpool.model.ids import PodId, WorkloadId, place_of
 from fairpool.model.node import DEFAULT_POOL, PRODUCT_LABEL, SIMULATED_LABEL
 
@@ -52,6 +55,13 @@ ClusterId = Annotated[
         alias="clusterId",
         max_length=256,
         description="Id or name of the node's cluster; needed if several clusters have a node of this name",
+    ),
+]
+
+Measured = Annotated[
+    str,
+    Parameter(
+        pattern="^(true|devices|)$", description="`true`: with what was last measured of each; `devices`: also of GPUs"
     ),
 ]
 
@@ -85,14 +95,23 @@ POOL_FIELDS: Mapping[str, Field[wire.NodePoolAnswer]] = {
     "/api/v1/nodes",
     action=Action.NODE_READ,
     answer=wire.NodePage,
+    responses=PARTLY,
     summary="List nodes, as last reported by their clusters",
 )
-async def nodes(plane: Plane, caller: Caller, query: ListQuery) -> Response:
+async def nodes(plane: Plane, caller: Caller, query: ListQuery, measured: Measured = "") -> Response:
     def unit(connection: Connection) -> wire.NodePage:
         listed, following = page(filtered(all_nodes(connection), NODE_FIELDS, query), query)
         return wire.NodePage(nodes=listed, next=following)
 
-    return await plane.answer_apart(unit)
+    if not measured:
+        return await plane.answer_apart(unit)
+    found = await plane.read_apart(unit)
+    try:
+        there = await with_measured(plane, found.nodes, devices=measured == "devices")
+    except Unavailable as error:
+        partly = found.model_copy(update={"problems": missing_samples(error)})
+        return answered(ActionResult(body=partly, status=207))
+    return answered(ActionResult(body=found.model_copy(update={"nodes": there})))
 
 
 @routes.get("/api/v1/nodes/count", action=Action.NODE_READ, answer=Count, summary="Count nodes")

@@ -13,22 +13,25 @@ import re
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from fairpool.api.access import ScopeType
+from fairpool.api.exposition import ProcessFigure
 from fairpool.api.wire import Answer
 from fairpool.control import audit_changes, rbac
+from fairpool.control.activity import Activity
 from fairpool.control.change_feed import ChangeFeedCache, Read
 from fairpool.control.cluster_pods import ClusterPods
 from fairpool.control.denials import Denials
 from fairpool.control.external_ports import PortServer
+from fairpool.control.measures import Measures
 from fairpool.control.notifier import Notifier
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.rendered import RenderedCache
@@ -48,6 +51,7 @@ from fairpool.control.store.recording import Recording, recorded
 from fairpool.control.store.series_database import series_database_at
 from fairpool.control.token_keys import TokenKeys
 from fairpool.control.usage_sums import GpuUses
+from fairpool.control.workload_requests import RequestCache
 from fairpool.model.ids import SECOND_MS, Instant
 
 log = logging.getLogger("fairpool.control")
@@ -275,6 +279,13 @@ class Callers:
         self._known.pop(digest, None)
 
 
+class ClusterFigures(Protocol):
+    """The figures of a cluster as series. Called in a thread."""
+
+    def __call__(self, own: bool, jobs: Callable[[str], bool] | None) -> str:
+        """`own`: of its loop; `jobs`: what jobs report, of the projects for which this is true."""
+
+
 @dataclass(slots=True)
 class Plane:
     """The control plane: what all handlers share."""
@@ -301,6 +312,12 @@ class Plane:
     """The keys that access tokens are signed with."""
     session_use: SessionUse = field(default_factory=SessionUse)
     samples: SampleStore = field(init=False)
+    measures: Measures = field(init=False)
+    activity: Activity = field(default_factory=Activity)
+    requests: RequestCache = field(default_factory=RequestCache)
+    cluster_figures: ClusterFigures | None = None
+    """Series of the cluster in this process, for Prometheus; None: there is none."""
+    leases_held: int = 0
     gpu_uses: GpuUses = field(init=False)
     """Where the measured utilization of GPUs comes from."""
 
@@ -312,6 +329,7 @@ class Plane:
         self.database.after_access_change = self.callers.doubt
         self.database.after_commit = self.notifier.notify
         self.database.after_commit_elsewhere = self._heard
+        self.measures = Measures(self.settings.program, lambda: process_figures(self))
         self.rendered = RenderedCache(gateway=self.settings.gateway)
         self.change_feed = ChangeFeedCache(self.rendered)
         self.samples = SampleStore(
@@ -328,19 +346,22 @@ class Plane:
         return self._locks.setdefault(name, asyncio.Lock())
 
     async def read(self, unit: Callable[[Connection], T]) -> T:
-        return await self.database.read(unit)
+        with self.measures.transaction("read"):
+            return await self.database.read(unit)
 
     async def read_apart(self, unit: Callable[[Connection], T]) -> T:
         """In another thread, see `Database.read_apart`."""
-        return await self.database.read_apart(unit)
+        with self.measures.transaction("read_apart"):
+            return await self.database.read_apart(unit)
 
     async def answer_apart(self, unit: Callable[[Connection], Answer]) -> Response:
         """An answer that is read, made and written as JSON in another thread: lists over whole tables."""
-        text = await self.database.read_apart(lambda connection: _text(unit(connection)))
+        text = await self.read_apart(lambda connection: _text(unit(connection)))
         return Response(text, media_type="application/json")
 
     async def write(self, unit: Callable[[Connection], T]) -> T:
-        return await self.database.write(unit)
+        with self.measures.transaction("write"):
+            return await self.database.write(unit)
 
     def organization_state(self, connection: Connection) -> tuple[int, int]:
         """Another whenever the organization may be another."""
@@ -434,6 +455,23 @@ class Plane:
         """Add an audit entry for something that is not a transaction."""
         line = entry(connection, caller, action, self.now())
         await self.write(lambda writing: audit_store.add(writing, line))
+
+
+def process_figures(plane: Plane) -> Iterator[ProcessFigure]:
+    """What is looked up about this process."""
+    samples, database = plane.samples, plane.database
+    yield ProcessFigure("fairpool_samples_written", "Samples of clusters that were stored", samples.written, True)
+    yield ProcessFigure("fairpool_samples_dropped", "Samples of clusters that were lost", samples.dropped, True)
+    yield ProcessFigure("fairpool_samples_waiting", "Samples of clusters that are not stored yet", samples.waiting)
+    yield ProcessFigure(
+        "fairpool_samples_failing", "Whether samples cannot be stored", int(samples.problem is not None)
+    )
+    yield ProcessFigure("fairpool_database_failing", "Whether the database cannot be used", int(database.is_failing))
+    yield ProcessFigure("fairpool_database_undone", "Units and transactions that were undone", database.undone, True)
+    yield ProcessFigure("fairpool_leases_held", "Work that only this process does just now", plane.leases_held)
+    yield ProcessFigure(
+        "fairpool_tunnels", "Clusters that are connected to this process", len(plane.pod_access.tunnels.here())
+    )
 
 
 async def on_denied(connection: HTTPConnection, refusal: Exception) -> Response:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from starlette.responses import Response
 
+from fairpool.api import measured as measured_wire
 from fairpool.api import workloads as wire
 from fairpool.api.clusters import PodReport
 from fairpool.api.limits import PAGE_DEFAULT
@@ -19,6 +20,8 @@ from fairpool.api.wire import Count
 from fairpool.control import items
 from fairpool.control.directory_user import require_own_if_directory_user
 from fairpool.control.guard import still_known
+from fairpool.control.latest_figures import measured_workload
+from fairpool.control.metric_query import unreadable
 from fairpool.control.paging import (
     Field,
     FilterBy,
@@ -40,6 +43,7 @@ from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import workload_lists
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
+from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.workload_documents import declaration_of
 from fairpool.control.workloads import readable
 from fairpool.model.lifecycle import PodPhase
@@ -124,6 +128,24 @@ async def pods(
     following = offset + limit if len(current) > offset + limit else None
     shown = await _with_reports(plane, workload_id, current[offset : offset + limit])
     return wire.PodPage(pods=shown, next=following)
+
+
+@routes.get(
+    "/api/v1/workloads/{workload_id}/measured",
+    action=Action.WORKLOAD_READ,
+    answer=measured_wire.MeasuredWorkload,
+    summary="Get what was last measured of a workload, its pods and their GPUs",
+)
+async def measured(workload_id: str, plane: Plane, caller: Caller) -> measured_wire.MeasuredWorkload:
+    def unit(connection: Connection) -> tuple[str, list[wire.PodItem]]:
+        row = readable(connection, caller, workload_id)
+        return row.cluster, [each for each in _pod_items(connection, row) if each.current]
+
+    cluster, current = await plane.read(unit)
+    try:
+        return await measured_workload(plane, cluster, workload_id, current)
+    except Unavailable as error:
+        raise unreadable(error) from error
 
 
 @routes.get(

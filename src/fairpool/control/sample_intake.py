@@ -38,7 +38,7 @@ LATE_S: Final = FINE.kept_s - MINUTES.block_s
     summary="Report what was measured on the nodes of a cluster (called by clusters)",
     request_body=link.SamplesReport,
     answer=link.SamplesAnswer,
-    body_max_bytes=64 * 1024 * 1024,
+    body_max_bytes=32 * 1024 * 1024,
 )
 async def receive(request: Request, plane: Plane, caller: Caller) -> Response:
     report = await asyncio.to_thread(_read_in_slices, await request.body())  # a large cluster's takes a while
@@ -67,7 +67,9 @@ async def sampled(plane: Plane, cluster: str, report: link.SamplesReport) -> lin
     if not now_s - LATE_S < at_s <= now_s + AHEAD_S:
         return link.SamplesAnswer(is_kept=False)
     facts = await plane.read_apart(lambda connection: facts_of(plane, connection, cluster, now))
-    store.offer(ClusterSample(await asyncio.to_thread(_of_known, report, facts), facts))
+    sample = await asyncio.to_thread(_of_known, report, facts)
+    store.offer(ClusterSample(sample, facts))
+    plane.activity.note(cluster, sample, facts.holdings)
     return link.SamplesAnswer(is_kept=store.problem is None)
 
 

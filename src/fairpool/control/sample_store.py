@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
@@ -21,11 +21,15 @@ from fairpool.control.store.database import Connection
 from fairpool.control.store.series import StoredTick
 from fairpool.control.store.series_blocks import DueBlock, due_blocks, make_blocks
 from fairpool.control.store.series_database import SeriesDatabase
-from fairpool.control.store.series_reader import RecentSamples, SeriesReader
+from fairpool.control.store.series_reader import IsMeasured, LatestSample, LatestSlots, RecentSamples, SeriesReader
 from fairpool.control.store.unavailable import BUSY, Unavailable
+from fairpool.metrics import catalogue
 from fairpool.metrics.block import of_sample, packed
+from fairpool.metrics.catalogue import DeviceColumn
+from fairpool.metrics.idle_time import GAP_S, IdleTimes
+from fairpool.metrics.recent_use import amount, is_node_measured
 from fairpool.metrics.resolution import FINE
-from fairpool.metrics.time_range import Curve, Point, TimeRange
+from fairpool.metrics.time_range import Curve, Point, SeriesSubject, TimeRange
 from fairpool.metrics.totals import ClusterFacts, group_samples
 from fairpool.model.ids import SECOND_MS
 from fairpool.model.problem import Problem
@@ -84,6 +88,9 @@ class SampleStore:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="series")
         self._due: deque[DueBlock] = deque()
         self._look_at = self._tidy_at = 0.0
+        self._idle = IdleTimes()
+        self._idle_known: set[str] = set()
+        """Clusters whose idle times go on from the samples that were kept before this process began."""
         self.problem: Problem | None = None
         """Why nothing is written just now."""
         self.dropped = 0
@@ -128,6 +135,26 @@ class SampleStore:
         start_s = (self._now_s() // FINE.step_s + 1 - slots) * FINE.step_s
         return await self._read(lambda connection: use(SeriesReader(connection).recent(prefix, start_s, slots)))
 
+    async def latest_slots(self, prefix: str, seconds: int) -> LatestSlots:
+        """What was measured last, at most so long ago. Raises `Unavailable`."""
+        since_s = self._now_s() - seconds
+        return await self._read(lambda connection: SeriesReader(connection).latest_slots(prefix, since_s))
+
+    @property
+    def waiting(self) -> int:
+        """Samples of clusters that are not written yet."""
+        return len(self._waiting)
+
+    async def latest(
+        self, prefix: str, wanted: Mapping[str, Collection[str]], is_measured: IsMeasured, seconds: int
+    ) -> dict[SeriesSubject, LatestSample]:
+        """What was last measured of subjects, by the group that they are in, within the last seconds. Raises
+        `Unavailable`."""
+        since_s = (self._now_s() // FINE.step_s + 1) * FINE.step_s - seconds
+        return await self._read(
+            lambda connection: SeriesReader(connection).latest(prefix, wanted, is_measured, since_s)
+        )
+
     def read(self, unit: Callable[[SeriesReader], T]) -> T:
         """Read something at one moment, in the calling thread. Raises `Unavailable`."""
         return self._database_read(lambda connection: unit(SeriesReader(connection)))
@@ -171,7 +198,7 @@ class SampleStore:
         if not rest or self.problem is not None:
             return
         try:
-            self._database.write(lambda connection: series.add_ticks(connection, _rows(rest)))
+            self._database.write(lambda connection: series.add_ticks(connection, self._rows(rest)))
         except Exception:
             log.exception("the last samples could not be written")
 
@@ -208,10 +235,32 @@ class SampleStore:
             if not self._due:
                 self._tidy()
 
+    def _rows(self, samples: Sequence[ClusterSample]) -> list[StoredTick]:
+        for each in samples:
+            if each.facts.cluster not in self._idle_known:
+                self._learn_idle_times(each)
+        return _rows(samples, self._idle)
+
+    def _learn_idle_times(self, sample: ClusterSample) -> None:
+        cluster = sample.facts.cluster
+        wanted = {
+            catalogue.node_group(cluster, each.name): [catalogue.device(index) for index in range(each.gpus)]
+            for each in sample.facts.nodes
+        }
+        prefix, since_s = catalogue.nodes_prefix(cluster), sample.at_s - GAP_S
+        found = self._database.read(
+            lambda connection: SeriesReader(connection).latest(prefix, wanted, is_node_measured, since_s)
+        )
+        for subject, (at_s, row) in found.items():
+            idle_s = amount(row, DeviceColumn.IDLE_S)
+            if idle_s is not None:
+                self._idle.learn(subject.group, subject.name, at_s, idle_s)
+        self._idle_known.add(cluster)
+
     def _write(self, batch: Sequence[ClusterSample]) -> None:
         """One that cannot be written is dropped: it would keep those of all clusters waiting."""
         try:
-            rows = _rows(batch)
+            rows = self._rows(batch)
             self._database.write(lambda connection: series.add_ticks(connection, rows))
             self.written += len(batch)
         except Unavailable:
@@ -227,6 +276,7 @@ class SampleStore:
     def _tidy(self) -> None:
         if time.monotonic() >= self._tidy_at:
             self._tidy_at = time.monotonic() + TIDY_S
+            self._idle.forget_before(self._now_s() - FINE.block_s)
             self._database.write(lambda connection: series.drop_old(connection, self._now_s()))
 
     def _note(self, problem: Problem | None) -> None:
@@ -239,11 +289,13 @@ class SampleStore:
         self.problem = problem
 
 
-def _rows(samples: Sequence[ClusterSample]) -> list[StoredTick]:
+def _rows(samples: Sequence[ClusterSample], idle: IdleTimes | None = None) -> list[StoredTick]:
     rows = {}
     for each in samples:
         slot = each.at_s % FINE.block_s // FINE.step_s
         for group, subjects, values in group_samples(each.sample, each.facts):
+            if idle is not None:
+                idle.add(group, subjects, values, each.at_s)
             rows[group, each.at_s] = StoredTick(group, each.at_s, packed(of_sample(slot, subjects, values)))
     return list(rows.values())
 

@@ -80,6 +80,8 @@ class Settings:
     """Where audit entries are forwarded to, see `audit_targets.py`; empty: nowhere."""
     cluster_name: str = "local"
     """The cluster of a new installation; empty: none, an administrator adds them."""
+    program: str = "control"
+    """As Prometheus calls it."""
     now: Callable[[], Instant] | None = None
     """The clock; None: this machine's."""
 

@@ -184,7 +184,7 @@ def _totals(pool: wire.PoolShares) -> wire.PoolTotals:
         node_pool=pool.node_pool,
         capacity=_gpus(pool.capacity_milli),
         allocated=_gpus(pool.allocated_milli),
-        free=_gpus(pool.capacity_milli - pool.allocated_milli),
+        free=_gpus(pool.free_milli),
         withheld=_gpus(pool.withheld_milli),
         out_of_service=_gpus(pool.out_of_service_milli),
         unowned=_gpus(pool.unowned_milli),

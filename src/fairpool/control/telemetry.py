@@ -18,6 +18,7 @@ from fairpool.control.cluster_facts import facts_of, nodes_of
 from fairpool.control.clusters import known_cluster
 from fairpool.control.departments import known_department, visible_departments
 from fairpool.control.items import CATEGORIES
+from fairpool.control.latest_figures import NodeUse, node_uses
 from fairpool.control.metric_query import PoolName, each_once, number, refuse_unknown, unreadable
 from fairpool.control.metrics import DEPARTMENTS, grouping_of
 from fairpool.control.moments import iso
@@ -33,8 +34,7 @@ from fairpool.control.store.cluster_facts import holdings_of, reported_wait
 from fairpool.control.store.database import Connection
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.workload_documents import declaration_of
-from fairpool.metrics import catalogue
-from fairpool.metrics.recent_use import WINDOW_S, NodeUse, node_use
+from fairpool.metrics.catalogue import NodeColumn
 from fairpool.metrics.totals import ClusterFacts, NodeFacts, PodHolding, QueueFacts
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.precedence import precedence
@@ -91,7 +91,7 @@ def _telemetry(
     )
 
 
-def _clusters(connection: Connection, said: str) -> dict[str, str]:
+def cluster_names(connection: Connection, said: str) -> dict[str, str]:
     """Names by id, of one cluster or of all."""
     rows = [known_cluster(connection, said)] if said else cluster_store.all_clusters(connection)
     return {str(row.id): str(row.name) for row in rows}
@@ -101,7 +101,7 @@ def _clusters(connection: Connection, said: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class HeldNode:
     """A node with what is held and used of it."""
 
     cluster: str
@@ -120,7 +120,7 @@ class _Node:
         return self.facts.is_ready and self.facts.gpus > 0
 
 
-NODE_COUNTS: Mapping[str, Callable[[_Node], float]] = {
+NODE_COUNTS: Mapping[str, Callable[[HeldNode], float]] = {
     "READY_GPU_NODES": lambda each: each.is_usable,
     "READY_GPUS": lambda each: each.facts.gpus if each.facts.is_ready else 0,
     "TOTAL_GPU_NODES": lambda each: each.facts.gpus > 0,
@@ -134,10 +134,10 @@ NODE_COUNTS: Mapping[str, Callable[[_Node], float]] = {
     "TOTAL_CPU_MEMORY_BYTES": lambda each: each.facts.memory_bytes,
     "ALLOCATED_CPU_MEMORY_BYTES": lambda each: each.memory_bytes,
 }
-NODE_USES: Mapping[str, Callable[[_Node, NodeUse], float | None]] = {
-    "USED_CPU_CORES": lambda each, use: use.cpu_cores,
-    "USED_CPU_MEMORY_BYTES": lambda each, use: use.memory_bytes,
-    "USED_GPU_MEMORY_BYTES": lambda each, use: use.gpu_memory_bytes,
+NODE_USES: Mapping[str, Callable[[HeldNode, NodeUse], float | None]] = {
+    "USED_CPU_CORES": lambda each, use: use.of_node(NodeColumn.CPU_CORES),
+    "USED_CPU_MEMORY_BYTES": lambda each, use: use.of_node(NodeColumn.MEMORY_BYTES),
+    "USED_GPU_MEMORY_BYTES": lambda each, use: use.of_node(NodeColumn.GPU_MEMORY_BYTES),
     "IDLE_ALLOCATED_GPUS": lambda each, use: len(each.devices & use.idle_devices),
 }
 
@@ -156,10 +156,10 @@ async def node_telemetry(
     refuse_unknown([telemetry_type], {**NODE_COUNTS, **NODE_USES}, "nodes", "telemetryType")
     fields = _groupings(group_by, (CLUSTER, POOL, NODE))
 
-    def unit(connection: Connection) -> tuple[dict[str, str], list[_Node]]:
-        clusters = _clusters(connection, cluster)
+    def unit(connection: Connection) -> tuple[dict[str, str], list[HeldNode]]:
+        clusters = cluster_names(connection, cluster)
         within = str(known_pool(connection, pool).name) if pool else ""
-        found = [node for each in clusters for node in _nodes(connection, each)]
+        found = [node for each in clusters for node in held_nodes(connection, each)]
         return clusters, [each for each in found if within in ("", each.facts.pool)]
 
     now = plane.now()
@@ -173,15 +173,15 @@ async def node_telemetry(
     return _telemetry(now, telemetry_type, fields, values, {(CLUSTER, key): name for key, name in clusters.items()})
 
 
-def _nodes(connection: Connection, cluster: str) -> list[_Node]:
+def held_nodes(connection: Connection, cluster: str) -> list[HeldNode]:
     there: dict[str, list[PodHolding]] = {}
     for each in holdings_of(connection, cluster):
         there.setdefault(each.node, []).append(each)
     return [_node(cluster, facts, there.get(facts.name, [])) for facts in nodes_of(connection, cluster)]
 
 
-def _node(cluster: str, facts: NodeFacts, held: Sequence[PodHolding]) -> _Node:
-    return _Node(
+def _node(cluster: str, facts: NodeFacts, held: Sequence[PodHolding]) -> HeldNode:
+    return HeldNode(
         cluster,
         facts,
         sum(each.gpus_milli for each in held),
@@ -191,7 +191,7 @@ def _node(cluster: str, facts: NodeFacts, held: Sequence[PodHolding]) -> _Node:
     )
 
 
-async def _amounts(plane: Plane, kind: str, nodes: Sequence[_Node]) -> list[float | None]:
+async def _amounts(plane: Plane, kind: str, nodes: Sequence[HeldNode]) -> list[float | None]:
     """Of each node; None: not measured."""
     count = NODE_COUNTS.get(kind)
     if count is not None:
@@ -207,19 +207,11 @@ async def _amounts(plane: Plane, kind: str, nodes: Sequence[_Node]) -> list[floa
 
 
 async def _uses(plane: Plane, cluster: str, nodes: Iterable[NodeFacts]) -> dict[tuple[str, str], NodeUse]:
-    groups = {catalogue.node_group(cluster, each.name): each for each in nodes}
     try:
-        return await plane.samples.recent(
-            catalogue.nodes_prefix(cluster),
-            WINDOW_S,
-            lambda recent: {
-                (cluster, facts.name): node_use(recent[group], facts.gpus)
-                for group, facts in groups.items()
-                if group in recent
-            },
-        )
+        found = await node_uses(plane, cluster, nodes)
     except Unavailable as error:
         raise unreadable(error) from error
+    return {(cluster, name): use for name, use in found.items()}
 
 
 # --- projects and departments --------------------------------------------------------------------------------------
@@ -323,7 +315,7 @@ async def _owner_telemetry(
     now = plane.now()
 
     def unit(connection: Connection) -> wire.Telemetry:
-        clusters = _clusters(connection, asked.cluster)
+        clusters = cluster_names(connection, asked.cluster)
         pool = str(known_pool(connection, asked.pool).name) if asked.pool else ""
         department = str(known_department(connection, caller, asked.department).name) if asked.department else ""
         is_seen = seen(connection)
@@ -410,10 +402,10 @@ async def workload_telemetry(
     wanted, now = [_phase(each) for each in each_once(phases)], plane.now()
 
     def unit(connection: Connection) -> wire.Telemetry:
-        clusters = _clusters(connection, cluster)
+        clusters = cluster_names(connection, cluster)
         within = str(known_pool(connection, pool).name) if pool else ""
         above = str(known_department(connection, caller, department).name) if department else ""
-        workloads = _Workloads(connection, now, fields, within, is_waiting)
+        workloads = WorkloadRows(connection, now, fields, within, is_waiting)
         values: dict[Key, float] = {(band,): 0.0 for band in WAITS_S} if is_waiting and not fields else {}
         if not is_waiting and not fields:
             values[()] = 0.0
@@ -442,7 +434,7 @@ def _phase(said: str) -> str:
     return known[said.lower()]
 
 
-class _Workloads:
+class WorkloadRows:
     """Workloads as rows: one for many, where no single one matters."""
 
     def __init__(

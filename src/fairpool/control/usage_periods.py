@@ -114,7 +114,8 @@ def next_hour(connection: Connection, now: Instant) -> UnsummedHour | None:
         start = min(until, first // HOUR_MS * HOUR_MS) if first is not None else 0
         return UnsummedHour(state, start - HOUR_MS) if start else None
     if state.summed_until > now:  # the clock was set back: what was summed as past is yet to come
-        start = max(until, state.spans_from)
+        # Of hours whose pods are deleted there is nothing but their sums.
+        start = max(until, min(state.spans_from, now // HOUR_MS * HOUR_MS))
         return UnsummedHour(state, start - HOUR_MS) if start < state.summed_until else None
     start = state.summed_until
     if start >= until:
@@ -132,7 +133,8 @@ def set_summed(connection: Connection, hour: SummedHour) -> None:
     end = hour.start // HOUR_MS + 1
     if end % usage.DAY_HOURS == 0:
         usage.set_day(connection, end // usage.DAY_HOURS - 1)
-    usage.set_progress(connection, hour.before._replace(summed_until=end * HOUR_MS))
+    kept = min(hour.before.spans_from, end * HOUR_MS)  # no pod of a time that is yet to come is too old
+    usage.set_progress(connection, hour.before._replace(summed_until=end * HOUR_MS, spans_from=kept))
 
 
 def delete_old_spans(connection: Connection, before: int, most: int) -> int:

@@ -18,16 +18,19 @@ from fairpool.api import workloads as wire
 from fairpool.api.limits import PAGE_DEFAULT
 from fairpool.api.wire import Count
 from fairpool.control import declarations, filters, items, submit_values
+from fairpool.control.latest_figures import measured_texts, missing_samples_text
+from fairpool.control.metric_query import PARTLY
 from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match, part_of
 from fairpool.control.rbac import Action, for_kind
 from fairpool.control.refusal import Refused, unknown
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.store import clusters as cluster_store
+from fairpool.control.store import holdings, workload_lists
 from fairpool.control.store import organization as organization_store
-from fairpool.control.store import workload_lists
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
+from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.store.workload_lists import Listing
 from fairpool.control.workload_documents import declaration_of
 from fairpool.model.spec import DesiredState
@@ -61,13 +64,18 @@ Force = Annotated[
     ),
 ]
 
+Measured = Annotated[bool, Parameter(description="With what was last measured of each")]
 Deleted = Annotated[bool, Parameter(description="Include deleted workloads")]
 
 # --- look ----------------------------------------------------------------------------------------------------
 
 
 @routes.get(
-    "/api/v1/workloads", action=Action.WORKLOAD_READ, answer=wire.WorkloadPage, summary="List the workloads you can see"
+    "/api/v1/workloads",
+    action=Action.WORKLOAD_READ,
+    answer=wire.WorkloadPage,
+    responses=PARTLY,
+    summary="List the workloads you can see",
 )
 async def workloads(
     plane: Plane,
@@ -79,6 +87,7 @@ async def workloads(
     offset: Offset = 0,
     limit: Limit = PAGE_DEFAULT,
     deleted: Deleted = False,
+    measured: Measured = False,
 ) -> Response:
     listing = listing_of(
         caller, filter_by, search, sort_by, sort_order == "desc", offset=offset, limit=limit, deleted=deleted
@@ -86,8 +95,29 @@ async def workloads(
     read = plane.read if listing.is_indexed else plane.read_apart
     found = await read(lambda connection: workload_lists.page(connection, listing))
     texts = await rendered_items(plane, found[:limit])
-    following = f',"next":{offset + limit}' if len(found) > limit else ""
-    return Response(f'{{"workloads":[{",".join(texts)}]{following}}}', media_type="application/json")
+    rest = f',"next":{offset + limit}' if len(found) > limit else ""
+    status = 200
+    if measured:
+        try:
+            texts = await with_measured_work(plane, texts)
+        except Unavailable as error:
+            rest, status = f'{rest},"problems":{missing_samples_text(error)}', 207
+    return Response(f'{{"workloads":[{",".join(texts)}]{rest}}}', status, media_type="application/json")
+
+
+async def with_measured_work(plane: Plane, texts: Sequence[str]) -> list[str]:
+    """Workloads as JSON texts, those that hold something with what was last measured of them. Raises `Unavailable`."""
+    ids = [text[len(ID_FIRST) : text.index('"', len(ID_FIRST))] for text in texts]
+    holders = await plane.read_apart(lambda connection: holdings.holders(connection, frozenset(ids)))
+    found = await measured_texts(plane, holders)
+    return [
+        f'{text[:-1]},"measured":{found[each]}}}' if each in found else text
+        for each, text in zip(ids, texts, strict=True)
+    ]
+
+
+ID_FIRST = '{"id":"'
+"""How the text of a workload begins."""
 
 
 RENDERED_AT_ONCE = 32

@@ -63,7 +63,7 @@ class LocalEngine:
         self._in_containers = {each.node.name for each in self._nodes if each.runtime != PROCESS}
         self._privileges = tuple(sorted(allowed))
         self._device_health = DeviceHealth(BoundedGpus(gpus))
-        self._sampler = Sampler(self._nodes, self.supervisor.running, BoundedGpus(gpus))
+        self._sampler = Sampler(self._nodes, self.supervisor.running, BoundedGpus(gpus), self.supervisor.reports)
         self._ownership = Ownership(ours=self.supervisor.ours, holds=self.supervisor.holds)
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._token_path = self.supervisor.state.root / "token"

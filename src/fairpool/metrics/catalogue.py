@@ -32,6 +32,8 @@ class DeviceColumn(SampleColumn):
     CLOCK_MHZ = auto()
     ERRORS = auto()
     ALLOCATED = auto()
+    IDLE_S = auto()
+    """For how long it has done nothing; added when the sample is kept, because it depends on those before."""
 
 
 class NodeColumn(SampleColumn):
@@ -75,7 +77,11 @@ class WorkColumn(SampleColumn):
     GPUS_MEASURED = auto()
     """Of a workload: GPUs that its pods hold and whose utilization is known, from which accounting has GPU hours."""
     GPUS_USED = auto()
-    """The same times their utilization."""
+    """As much of them as was computing: of a part of a GPU, all of it if it computed for that part of the time."""
+    PROGRESS_PERCENT = auto()
+    """Average of the pods whose jobs report it."""
+    IS_SIMULATED = auto()
+    """1, where the devices do not exist."""
 
 
 class PodDeviceColumn(SampleColumn):
@@ -103,6 +109,12 @@ class QueueColumn(SampleColumn):
     GPU_UTILIZATION_TRAIN = auto()
     GPU_MEMORY_UTILIZATION = auto()
     """Of the memory of the GPUs that are held."""
+    GPU_LIMIT = auto()
+    GPUS_OVER_QUOTA = auto()
+    """Of those allocated, as the next two are by the rule of `model/lending.py`."""
+    GPUS_LENT = auto()
+    GPUS_FROM_UNASSIGNED = auto()
+    """Over quota, and lent by no one: GPUs in no quota."""
 
 
 class PlaceColumn(SampleColumn):
@@ -132,9 +144,17 @@ class PlaceColumn(SampleColumn):
     CPU_CORES_ALLOCATED = auto()
     MEMORY_BYTES_QUOTA = auto()
     MEMORY_BYTES_ALLOCATED = auto()
+    READY_GPU_NODES = auto()
+    READY_GPUS = auto()
+    FREE_GPUS = auto()
+    """Of ready nodes: GPUs of which nothing is held."""
+    LARGEST_FREE_GPUS = auto()
+    """The most of them on one node."""
+    GPUS_OVER_QUOTA = auto()
 
 
 ORGANIZATION, NODES, NODE_ITSELF, CLUSTER_ITSELF = "organization", "node", "node", "cluster"
+DEVICES = "gpu/"
 
 
 def node_group(cluster: str, node: str) -> str:
@@ -149,7 +169,12 @@ def nodes_prefix(cluster: str) -> str:
 
 def workload_group(cluster: str, workload: str) -> str:
     """Where samples of a workload and its pods are."""
-    return f"{cluster}/workload/{_bucket(workload, BUCKETS)}"
+    return f"{workloads_prefix(cluster)}{_bucket(workload, BUCKETS)}"
+
+
+def workloads_prefix(cluster: str) -> str:
+    """How the groups of all workloads of a cluster begin."""
+    return f"{cluster}/workload/"
 
 
 def organization_group(cluster: str) -> str:
@@ -167,7 +192,12 @@ def _bucket(name: str, buckets: int) -> int:
 
 
 def device(index: int) -> str:
-    return f"gpu/{index}"
+    return f"{DEVICES}{index}"
+
+
+def is_device(subject: str) -> bool:
+    """Whether it is a GPU of a node."""
+    return subject.startswith(DEVICES)
 
 
 def pod(workload: str, pod_id: str) -> str:

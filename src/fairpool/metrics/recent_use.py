@@ -1,44 +1,52 @@
-"""What a node uses now, from its samples of the last minutes."""
+"""What is in use now, from samples of the last minute."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from fairpool.metrics.block import Values
-from fairpool.metrics.catalogue import NODE_ITSELF, NodeColumn, device
-from fairpool.metrics.idle_time import idle_slots
+from fairpool.metrics.catalogue import NODE_ITSELF, DeviceColumn, NodeColumn, PodDeviceColumn, WorkColumn
 from fairpool.metrics.resolution import FINE
 
 NOW_S: Final = 60
 """An older sample says nothing about now."""
 IDLE_S: Final = 300
 """A device is idle after more than this without use."""
-WINDOW_S: Final = IDLE_S + NOW_S
+NODE_MEASURED: Final = (
+    NodeColumn.GPU_UTILIZATION,
+    NodeColumn.GPU_MEMORY_BYTES,
+    NodeColumn.CPU_CORES,
+    NodeColumn.MEMORY_BYTES,
+)
+DEVICE_MEASURED: Final = (DeviceColumn.UTILIZATION, DeviceColumn.MEMORY_BYTES)
+WORK_MEASURED: Final = (
+    WorkColumn.GPU_UTILIZATION,
+    WorkColumn.GPU_MEMORY_BYTES,
+    WorkColumn.CPU_CORES,
+    WorkColumn.MEMORY_BYTES,
+)
+POD_DEVICE_MEASURED: Final = tuple(PodDeviceColumn)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeUse:
-    """None: not measured within the last minute."""
-
-    cpu_cores: float | None
-    memory_bytes: float | None
-    gpu_memory_bytes: float | None
-    idle_devices: frozenset[int]
+def is_node_measured(subject: str, row: Values) -> bool:
+    """Whether a sample of a node or device has more than what is held of it."""
+    columns = NODE_MEASURED if subject == NODE_ITSELF else DEVICE_MEASURED
+    return any(column < len(row) and not np.isnan(row[column]) for column in columns)
 
 
-def node_use(subjects: Mapping[str, Values], gpus: int) -> NodeUse:
-    """From the slots of a node and its devices; the last slot is that of now."""
-    itself = subjects.get(NODE_ITSELF)
-    return NodeUse(
-        _latest(itself, NodeColumn.CPU_CORES),
-        _latest(itself, NodeColumn.MEMORY_BYTES),
-        _latest(itself, NodeColumn.GPU_MEMORY_BYTES),
-        frozenset(index for index in range(gpus) if _is_idle(subjects.get(device(index)))),
-    )
+def is_work_measured(subject: str, row: Values) -> bool:
+    """The same of a workload, a pod, or what a pod has of a device."""
+    columns = WORK_MEASURED if subject.count("/") < 2 else POD_DEVICE_MEASURED
+    return any(column < len(row) and not np.isnan(row[column]) for column in columns)
+
+
+def amount(row: Values, column: int) -> float | None:
+    """Of a sample; None: not measured."""
+    if column >= len(row) or np.isnan(row[column]):
+        return None
+    return float(row[column])
 
 
 def known_amounts(row: Values) -> dict[int, float]:
@@ -50,19 +58,6 @@ def latest_amounts(values: Values) -> dict[int, float]:
     """By column: what was measured last, if that was not long ago."""
     found = ((column, _last(values[column])) for column in range(1, len(values)))
     return {column: value for column, value in found if value is not None}
-
-
-def _latest(values: Values | None, column: NodeColumn) -> float | None:
-    if values is None or column >= len(values):
-        return None
-    return _last(values[column])
-
-
-def _is_idle(values: Values | None) -> bool:
-    if values is None:
-        return False
-    slots = _last(idle_slots(values)[1])
-    return slots is not None and slots * FINE.step_s > IDLE_S
 
 
 def _last(row: Values) -> float | None:

@@ -27,8 +27,9 @@ from fairpool.metrics.catalogue import (
     SampleColumn,
     WorkColumn,
 )
-from fairpool.model.ids import NodeName, PodId
-from fairpool.model.quantity import WHOLE_GPU_MILLI
+from fairpool.model.ids import NodeName, PodId, QueueId
+from fairpool.model.lending import QueueHolding, lending
+from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.sample import DeviceSample, NodeSample, PodSample, Sample
 from fairpool.model.workload import WorkloadKind
 
@@ -62,6 +63,8 @@ class NodeFacts:
     pool: str
     is_ready: bool = True
     gpus: int = 0
+    gpus_withheld: int = 0
+    """Of these: faulty, or used by other processes."""
     gpu_memory_mib: int = 0
     cpu_milli: int = 0
     memory_bytes: int = 0
@@ -80,6 +83,7 @@ class QueueFacts:
     """Negative: unlimited, as are the others."""
     fair_share_milli: int | None = None
     """None: its cluster has not reported it."""
+    gpu_limit_milli: int = -1
     cpu_quota_milli: int = -1
     memory_quota_bytes: int = -1
 
@@ -128,6 +132,9 @@ class _Row:
     def add(self, column: SampleColumn, value: float | None) -> None:
         if value is not None:
             self.sums[column] = self.sums.get(column, 0.0) + value
+
+    def most(self, column: SampleColumn, value: float) -> None:
+        self.sums[column] = max(value, self.sums.get(column, value))
 
     def average(self, column: SampleColumn, value: float | None, weight: float = 1.0) -> None:
         """Zero weight: it is part of nothing."""
@@ -192,10 +199,13 @@ class _Totals:
     sample: Sample
     facts: ClusterFacts
     groups: _Groups = field(default_factory=_Groups)
+    _simulated: frozenset[NodeName] = frozenset()
+    """Nodes whose devices do not exist."""
 
     def samples(self) -> list[GroupSample]:
         measured = {each.node: each for each in self.sample.nodes}
         pods = {pod.pod: pod for node in self.sample.nodes for pod in node.pods}
+        self._simulated = frozenset(each.node for each in self.sample.nodes if each.is_simulated)
         held = _held_by_device(self.facts.holdings)
         known = {each.name: each for each in self.facts.nodes}
         for node in self.facts.nodes:
@@ -203,6 +213,7 @@ class _Totals:
         for holding in self.facts.holdings:
             self._work(holding, pods.get(holding.pod), known.get(holding.node))
         self._queues()
+        self._lending({name: node.pool for name, node in known.items()})
         self._counts({name: node.pool for name, node in known.items()})
         return self.groups.samples()
 
@@ -233,8 +244,11 @@ class _Totals:
                 row.average(NodeColumn.GPU_UTILIZATION, each.utilization)
                 row.add(NodeColumn.GPU_MEMORY_BYTES, each.memory_bytes)
                 row.average(NodeColumn.GPU_MEMORY_UTILIZATION, _share(each.memory_bytes, facts.gpu_memory_mib << 20))
+        free = sum((facts.name, index) not in held for index in range(facts.gpus)) if facts.is_ready else 0
         for place in self._places(facts.pool):
             _add_node(place, facts, sample)
+            place.add(PlaceColumn.FREE_GPUS, free)
+            place.most(PlaceColumn.LARGEST_FREE_GPUS, free)
 
     def _places(self, pool: str) -> tuple[_Row, ...]:
         return (self._place(""), self._place(pool)) if pool else (self._place(""),)
@@ -256,10 +270,13 @@ class _Totals:
         for row in (work[holding.workload], work[catalogue.pod(holding.workload, holding.pod)]):
             _add_pod(row, holding, sample, utilization)
             row.add(WorkColumn.GPU_MEMORY_BYTES_ALLOCATED, gpu_memory if gpu_memory or not gpus else None)
+            if sample is not None and holding.node in self._simulated:
+                row.average(WorkColumn.IS_SIMULATED, 1.0)
         if gpus:
-            measured = 0.0 if sample is None else gpus * _measured_share(sample)
+            known = [] if sample is None else [each.utilization for each in sample.devices]
+            measured, used = _gpu_time(gpus, known)
             work[holding.workload].add(WorkColumn.GPUS_MEASURED, measured)
-            work[holding.workload].add(WorkColumn.GPUS_USED, measured * (utilization or 0.0) / 100)
+            work[holding.workload].add(WorkColumn.GPUS_USED, used)
         for use in () if sample is None else sample.devices:
             subject = catalogue.pod_device(holding.workload, holding.pod, use.index)
             row = self.groups.rows(group, PodDeviceColumn)[subject]
@@ -301,11 +318,36 @@ class _Totals:
             )
             for row in self._queue_rows(each.project, "" if each.project else each.department, each.pool):
                 _add_quotas(row, QueueColumn, quotas)
+                row.add(QueueColumn.GPU_LIMIT, _amount(each.gpu_limit_milli, WHOLE_GPU_MILLI))
                 if each.fair_share_milli is not None:
                     row.add(QueueColumn.GPU_FAIR_SHARE, each.fair_share_milli / WHOLE_GPU_MILLI)
             if each.project:
                 for place in self._places(each.pool):
                     _add_quotas(place, PlaceColumn, quotas)
+
+    # --- over quota, lent and borrowed ---
+
+    def _lending(self, pool_of: Mapping[str, str]) -> None:
+        capacity: dict[str, int] = {}
+        for node in self.facts.nodes:
+            gpus_milli = (node.gpus - node.gpus_withheld) * WHOLE_GPU_MILLI
+            capacity[node.pool] = capacity.get(node.pool, 0) + gpus_milli
+        projects, departments = queue_holdings(self.facts, pool_of)
+        for pool, gpus_milli in capacity.items():
+            for name, amounts in _lent_and_over(gpus_milli, projects.get(pool, {})):
+                self._add_lending(self._queue_rows(name, "", pool), amounts)
+                for place in self._places(pool):
+                    place.add(PlaceColumn.GPUS_OVER_QUOTA, amounts[0])
+            for name, amounts in _lent_and_over(gpus_milli, departments.get(pool, {})):
+                self._add_lending(self._queue_rows("", name, pool), amounts)
+
+    @staticmethod
+    def _add_lending(rows: Iterable[_Row], amounts: tuple[float, float, float]) -> None:
+        over, lent, unassigned = amounts
+        for row in rows:
+            row.add(QueueColumn.GPUS_OVER_QUOTA, over)
+            row.add(QueueColumn.GPUS_LENT, lent)
+            row.add(QueueColumn.GPUS_FROM_UNASSIGNED, unassigned)
 
     # --- counts ---
 
@@ -343,6 +385,50 @@ class _Totals:
                 place.average(PlaceColumn.WAIT_S, each.since_s)
 
 
+QueueHoldings = dict[str, dict[QueueId, QueueHolding]]
+"""By node pool and name."""
+
+
+def queue_holdings(facts: ClusterFacts, pool_of: Mapping[str, str]) -> tuple[QueueHoldings, QueueHoldings]:
+    """What projects and departments are owed and hold. A department without a quota of its own has its projects'."""
+    quotas: tuple[dict[tuple[str, str], int], dict[tuple[str, str], int]] = ({}, {})
+    held: tuple[dict[tuple[str, str], int], dict[tuple[str, str], int]] = ({}, {})
+    summed: dict[tuple[str, str], int] = {}
+    for each in facts.queues:
+        level, name = (0, each.project) if each.project else (1, each.department)
+        quotas[level][each.pool, name] = each.gpu_quota_milli
+        if each.project and each.department:
+            before, key = summed.get((each.pool, each.department), 0), (each.pool, each.department)
+            summed[key] = UNLIMITED if UNLIMITED in (before, each.gpu_quota_milli) else before + each.gpu_quota_milli
+    for key, quota in summed.items():
+        quotas[1].setdefault(key, quota)
+    for holding in facts.holdings:
+        pool = pool_of.get(holding.node, "")
+        for level, name in enumerate((holding.project, holding.department)):
+            if name:
+                held[level][pool, name] = held[level].get((pool, name), 0) + holding.gpus_milli
+    found: tuple[QueueHoldings, QueueHoldings] = ({}, {})
+    for level in (0, 1):
+        for pool, name in {**quotas[level], **held[level]}:
+            amounts = QueueHolding(quotas[level].get((pool, name), 0), held[level].get((pool, name), 0))
+            found[level].setdefault(pool, {})[QueueId(name)] = amounts
+    return found
+
+
+def _lent_and_over(
+    capacity_milli: int, holdings: Mapping[QueueId, QueueHolding]
+) -> Iterable[tuple[str, tuple[float, float, float]]]:
+    """Of each queue, in GPUs: over quota, lent, and over quota from GPUs in no quota."""
+    loans = lending(capacity_milli, holdings)
+    lent: dict[QueueId, int] = {}
+    for (lender, _), amount in loans.loans.items():
+        lent[lender] = lent.get(lender, 0) + amount
+    for name, each in holdings.items():
+        amounts = each.over_milli, lent.get(name, 0), loans.unassigned.get(name, 0)
+        over, given, unassigned = (amount / WHOLE_GPU_MILLI for amount in amounts)
+        yield name, (over, given, unassigned)
+
+
 _BY_KIND = {
     WorkloadKind.BUILD: (QueueColumn.GPU_UTILIZATION_BUILD, PlaceColumn.GPU_UTILIZATION_BUILD),
     WorkloadKind.TRAIN: (QueueColumn.GPU_UTILIZATION_TRAIN, PlaceColumn.GPU_UTILIZATION_TRAIN),
@@ -371,6 +457,8 @@ def _device(row: _Row, sample: DeviceSample, held_milli: int) -> None:
 def _add_node(place: _Row, facts: NodeFacts, sample: NodeSample | None) -> None:
     place.add(PlaceColumn.GPU_NODES, 1 if facts.gpus else 0)
     place.add(PlaceColumn.GPUS, facts.gpus)
+    place.add(PlaceColumn.READY_GPU_NODES, 1 if facts.gpus and facts.is_ready else 0)
+    place.add(PlaceColumn.READY_GPUS, facts.gpus if facts.is_ready else 0)
     if sample is None:
         return
     place.average(PlaceColumn.CPU_UTILIZATION, _share(sample.cpu_cores, facts.cpu_milli / 1000), facts.cpu_milli)
@@ -384,9 +472,14 @@ def _add_node(place: _Row, facts: NodeFacts, sample: NodeSample | None) -> None:
         place.average(PlaceColumn.GPU_MEMORY_UTILIZATION, _share(each.memory_bytes, facts.gpu_memory_mib << 20))
 
 
-def _measured_share(sample: PodSample) -> float:
-    """Of how many of its devices the utilization is known."""
-    return sum(each.utilization is not None for each in sample.devices) / max(1, len(sample.devices))
+def _gpu_time(gpus: float, utilizations: Sequence[float | None]) -> tuple[float, float]:
+    """How many of the GPUs that a pod holds were measured and used, from the utilization of its devices.
+
+    That of a device is of the whole device: who holds half of one, and computes half of the time, has used all it has.
+    """
+    known = [each for each in utilizations if each is not None]
+    measured = gpus * len(known) / max(1, len(utilizations))
+    return measured, min(measured, sum(known) / 100)
 
 
 def _pod_utilization(sample: PodSample) -> float | None:
@@ -420,6 +513,7 @@ def _add_pod(row: _Row, holding: PodHolding, sample: PodSample | None, utilizati
     row.add(WorkColumn.SENT_BYTES_S, sample.sent_bytes_s)
     row.add(WorkColumn.READ_BYTES_S, sample.read_bytes_s)
     row.add(WorkColumn.WRITTEN_BYTES_S, sample.written_bytes_s)
+    row.average(WorkColumn.PROGRESS_PERCENT, sample.progress_percent)
 
 
 _Holder = type[NodeColumn] | type[QueueColumn] | type[PlaceColumn]

@@ -48,6 +48,8 @@ class PodSample:
     read_bytes_s: float | None = None
     """From disks, as are written bytes to them."""
     written_bytes_s: float | None = None
+    progress_percent: float | None = None
+    """What its job reports about itself."""
     devices: tuple[DeviceUse, ...] = ()
 
 

@@ -79,11 +79,13 @@ class Platform:
                     is_ready=lambda: cluster.is_ready,
                     pod_access=cluster.pod_access,
                     first_project=FIRST_PROJECT,
+                    program="up",
                 )
             )
             peer = await self._peer(app)
             await stack.enter_async_context(cluster.scheduling(peer, HOLDER, self._step_down))
             app.state.plane.pod_access.local_answers = cluster.questions
+            app.state.plane.cluster_figures = partial(cluster.series, cluster=app.state.plane.cluster_beside)
             keep_what_is_loaded()
             access = OwnerAccess(app.state, cluster.not_isolated)
 

@@ -26,11 +26,13 @@ from typing import Any
 from fairpool import __version__
 from fairpool.agent.disk_reserve import RESERVE_BYTES
 from fairpool.api.clusters import ControlPlaneUnreachable
+from fairpool.api.exposition import encoded, process_registry
 from fairpool.platform.address import Address
 from fairpool.platform.admin_socket import open_admin_socket
 from fairpool.platform.data_directory import DataDirectory, PlatformError
 from fairpool.platform.health_server import health_server
 from fairpool.platform.local_cluster import ControlPeer, LocalCluster
+from fairpool.platform.loop_figures import LoopFigures
 from fairpool.platform.node_set import NodeSet, nodes_summary
 from fairpool.platform.remote_control import ControlTarget, Membership, RemoteControl, joined
 from fairpool.platform.server_process import keep_what_is_loaded, on_signals, run_server, stepped_down
@@ -54,6 +56,8 @@ class ClusterOptions:
     target: ControlTarget
     health: Address
     node_set: NodeSet
+    metrics: socket.socket | None = None
+    """Where everything that Prometheus may have is served without credentials; None: nowhere."""
     disk_reserve_bytes: int = RESERVE_BYTES
     hidden: Sequence[Path] = field(default=())
     """Files and directories that pods must not see, besides the data directory."""
@@ -72,6 +76,7 @@ class ClusterProgram:
         self._member: Membership | None = None
         self._cluster: LocalCluster | None = None
         self._stepped_down = ""
+        self._figures = LoopFigures(process_registry("cluster"))
 
     def run(self, on_joined: Callable[[Membership], None], on_waiting: Callable[[str], None]) -> None:
         """Run until a signal comes. `on_joined` is called when it is ready, `on_waiting` with what it waits for.
@@ -95,6 +100,7 @@ class ClusterProgram:
                 self._options.node_set,
                 disk_reserve_bytes=self._options.disk_reserve_bytes,
                 hidden=self._options.hidden,
+                figures=self._figures,
             )
             stack.callback(cluster.close)
             peer = ControlPeer(
@@ -138,10 +144,15 @@ class ClusterProgram:
         async def status(question: Mapping[str, Any]) -> Mapping[str, Any]:
             return self._status()
 
-        place = self._data_directory.admin_socket
+        place, opened = self._data_directory.admin_socket, self._options.metrics
         admin = await open_admin_socket(place, {"status": status})
         try:
-            async with health_server(self._health, self._why_not_ready):
+            async with AsyncExitStack() as stack:
+                health = health_server(self._health, self._why_not_ready, partial(self._series, None))
+                await stack.enter_async_context(health)
+                if opened is not None:
+                    everything = health_server(opened, self._why_not_ready, partial(self._series, lambda _: True))
+                    await stack.enter_async_context(everything)
                 yield
         finally:
             admin.close()
@@ -212,6 +223,17 @@ class ClusterProgram:
         self._stopping.set()
 
     # --- looking ---
+
+    async def _series(self, jobs: Callable[[str], bool] | None, packs: bool) -> bytes:
+        """For Prometheus. The health address shows no names: it needs no credentials."""
+
+        def text() -> bytes:
+            if self._cluster is None:
+                return encoded([self._figures.text], packs=packs)
+            member = self._member.id if self._member is not None else ""
+            return encoded([self._cluster.series(True, jobs, member)], packs=packs)
+
+        return await asyncio.to_thread(text)
 
     def _why_not_ready(self) -> str:
         if self._cluster is not None:

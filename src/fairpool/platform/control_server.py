@@ -23,6 +23,8 @@ from fairpool import __version__
 from fairpool.control.app import StartupFailed, create_app
 from fairpool.control.pod_access import PodAccess
 from fairpool.control.request_log import RequestLog
+from fairpool.control.scrape import EVERYTHING, scrape
+from fairpool.control.scrape_names import ScrapeSubject
 from fairpool.control.settings import Retention, Settings, is_loopback
 from fairpool.control.store import condition
 from fairpool.control.store.unavailable import Unavailable
@@ -33,6 +35,7 @@ from fairpool.platform.admin_socket import Handler, open_admin_socket, private_s
 from fairpool.platform.data_directory import DataDirectory, PlatformError
 from fairpool.platform.external_ports import serving_external_ports
 from fairpool.platform.gateway_server import GatewayPlace, serving_gateway
+from fairpool.platform.health_server import health_server
 from fairpool.platform.http_server import Server
 from fairpool.platform.peer_link import PeerPlace, serving_peers
 from fairpool.platform.server_process import on_signals
@@ -94,6 +97,8 @@ class ControlOptions:
     """None: none."""
     peers: PeerPlace | None = None
     """Where other processes of the same database reach this one; None: there are none."""
+    metrics: socket.socket | None = None
+    """Where everything that Prometheus may have is served without credentials; None: nowhere."""
     other_listener: socket.socket | None = None
     """The port of the API at the other loopback address."""
 
@@ -145,7 +150,8 @@ class ControlServer:
         """Answer requests until `shut_down`; `handlers` are those of the admin socket."""
         self._app = app
         ports = serving_external_ports(app.state.plane, self._options.address.host)
-        async with self._peers(app), self._gateway(app), ports, self._sockets(app, handlers) as server:
+        metrics, sockets = self._metrics(app), self._sockets(app, handlers)
+        async with self._peers(app), self._gateway(app), ports, metrics, sockets as server:
             with on_signals(self.shut_down):
                 serving = asyncio.create_task(server.serve(self._listeners), name="server")
                 sweeping = asyncio.create_task(server.sweep(), name="sweep")
@@ -168,6 +174,21 @@ class ControlServer:
             yield
 
     @asynccontextmanager
+    async def _metrics(self, app: Starlette) -> AsyncIterator[None]:
+        if self._options.metrics is None:
+            yield
+            return
+
+        async def series(packs: bool) -> bytes:
+            return await scrape(app.state.plane, EVERYTHING, list(ScrapeSubject), packs=packs)
+
+        def why_not_ready() -> str:
+            return "" if app.state.is_ready() else "starting"
+
+        async with health_server(self._options.metrics, why_not_ready, series):
+            yield
+
+    @asynccontextmanager
     async def _gateway(self, app: Starlette) -> AsyncIterator[None]:
         if self._options.gateway is None:
             yield
@@ -184,7 +205,8 @@ class ControlServer:
         tls = self._options.tls
         files: dict[str, Any] = {} if tls is None else {"ssl_certfile": tls.certificate, "ssl_keyfile": tls.key}
         proxies, is_secure = self._options.trusted_proxies, app.state.plane.settings.url.startswith("https://")
-        served = ForwardedClients(RequestLog(app), proxies, is_secure=is_secure) if proxies else RequestLog(app)
+        watched = RequestLog(app, app.state.plane.measures)
+        served = ForwardedClients(watched, proxies, is_secure=is_secure) if proxies else watched
         times: dict[str, Any] = {"timeout_graceful_shutdown": SHUTDOWN_S, "timeout_keep_alive": KEEP_ALIVE_S}
         server = self._server = Server(served, proxies=proxies, **times, **files)
         places = self._data_directory

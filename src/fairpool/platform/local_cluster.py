@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from fairpool.api.config_directory import config_directory
+from fairpool.api.exposition import ProcessFigure
 from fairpool.cluster.control_link import ControlPlane
 from fairpool.cluster.cycle_ring import CycleRing
 from fairpool.cluster.known_ends import KnownEnds
@@ -26,16 +27,20 @@ from fairpool.cluster.questions import Questions
 from fairpool.cluster.sampling import SampleReceiver, Sampling
 from fairpool.cluster.workload_state import WorkloadState
 from fairpool.engines.local import LocalEngine
-from fairpool.model.ids import QueueId, WorkloadId
+from fairpool.model.ids import SECOND_MS, PoolName, QueueId, WorkloadId, place_of
 from fairpool.model.node import SIMULATED_LABEL
+from fairpool.model.observation import PodState
 from fairpool.model.organization import ProjectRules
 from fairpool.model.spec import WorkloadSpec
 from fairpool.platform.data_directory import DataDirectory, default_data
 from fairpool.platform.disk_guard import DiskGuard
 from fairpool.platform.local_pod_access import LocalPodAccess
+from fairpool.platform.loop_figures import LoopFigures, RunningJob, job_series
 from fairpool.platform.loop_thread import LoopThread, note_event, now, steady_ms
 from fairpool.platform.node_set import NodeSet
 from fairpool.platform.secret_source import ControlSecrets, SecretCalls
+from fairpool.scheduler.decision import Plan
+from fairpool.scheduler.snapshot import Snapshot
 
 log = logging.getLogger("fairpool.up")
 
@@ -100,9 +105,16 @@ class LocalCluster:
     """A cluster whose pods run on this machine. The engine adopts pods that run already."""
 
     def __init__(
-        self, data_directory: DataDirectory, node_set: NodeSet, *, disk_reserve_bytes: int, hidden: Sequence[Path] = ()
+        self,
+        data_directory: DataDirectory,
+        node_set: NodeSet,
+        *,
+        disk_reserve_bytes: int,
+        hidden: Sequence[Path] = (),
+        figures: LoopFigures | None = None,
     ) -> None:
-        """`hidden`: what pods must not see, besides the directories of this program."""
+        """`hidden`: what pods must not see, besides the directories of this program. `figures`: of a
+        process that is nothing but this cluster."""
         self._ledger_file = data_directory.ledger
         self.engine = LocalEngine(
             data_directory.machine,
@@ -116,6 +128,8 @@ class LocalCluster:
         self._is_stuck = False
         self._ring = CycleRing(data_directory.ledger.parent / CYCLES)
         self._live = LiveSnapshots(self._ring.offer)
+        self.figures = figures or LoopFigures()
+        self.figures.watch(self._figures)
         ends = KnownEnds(self._spec_of, self._state_of, self._rules_of, self.engine.supervisor.reports)
         self.questions = Questions(self._live, self._spec_of, now, self._ring, ends)
 
@@ -153,16 +167,17 @@ class LocalCluster:
                 holder=holder,
                 report_delay_ms=REPORT_DELAY_MS,
                 on_event=note_event,
-                on_snapshot=self._live.note,
+                on_snapshot=self._note_snapshot,
                 steady_ms=steady_ms,
-                on_plan=self._live.note_plan,
+                on_plan=self._note_plan,
+                on_step=self.figures.note_step,
                 idle=sampling.idle,
             )
 
         def step_down(why: str) -> None:
             event_loop.call_soon_threadsafe(on_step_down, why)
 
-        loop_thread = await asyncio.to_thread(LoopThread, make_loop, self.engine, step_down)
+        loop_thread = await asyncio.to_thread(LoopThread, make_loop, self.engine, step_down, self.figures.note_cycle)
         self._scheduling = Scheduling(ledger, link, pulls, pushes, secrets, loop_thread, sampling)
         self._scheduling.start()
         self._ring.start()
@@ -172,6 +187,14 @@ class LocalCluster:
         finally:
             self._is_stuck = not await asyncio.to_thread(self._scheduling.stop)
             await asyncio.to_thread(self._ring.stop, STOP_TIMEOUT_S)
+
+    def _note_snapshot(self, pool: PoolName, snapshot: Snapshot) -> None:
+        self._live.note(pool, snapshot)
+        self.figures.note_snapshot(pool, snapshot)
+
+    def _note_plan(self, pool: PoolName, snapshot: Snapshot, planned: Plan) -> None:
+        self.figures.note_plan(pool, snapshot, planned)
+        self._live.note_plan(pool, snapshot, planned)
 
     def _spec_of(self, workload: WorkloadId) -> WorkloadSpec | None:
         """From any thread, as the next two: a lookup in a dictionary of immutable values."""
@@ -198,6 +221,56 @@ class LocalCluster:
     def not_isolated(self) -> str:
         """Why pods are not isolated from the user who runs the server; empty: they are."""
         return self.engine.supervisor.unavailable.get("isolation", "")
+
+    def series(self, own: bool, jobs: Callable[[str], bool] | None, cluster: str = "") -> str:
+        """For Prometheus: figures of the loop, and what jobs report, of the projects for which this is true."""
+        found = self.figures.text if own else ""
+        return found if jobs is None else found + job_series(self._running_jobs(jobs), cluster)
+
+    def _running_jobs(self, sees: Callable[[str], bool]) -> Iterator[RunningJob]:
+        if self._scheduling is None:
+            return
+        cache = self._scheduling.loop_thread.loop.cache
+        for pod, each in cache.observation.pods.items() if cache.observation is not None else ():
+            spec = cache.specs.get(each.order.workload) if each.state is PodState.RUNNING else None
+            if spec is not None and sees(spec.project):
+                index, incarnation = place_of(spec.id, pod) or (0, 0)
+                yield RunningJob(
+                    workload=spec.id,
+                    name=spec.name,
+                    project=spec.project,
+                    pod=f"{spec.name}-{index}-{incarnation}",
+                    reports=self.engine.supervisor.reports(pod),
+                )
+
+    def _figures(self) -> Iterator[ProcessFigure]:
+        """What is looked up about the loop and its machine."""
+        if self._scheduling is None:
+            return
+        thread, sampling = self._scheduling.loop_thread, self._scheduling.sampling
+        observation, disk = thread.loop.cache.observation, self.disk.status
+        states = [each.state for each in observation.pods.values()] if observation is not None else []
+        lease_s = max(0, now() - thread.loop.lease_renewed_at) / SECOND_MS
+        is_failing = bool(thread.error or self.engine.supervisor.error)
+        yield ProcessFigure("fairpool_loop_cycles", "Cycles of the scheduling loop", thread.cycles, True)
+        yield ProcessFigure("fairpool_loop_last_cycle_seconds", "Time since its latest cycle", thread.last_cycle_ago_s)
+        yield ProcessFigure("fairpool_loop_restarts", "Loops that failed and were replaced", thread.restarts, True)
+        yield ProcessFigure("fairpool_loop_failing", "Whether it makes no progress", int(is_failing))
+        yield ProcessFigure("fairpool_loop_leading", "Whether this process holds the lease", int(thread.is_alive))
+        yield ProcessFigure("fairpool_loop_lease_age_seconds", "Time since the lease was renewed", lease_s)
+        yield ProcessFigure(
+            "fairpool_link_failing", "Whether no control plane answers", int(bool(thread.loop.link_error))
+        )
+        yield ProcessFigure("fairpool_reports_waiting", "Events not acknowledged yet", thread.loop.reports_waiting)
+        yield ProcessFigure("fairpool_sampling_taken", "Samples that were taken", sampling.taken, True)
+        yield ProcessFigure("fairpool_sampling_dropped", "Samples that could not be sent", sampling.dropped, True)
+        yield ProcessFigure("fairpool_sampling_waiting", "Samples that are not sent yet", sampling.waiting)
+        yield ProcessFigure("fairpool_pods_running", "Pods that run here", states.count(PodState.RUNNING))
+        yield ProcessFigure("fairpool_pods_starting", "Pods that start here", states.count(PodState.STARTING))
+        yield ProcessFigure(
+            "fairpool_disk_free_bytes", "Free space on the disk of the data directory", disk["free_bytes"]
+        )
+        yield ProcessFigure("fairpool_disk_reserve_held_bytes", "Space held in reserve on it", disk["held_bytes"])
 
     def status(self) -> Mapping[str, Any]:
         """For `fairpool status`."""

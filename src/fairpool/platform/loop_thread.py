@@ -36,10 +36,19 @@ LONGEST_REPAIR_S = 30.0
 class LoopThread:
     """Runs cycles of a loop until it is stopped."""
 
-    def __init__(self, make_loop: Callable[[], Loop], engine: Engine, on_step_down: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        make_loop: Callable[[], Loop],
+        engine: Engine,
+        on_step_down: Callable[[str], None],
+        on_cycle: Callable[[float, bool], None] = lambda took_s, was_busy: None,
+    ) -> None:
         self._make_loop, self._engine, self._on_step_down = make_loop, engine, on_step_down
+        self._on_cycle = on_cycle
+        """Called after each cycle, with its time and whether there was something to do."""
         self.loop = make_loop()
         self.cycles = 0
+        self.restarts = 0
         self.last_cycle_at = Instant(0)
         self._last_cycle_s = time.monotonic()
         self.error = ""
@@ -105,6 +114,7 @@ class LoopThread:
     def _replace_loop(self) -> None:
         if self._stopping:
             return
+        self.restarts += 1
         try:
             self.loop = self._make_loop()
         except (LedgerProblem, LedgerUnavailable) as error:
@@ -114,7 +124,9 @@ class LoopThread:
 
     def _turn_until_stopped(self) -> None:
         while not self._stopping:
+            began = time.perf_counter()
             was_busy = self.loop.run_cycle()
+            self._on_cycle(time.perf_counter() - began, was_busy)
             self.cycles += 1
             self.last_cycle_at, self._last_cycle_s = now(), time.monotonic()
             self._note_nodes()

@@ -68,9 +68,11 @@ def choose(session: Session, client: Client, asked: str | None, seen: Collection
     return ClusterChoice(known if len(known) > 1 else {}, found[0])
 
 
-def nodes_of(session: Session, client: Client, asked: str | None) -> tuple[list[NodeAnswer], ClusterChoice]:
-    """The nodes of the chosen cluster, or of all."""
-    found = client.nodes()
+def nodes_of(
+    session: Session, client: Client, asked: str | None, measured: str = ""
+) -> tuple[list[NodeAnswer], ClusterChoice]:
+    """The nodes of the chosen cluster, or of all; `measured` as in `Client.nodes`."""
+    found = client.nodes(measured=measured)
     choice = choose(session, client, asked, {each.cluster_uuid for each in found})
     chosen = [each for each in found if choice.includes(each.cluster_uuid)]
     return sorted(chosen, key=lambda each: (each.name, choice.name(each.cluster_uuid))), choice

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import click
 from fairpool.api.limits import GPU_FIELDS
 from fairpool.api.pod_choice import pod_to_read
 from fairpool.api.record import document
-from fairpool.cli.runai import ages
+from fairpool.cli.runai import ages, figures
 from fairpool.cli.runai.field_flags import flag_of
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.jobs import gpus_asked, gpus_cell, node_cell, running_seconds, type_word
@@ -22,6 +22,7 @@ from fairpool.cli.runai.suggestions import job_names
 from fairpool.cli.screen import Column, Screen, printable
 
 if TYPE_CHECKING:
+    from fairpool.api.measured import MeasuredPod, MeasuredShare, MeasuredWorkload
     from fairpool.api.workloads import EventItem, PodItem, Workload, WorkloadItem
 
 EVENTS_SHOWN = 50
@@ -65,28 +66,32 @@ def _describe(options: GlobalOptions, name: str, output: str | None, shown: Show
         found = client.workload(job(client, project, name, options.kind).id)
         pods = client.history(found.id)
         events = client.events(found.id)
+        measured = client.measured(found.id)
     if output == "name":
         click.echo(printable(found.name))
     elif output in ("json", "yaml"):
-        show_document(output, classic_document(found, pods))
+        show_document(output, classic_document(found, pods, measured))
     else:
         screen = screen_here()
-        _draw_facts(screen, found, pods, shown)
+        _draw_facts(screen, found, pods, measured, shown)
         if shown.has("mounts") or shown.has("containers"):
             draw_mounts(screen, mounts(found.spec))
         if shown.has("origins"):
             _draw_origins(screen, found.value_origins or {})
         if shown.has("pods"):
-            _draw_pods(screen, found, [pod for pod in pods if pod.current], shown.pods)
+            _draw_pods(screen, found, [pod for pod in pods if pod.current], measured, shown.pods)
+            _draw_devices(screen, measured)
         if shown.has("events"):
             _draw_events(screen, events[-shown.events :])
         screen.show()
 
 
-def _draw_facts(screen: Screen, found: Workload, pods: Sequence[PodItem], shown: Shown) -> None:
+def _draw_facts(
+    screen: Screen, found: Workload, pods: Sequence[PodItem], measured: MeasuredWorkload, shown: Shown
+) -> None:
     facts = {
-        "general": summary(found, pods),
-        "compute": compute(found),
+        "general": [*summary(found, pods, measured), *in_use(found, measured)],
+        "compute": [*compute(found, measured), *in_use(found, measured)],
         "containers": container(found),
         "networks": network(found),
     }
@@ -135,9 +140,8 @@ def get(options: GlobalOptions, name: str, output: str | None) -> None:
 # --- what is shown -----------------------------------------------------------------------------------------------
 
 
-def summary(found: Workload, pods: Sequence[PodItem]) -> list[tuple[str, str]]:
+def summary(found: Workload, pods: Sequence[PodItem], measured: MeasuredWorkload) -> list[tuple[str, str]]:
     """The facts of a job."""
-    memory = found.allocated_resources.gpu_memory_mib
     ended = {pod.index: pod.outcome for pod in pods if pod.current and pod.phase == "ended"}
     pairs = [
         ("NAME", found.name),
@@ -148,7 +152,7 @@ def summary(found: Workload, pods: Sequence[PodItem]) -> list[tuple[str, str]]:
         ("GPUS", gpus_asked(found, _pods_with_gpus(found))),
         ("TOTAL REQUESTED GPUS", gpus_asked(found)),
         ("ALLOCATED GPUS", gpus_cell(found).split(" ", maxsplit=1)[0]),
-        ("ALLOCATED GPUS MEMORY", "-" if memory is None else f"{memory} MiB"),
+        ("ALLOCATED GPUS MEMORY", gpu_memory_allocated(measured)),
         *tries(found),
         ("RUNNING PODS", str(found.running_pods)),
         ("PENDING PODS", str(found.pending_pods)),
@@ -185,18 +189,40 @@ def _pods_with_gpus(found: Workload) -> int:
     return max(found.requested_pods.number - is_without, 1)
 
 
-def compute(found: Workload) -> list[tuple[str, str]]:
+def compute(found: Workload, measured: MeasuredWorkload) -> list[tuple[str, str]]:
     """What it requests and holds."""
-    asked, held = found.workload_requested_resources, found.allocated_resources
+    asked = found.workload_requested_resources
     return [
         ("PODS", str(found.requested_pods.number)),
         ("GPUS", gpus_asked(found, _pods_with_gpus(found))),
         ("TOTAL REQUESTED GPUS", gpus_asked(found)),
         ("ALLOCATED GPUS", gpus_cell(found).split(" ", maxsplit=1)[0]),
-        ("ALLOCATED GPUS MEMORY", "-" if held.gpu_memory_mib is None else f"{held.gpu_memory_mib} MiB"),
+        ("ALLOCATED GPUS MEMORY", gpu_memory_allocated(measured)),
         ("TOTAL REQUESTED CPUS", f"{asked.cpu.request:g}"),
         ("TOTAL REQUESTED MEMORY", f"{asked.memory_bytes / (1 << 20):.0f} MiB"),
     ]
+
+
+def gpu_memory_allocated(measured: MeasuredWorkload) -> str:
+    """Its parts of the memory of its GPUs, in the unit of `nvidia-smi`."""
+    held = None if measured.total is None else measured.total.gpu_memory_allocated_bytes
+    return figures.UNKNOWN if held is None else f"{held / figures.MIB:.0f} MiB"
+
+
+def in_use(found: Workload, measured: MeasuredWorkload) -> list[tuple[str, str]]:
+    """What was last measured of it; of one that holds nothing, nothing."""
+    total = measured.total
+    if total is None and not found.running_pods:
+        return []
+    mark = " (simulated)" if total is not None and total.simulated else ""
+    rows = [
+        ("GPU UTILIZATION", figures.percent(figures.utilization(total)), mark),
+        ("GPU MEMORY USED", figures.size(figures.gpu_memory(total)), mark),
+        ("CPU USED", figures.cores(figures.cpu(total)), ""),
+        ("MEMORY USED", figures.size(figures.memory(total)), ""),
+        ("MEASURED", figures.UNKNOWN if total is None else ages.local(total.at), ""),
+    ]
+    return [(name, text if text == figures.UNKNOWN else f"{text}{more}") for name, text, more in rows]
 
 
 def container(found: Workload) -> list[tuple[str, str]]:
@@ -275,8 +301,8 @@ def reported(pods: Sequence[PodItem]) -> list[tuple[str, str]]:
     return [(name, text) for name, text in rows if text]
 
 
-def classic_document(found: Workload, pods: Sequence[PodItem]) -> dict[str, Any]:
-    """A job as JSON: the keys of the older command, then the workload."""
+def classic_document(found: Workload, pods: Sequence[PodItem], measured: MeasuredWorkload) -> dict[str, Any]:
+    """A job as JSON: the keys of the older command, then the workload, and what was last measured of it."""
     current = [pod for pod in pods if pod.current]
     return {
         "name": found.name,
@@ -299,6 +325,7 @@ def classic_document(found: Workload, pods: Sequence[PodItem]) -> dict[str, Any]
         "priority": found.priority_class_name or str(found.priority),
         "commandLine": found.command_line,
         "workload": document(found),
+        "measured": document(measured),
     }
 
 
@@ -350,8 +377,11 @@ def _cell(index: int) -> Any:
     return lambda row: row[index]
 
 
-def _draw_pods(screen: Screen, found: Workload, pods: list[PodItem], most: int | None = None) -> None:
+def _draw_pods(
+    screen: Screen, found: Workload, pods: list[PodItem], measured: MeasuredWorkload, most: int | None = None
+) -> None:
     at = ages.now()
+    known = {each.id: each for each in measured.pods}
     left_out = max(0, len(pods) - most) if most else 0
     screen.title("Pods:")
     columns: list[Column[PodItem]] = [
@@ -360,6 +390,7 @@ def _draw_pods(screen: Screen, found: Workload, pods: list[PodItem], most: int |
         Column("TYPE", lambda _: type_word(found)),
         Column("AGE", lambda pod: ages.age(pod.created_at, at)),
         Column("NODE", lambda pod: pod.node or "N/A"),
+        *(_pod_figures(known) if known else []),
     ]
     if pods:
         screen.draw(columns, pods[: len(pods) - left_out])
@@ -367,6 +398,34 @@ def _draw_pods(screen: Screen, found: Workload, pods: list[PodItem], most: int |
         screen.text("No pods yet")
     if left_out:
         screen.text(f"... and {left_out} more")
+
+
+def _pod_figures(known: Mapping[str, MeasuredPod]) -> list[Column[PodItem]]:
+    """What was last measured of pods, by id."""
+    return [
+        Column("GPU UTIL", lambda pod: figures.brief_percent(figures.utilization(known.get(pod.id))), spare=1),
+        Column("GPU MEMORY", lambda pod: figures.size(figures.gpu_memory(known.get(pod.id))), spare=5),
+        Column("CPU", lambda pod: figures.cores(figures.cpu(known.get(pod.id))), spare=3),
+        Column("MEMORY", lambda pod: figures.size(figures.memory(known.get(pod.id))), spare=4),
+        Column("PROGRESS", lambda pod: figures.brief_percent(figures.progress(known.get(pod.id))), spare=2),
+    ]
+
+
+def _draw_devices(screen: Screen, measured: MeasuredWorkload) -> None:
+    """What its pods have of each of their GPUs, if that was measured."""
+    rows = [(pod, share) for pod in measured.pods for share in pod.devices if share.utilization is not None]
+    if not rows:
+        return
+    simulated = " (simulated)" if measured.total is not None and measured.total.simulated else ""
+    screen.title(f"GPUs{simulated}:")
+    columns: list[Column[tuple[MeasuredPod, MeasuredShare]]] = [
+        Column("POD", lambda row: row[0].name),
+        Column("NODE", lambda row: row[0].node or "N/A"),
+        Column("GPU", lambda row: str(row[1].index)),
+        Column("UTILIZATION", lambda row: figures.percent(row[1].utilization)),
+        Column("MEMORY USAGE", lambda row: figures.size(row[1].memory_bytes)),
+    ]
+    screen.draw(columns, rows)
 
 
 def _draw_events(screen: Screen, events: Sequence[EventItem]) -> None:

@@ -11,7 +11,7 @@ import click
 
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure
-from fairpool.cli.runai import ages
+from fairpool.cli.runai import ages, figures
 from fairpool.cli.runai.flags import EVERY_KIND, GlobalOptions, KindFilter, command, flag
 from fairpool.cli.runai.listing import TABLE, natural, output_flags, show
 from fairpool.cli.runai.session import Session, check_project
@@ -80,14 +80,14 @@ def list_jobs(
         filters = [*chosen.filters(), *([] if project is None else [f"projectName=={project}"])]
         if user is not None:
             filters.append(f"submittedBy=={client.me().username if user == 'me' else user}")
-        found = chosen.of(client.all_workloads(filters=filters))
+        found = chosen.of(client.all_workloads(filters=filters, measured=True))
         if project is not None and not found:
             check_project(client, project)
         title = "" if project is None else f"Showing {options.kind.noun}s for project {project}"
         if watch:
 
             def table(screen: Screen) -> None:
-                rows = chosen.of(client.all_workloads(filters=filters))
+                rows = chosen.of(client.all_workloads(filters=filters, measured=True))
                 screen.text(title or f"Showing {options.kind.noun}s for all projects")
                 screen.headings = not no_headers
                 every = job_list_columns(ages.now(), one_project=project is not None)
@@ -176,19 +176,24 @@ def _labels(texts: Sequence[str]) -> dict[str, str]:
 
 
 def job_list_columns(at: datetime, *, one_project: bool) -> list[Column[WorkloadItem]]:
-    """The eleven columns of the older command, and more with `-o wide`."""
+    """The eleven columns of the older command, then what is measured; more with `-o wide`."""
     return [
         Column("NAME", lambda each: each.name),
         Column("STATUS", lambda each: each.classic_status or each.phase),
         Column("AGE", lambda each: ages.age(each.created_at, at)),
         Column("NODE", node_cell, spare=2),
-        Column("IMAGE", lambda each: ", ".join(each.images), spare=8),
-        Column("TYPE", type_word, spare=4),
-        Column("PROJECT", lambda each: each.project_name, spare=7 if one_project else 0),
-        Column("USER", lambda each: each.submitted_by, spare=6),
+        Column("IMAGE", lambda each: ", ".join(each.images), spare=9),
+        Column("TYPE", type_word, spare=5),
+        Column("PROJECT", lambda each: each.project_name, spare=8 if one_project else 0),
+        Column("USER", lambda each: each.submitted_by, spare=7),
         Column("GPUs Allocated (Requested)", gpus_cell),
-        Column("PODs Running (Pending)", pods_cell, spare=5),
-        Column("SERVICE URL(S)", lambda each: ", ".join(each.urls), spare=3),
+        Column("PODs Running (Pending)", pods_cell, spare=6),
+        Column("SERVICE URL(S)", lambda each: ", ".join(each.urls), spare=4),
+        Column("GPU UTIL", lambda each: figures.brief_percent(figures.utilization(each.measured)), spare=1),
+        Column("PROGRESS", lambda each: figures.brief_percent(figures.progress(each.measured)), spare=3),
+        Column("GPU MEMORY", lambda each: figures.size(figures.gpu_memory(each.measured)), wide=True),
+        Column("CPU", lambda each: figures.cores(figures.cpu(each.measured)), wide=True),
+        Column("MEMORY", lambda each: figures.size(figures.memory(each.measured)), wide=True),
         Column("NODE POOL", lambda each: ", ".join(each.current_node_pools), wide=True),
         Column("PRIORITY", lambda each: each.priority_class_name or str(each.priority), wide=True),
         Column("ID", lambda each: each.id, wide=True),

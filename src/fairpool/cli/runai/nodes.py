@@ -11,6 +11,7 @@ import click
 from fairpool.api.client import Client
 from fairpool.api.record import document
 from fairpool.cli.failure import Failure, failure, meant
+from fairpool.cli.runai import figures
 from fairpool.cli.runai.cluster_choice import ONE_CLUSTER, ClusterChoice, cluster_flag, nodes_of
 from fairpool.cli.runai.flags import GlobalOptions, command
 from fairpool.cli.runai.listing import natural, output_flag, screen_here, show, show_document
@@ -22,6 +23,7 @@ from fairpool.model.node_role import ROLE_PREFIX
 from fairpool.model.quantity import GIB
 
 if TYPE_CHECKING:
+    from fairpool.api.measured import MeasuredNode
     from fairpool.api.nodes import ClusterAnswer, NodeAnswer, NodeDetail, NodePod
 
 
@@ -115,9 +117,12 @@ def describe_node(options: GlobalOptions, names: tuple[str, ...], cluster: str |
     """Show nodes in detail, with their GPUs and pods. Without a name: all nodes."""
     session = Session(options)
     with session.connected() as client:
-        listed, choice = _asked_for(session, client, names, cluster)
+        listed, choice = _asked_for(session, client, names, cluster, "devices")
+        measured = {(each.cluster_uuid, each.name): each.measured for each in listed}
         found = [client.node(each.name, each.cluster_uuid) for each in listed]
     if output in ("json", "yaml"):
+        for each in found:
+            each["measured"] = measured[each.cluster_uuid, each.name]  # type: ignore[index]
         show_document(output, document(found))
         return
     if output == "name":
@@ -127,22 +132,47 @@ def describe_node(options: GlobalOptions, names: tuple[str, ...], cluster: str |
     for each in found:
         if screen.lines:
             screen.text()
-        screen.facts(node_facts(each, choice), aligned=False)
-        draw_gpus(screen, each)
+        there = measured[each.cluster_uuid, each.name]
+        screen.facts([*node_facts(each, choice), *in_use(each, there)], aligned=False)
+        draw_gpus(screen, each, there)
         draw_pods(screen, each)
     screen.show()
 
 
-def draw_gpus(screen: Screen, each: NodeAnswer) -> None:
-    """Its GPUs, and how much of each is allocated."""
+def in_use(each: NodeAnswer, measured: MeasuredNode | None) -> list[tuple[str, str]]:
+    """What was last measured of a node."""
+    mark = " (simulated)" if each.gpu_info.simulated else ""
+    memory_bytes = each.gpu_info.gpu_count * (each.gpu_info.gpu_memory_mib << 20)
+    cpu_cores = None if each.cpu_milli is None else each.cpu_milli / 1000
+    rows = [
+        ("GPU UTILIZATION", figures.percent(figures.utilization(measured)), mark),
+        ("GPU MEMORY USED", figures.used_size(figures.gpu_memory(measured), memory_bytes), mark),
+        ("CPU USED", figures.cores(figures.cpu(measured)) + figures.part(figures.cpu(measured), cpu_cores), ""),
+        ("MEMORY USED", figures.used_size(figures.memory(measured), each.memory_bytes), ""),
+    ]
+    return [(name, text if text == figures.UNKNOWN else f"{text}{more}") for name, text, more in rows]
+
+
+def draw_gpus(screen: Screen, each: NodeAnswer, measured: MeasuredNode | None = None) -> None:
+    """Its GPUs, and how much of each is allocated and used."""
     if not each.gpu_info.gpu_count:
         return
     screen.title("NODE GPUs INFO:")
     columns: list[Column[int]] = [
         Column("GPU", str),
         Column("ALLOCATED", lambda index: _device_text(each, index)),
+        *_device_figures(measured),
     ]
     screen.draw(columns, range(each.gpu_info.gpu_count))
+
+
+def _device_figures(measured: MeasuredNode | None) -> list[Column[int]]:
+    known = {each.index: each for each in (measured.devices if measured is not None else None) or ()}
+    return [
+        Column("UTILIZATION", lambda at: figures.percent(known[at].utilization if at in known else None)),
+        Column("MEMORY USAGE", lambda at: figures.size(known[at].memory_bytes if at in known else None)),
+        Column("IDLE TIME", lambda at: figures.idle(known[at].idle_seconds if at in known else None)),
+    ]
 
 
 def draw_pods(screen: Screen, each: NodeDetail) -> None:
@@ -183,10 +213,10 @@ def node_facts(each: NodeAnswer, choice: ClusterChoice = ONE_CLUSTER) -> list[tu
 
 
 def _asked_for(
-    session: Session, client: Client, names: Sequence[str], cluster: str | None
+    session: Session, client: Client, names: Sequence[str], cluster: str | None, measured: str = ""
 ) -> tuple[list[NodeAnswer], ClusterChoice]:
     """The nodes of these names, or all; of the same name in several clusters, each."""
-    found, choice = nodes_of(session, client, cluster)
+    found, choice = nodes_of(session, client, cluster, measured)
     check_known(names, found)
     return [each for each in found if not names or each.name in names], choice
 

@@ -223,6 +223,11 @@ class Database(ABC):
 
     # --- problems ---
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether it could not be used the last time."""
+        return self._problem is not None
+
     async def problem(self) -> Problem | None:
         """Why nothing can be read or saved at the moment; None: it can, as far as was seen."""
         try:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, false, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, bindparam, false, func, or_, select, tuple_
 
 from fairpool.control.filters import Filter
 from fairpool.control.store.database import Connection
@@ -44,6 +44,25 @@ class DecisionListing:
 
 def page(connection: Connection, listing: DecisionListing) -> list[Any]:
     """The rows of one page, and one more if there is another page."""
+    columns = (events.c.at, events.c.cluster, events.c.number)
+    order = [column.desc() if listing.descending else column.asc() for column in columns]
+    query = _decisions().where(*_conditions(listing)).order_by(*order)
+    return list(connection.execute(query.offset(listing.offset).limit(listing.limit + 1)))
+
+
+def counts(connection: Connection, listing: DecisionListing, start: int, end: int, step_ms: int) -> list[Any]:
+    """How many of each kind there were in each part of a time; parts are numbered from `start`."""
+    part = ((events.c.at - start) // step_ms).label("part")
+    query = (
+        select(part, events.c.decision, func.count().label("number"))
+        .join(workloads, workloads.c.id == events.c.workload)
+        .where(events.c.decision.is_not(None), events.c.at >= start, events.c.at < end, *_conditions(listing))
+        .group_by(part, events.c.decision)
+    )
+    return list(connection.execute(query.order_by(part, events.c.decision)))
+
+
+def _conditions(listing: DecisionListing) -> list[ColumnElement[bool]]:
     conditions = [
         condition_on(
             COLUMNS[each.field],
@@ -69,10 +88,7 @@ def page(connection: Connection, listing: DecisionListing) -> list[Any]:
             if names
         ]
         conditions.append(or_(*mine) if mine else false())
-    columns = (events.c.at, events.c.cluster, events.c.number)
-    order = [column.desc() if listing.descending else column.asc() for column in columns]
-    query = _decisions().where(*conditions).order_by(*order).offset(listing.offset).limit(listing.limit + 1)
-    return list(connection.execute(query))
+    return conditions
 
 
 def some(connection: Connection, keys: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Any]:

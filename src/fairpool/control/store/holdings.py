@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +64,15 @@ def replace(connection: Connection, cluster: str, workload: str, pods: Iterable[
     if before:
         _DROP.run(connection, {"of": workload})
     _ADD.run_all(connection, rows)
+
+
+def holders(connection: Connection, wanted: Container[str]) -> dict[str, list[str]]:
+    """Those of these workloads that hold something, by cluster."""
+    found: dict[str, list[str]] = {}
+    for row in connection.execute(select(holdings.c.cluster, holdings.c.workload).distinct()):
+        if row.workload in wanted:
+            found.setdefault(row.cluster, []).append(row.workload)
+    return found
 
 
 def by_node(connection: Connection, node: str | None = None) -> dict[tuple[str, str], Use]:

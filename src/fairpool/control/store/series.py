@@ -6,7 +6,7 @@ connections of their own. A sample that is lost is a gap in a chart, so tables o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from sqlalchemy import (
@@ -35,6 +35,8 @@ TURN, PREPARING = 0x46504D54, 0x46504D55
 """Numbers of advisory locks: of the process that makes blocks, and of the one that creates the tables."""
 GROUP_MAX = 320
 """A cluster's id and the name of a node."""
+GROUPS_NAMED = 64
+"""More are read with all others of their cluster."""
 
 metadata = MetaData()
 
@@ -166,6 +168,19 @@ def recent_blocks(connection: Connection, prefix: str, since_s: int) -> list[Gro
     return [GroupBlock._make(row) for row in connection.execute(query)]
 
 
+def tick_moments(connection: Connection, since_s: int) -> list[int]:
+    """When samples were taken since then, the latest first."""
+    query = select(ticks.c.at_s).where(ticks.c.at_s >= since_s).distinct().order_by(ticks.c.at_s.desc())
+    return [int(each) for each in connection.execute(query).scalars()]
+
+
+def ticks_at(connection: Connection, prefix: str, groups: Collection[str], at_s: int) -> list[GroupBlock]:
+    """Of these groups, whose names begin so, at one moment."""
+    mine = ticks.c.grp.in_(groups) if len(groups) <= GROUPS_NAMED else ticks.c.grp.startswith(prefix, autoescape=True)
+    query = select(ticks.c.grp, ticks.c.at_s, ticks.c.data).where(ticks.c.at_s == at_s, mine)
+    return [GroupBlock._make(row) for row in connection.execute(query)]
+
+
 def drop_ticks(connection: Connection, grp: str, start_s: int, end_s: int) -> None:
     connection.execute(delete(ticks).where(ticks.c.grp == grp, ticks.c.at_s >= start_s, ticks.c.at_s < end_s))
 
@@ -203,6 +218,12 @@ def put_block(connection: Connection, grp: str, resolution: Resolution, block: S
     where = [blocks.c[name] == value for name, value in key.items()]
     if not connection.execute(update(blocks).where(*where).values(data=block.data)).rowcount:
         connection.execute(insert(blocks).values(**key, data=block.data))
+
+
+def drop_blocks(connection: Connection, resolution: Resolution, start_s: int) -> None:
+    """Those of a resolution that begin at this moment or later."""
+    mine = blocks.c.step_s == resolution.step_s, blocks.c.start_s >= start_s
+    connection.execute(delete(blocks).where(*mine))
 
 
 def drop_old(connection: Connection, now_s: int) -> None:

@@ -35,11 +35,14 @@ def due_blocks(connection: Connection, now_s: int) -> list[DueBlock]:
     late = series.tick_blocks(connection, FINE, ended_s)
     if late:
         return [DueBlock(grp, FINE, start_s) for grp, start_s in late]
+    _set_back(connection, FINE, ended_s)
     series.set_until(connection, FINE.step_s, ended_s)
     for each in ALL[1:]:
-        source, made_s = finer(each), series.until(connection, each.step_s)
+        source = finer(each)
         assert source is not None
         ended_s = each.block_start(series.until(connection, source.step_s) or 0)
+        _set_back(connection, each, ended_s)
+        made_s = series.until(connection, each.step_s)
         if made_s is not None and made_s >= ended_s:
             continue
         start_s = made_s if made_s is not None else series.first_block(connection, source)
@@ -55,6 +58,15 @@ def due_blocks(connection: Connection, now_s: int) -> list[DueBlock]:
         if found:
             return found
     return []
+
+
+def _set_back(connection: Connection, resolution: Resolution, ended_s: int) -> None:
+    """If the clock was set back, blocks of a time that is yet to come go. The clocks of two control planes may differ
+    by less than a block."""
+    made_s = series.until(connection, resolution.step_s)
+    if made_s is not None and made_s > ended_s + resolution.block_s:
+        series.drop_blocks(connection, resolution, ended_s)
+        series.set_until(connection, resolution.step_s, ended_s)
 
 
 def make_blocks(connection: Connection, due: Iterable[DueBlock]) -> None:

@@ -76,8 +76,8 @@ class SqliteSeries:
             self._close_reader()
 
     def read(self, unit: Callable[[Connection], T]) -> T:
-        if not self._path.exists():
-            self.write(_nothing)  # creates it
+        if self._reader is None:
+            self._create()
         with self._reading:
             reader = self._reader = self._reader or SqliteReader(self._path)
             try:
@@ -89,10 +89,17 @@ class SqliteSeries:
                 self._put_aside(failure)
         raise failure
 
+    def _create(self) -> None:
+        """If it is not there. Another thread may just be at it."""
+        with self._writing:
+            is_there = self._path.exists()
+        if not is_there:
+            self.write(_nothing)
+
     def close(self) -> None:
         with self._writing, self._reading:
+            self._close_reader()  # first: the last connection empties the log into the file, and a reader cannot
             self._close_writer()
-            self._close_reader()
 
     def _close_writer(self) -> None:
         if self._writer is not None:

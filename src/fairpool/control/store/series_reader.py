@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from fairpool.control.store import series
 from fairpool.control.store.database import Connection
 from fairpool.metrics.block import NotABlock, Run, Values, averaged_run, dense, unpacked
 from fairpool.metrics.resolution import FINE, Resolution, finer
+from fairpool.metrics.time_range import SeriesSubject
 
 Runs = dict[str, list[Run]]
 """By subject; their slots are counted from 1970."""
 RecentSamples = dict[str, dict[str, Values]]
 """By group and subject."""
+LatestSlots = dict[str, dict[str, list[float]]]
+"""The same of one slot: a value for each column, the coverage first; NaN: not measured."""
+IsMeasured = Callable[[str, Values], bool]
+"""Whether a sample of a subject has something that was measured, and not only what is declared of it."""
+
+
+class LatestSample(NamedTuple):
+    """A sample, and when its slot begins."""
+
+    at_s: int
+    row: Values
+    """With the coverage as its first column."""
 
 
 class SeriesReader:
@@ -39,6 +53,59 @@ class SeriesReader:
         return {
             grp: {name: dense(its, first, slots) for name, its in subjects.items()} for grp, subjects in runs.items()
         }
+
+    def latest_slots(self, prefix: str, since_s: int) -> LatestSlots:
+        """The latest slot since then of each of these groups, with all subjects that it has there."""
+        found: LatestSlots = {}
+        for each in series.recent_blocks(self._connection, prefix, since_s):
+            first = (since_s - each.start_s) // FINE.step_s
+            self._add_latest(found, each.grp, each.data, first)
+        newest = {each.grp: each.data for each in series.recent_ticks(self._connection, prefix, since_s)}
+        for grp, data in newest.items():
+            self._add_latest(found, grp, data, 0)
+        return found
+
+    def _add_latest(self, found: LatestSlots, grp: str, data: bytes, first: int) -> None:
+        try:
+            block = unpacked(data)
+        except NotABlock:
+            self.unreadable += 1
+            return
+        newest = max((run.end for run in block.values()), default=0)
+        if newest > first:
+            found[grp] = {name: run.values[:, -1].tolist() for name, run in block.items() if run.end == newest}
+
+    def latest(
+        self, prefix: str, wanted: Mapping[str, Collection[str]], is_measured: IsMeasured, since_s: int
+    ) -> dict[SeriesSubject, LatestSample]:
+        """What was last measured of these subjects, by group, if it was since then; the groups' names begin so."""
+        missing = {grp: set(names) for grp, names in wanted.items() if names}
+        found: dict[SeriesSubject, LatestSample] = {}
+
+        def take(grp: str, runs: Runs) -> None:
+            names = missing.get(grp, set())
+            for name, (run,) in runs.items():
+                at_s, row = (run.end - 1) * FINE.step_s, run.values[:, -1]
+                if at_s >= since_s and is_measured(name, row):
+                    found[SeriesSubject(grp, name)] = LatestSample(at_s, row)
+                    names.discard(name)
+            if not names:
+                missing.pop(grp, None)
+
+        for at_s in series.tick_moments(self._connection, since_s):
+            for each in series.ticks_at(self._connection, prefix, list(missing), at_s) if missing else ():
+                if each.grp in missing:
+                    take(each.grp, self._alone(FINE.block_start(at_s), each.data, missing[each.grp]))
+        for each in series.recent_blocks(self._connection, prefix, since_s) if missing else ():
+            if each.grp in missing:
+                take(each.grp, self._alone(each.start_s, each.data, missing[each.grp]))
+        return found
+
+    def _alone(self, start_s: int, data: bytes, names: Collection[str]) -> Runs:
+        """The runs of one block."""
+        runs: Runs = {}
+        self._add(runs, FINE, start_s, data, names)
+        return runs
 
     def runs(self, grp: str, names: Collection[str], resolution: Resolution, start_s: int, end_s: int) -> Runs:
         """From blocks of this resolution as far as they are made, and for the rest from finer ones."""

@@ -18,6 +18,7 @@ def workload_totals(connection: Connection) -> list[Any]:
     figures = (
         func.count().label("number"),
         func.coalesce(func.sum(workloads.c.allocated_gpus_milli), 0).label("gpus_milli"),
+        func.coalesce(func.sum(workloads.c.requested_gpus_milli), 0).label("requested_milli"),
     )
     query = select(*_PLACE, *figures).where(workloads.c.deleted_at.is_(None)).group_by(*_PLACE)
     return list(connection.execute(query.order_by(*_PLACE)))
@@ -36,7 +37,12 @@ def waiting_rows(connection: Connection) -> list[Any]:
 
 
 def _each(*more: ColumnElement[Any]) -> Select[Any]:
-    figures = (literal(1).label("number"), workloads.c.allocated_gpus_milli.label("gpus_milli"), workloads.c.id)
+    figures = (
+        literal(1).label("number"),
+        workloads.c.allocated_gpus_milli.label("gpus_milli"),
+        workloads.c.requested_gpus_milli.label("requested_milli"),
+        workloads.c.id,
+    )
     return select(*_PLACE, *figures, *more).where(workloads.c.deleted_at.is_(None)).order_by(workloads.c.id)
 
 
