@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairpool.cluster.control_link import ControlLink
-from fairpool.cluster.idle_time import IdleTimes
+from fairpool.cluster.idle_time import PodIdleTimes
 from fairpool.cluster.loop import Loop
 from fairpool.model.ids import PodId
 from tests.control.cluster import Cluster
@@ -16,7 +16,7 @@ class Sampled(Cluster):
     """A cluster whose samples say for how many seconds pods have been idle."""
 
     def __init__(self, control: ControlPlane) -> None:
-        self.idle = IdleTimes()
+        self.idle = PodIdleTimes()
         super().__init__(control)
 
     def restart(self) -> Loop:
@@ -26,7 +26,7 @@ class Sampled(Cluster):
 
     def is_idle_for(self, seconds: int, *workloads: str) -> None:
         since = {PodId(f"{workload}-0-0"): 10_000_000 - seconds * 1000 for workload in workloads}
-        self.idle = IdleTimes(10_000_000, since)
+        self.idle = PodIdleTimes(10_000_000, since)
         self.run(3)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fairpool.cluster.expand import ExpandInput, expand
-from fairpool.cluster.idle_time import GAP_MS, IdleTimes, idle_limit_s, is_idle, warned_from_ms, warning_words
+from fairpool.cluster.idle_time import GAP_MS, PodIdleTimes, idle_limit_s, is_idle, warned_from_ms, warning_words
 from fairpool.model.ids import NodeName, PodId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.organization import ProjectRules
@@ -30,8 +30,8 @@ def sample(*utilization: float | None, device: float | None = None, pod: str = "
     return Sample(at=at(0), nodes=(node,))
 
 
-def measured(*samples: Sample, step_ms: int = STEP_MS) -> IdleTimes:
-    idle = IdleTimes()
+def measured(*samples: Sample, step_ms: int = STEP_MS) -> PodIdleTimes:
+    idle = PodIdleTimes()
     for number, each in enumerate(samples):
         idle = idle.after(each, 1_000_000 + number * step_ms)
     return idle
@@ -70,7 +70,7 @@ def test_idle_time_goes_on_from_sample_to_sample_and_begins_anew_after_use_and_a
 
 
 def test_a_workload_is_idle_if_all_pods_that_hold_gpus_run_and_are_idle() -> None:
-    idle = IdleTimes(100_000, {PodId("a-0-0"): 10_000, PodId("a-1-0"): 40_000})
+    idle = PodIdleTimes(100_000, {PodId("a-0-0"): 10_000, PodId("a-1-0"): 40_000})
     pods = [running(), running("a-1-0")]
     assert idle.idle_ms(pods) == 60_000
     assert idle.idle_ms([*pods, running("a-2-0")]) == 0, "nothing is known of one"

@@ -17,7 +17,7 @@ from fairpool.cluster.expand import ExpandInput, expand
 from fairpool.cluster.gates import workers_have_started
 from fairpool.cluster.grace_period import with_capped_graces
 from fairpool.cluster.history import Event, EventKind
-from fairpool.cluster.idle_time import IdleTimes
+from fairpool.cluster.idle_time import PodIdleTimes
 from fairpool.cluster.idle_work import idle_work
 from fairpool.cluster.ledger_cache import NO_NODES, NO_PODS, EntryDraft, LedgerCache
 from fairpool.cluster.outstanding_orders import outstanding_order
@@ -53,7 +53,7 @@ class CycleInput:
     """The ledger was lost, and this is the first cycle with a new one."""
     jumped_ms: int = 0
     """By how much the clock was set since the last cycle."""
-    idle: IdleTimes = IdleTimes()
+    idle: PodIdleTimes = PodIdleTimes()
     """How long pods have left their GPUs idle."""
     warned: Collection[WorkloadId] = ()
     """Workloads whose users were told that they are idle and will be stopped, and that have been idle since."""

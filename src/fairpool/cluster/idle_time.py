@@ -30,17 +30,17 @@ WARNED_AT_LEAST_MS: Final = 15 * SECOND_MS
 
 
 @dataclass(frozen=True, slots=True)
-class IdleTimes:
+class PodIdleTimes:
     """Since when pods have been idle, as of the latest sample."""
 
     at_ms: int = -GAP_MS
     since: Mapping[PodId, int] = field(default_factory=dict)
 
-    def after(self, sample: Sample, at_ms: int) -> IdleTimes:
+    def after(self, sample: Sample, at_ms: int) -> PodIdleTimes:
         """With the next sample."""
         before = self.since if at_ms - self.at_ms <= GAP_MS else {}
         idle = (pod.pod for node in sample.nodes for pod in node.pods if is_idle(pod, node))
-        return IdleTimes(at_ms, {pod: before.get(pod, at_ms) for pod in idle})
+        return PodIdleTimes(at_ms, {pod: before.get(pod, at_ms) for pod in idle})
 
     def idle_ms(self, pods: Iterable[PodRecord]) -> int:
         """For how long all pods of a workload that hold GPUs have been idle; 0: one of them is not, or not for long, or

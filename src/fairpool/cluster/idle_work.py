@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fairpool.cluster.gates import should_run
 from fairpool.cluster.history import Event, EventKind
-from fairpool.cluster.idle_time import IdleTimes, idle_limit_s, warned_from_ms, warning_words
+from fairpool.cluster.idle_time import PodIdleTimes, idle_limit_s, warned_from_ms, warning_words
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.model.ids import SECOND_MS, Instant, WorkloadId
 from fairpool.model.organization import ProjectRules
@@ -35,7 +35,7 @@ class IdleWork:
         }
 
 
-def idle_work(cache: LedgerCache, idle: IdleTimes) -> IdleWork:
+def idle_work(cache: LedgerCache, idle: PodIdleTimes) -> IdleWork:
     """Only pods that are idle are looked at, and only where their project has a limit."""
     found = IdleWork()
     if not idle.since or not any(_has_limit(rules) for rules in cache.organization.rules.values()):

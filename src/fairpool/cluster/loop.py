@@ -14,7 +14,7 @@ from fairpool.cluster.clock_jumps import ClockJumps
 from fairpool.cluster.control_link import Link
 from fairpool.cluster.cycle import CycleInput, cycle
 from fairpool.cluster.history import Event, EventKind
-from fairpool.cluster.idle_time import IdleTimes
+from fairpool.cluster.idle_time import PodIdleTimes
 from fairpool.cluster.idle_work import idle_work
 from fairpool.cluster.ledger import LeaseLost, Ledger, LedgerUnavailable
 from fairpool.cluster.ledger_cache import LedgerCache
@@ -72,7 +72,7 @@ class Loop:
         report_delay_ms: int = 0,
         on_event: Callable[[Event, WorkloadSpec | None], None] | None = None,
         steady_ms: Callable[[], int] | None = None,
-        idle: Callable[[], IdleTimes] = IdleTimes,
+        idle: Callable[[], PodIdleTimes] = PodIdleTimes,
     ) -> None:
         """`steady_ms` is a clock that is never set, from any beginning: with it the loop notices that `clock` was.
 
@@ -88,7 +88,7 @@ class Loop:
         self._report_delay_ms = report_delay_ms
         self._on_event = on_event
         self._jumps = ClockJumps(steady_ms)
-        self._idle, self._idle_seen, self._warned = idle, IdleTimes(), frozenset[WorkloadId]()
+        self._idle, self._idle_seen, self._warned = idle, PodIdleTimes(), frozenset[WorkloadId]()
         self._report_at: Instant | None = None
         self.error = ""
         """Why the last cycle was not completed: a full disk, an engine that does not respond."""

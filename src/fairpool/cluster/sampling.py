@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from fairpool.api.clusters import ControlPlaneUnreachable
 from fairpool.api.samples import SamplesAnswer, SamplesReport
-from fairpool.cluster.idle_time import GAP_MS, IdleTimes
+from fairpool.cluster.idle_time import GAP_MS, PodIdleTimes
 from fairpool.engines.port import EngineUnreachable, Samples
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.sample import Sample
@@ -57,7 +57,7 @@ class Sampling:
         self._thread = threading.Thread(target=self._run, name="samples", daemon=True)
         self.latest: Sample | None = None
         """From any thread."""
-        self._idle = IdleTimes()
+        self._idle = PodIdleTimes()
         self._is_refused = False
         self.taken = 0
         self.dropped = 0
@@ -90,10 +90,10 @@ class Sampling:
         """Also after the time of day was set: never longer than an interval."""
         return (self._interval_ms - self._clock() % self._interval_ms) / SECOND_MS
 
-    def idle(self) -> IdleTimes:
+    def idle(self) -> PodIdleTimes:
         """How long pods have left their GPUs idle, as far as it is known now. From any thread."""
         idle = self._idle
-        return idle if self._steady_ms() - idle.at_ms <= GAP_MS else IdleTimes()
+        return idle if self._steady_ms() - idle.at_ms <= GAP_MS else PodIdleTimes()
 
     def _take(self) -> None:
         try:
