@@ -16,7 +16,7 @@ from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import Node
 from fairpool.model.organization import Queue
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI, Amounts
-from fairpool.model.workload import GpuKind, Pod, PodGroup
+from fairpool.model.workload import GpuKind, Pod, PodGroup, PodShape
 from fairpool.scheduler.snapshot import Snapshot
 
 COUNTED = frozenset({PodPhase.BOUND, PodPhase.RUNNING})
@@ -67,7 +67,7 @@ class Accounting:
         node = self.nodes.get(pod.node) if pod.node is not None else None
         device_mib = node.gpu_memory_mib if node is not None else self.smallest_device_mib
         claims = [claim for claim in self.snapshot.claims if claim.id in pod.claims and claim.counts_as_gpu]
-        milli = _gpu_milli(pod, device_mib) + WHOLE_GPU_MILLI * sum(claim.devices for claim in claims)
+        milli = gpu_milli(pod.shape, device_mib) + WHOLE_GPU_MILLI * sum(claim.devices for claim in claims)
         return Amounts(milli, pod.shape.cpu_milli, pod.shape.memory_bytes)
 
     def held(self, queue: QueueId, *, non_preemptible_only: bool = False) -> Amounts:
@@ -194,9 +194,9 @@ def total(amounts: Iterable[Amounts]) -> Amounts:
     return sum(amounts, start=Amounts())
 
 
-def _gpu_milli(pod: Pod, device_mib: int) -> int:
+def gpu_milli(shape: PodShape, device_mib: int) -> int:
     """One conversion for devices, portions, memory and MIG."""
-    gpu = pod.shape.gpu
+    gpu = shape.gpu
     match gpu.kind:
         case GpuKind.NONE:
             return 0

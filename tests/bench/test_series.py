@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 
 from bench import series
-from bench.series import SampleWriter, Size, gaps, main
+from bench.series import STATED_MB, SampleWriter, Size, gaps, main
 
 
 @pytest.mark.slow
 def test_samples_are_kept_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(series, "REPEATS", 1)
     result = tmp_path / "series.jsonl"
-    assert main(["--nodes", "2", "--minutes", "11", "--sqlite", "--json", str(result)]) == 0
-    hour, day, year = map(json.loads, result.read_text().splitlines())
+    command = ["--nodes", "2", "--minutes", "11", "--sqlite", "--workloads", "640", "--json", str(result)]
+    assert main(command) == 0
+    hour, day, year, workloads = map(json.loads, result.read_text().splitlines())
     assert [each["case"] for each in (hour, day, year)] == ["hour, SQLite", "day, SQLite", "year, SQLite"]
+    assert workloads["metrics"]["disk_mb"] < STATED_MB / 10_000 * 640 * 1.3, "rows and pages are larger for few"
     assert hour["metrics"]["times_real_time"] > 1
     assert (day["params"]["step_s"], year["params"]["step_s"]) == (60, 3600)
 

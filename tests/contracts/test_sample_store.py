@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from fairpool.api.samples import NodeSampleWire, SamplesReport
 from fairpool.control import sample_store
@@ -28,8 +30,9 @@ from fairpool.metrics.time_range import Curve, SeriesSubject, TimeRange
 from fairpool.metrics.totals import ClusterFacts, NodeFacts
 from fairpool.model import sample as model
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
+from tests.control.cluster import Cluster
 from tests.control.control_plane import ControlPlane, control_plane, expect, node
-from tests.postgresql import databases, of_sqlite, series_of
+from tests.postgresql import databases, is_chosen, of_sqlite, series_of
 
 pytestmark = pytest.mark.slow
 
@@ -268,6 +271,94 @@ def test_a_full_disk_stops_no_submit_and_samples_are_kept_again_after_it(monkeyp
             writer_of(found).exec_driver_sql("PRAGMA max_page_count=1000000").close()
         until(lambda: found.problem is None and not found._waiting)
         assert found.written + found.dropped == sent + 1
+        assert send(control)
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """A filesystem of its own, that is full soon."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a filesystem")
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", folder], check=False).returncode:
+        pytest.skip("this machine permits no mounts")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def fill(path: Path) -> None:
+    """Someone else's file, until nothing more fits."""
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+
+@of_sqlite
+def test_a_filesystem_that_is_full_stops_neither_submits_nor_the_loop_and_an_operator_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sample_store, "PAUSE_S", 0.05)
+    caplog.set_level("INFO", logger="fairpool.control")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "metrics.sqlite").symlink_to(tmp_path / "small" / "metrics.sqlite")
+    with small_disk(tmp_path / "small") as small, control_plane(tmp_path / "data") as control:
+        control.project("team-a", gpus=8)
+        cluster, found = Cluster(control), control.app.state.plane.samples
+        cluster.run(1)
+        assert send(control)
+        until(lambda: found.written == 1)
+        fill(small / "other")
+        sent = 1
+        while found.problem is None:
+            assert sent < 1000
+            send(control)
+            sent += 1
+            time.sleep(0.005)
+        assert (found.problem.code, not send(control)) == (FULL, True)
+        made = control.train("t1", "team-a", compute={"gpuDevicesRequest": 8})
+        cluster.run(5)
+        assert cluster.phase(made) == "Running"
+        assert "samples cannot be kept" in caplog.text
+        (small / "other").unlink()
+        until(lambda: found.problem is None and not found._waiting)
+        assert send(control)
+        until(lambda: found.written + found.dropped == sent + 2)
+        assert "samples are kept again" in caplog.text
+
+
+@pytest.mark.skipif(not is_chosen(), reason="about tables in PostgreSQL")
+def test_tables_of_samples_that_are_locked_stop_neither_submits_nor_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a disk that is slow: nothing is written, and no one waits for it."""
+    monkeypatch.setattr(sample_store, "PAUSE_S", 0.05)
+    with control_plane() as control:
+        control.project("team-a", gpus=8)
+        cluster, found = Cluster(control), control.app.state.plane.samples
+        cluster.run(1)
+        assert send(control)
+        until(lambda: found.written == 1)
+        locked, release = threading.Event(), threading.Event()
+
+        def lock(connection: Connection) -> None:
+            connection.execute(text("LOCK TABLE sample_ticks, sample_blocks IN ACCESS EXCLUSIVE MODE"))
+            locked.set()
+            assert release.wait(PATIENCE_S)
+
+        with closing(series_of(control.app.state.plane.settings.data)) as other:
+            thread = threading.Thread(target=other.write, args=(lock,))
+            thread.start()
+            assert locked.wait(PATIENCE_S)
+            for _ in range(WAITING_MAX + 5):
+                send(control)
+            assert found.dropped
+            assert found.written == 1
+            made = control.train("t1", "team-a", compute={"gpuDevicesRequest": 8})
+            cluster.run(5)
+            assert cluster.phase(made) == "Running"
+            release.set()
+            thread.join()
+        until(lambda: not found._waiting)
         assert send(control)
 
 

@@ -2,7 +2,8 @@
 
 Each submit waits until the previous job runs, as a person would; then every state is exact. The same holds when the
 server is killed at random moments: what is checked at the end of each phase is the same, and each job that was
-never evicted has had one pod. F-32 to F-34, F-118.
+never evicted has had one pod. In the end accounting and samples are compared with a count of their own
+(`usage_count`). F-32 to F-34, F-118, F-195, F-196.
 
 FAIRPOOL_KILL_ROUNDS says how often the scenario is played with a server that is killed.
 """
@@ -27,6 +28,7 @@ from typing import Any, TypeVar
 import pytest
 
 from fairpool.agent import process_table
+from fairpool.agent.pod_meter import TICKS_S
 from fairpool.agent.process_table import POD_UUID
 from fairpool.agent.state_directory import StateDirectory
 from fairpool.api.client import Client
@@ -34,6 +36,8 @@ from fairpool.api.organization import ProjectRequest
 from fairpool.api.workloads import PodItem, WorkloadItem
 from fairpool.model.ids import PodId
 from fairpool.platform.directory_lock import lock_holder
+from tests.end_to_end import usage_count
+from tests.end_to_end.usage_count import CpuTimes, Job, ProgramTime
 from tests.running_platform import PATIENCE_S, Running
 
 pytestmark = pytest.mark.slow
@@ -72,6 +76,13 @@ COMMANDS = {
     "4.10b": """
         runai delete -p team-d d-1-gggg d-2-gg d-3-gg""",
 }
+JOBS = {
+    action["submit"]: Job(action["submit"], action["project"], action["gpus"])
+    for phase in FACTS["phases"]
+    for action in phase["actions"]
+    if "submit" in action
+}
+QUOTAS = {project["name"]: float(project["gpu_quota"]) for project in FACTS["projects"]}
 LINES = [(phase, line.strip()) for phase, text in COMMANDS.items() for line in text.strip().splitlines()]
 FRACTIONAL = ("b-1-g06", "b-2-g04", "c-1-g05", "c-2-g03", "c-3-g02")
 VICTIMS = ("b-4-gg", "c-4-gg")
@@ -96,6 +107,12 @@ class Typist(Running):
         }
         self.address = ""
         self.server = 0
+        self.names: dict[str, str] = {}
+        """Of all jobs that were ever seen, by their ids."""
+        self.program_times: dict[str, ProgramTime] = {}
+        """Of all programs that were ever seen, by the marks of their pods."""
+        self.began = int(time.time() * 1000)
+        self.cpu_at_first = CpuTimes(0, {})
 
     def open(self) -> None:
         """Start, which signs the user in."""
@@ -155,7 +172,13 @@ class Typist(Running):
         return {each["name"]: WorkloadItem.model_validate(each) for each in documents}
 
     def jobs(self) -> dict[str, WorkloadItem]:
-        return {each.name: each for each in self.client.all_workloads()}
+        found = {each.name: each for each in self.client.all_workloads()}
+        self.names |= {each.id: each.name for each in found.values()}
+        return found
+
+    def known_jobs(self) -> dict[str, Job]:
+        """Of the scenario, by their ids, also those that are gone."""
+        return {each: JOBS[name] for each, name in self.names.items()}
 
     def until_jobs(self, hold: Callable[[dict[str, WorkloadItem]], bool], what: str) -> None:
         end = time.monotonic() + PATIENCE_S
@@ -187,6 +210,17 @@ class Typist(Running):
         order = StateDirectory(self.data_directory.machine).pod_directory(PodId(pod.id)) / "order.json"
         return str(json.loads(order.read_bytes().splitlines()[0])["launch"]["pod_uuid"])
 
+    def cpu_now(self) -> CpuTimes:
+        """What the program of each job has used since it began."""
+        ids = {name: each for each, name in self.names.items()}
+        found: dict[tuple[str, str], float] = {}
+        for each in programs(self.data_directory.machine):
+            fields = process_table.stat_fields(each.pid)
+            ticks = sum(map(int, fields[11:15])) if fields is not None else 0
+            key = ids[each.job], each.mark
+            found[key] = found.get(key, 0.0) + ticks / TICKS_S
+        return CpuTimes(int(time.time() * 1000), found)
+
     def marks(self) -> set[str]:
         """Of the pods that have a process here."""
         return {each.mark for each in programs(self.data_directory.machine)}
@@ -201,6 +235,12 @@ class Process:
     parent: int
     job: str
     mark: str
+
+
+def began_at(process: Process) -> int:
+    """In milliseconds since the epoch."""
+    booted_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return int((booted_s + process.started / TICKS_S) * 1000)
 
 
 def programs(machine: Path) -> list[Process]:
@@ -241,6 +281,7 @@ class Watchman:
     """Looks at the process table all the time: no pod has two programs, and no job two pods, at one moment."""
 
     machine: Path
+    program_times: dict[str, ProgramTime] = field(default_factory=dict)
     twice: list[str] = field(default_factory=list)
     looks: int = 0
     _end: threading.Event = field(default_factory=threading.Event)
@@ -251,7 +292,11 @@ class Watchman:
 
     def look(self) -> None:
         self.looks += 1
+        now = int(time.time() * 1000)
         found = programs(self.machine)
+        for each in found:
+            program = self.program_times.setdefault(each.mark, ProgramTime(each.job, began_at(each), now))
+            program.began, program.last_seen = min(program.began, began_at(each)), now
         pids = {each.pid: each.mark for each in found}
         first: dict[str, Process] = {}
         for each in found:
@@ -272,7 +317,7 @@ TypistT = TypeVar("TypistT", bound=Typist)
 @contextmanager
 def watched(typist: TypistT) -> Iterator[TypistT]:
     """A person who types, at an open platform that is watched all the time and cleaned up afterwards."""
-    watchman = Watchman(typist.data_directory.machine)
+    watchman = Watchman(typist.data_directory.machine, typist.program_times)
     thread = threading.Thread(target=watchman.watch)
     thread.start()
     try:
@@ -323,8 +368,11 @@ def play(typist: Typist, kills: dict[int, list[float]]) -> None:
             typist.until_jobs(lambda jobs, it=action: _is_settled(jobs, it), f"{line} is carried out")  # type: ignore[misc]
         if number + 1 == len(LINES) or LINES[number + 1][0] != phase:
             check_phase(typist, phase)
-            assert kills or state(typist.listed()) == documented(phase), "the command shows the same"
+            if not kills:
+                assert state(typist.listed()) == documented(phase), "the command shows the same"
+                check_samples(typist, phase)
     check_pods(typist)
+    check_usage(typist)
 
 
 def _is_settled(jobs: dict[str, WorkloadItem], action: dict[str, Any]) -> bool:
@@ -366,6 +414,36 @@ def check_pods(typist: Typist) -> None:
         name: [0, 1] if name in VICTIMS else [0] for name in current
     }
     assert typist.marks() == {typist.mark(pods[-1]) for pods in current.values()}, "an orphan, or one that is missing"
+
+
+def check_usage(typist: Typist) -> None:
+    """Accounting and samples say what the ledger's file, the scenario and the process table say."""
+    ledger = typist.data_directory.ledger
+    times = usage_count.pod_times(ledger, typist.known_jobs())
+    assert sorted(each.job.name for each in times if each.cause == "preempted") == sorted(VICTIMS)
+    (user,) = {each.submitted_by for each in typist.jobs().values()}
+    usage_count.soon(lambda: usage_count.compare_accounting(typist.client, times, user, QUOTAS))
+    usage_count.compare_processes(times, typist.program_times.values())
+    usage_count.compare_allocation(typist.client, times, QUOTAS, typist.began)
+
+
+def check_samples(typist: Typist, phase: str) -> None:
+    """The next sample of each project is what is documented; and pods have used what the kernel says they have."""
+    if phase == "4.10a":
+        return  # each project holds what it held before
+    since = int(time.time() * 1000)
+    paths = {name: f"/api/v1/org-unit/projects/{name}" for name in QUOTAS}
+
+    def allocated() -> dict[str, float]:
+        found = {name: usage_count.series(typist.client, path, "GPU_ALLOCATION", since) for name, path in paths.items()}
+        return {name: next(iter(values.values())) for name, values in found.items() if values}
+
+    typist.until(lambda: len(allocated()) == len(paths), "there is another sample")
+    assert allocated() == {name: holds for name, (holds, _) in documented(phase).items()}
+    if phase == "4.8":
+        typist.cpu_at_first = typist.cpu_now()
+    if phase == "4.10b":
+        usage_count.compare_cpu(typist.client, typist.cpu_at_first, typist.cpu_now(), typist.known_jobs())
 
 
 def documented(phase: str) -> dict[str, tuple[float, list[str]]]:

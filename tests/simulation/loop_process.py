@@ -191,7 +191,7 @@ def _serve(messages: Connection, world: _World, setup: LoopSetup) -> None:
         started_over=lambda: world.ask("started over"),
     )
     link = ControlLink(wire, setup.cluster, piece_rows=setup.piece_rows, on_step=world.step)
-    loop = Loop(ledger, world, link, shared.wall, holder=setup.holder, on_step=world.step)
+    loop = Loop(ledger, world, link, shared.wall, holder=setup.holder, on_step=world.step, steady_ms=shared.now)
     _report(messages, loop, True)
     while True:
         wire.faults = messages.recv()

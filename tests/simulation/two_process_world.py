@@ -123,6 +123,9 @@ class TwoProcessWorld(World):
     def _restart_control(self) -> None:
         pass  # it dies by itself
 
+    def _sum_hours(self) -> None:
+        pass  # it does that itself
+
     # --- the loop ---
 
     def _new_loop(self) -> LoopProcess:

@@ -24,6 +24,7 @@ from fairpool.cluster.loop import LeadershipLost, Loop
 from fairpool.cluster.planning import NEXT_POOL_S
 from fairpool.cluster.report_queue import PIECE_ROWS
 from fairpool.cluster.workload_state import WorkloadState
+from fairpool.control.usage_periods import LAG_MS, next_hour, set_summed
 from fairpool.engines.simulated.traces import Arrival
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId, Revision, Token, WorkloadId
 from fairpool.model.organization import Organization
@@ -50,6 +51,7 @@ from tests.simulation.random_cluster import (
     with_grace,
 )
 from tests.simulation.record import EngineRecord, RecordedEngine, RecordedNetwork
+from tests.simulation.usage_audit import UsageAudit
 from tests.simulation.users import RandomUsers
 
 START = Instant(1_000_000_000)
@@ -114,6 +116,8 @@ class World:
         self.event_log = EventLog(START)
         self.record = EngineRecord()
         self.ledger_audit = LedgerAudit()
+        self.usage_audit = UsageAudit(self.memory_mib)
+        self._accountant = Random(f"sums {seed}")
         self.clock_jumped = False
         self.waits: dict[tuple[PodId, PodId], Instant] = {}
         """Since when a pod has been waiting for another to stop."""
@@ -149,6 +153,7 @@ class World:
         self.control = self._new_control()
         organization = random_organization(rng, two_pools)
         self.control.declare(organization)
+        self.usage_audit.declared(self.control.organization(), self.clock.now())
         self.wire = FaultyControl(self.control, self.faults, Random(f"control {seed}"), self.clock.now)
         self.users = RandomUsers(self.control, [node.name for node in nodes], Random(f"people {seed}"))
         count = workloads if workloads is not None else rng.randint(3, 12)
@@ -192,6 +197,8 @@ class World:
             self._submit_due()
             if not self._calm:
                 self._interfere()
+            if self._accountant.random() < 0.05:
+                self._sum_hours()
             self._run_until_quiet()
             self.clock.set(Instant(max(self.clock.now(), min(until, self._next_moment()))))
 
@@ -233,6 +240,8 @@ class World:
         self._require(quiet_checks.failures_have_an_end(self))
         self._require(quiet_checks.reports_are_true(self))
         self._require(unreported_events(self.ledger_audit, self.control.events()))
+        if self.ledger_audit.is_complete and not self.ledger_audit.has_gaps:
+            self._require(self.usage_audit.differences(self.control, self.clock.now(), clock_jumped=self.clock_jumped))
         cache = self.cache
         for workload, spec in self.control.specs().items():
             report = self.control.workload(workload)
@@ -362,12 +371,21 @@ class World:
     def _new_loop(self) -> AnyLoop:
         link = ControlLink(self.wire, CLUSTER, piece_rows=self._piece_rows, on_step=self._between)
         holder = f"loop-{self._holder}"
-        return Loop(self.ledger, self.network, link, self.clock.wall.now, holder=holder, on_step=self._between)
+        return Loop(
+            self.ledger,
+            self.network,
+            link,
+            self.clock.wall.now,
+            holder=holder,
+            on_step=self._between,
+            steady_ms=self.clock.now,
+        )
 
     def _ended(self, loop: AnyLoop | None, ledger: WatchedLedger, how: str) -> None:
         """A loop is no more. If another one had taken over, that one goes on."""
         self.counts[how] += 1
         self.event_log.note(self.clock.now(), f"the loop {how}")
+        self.usage_audit.loop_ended()
         if self._former is not None and loop is self._former[0]:
             self._former = None
         elif loop is self.loop:
@@ -457,6 +475,7 @@ class World:
     def _note_written(self, entry: LedgerEntry, token: Token, now: Instant) -> None:
         """An entry is in the ledger: this is what the loop knew, and what it made of it."""
         self.event_log.record(now, entry.events)
+        self.usage_audit.take_in(entry, Instant(now - self.clock.wall.off_by_ms))
         self.network.spare_records(False)
         loops = (self.loop, self._former[0] if self._former is not None else None)
         cache = next(loop.cache for loop in loops if loop is not None and loop.token == token)
@@ -489,6 +508,7 @@ class World:
     def _interfere(self) -> None:
         if self.rng.random() < 0.05:
             self.users.act()
+            self.usage_audit.declared(self.control.organization(), self.clock.now())
         if self.rng.random() < 0.01:
             self.counts["machines changed"] += 1
             self.event_log.note(self.clock.now(), self.node_changes.act())
@@ -496,7 +516,9 @@ class World:
             self._restart_control()
         if self.rng.random() < self.faults.clock_jump:
             self.clock_jumped = True
-            self.clock.jump(self.rng.choice((-3600, -60, -5, 5, 60, 3600)))
+            seconds = self.rng.choice((-3600, -60, -5, 5, 60, 3600))
+            self.clock.jump(seconds)
+            self.usage_audit.clock_set(seconds * SECOND_MS, runs=self.loop is not None)
             self.counts["clock jumps"] += 1
         if self._loses_ledger and self.rng.random() < 0.02:
             self.lose_ledger()
@@ -531,6 +553,14 @@ class World:
         self.counts["control plane restarts"] += 1
         self.control.close()
         self.control = self.wire.control = self.users.control = self._new_control()
+
+    def _sum_hours(self) -> None:
+        """As the control plane does in the background, but without its delay: many reports come after that."""
+        database, now = self.control._database, Instant(self.clock.now() + LAG_MS)
+        while (hour := database.read_now(lambda connection: next_hour(connection, now))) is not None:
+            summed = hour.summed(None)
+            database.write_now(lambda connection, summed=summed: set_summed(connection, summed))  # type: ignore[misc]
+            self.counts["hours summed"] += 1
 
     def _next_moment(self) -> Instant:
         """The next time at which something happens, at most half a minute ahead while things go wrong."""

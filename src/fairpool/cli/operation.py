@@ -151,6 +151,8 @@ def _facts(data_directory: DataDirectory, said: dict[str, Any]) -> Iterator[tupl
     yield "Data", str(data_directory.root)
     if "database" in said:
         yield "Database", _database_words(said["database"])
+    if said.get("samples", {}).get("problem"):
+        yield "Metrics", f"not kept, {said['samples']['dropped']} samples dropped: {said['samples']['problem']}"
     if "loop" in said:
         yield "Scheduler", _loop_health(said["loop"])
     if "pods" in said:

@@ -236,7 +236,7 @@ class ControlServer:
 
     async def status(self, app: Starlette) -> Mapping[str, Any]:
         """For `fairpool status`."""
-        database = app.state.plane.database
+        database, samples = app.state.plane.database, app.state.plane.samples
         problem = await database.problem()
         return {
             "pid": os.getpid(),
@@ -248,6 +248,10 @@ class ControlServer:
             "database": {
                 "where": database.where or str(self._data_directory.control),
                 "problem": str(problem) if problem is not None else None,
+            },
+            "samples": {
+                "problem": str(samples.problem) if samples.problem is not None else None,
+                "dropped": samples.dropped,
             },
         }
 

@@ -41,6 +41,19 @@ class SeriesDatabase(Protocol):
     def close(self) -> None: ...
 
 
+class _SampleFile(LocalDatabase):
+    """It does not say in the log that no change can be saved: changes of the control plane can be. Who keeps samples
+    says that they are not kept."""
+
+    def _note(self, problem: Unavailable) -> None:
+        if self._problem is None or not self._problem.is_for_good:
+            self._problem = problem
+
+    def _recovered(self) -> None:
+        if self._problem is not None and not self._problem.is_for_good:
+            self._problem = None
+
+
 class SqliteSeries:
     """A file. One that is damaged is put aside: the next samples begin a new one."""
 
@@ -62,7 +75,7 @@ class SqliteSeries:
                 raise
 
     def _opened(self) -> LocalDatabase:
-        database = LocalDatabase(Sqlite(self._path, Synchronous.NORMAL))
+        database = _SampleFile(Sqlite(self._path, Synchronous.NORMAL))
         database.open_now(series.prepare)
         return database
 
