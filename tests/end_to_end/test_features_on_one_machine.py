@@ -237,6 +237,20 @@ def test_projects_with_different_rules_behave_differently(shared: SharedPlatform
     assert shared.running("strict") == ["train-1"]
 
 
+def test_a_job_that_leaves_its_gpu_idle_is_stopped_at_the_limit_after_a_warning(shared: SharedPlatform) -> None:
+    """Samples are taken every 10 s. On a simulated GPU, CPU time counts as use of it."""
+    shared.project("thrifty", "-g 2 --train-idle-limit 20s")
+    shared.submit("thrifty", "sleeps", "-g 1")
+    shared.submit(
+        "thrifty", "works", "-g 1", "-i ubuntu -- sh -c 'while :; do timeout 0.3 yes > /dev/null; sleep 1; done'"
+    )
+    shared.becomes("thrifty", "sleeps", "TimedOut")
+    assert shared.running("thrifty") == ["works"]
+    described = shared.typed("runai describe job sleeps -p thrifty")
+    assert "idle for 20s, the limit for training jobs in project thrifty" in described
+    assert "unless it uses them" in described, "it was warned"
+
+
 def test_an_administrator_changes_the_weights_and_shares_follow(shared: SharedPlatform) -> None:
     """F-44: what is idle goes three to one, and then one to three."""
     shared.project("first", "-g 0 --over-quota high")

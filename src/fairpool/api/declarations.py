@@ -274,6 +274,9 @@ class RulesWire(Wire):
     mirrors: ClassVar[Any] = ProjectRules
     interactive_limit_s: Count | None
     training_limit_s: Count | None = None  # what was kept before lacks it
+    interactive_idle_s: Annotated[Count | None, Since(3)] = None
+    interactive_preemptible_idle_s: Annotated[Count | None, Since(3)] = None
+    training_idle_s: Annotated[Count | None, Since(3)] = None
 
 
 class DeclaredTaint(Wire):

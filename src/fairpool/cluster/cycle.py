@@ -6,7 +6,7 @@ their nodes or the time says so. The result is the same as if every workload wer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairpool.api.clusters import PullAnswer
@@ -17,6 +17,8 @@ from fairpool.cluster.expand import ExpandInput, expand
 from fairpool.cluster.gates import workers_have_started
 from fairpool.cluster.grace_period import with_capped_graces
 from fairpool.cluster.history import Event, EventKind
+from fairpool.cluster.idle_time import PodIdleTimes
+from fairpool.cluster.idle_work import idle_work
 from fairpool.cluster.ledger_cache import NO_NODES, NO_PODS, EntryDraft, LedgerCache
 from fairpool.cluster.outstanding_orders import outstanding_order
 from fairpool.cluster.planning import PlanHook, SnapshotHook, plan_pools, refresh_messages
@@ -51,6 +53,10 @@ class CycleInput:
     """The ledger was lost, and this is the first cycle with a new one."""
     jumped_ms: int = 0
     """By how much the clock was set since the last cycle."""
+    idle: PodIdleTimes = PodIdleTimes()
+    """How long pods have left their GPUs idle."""
+    warned: Collection[WorkloadId] = ()
+    """Workloads whose users were told that they are idle and will be stopped, and that have been idle since."""
 
 
 def cycle(
@@ -68,6 +74,11 @@ def cycle(
     concerned |= _update_nodes(draft)
     concerned |= handle_orphans(draft, changed_pods)
     concerned = _affected(draft, concerned, changed_pods | inputs.answers.keys())
+    idle = idle_work(cache, inputs.idle)
+    concerned |= idle.over
+    draft.events += [
+        warning for workload, warning in idle.warnings(inputs.now).items() if workload not in inputs.warned
+    ]
     reconciled = _reconcile_all(draft, inputs, concerned)
     planned = plan_pools(draft, inputs.policy, on_snapshot, on_plan) | refresh_messages(draft)
     changed = reconciled | planned
@@ -165,6 +176,7 @@ def _reconcile(draft: EntryDraft, inputs: CycleInput, workload: WorkloadId) -> N
             rules=rules,
             drains=lambda node: _evicting_taints(draft, node),
             outcomes=lambda other: outcome_of(draft.spec(other), draft.state(other)),
+            idle_ms=inputs.idle.idle_ms(pods),
         ),
         draft.now,
     )

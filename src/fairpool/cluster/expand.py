@@ -42,6 +42,8 @@ class ExpandInput:
     drains: Drains = lambda node: ()
     outcomes: OutcomeOf = lambda workload: WorkloadOutcome.GONE
     """Of the workloads it depends on."""
+    idle_ms: int = 0
+    """For how long it has left its GPUs idle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +100,16 @@ def _updated(given: ExpandInput, spec: WorkloadSpec, pods: tuple[PodRecord, ...]
     state = with_met_dependencies(spec, state, pods, given.outcomes)
     if not should_run(spec, state):
         return state
-    halt = end_of_workload(spec, state, pods, ended=given.ended, rules=given.rules, outcomes=given.outcomes, now=now)
+    halt = end_of_workload(
+        spec,
+        state,
+        pods,
+        ended=given.ended,
+        rules=given.rules,
+        outcomes=given.outcomes,
+        idle_ms=given.idle_ms,
+        now=now,
+    )
     return replace(state, halt=halt) if halt is not None else state
 
 

@@ -26,6 +26,8 @@ class EventKind(StrEnum):
     ENDED = "ended"
     HALTED = "halted"
     RESUMED = "resumed"
+    NEAR_LIMIT = "near-limit"
+    """A workload that leaves its GPUs idle will soon be stopped."""
     ADOPTED = "adopted"
 
     @classmethod

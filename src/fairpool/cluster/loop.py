@@ -13,7 +13,9 @@ from fairpool.api.message import VERSION
 from fairpool.cluster.clock_jumps import ClockJumps
 from fairpool.cluster.control_link import Link
 from fairpool.cluster.cycle import CycleInput, cycle
-from fairpool.cluster.history import Event
+from fairpool.cluster.history import Event, EventKind
+from fairpool.cluster.idle_time import PodIdleTimes
+from fairpool.cluster.idle_work import idle_work
 from fairpool.cluster.ledger import LeaseLost, Ledger, LedgerUnavailable
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.cluster.pending_reports import PendingReports
@@ -21,7 +23,7 @@ from fairpool.cluster.planning import PlanHook, SnapshotHook
 from fairpool.cluster.report_queue import PIECE_ROWS, Acknowledged, Offered
 from fairpool.engines.port import Engine, EngineUnreachable, Fenced
 from fairpool.model.bulk_read import without_garbage_collection
-from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token
+from fairpool.model.ids import SECOND_MS, Instant, PodId, Revision, Token, WorkloadId
 from fairpool.model.observation import (
     ForgetOrder,
     Observation,
@@ -70,11 +72,12 @@ class Loop:
         report_delay_ms: int = 0,
         on_event: Callable[[Event, WorkloadSpec | None], None] | None = None,
         steady_ms: Callable[[], int] | None = None,
+        idle: Callable[[], PodIdleTimes] = PodIdleTimes,
     ) -> None:
         """`steady_ms` is a clock that is never set, from any beginning: with it the loop notices that `clock` was.
 
         `on_event` is called with every event after it was recorded, `on_snapshot` with every snapshot before it is
-        planned, `on_plan` with its plan.
+        planned, `on_plan` with its plan. `idle` says how long pods have left their GPUs idle.
 
         `report_delay_ms`: after a start order the report waits so long for the pod to run; a user waits for that, and a
         report that it is starting would only delay it.
@@ -85,6 +88,7 @@ class Loop:
         self._report_delay_ms = report_delay_ms
         self._on_event = on_event
         self._jumps = ClockJumps(steady_ms)
+        self._idle, self._idle_seen, self._warned = idle, PodIdleTimes(), frozenset[WorkloadId]()
         self._report_at: Instant | None = None
         self.error = ""
         """Why the last cycle was not completed: a full disk, an engine that does not respond."""
@@ -216,10 +220,21 @@ class Loop:
         if now < self._last_now:
             self.cache.observation = None  # the clock was set back: every timer may be wrong
         self._last_now = now
-        if pulled is not None or observation is not self.cache.observation:
+        has_idle_work = self._has_idle_work()
+        if pulled is not None or observation is not self.cache.observation or has_idle_work:
             return False
         wake = self.next_wake()
         return wake is None or now < wake
+
+    def _has_idle_work(self) -> bool:
+        """Whether the latest sample shows a workload that is to be stopped or warned."""
+        idle = self._idle()
+        if idle == self._idle_seen:
+            return False
+        self._idle_seen = idle
+        found = idle_work(self.cache, idle)
+        self._warned &= found.near.keys() | found.over
+        return bool(found.over or found.near.keys() - self._warned)
 
     def _must_wait(self, observation: Observation, pulled: PullAnswer | None) -> bool:
         """Whether the ledger is empty and all declarations or some nodes are still unknown."""
@@ -247,6 +262,8 @@ class Loop:
             policy=self._policy,
             recovered=self.cache.cursor is None and self._had_ledger_before(observation, pulled),
             jumped_ms=self._jumps.jumped_ms,
+            idle=self._idle(),
+            warned=self._warned,
         )
         draft = cycle(self.cache, inputs, self._on_snapshot, self._on_plan)
         self._on_step("decided")
@@ -255,6 +272,7 @@ class Loop:
             entry = replace(entry, reported_events=pulled.reported_events)
         self._ledger.record(entry, self.token, now)  # from here on a crash loses nothing
         self._jumps.jumped_ms = 0
+        self._warned |= {event.workload for event in entry.events if event.kind is EventKind.NEAR_LIMIT}
         self._events_recorded = max(self._events_recorded, entry.reported_events or 0) + len(entry.events)
         self._renewed_at = now
         if self._on_event is not None:

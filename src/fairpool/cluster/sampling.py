@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
 from fairpool.api.clusters import ControlPlaneUnreachable
 from fairpool.api.samples import SamplesAnswer, SamplesReport
+from fairpool.cluster.idle_time import GAP_MS, PodIdleTimes
 from fairpool.engines.port import EngineUnreachable, Samples
 from fairpool.model.ids import SECOND_MS, Instant
 from fairpool.model.sample import Sample
@@ -40,15 +42,22 @@ class Sampling:
     """Takes and sends samples until it is closed."""
 
     def __init__(
-        self, engine: Samples, receiver: SampleReceiver, clock: Callable[[], Instant], interval_s: float = INTERVAL_S
+        self,
+        engine: Samples,
+        receiver: SampleReceiver,
+        clock: Callable[[], Instant],
+        interval_s: float = INTERVAL_S,
+        steady_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
-        self._engine, self._receiver, self._clock = engine, receiver, clock
+        """`steady_ms`: a clock that is never set."""
+        self._engine, self._receiver, self._clock, self._steady_ms = engine, receiver, clock, steady_ms
         self._interval_ms = int(interval_s * SECOND_MS)
         self._waiting: deque[SamplesReport] = deque(maxlen=KEPT)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="samples", daemon=True)
         self.latest: Sample | None = None
         """From any thread."""
+        self._idle = PodIdleTimes()
         self._is_refused = False
         self.taken = 0
         self.dropped = 0
@@ -81,11 +90,17 @@ class Sampling:
         """Also after the time of day was set: never longer than an interval."""
         return (self._interval_ms - self._clock() % self._interval_ms) / SECOND_MS
 
+    def idle(self) -> PodIdleTimes:
+        """How long pods have left their GPUs idle, as far as it is known now. From any thread."""
+        idle = self._idle
+        return idle if self._steady_ms() - idle.at_ms <= GAP_MS else PodIdleTimes()
+
     def _take(self) -> None:
         try:
             self.latest = self._engine.sample()
         except EngineUnreachable:  # the loop says so already
             return
+        self._idle = self._idle.after(self.latest, self._steady_ms())
         if self.latest.nodes:
             self.taken += 1
             self.dropped += len(self._waiting) == KEPT

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from fairpool.cluster.dependencies import OutcomeOf, failed_dependency
 from fairpool.cluster.failures import REFUSALS_MAX, UNSTARTED, failed_pods, failure_text
+from fairpool.cluster.idle_time import idle_limit_s, limit_words
 from fairpool.cluster.pod_slots import counted_pods
 from fairpool.cluster.workload_state import Halt, WorkloadState
 from fairpool.model.ids import SECOND_MS, Instant
@@ -33,6 +34,7 @@ def end_of_workload(
     ended: Sequence[PodRecord],
     rules: ProjectRules,
     outcomes: OutcomeOf,
+    idle_ms: int = 0,
     now: Instant,
 ) -> Halt | None:
     """How a workload that is meant to run has ended; None while it continues. `ended`: pods that have just ended."""
@@ -45,6 +47,7 @@ def end_of_workload(
         _too_many_failures(spec, state, ended, now)
         or _interactive_pod_lost(spec, state, ended, now)
         or _time_limit_reached(spec, state, rules, now)
+        or _idle_limit_reached(spec, rules, idle_ms, now)
     )
 
 
@@ -104,6 +107,13 @@ def _interactive_pod_lost(
 
 def _time_limit_reached(spec: WorkloadSpec, state: WorkloadState, rules: ProjectRules, now: Instant) -> Halt | None:
     return next((replace(halt, at=now) for halt in time_limits(spec, state, rules) if halt.at <= now), None)
+
+
+def _idle_limit_reached(spec: WorkloadSpec, rules: ProjectRules, idle_ms: int, now: Instant) -> Halt | None:
+    limit = idle_limit_s(spec, rules)
+    if limit is None or idle_ms < limit * SECOND_MS:
+        return None
+    return Halt(WorkloadPhase.STOPPED, Cause.IDLE_LIMIT, now, limit_words(spec, limit))
 
 
 def time_limits(spec: WorkloadSpec, state: WorkloadState, rules: ProjectRules) -> Iterator[Halt]:

@@ -155,10 +155,13 @@ def are_queues(departments: Iterable[DeclaredDepartment]) -> bool:
 
 
 def project_rules(said: wire.SchedulingRules) -> ProjectRules:
-    """Those that are enforced; how busy devices are is not measured yet, so idle time is not among them."""
+    """What the cluster enforces."""
     return ProjectRules(
         interactive_limit_s=said.interactive_job_time_limit_seconds,
         training_limit_s=said.training_job_time_limit_seconds,
+        interactive_idle_s=said.interactive_job_max_idle_duration_seconds,
+        interactive_preemptible_idle_s=said.interactive_job_preempt_idle_duration_seconds,
+        training_idle_s=said.training_job_max_idle_duration_seconds,
     )
 
 

@@ -16,6 +16,7 @@ from fairpool.api.wire import compact
 from fairpool.api.workload_spec import Kind
 from fairpool.control.external_ports import Pairs
 from fairpool.control.moments import iso, iso_or_none
+from fairpool.control.notification_events import NEAR_LIMIT
 from fairpool.control.workload_columns import of_run
 from fairpool.control.workload_documents import (
     WorkloadDeclaration,
@@ -274,11 +275,12 @@ def event_item(row: Any, line: EventReport, declared: WorkloadDeclaration | None
     place = place_of(line.workload, line.pod) if line.pod is not None else None
     detail = line.detail or _who(declared, line.cause, line.at)
     has_failed = line.outcome is not None and line.outcome is not Outcome.OK
+    is_warning = has_failed or line.kind == NEAR_LIMIT
     return wire.EventItem(
         id=f"{row.cluster}/{line.number}",
         sequence=line.number,
         created_at=iso(line.at),
-        type="Warning" if has_failed else "Normal",
+        type="Warning" if is_warning else "Normal",
         cluster_id=row.cluster,
         reason=line.cause or line.kind,
         message=detail or line.kind,

@@ -1,22 +1,25 @@
-"""Tells the owners of running workloads that a time limit will soon end them: the project's, or their own deadline.
+"""Tells the owners of running workloads that a limit will soon end them: the project's, or their own deadline.
 
-The limits are those that the cluster enforces (`cluster/workload_end.py`), counted from the start that it reported.
-Only workloads of users who want to know are looked at. A warning is in the outbox once for each limit, however often
-the workload is looked at.
+That a workload leaves its GPUs idle is seen by its cluster, which says so in a line of history. Time limits are those
+that the cluster enforces (`cluster/workload_end.py`), counted from the start that it reported. Only workloads of users
+who want to know are looked at. A warning is in the outbox once for each limit, however often the workload is looked at.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Any, Final
 
+from fairpool.api.clusters import EventReport
 from fairpool.control import declared, organization
 from fairpool.control.notification_events import NEAR_LIMIT, warned_from
 from fairpool.control.notification_outbox import note
 from fairpool.control.plane import Plane
 from fairpool.control.store import notifications as store
 from fairpool.control.store import organization as organization_store
+from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.workload_documents import declaration_of
@@ -65,6 +68,16 @@ def due_warnings(connection: Connection, now: Instant) -> list[tuple[Any, int]]:
         if warned_from(row.started_at, limit_s) <= now < row.started_at + limit_s * SECOND_MS:
             found.append((row, limit_s))
     return found
+
+
+def note_warnings(connection: Connection, lines: Sequence[EventReport]) -> None:
+    """In the transaction that takes in lines of history, which are new: put warnings of idle limits into the outbox."""
+    said = [line for line in lines if line.kind == NEAR_LIMIT]
+    owners = workload_store.some(connection, list(dict.fromkeys(line.workload for line in said))) if said else {}
+    for line in said:
+        row = owners.get(line.workload)
+        if row is not None:
+            note(connection, row, NEAR_LIMIT, line.at, line.at)
 
 
 def _limits_by_kind(rules: Any) -> dict[WorkloadKind, int | None]:

@@ -17,7 +17,7 @@ TYPES: Final[Mapping[str, str]] = {
     "finished": "A job of yours completed",
     "failed": "A job of yours failed, and is not tried again",
     "preempted": "A job of yours gave its GPUs back to another project",
-    "near-limit": "A job of yours will soon be stopped by a time limit",
+    "near-limit": "A job of yours will soon be stopped by a time or idle limit",
 }
 NEAR_LIMIT: Final = "near-limit"
 AHEAD_MS: Final = 15 * 60 * SECOND_MS
@@ -69,7 +69,7 @@ def subject_of(notes: Sequence[Note]) -> str:
     """The subject of a mail."""
     if len(notes) == 1:
         event = notes[0].event
-        return f"Fairpool: job {notes[0].workload} {'is near its time limit' if event == NEAR_LIMIT else event}"
+        return f"Fairpool: job {notes[0].workload} {'is near a time or idle limit' if event == NEAR_LIMIT else event}"
     counts = {event: sum(note.event == event for note in notes) for event in TYPES}
     return "Fairpool: " + ", ".join(f"{count} {event}" for event, count in counts.items() if count)
 

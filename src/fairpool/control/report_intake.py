@@ -16,6 +16,7 @@ from fairpool.control import declarations
 from fairpool.control.change_feed import DECISION
 from fairpool.control.closed_pods import close_ended, is_better_known
 from fairpool.control.clusters import known_cluster
+from fairpool.control.limit_warnings import note_warnings
 from fairpool.control.plane import Plane
 from fairpool.control.removal import remove_project
 from fairpool.control.store import changes, estimates
@@ -126,6 +127,7 @@ class ReportIntake:
             new = store.add_events(connection, self._cluster, report.events[first : first + EVENTS])
             close_ended(connection, self._cluster, new)
             take_usage(connection, self._cluster, new)
+            note_warnings(connection, new)
             estimates.note_starts(connection, _first_starts(new))
             self._note_decisions(connection, new)
             yield

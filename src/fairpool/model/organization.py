@@ -127,12 +127,17 @@ def with_derived_quotas(queues: Iterable[Queue], followers: Collection[QueueId])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectRules:
-    """Time limits of a project."""
+    """Time and idle limits of a project."""
 
     interactive_limit_s: int | None = None
     """How long a build may run; None: no limit."""
     training_limit_s: int | None = None
     """The same for a training, from its first start."""
+    interactive_idle_s: int | None = None
+    """How long a build may leave its GPUs idle; None: no limit."""
+    interactive_preemptible_idle_s: int | None = None
+    """The same for one that is preemptible."""
+    training_idle_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

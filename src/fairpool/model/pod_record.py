@@ -42,6 +42,8 @@ class Cause(StrEnum):
     DELETED = "deleted"
     TIME_LIMIT = "time-limit"
     """The project's limit on interactive work."""
+    IDLE_LIMIT = "idle-limit"
+    """The project's limit on GPUs that are held and not used."""
     DEADLINE = "deadline"
     """The workload's own limit."""
     SCALED_DOWN = "scaled-down"

@@ -74,6 +74,7 @@ CLASSIC: tuple[tuple[WorkloadPhase, Reason, WorkloadKind | None, str], ...] = (
     (WorkloadPhase.DEGRADED, ANY, ANY, "Running"),
     (WorkloadPhase.STOPPED, Cause.PREEMPTED, ANY, "Preempted"),
     (WorkloadPhase.STOPPED, Cause.TIME_LIMIT, ANY, "TimedOut"),
+    (WorkloadPhase.STOPPED, Cause.IDLE_LIMIT, ANY, "TimedOut"),
     (WorkloadPhase.STOPPED, ANY, ANY, "Suspended"),
     (WorkloadPhase.DELETING, ANY, ANY, "Terminating"),
     (WorkloadPhase.FAILED, Cause.REFUSED, ANY, "ContainerCannotRun"),

@@ -155,6 +155,8 @@ class LocalCluster:
         link = LinkThreads(pulls, pushes, control.cluster, now, self.engine.wake)
         ledger = await asyncio.to_thread(Ledger, self._ledger_file)
 
+        sampling = Sampling(self.engine, control.connect(), now, steady_ms=steady_ms)
+
         def make_loop() -> Loop:
             link.start_over()
             return Loop(
@@ -169,13 +171,13 @@ class LocalCluster:
                 steady_ms=steady_ms,
                 on_plan=self._note_plan,
                 on_step=self.figures.note_step,
+                idle=sampling.idle,
             )
 
         def step_down(why: str) -> None:
             event_loop.call_soon_threadsafe(on_step_down, why)
 
         loop_thread = await asyncio.to_thread(LoopThread, make_loop, self.engine, step_down, self.figures.note_cycle)
-        sampling = Sampling(self.engine, control.connect(), now)
         self._scheduling = Scheduling(ledger, link, pulls, pushes, secrets, loop_thread, sampling)
         self._scheduling.start()
         self._ring.start()

@@ -177,6 +177,7 @@ WORDS: Mapping[EventKind, str] = {
     EventKind.ENDED: "pod ended",
     EventKind.HALTED: "workload stopped",
     EventKind.RESUMED: "workload resumed",
+    EventKind.NEAR_LIMIT: "workload will be stopped soon",
     EventKind.ADOPTED: "pod found again",
 }
 """Other events are logged at level debug."""

@@ -53,19 +53,19 @@ def project_flags(command: Any) -> Any:
                 "--interactive-idle-limit",
                 metavar="TIME",
                 section=RULES,
-                help="How long an interactive job may leave its GPUs idle (not enforced yet).",
+                help="How long an interactive job may leave its GPUs idle.",
             ),
             flag(
                 "--interactive-preemptible-idle-limit",
                 metavar="TIME",
                 section=RULES,
-                help="The same for preemptible interactive jobs (not enforced yet).",
+                help="The same for preemptible interactive jobs.",
             ),
             flag(
                 "--train-idle-limit",
                 metavar="TIME",
                 section=RULES,
-                help="The same for training jobs (not enforced yet).",
+                help="The same for training jobs.",
             ),
             flag(
                 "--node-types-train",
@@ -151,7 +151,6 @@ def create_project(
             client.create_access_rule(rule)
             click.echo(f"Role researcher granted to group {printable(group)}.")
     options.warn_each(made.warnings)
-    _warn_of_idle_limits(options, asked)
 
 
 @command("update", "runai-adm project update team-a --gpu-quota 6", with_project=False)
@@ -174,7 +173,6 @@ def update_project(options: GlobalOptions, /, name: str, node_pool: str, **asked
         made = client.update_project(name, said, before.revision)
     click.echo(f"Project {printable(name)} updated successfully.")
     options.warn_each(made.warnings)
-    _warn_of_idle_limits(options, asked)
 
 
 @command("delete", "runai-adm project delete team-a --move-jobs-to team-b", with_project=False)
@@ -231,11 +229,6 @@ def _limits(asked: dict[str, Any]) -> dict[str, int | None]:
     if wrong:
         raise Failure(wrong)
     return {field: limit or None for field, limit in read.items() if not isinstance(limit, Problem)}
-
-
-def _warn_of_idle_limits(options: GlobalOptions, asked: dict[str, Any]) -> None:
-    if any(asked[name] for name in LIMITS if "idle" in name):
-        options.warn("Note: idle limits are saved but not enforced yet, because GPU utilization is not measured.")
 
 
 def _listed(text: str) -> list[str]:
