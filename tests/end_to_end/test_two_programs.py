@@ -66,6 +66,10 @@ def test_a_cluster_joins_and_runs_what_is_declared(control: ControlProcess, clus
     assert get(f"{cluster.status['health']}/healthz") == (200, {"status": "ok"})
     assert get(f"{cluster.status['health']}/readyz") == (200, {"status": "ready"})
     assert get(f"{cluster.status['health']}/api")[0] == 404
+    with urllib.request.urlopen(f"{cluster.status['health']}/metrics", timeout=10) as answer:
+        series = answer.read().decode()
+    assert "fairpool_loop_cycle_seconds_count" in series
+    assert not any(name in series for name in ("team-a", "short")), "there are no names without credentials"
     shown = control.command("status").stdout
     assert "a control plane" in shown
     assert "Connected" in shown
