@@ -62,7 +62,7 @@ SHARED: Mapping[str, str] = {
     "realm": "runai",
 }
 """What belongs to no department."""
-READ_AT = re.compile(r'(?<=^\{)"timestamp":"[^"]*",?')
+READ_AT = re.compile(r'(?<=[{,])"(?:timestamp|asOf)":"[^"]*",?')
 """When an answer was read, which is another moment each time."""
 TELEMETRY = {"nodes": "TOTAL_GPUS", "org-unit": "GPU_QUOTA", "workloads": "WORKLOADS_COUNT"}
 OF_STREAMS: Mapping[str, Mapping[str, str]] = {

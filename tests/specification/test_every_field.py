@@ -584,9 +584,6 @@ OTHERS: dict[str, set[str]] = {
 KEPT_ONLY = (
     "GpuOptimization.cpu_swap_memory_size",  # sizes of a swap that is off: switching it on is refused
     "GpuOptimization.reserved_gpu_memory_for_swap_operations",
-    "SchedulingRules.interactive_job_max_idle_duration_seconds",  # idle time is not measured: the command warns of it
-    "SchedulingRules.interactive_job_preempt_idle_duration_seconds",
-    "SchedulingRules.training_job_max_idle_duration_seconds",
 )
 """Fields that are stored with their object and shown, and that nothing acts on. A new field needs an effect instead."""
 

@@ -7,10 +7,21 @@ from dataclasses import replace
 import pytest
 
 from fairpool.cluster.expand import ExpandInput, expand
-from fairpool.cluster.idle_time import GAP_MS, PodIdleTimes, idle_limit_s, is_idle, warned_from_ms, warning_words
-from fairpool.model.ids import NodeName, PodId
+from fairpool.cluster.idle_time import (
+    GAP_MS,
+    PodIdleTimes,
+    idle_limit_s,
+    is_idle,
+    notice_ms,
+    warned_from_ms,
+    warning_words,
+)
+from fairpool.cluster.idle_work import idle_work
+from fairpool.cluster.ledger import LedgerContents
+from fairpool.cluster.ledger_cache import LedgerCache
+from fairpool.model.ids import NodeName, PodId, WorkloadId
 from fairpool.model.lifecycle import PodPhase
-from fairpool.model.organization import ProjectRules
+from fairpool.model.organization import Organization, ProjectRules
 from fairpool.model.pod_record import Cause, PodRecord
 from fairpool.model.sample import DeviceSample, DeviceUse, NodeSample, PodSample, Sample
 from fairpool.model.status import WorkloadPhase
@@ -22,11 +33,12 @@ GPU = PodShape(gpu=GpuRequest(devices=1))
 RULES = ProjectRules(interactive_idle_s=60, interactive_preemptible_idle_s=30, training_idle_s=1800)
 
 
-def sample(*utilization: float | None, device: float | None = None, pod: str = "a-0-0") -> Sample:
+def sample(*utilization: float | None, device: float | None = None, is_simulated: bool = False) -> Sample:
     """One pod with so many GPUs."""
     uses = tuple(DeviceUse(index=index, utilization=each) for index, each in enumerate(utilization))
     devices = tuple(DeviceSample(index=index, utilization=device) for index in range(len(utilization)))
-    node = NodeSample(node=NodeName("n1"), devices=devices, pods=(PodSample(pod=PodId(pod), devices=uses),))
+    pods = (PodSample(pod=PodId("a-0-0"), devices=uses),)
+    node = NodeSample(node=NodeName("n1"), devices=devices, pods=pods, is_simulated=is_simulated)
     return Sample(at=at(0), nodes=(node,))
 
 
@@ -45,7 +57,8 @@ def running(name: str = "a-0-0") -> PodRecord:
     ("found", "expected"),
     [
         (sample(0.0), True),
-        (sample(0.1), True),  # shown as 0 %
+        (sample(0.1), False),  # it has computed
+        (sample(0.1, is_simulated=True), True),  # as a program does that sleeps
         (sample(1.0), False),
         (sample(0.0, 3.0), False),
         (sample(None), False),
@@ -92,6 +105,7 @@ def test_each_kind_of_work_has_its_own_limit() -> None:
     assert warning_words(1800, 1_350_000) == (
         "its GPUs have been idle for 22m30s; it is stopped in 7m30s unless it uses them"
     )
+    assert "idle for 2h; it is stopped in 7m30s" in warning_words(1800, 7_200_000), "the limit was set just now"
 
 
 def test_at_the_limit_and_not_before_it_is_stopped_and_can_be_resumed() -> None:
@@ -104,3 +118,22 @@ def test_at_the_limit_and_not_before_it_is_stopped_and_can_be_resumed() -> None:
     assert stopped.pods[0].phase is PodPhase.RELEASING
     again = expand(replace(given, spec=replace(spec(), run=1), state=stopped.state, pods=stopped.pods), at(10))
     assert again.state.halt is None
+
+
+def test_none_is_stopped_before_it_was_warned_whenever_the_limit_was_set() -> None:
+    workload = spec()
+    organization = Organization(rules={workload.project: RULES})
+    pods = (replace(running(), workload=workload.id),)
+    cache = LedgerCache(LedgerContents(specs=(workload,), states=(state(),), pods=pods, organization=organization))
+    notice, since = notice_ms(1800), {PodId("a-0-0"): 0}
+
+    def found(at_ms: int, warned: dict[WorkloadId, int]) -> tuple[bool, bool]:
+        work = idle_work(cache, PodIdleTimes(at_ms, since), warned)
+        return workload.id in work.over, workload.id in work.unwarned
+
+    assert found(1_349_999, {}) == (False, False)
+    assert found(1_350_000, {}) == (False, True)
+    assert found(7_200_000, {}) == (False, True), "the limit was set just now"
+    assert found(7_200_000 + notice - STEP_MS - 1, {workload.id: 7_200_000}) == (False, False)
+    assert found(7_200_000 + notice, {workload.id: 7_200_000}) == (True, False)
+    assert found(1_800_000, {workload.id: 1_350_000}) == (True, False)

@@ -6,7 +6,7 @@ their nodes or the time says so. The result is the same as if every workload wer
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from fairpool.api.clusters import PullAnswer
@@ -55,8 +55,9 @@ class CycleInput:
     """By how much the clock was set since the last cycle."""
     idle: PodIdleTimes = PodIdleTimes()
     """How long pods have left their GPUs idle."""
-    warned: Collection[WorkloadId] = ()
-    """Workloads whose users were told that they are idle and will be stopped, and that have been idle since."""
+    warned: Mapping[WorkloadId, int] = field(default_factory=dict)
+    """Workloads whose users were told that they are idle and will be stopped, and that have been idle since. With when,
+    by the clock of the idle times."""
 
 
 def cycle(
@@ -74,12 +75,10 @@ def cycle(
     concerned |= _update_nodes(draft)
     concerned |= handle_orphans(draft, changed_pods)
     concerned = _affected(draft, concerned, changed_pods | inputs.answers.keys())
-    idle = idle_work(cache, inputs.idle)
+    idle = idle_work(cache, inputs.idle, inputs.warned)
     concerned |= idle.over
-    draft.events += [
-        warning for workload, warning in idle.warnings(inputs.now).items() if workload not in inputs.warned
-    ]
-    reconciled = _reconcile_all(draft, inputs, concerned)
+    draft.events += idle.warnings(inputs.now).values()
+    reconciled = _reconcile_all(draft, inputs, concerned, idle.over)
     planned = plan_pools(draft, inputs.policy, on_snapshot, on_plan) | refresh_messages(draft)
     changed = reconciled | planned
     changed |= _cap_graces(draft, changed)
@@ -148,19 +147,22 @@ def _has_confirmed_stop(cache: LedgerCache, workload: WorkloadId) -> bool:
 # --- settle and expand ---------------------------------------------------------------------------------------------
 
 
-def _reconcile_all(draft: EntryDraft, inputs: CycleInput, workloads: set[WorkloadId]) -> set[WorkloadId]:
-    """Reconcile these, then those that depend on one of them that has ended, and so on. Returns all of them."""
+def _reconcile_all(
+    draft: EntryDraft, inputs: CycleInput, workloads: set[WorkloadId], idle: Set[WorkloadId]
+) -> set[WorkloadId]:
+    """Reconcile these, then those that depend on one of them that has ended, and so on. Returns all of them. `idle`:
+    those that have been idle for too long."""
     reconciled, due = set(workloads), workloads
     while due:
         for workload in sorted(due):
-            _reconcile(draft, inputs, workload)
+            _reconcile(draft, inputs, workload, is_idle=workload in idle)
         ended = {each for each in due if outcome_of(draft.spec(each), draft.state(each)) is not WorkloadOutcome.OPEN}
         due = draft.waiting_for(ended)
         reconciled |= due
     return reconciled
 
 
-def _reconcile(draft: EntryDraft, inputs: CycleInput, workload: WorkloadId) -> None:
+def _reconcile(draft: EntryDraft, inputs: CycleInput, workload: WorkloadId, *, is_idle: bool) -> None:
     """Settle the pods of a workload against the observation, then stop and create pods."""
     spec = draft.spec(workload)
     before = draft.pods_of(workload)
@@ -176,7 +178,7 @@ def _reconcile(draft: EntryDraft, inputs: CycleInput, workload: WorkloadId) -> N
             rules=rules,
             drains=lambda node: _evicting_taints(draft, node),
             outcomes=lambda other: outcome_of(draft.spec(other), draft.state(other)),
-            idle_ms=inputs.idle.idle_ms(pods),
+            idle_ms=inputs.idle.idle_ms(pods) if is_idle else 0,
         ),
         draft.now,
     )

@@ -1,7 +1,8 @@
 """How long pods have left their GPUs idle, from samples, and which workloads that ends or will end soon. Pure.
 
 A pod is idle while every sample shows all its GPUs at 0 %. Whatever is not measured is no idleness: after a gap in the
-samples, and after a restart of the loop, the time counts from the beginning. Time is that of a clock that is never set.
+samples, and after a restart of the process, the time counts from the beginning. Time is that of a clock that is never
+set.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from fairpool.model.workload import GpuKind, WorkloadKind
 
 GAP_MS: Final = 25 * SECOND_MS
 """Samples that are further apart are a gap. A sample has the average since the one before, so one may come late."""
-BUSY: Final = 0.5
-"""From this on, in percent, a GPU is not shown as 0 %: real ones are measured in whole percents."""
+SIMULATED_IDLE: Final = 0.5
+"""Up to this, in percent, a simulated GPU is idle: a program that sleeps uses some CPU time. A real one is so at 0."""
+SAMPLES_MS: Final = 10 * SECOND_MS
+"""Between two samples, so that a limit may be noticed that much later than it is reached."""
 WARNED_BEFORE_MS: Final = 15 * 60 * SECOND_MS
 WARNED_AT_LEAST_MS: Final = 15 * SECOND_MS
 """More than the time between two samples, so that one of them comes in time for a warning."""
@@ -56,24 +59,29 @@ def is_idle(pod: PodSample, node: NodeSample) -> bool:
     then the GPU itself must have been idle."""
     devices = {each.index: each.utilization for each in node.devices}
     shown = [each.utilization if each.utilization is not None else devices.get(each.index) for each in pod.devices]
-    return bool(shown) and all(each is not None and each < BUSY for each in shown)
+    most = SIMULATED_IDLE if node.is_simulated else 0.0
+    return bool(shown) and all(each is not None and each <= most for each in shown)
 
 
 def idle_limit_s(spec: WorkloadSpec, rules: ProjectRules) -> int | None:
     """How long a workload may leave its GPUs idle; None: for as long as it likes."""
     match spec.kind:
         case WorkloadKind.TRAIN:
-            return rules.training_idle_s
+            return rules.training_idle_s or None
         case WorkloadKind.BUILD:
             is_preemptible = precedence(spec.kind, spec.priority, spec.preemptible).preemptible
-            return rules.interactive_preemptible_idle_s if is_preemptible else rules.interactive_idle_s
+            return (rules.interactive_preemptible_idle_s if is_preemptible else rules.interactive_idle_s) or None
     return None
 
 
+def notice_ms(limit_s: int) -> int:
+    """How long before the end the owner is warned: a quarter of an hour, or a quarter of a shorter limit."""
+    return max(WARNED_AT_LEAST_MS, min(WARNED_BEFORE_MS, limit_s * SECOND_MS // 4))
+
+
 def warned_from_ms(limit_s: int) -> int:
-    """After how long the owner is warned: a quarter of an hour before, and in the last quarter of a shorter limit."""
-    before_ms = max(WARNED_AT_LEAST_MS, min(WARNED_BEFORE_MS, limit_s * SECOND_MS // 4))
-    return max(0, limit_s * SECOND_MS - before_ms)
+    """After how long the owner is warned."""
+    return max(0, limit_s * SECOND_MS - notice_ms(limit_s))
 
 
 def limit_words(spec: WorkloadSpec, limit_s: int) -> str:
@@ -84,7 +92,8 @@ def limit_words(spec: WorkloadSpec, limit_s: int) -> str:
 
 def warning_words(limit_s: int, idle_ms: int) -> str:
     """What is coming."""
-    left = length_text(max(1, limit_s - idle_ms // SECOND_MS))
+    least_s = min(limit_s, notice_ms(limit_s) // SECOND_MS)  # also if the limit was set below the time it is idle
+    left = length_text(max(least_s, limit_s - idle_ms // SECOND_MS, 1))
     return (
         f"its GPUs have been idle for {length_text(idle_ms // SECOND_MS)}; it is stopped in {left} unless it uses them"
     )

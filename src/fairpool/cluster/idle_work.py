@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 
 from fairpool.cluster.gates import should_run
 from fairpool.cluster.history import Event, EventKind
-from fairpool.cluster.idle_time import PodIdleTimes, idle_limit_s, warned_from_ms, warning_words
+from fairpool.cluster.idle_time import (
+    SAMPLES_MS,
+    PodIdleTimes,
+    idle_limit_s,
+    notice_ms,
+    warned_from_ms,
+    warning_words,
+)
 from fairpool.cluster.ledger_cache import LedgerCache
 from fairpool.model.ids import SECOND_MS, Instant, WorkloadId
 from fairpool.model.organization import ProjectRules
@@ -19,8 +26,11 @@ class IdleWork:
     """Of all workloads that are meant to run."""
 
     over: set[WorkloadId] = field(default_factory=set)
-    near: dict[WorkloadId, str] = field(default_factory=dict)
-    """With the words of the warning."""
+    """At the limit, and warned in time."""
+    near: set[WorkloadId] = field(default_factory=set)
+    """Close to the limit, or at it."""
+    unwarned: dict[WorkloadId, str] = field(default_factory=dict)
+    """Those of them that were not warned, with the words of the warning."""
 
     def warnings(self, now: Instant) -> Mapping[WorkloadId, Event]:
         return {
@@ -31,12 +41,13 @@ class IdleWork:
                 cause=Cause.IDLE_LIMIT.value,
                 detail=words,
             )
-            for workload, words in sorted(self.near.items())
+            for workload, words in sorted(self.unwarned.items())
         }
 
 
-def idle_work(cache: LedgerCache, idle: PodIdleTimes) -> IdleWork:
-    """Only pods that are idle are looked at, and only where their project has a limit."""
+def idle_work(cache: LedgerCache, idle: PodIdleTimes, warned: Mapping[WorkloadId, int]) -> IdleWork:
+    """Only pods that are idle are looked at, and only where their project has a limit. None is stopped that was not
+    warned, whenever the limit was set. `warned`: when, by the clock of the idle times."""
     found = IdleWork()
     if not idle.since or not any(_has_limit(rules) for rules in cache.organization.rules.values()):
         return found
@@ -49,10 +60,11 @@ def idle_work(cache: LedgerCache, idle: PodIdleTimes) -> IdleWork:
         idle_ms = idle.idle_ms(cache.pods.get(workload, ())) if limit_s is not None else 0
         if limit_s is None or idle_ms < max(1, warned_from_ms(limit_s)):
             continue
-        if idle_ms >= limit_s * SECOND_MS:
+        found.near.add(workload)
+        if workload not in warned:
+            found.unwarned[workload] = warning_words(limit_s, idle_ms)
+        elif idle_ms >= limit_s * SECOND_MS and idle.at_ms - warned[workload] >= notice_ms(limit_s) - SAMPLES_MS:
             found.over.add(workload)
-        else:
-            found.near[workload] = warning_words(limit_s, idle_ms)
     return found
 
 

@@ -88,7 +88,8 @@ class Loop:
         self._report_delay_ms = report_delay_ms
         self._on_event = on_event
         self._jumps = ClockJumps(steady_ms)
-        self._idle, self._idle_seen, self._warned = idle, PodIdleTimes(), frozenset[WorkloadId]()
+        self._idle, self._idle_seen = idle, PodIdleTimes()
+        self._warned: dict[WorkloadId, int] = {}
         self._report_at: Instant | None = None
         self.error = ""
         """Why the last cycle was not completed: a full disk, an engine that does not respond."""
@@ -232,9 +233,9 @@ class Loop:
         if idle == self._idle_seen:
             return False
         self._idle_seen = idle
-        found = idle_work(self.cache, idle)
-        self._warned &= found.near.keys() | found.over
-        return bool(found.over or found.near.keys() - self._warned)
+        found = idle_work(self.cache, idle, self._warned)
+        self._warned = {workload: at_ms for workload, at_ms in self._warned.items() if workload in found.near}
+        return bool(found.over or found.unwarned)
 
     def _must_wait(self, observation: Observation, pulled: PullAnswer | None) -> bool:
         """Whether the ledger is empty and all declarations or some nodes are still unknown."""
@@ -272,7 +273,8 @@ class Loop:
             entry = replace(entry, reported_events=pulled.reported_events)
         self._ledger.record(entry, self.token, now)  # from here on a crash loses nothing
         self._jumps.jumped_ms = 0
-        self._warned |= {event.workload for event in entry.events if event.kind is EventKind.NEAR_LIMIT}
+        warned = (event.workload for event in entry.events if event.kind is EventKind.NEAR_LIMIT)
+        self._warned.update(dict.fromkeys(warned, inputs.idle.at_ms))
         self._events_recorded = max(self._events_recorded, entry.reported_events or 0) + len(entry.events)
         self._renewed_at = now
         if self._on_event is not None:

@@ -74,7 +74,7 @@ async def figures(
 
 
 def _of_nodes(nodes: Sequence[HeldNode]) -> dict[str, Any]:
-    free = [each.facts.gpus - len(each.devices) for each in nodes if each.facts.is_ready]
+    free = [each.facts.free_gpus(len(each.devices)) for each in nodes]
     return {
         "nodes": len(nodes),
         "ready_nodes": sum(each.facts.is_ready for each in nodes),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -76,6 +76,10 @@ def viewer_of(caller: Caller) -> Viewer:
 EVERYTHING = Viewer(nodes=True, projects=lambda *_: True, departments=lambda *_: True, workloads=lambda *_: True)
 
 
+SAMPLES_S: Final = 3.0
+"""How long a scrape waits for samples: without them it is served all the same."""
+
+
 async def scrape(plane: Plane, viewer: Viewer, subjects: Collection[ScrapeSubject], *, packs: bool) -> bytes:
     """What the viewer may see of these subjects. Where the database is away, the figures of the process remain.
 
@@ -93,8 +97,7 @@ async def _scrape(plane: Plane, viewer: Viewer, subjects: Collection[ScrapeSubje
     rest: list[str] = []
     if set(subjects) != {ScrapeSubject.PROCESS} or plane.cluster_figures is not None:
         try:
-            with without_garbage_collection():  # it would hold up everything else for as long as a scrape takes
-                rest = await _organization_texts(plane, viewer, subjects)
+            rest = await _organization_texts(plane, viewer, subjects)
         except Unavailable:
             if not own:
                 raise
@@ -110,14 +113,16 @@ async def _organization_texts(plane: Plane, viewer: Viewer, subjects: Collection
         return scraped(plane, connection, now), organization_store.homes(connection)
 
     found, homes = await plane.read_apart(unit)
-    for cluster in found.clusters:
-        try:
-            cluster.measured.update(await plane.samples.latest_slots(f"{cluster.id}/", NOW_S))
-        except Unavailable:
-            continue  # what is declared and held is known all the same
+    try:
+        async with asyncio.timeout(SAMPLES_S):
+            for cluster in found.clusters:
+                cluster.measured.update(await plane.samples.latest_slots(f"{cluster.id}/", NOW_S))
+    except (Unavailable, TimeoutError):
+        pass  # what is declared and held is known all the same
     activities = {each.id: plane.activity.of(each.id, now / SECOND_MS) for each in found.clusters}
     away_s = plane.settings.cluster_away_s
-    texts = await asyncio.to_thread(series_texts, found, activities, viewer, subjects, away_s)
+    with without_garbage_collection():  # it would hold up everything else for as long as this takes
+        texts = await asyncio.to_thread(series_texts, found, activities, viewer, subjects, away_s)
     if plane.cluster_figures is None:
         return texts
 

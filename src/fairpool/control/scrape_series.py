@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fairpool.api.clusters import NodeReport
@@ -18,7 +18,7 @@ from fairpool.control.workload_documents import former_name
 from fairpool.control.workload_requests import WorkloadRequest
 from fairpool.metrics import catalogue
 from fairpool.metrics.catalogue import DeviceColumn, NodeColumn, PodDeviceColumn, QueueColumn, WorkColumn
-from fairpool.metrics.totals import NodeFacts, PodHolding, QueueFacts
+from fairpool.metrics.totals import NodeFacts, PodHolding, QueueFacts, Waiting
 from fairpool.model.ids import SECOND_MS, WorkloadId, place_of
 from fairpool.model.node import DEFAULT_POOL, PRODUCT_LABEL
 from fairpool.model.quantity import WHOLE_GPU_MILLI
@@ -26,7 +26,10 @@ from fairpool.model.quantity import WHOLE_GPU_MILLI
 MIB: Final = 1 << 20
 MB: Final = 1000**2
 MIG_PREFIX: Final = "nvidia.com/mig-"
-WAITS: Final = frozenset({Phase.CREATING.value, Phase.PENDING.value})
+NO_WORKLOADS: Final = dict.fromkeys(
+    (Phase.PENDING.value, Phase.RUNNING.value, Phase.COMPLETED.value, Phase.FAILED.value), 0
+)
+"""Also a phase that no workload has is counted: a count that is not there is not 0."""
 IS_OVER: Final = frozenset({Phase.COMPLETED.value, Phase.FAILED.value, Phase.STOPPED.value})
 UNLIMITED: Final = "unlimited"
 
@@ -43,6 +46,16 @@ class Viewer:
     projects: Sees
     departments: Sees
     workloads: Sees
+
+
+@dataclass(slots=True)
+class ProjectWork:
+    """What a project has, holds and waits for in a cluster."""
+
+    queues: list[QueueFacts] = field(default_factory=list)
+    held_milli: int = 0
+    phases: dict[str, int] = field(default_factory=dict)
+    waiting: list[Waiting] = field(default_factory=list)
 
 
 def series_texts(
@@ -186,9 +199,24 @@ class _ClusterWriter:
             if department and self._viewer.departments("", department, cluster.id):
                 here = f"{self._here},{labels(department=department, nodepool=pool)}"
                 table["fairpool_department_gpus_allocated"].add(here, _gpus(amount))
+        works = self._by_project(held)
         for project, department in sorted(above.items()):
             if self._viewer.projects(project, department, cluster.id):
-                self._project(table, project, department, held)
+                self._project(table, project, department, works.get(project, ProjectWork()))
+
+    def _by_project(self, held: Mapping[tuple[str, str], int]) -> dict[str, ProjectWork]:
+        found: dict[str, ProjectWork] = {}
+        for queue in self._cluster.facts.queues:
+            found.setdefault(queue.project, ProjectWork()).queues.append(queue)
+        for (project, _), amount in held.items():
+            found.setdefault(project, ProjectWork()).held_milli += amount
+        for row in self._found.totals:
+            if row.cluster == self._cluster.id:
+                phases = found.setdefault(row.project, ProjectWork()).phases
+                phases[row.phase] = phases.get(row.phase, 0) + row.number
+        for each in self._cluster.facts.waiting:
+            found.setdefault(each.project, ProjectWork()).waiting.append(each)
+        return found
 
     def _held_by_queue(self) -> dict[tuple[str, str], int]:
         """In thousandths of GPUs, by project and node pool."""
@@ -212,10 +240,9 @@ class _ClusterWriter:
         info = labels(nodepool=queue.pool, project=queue.project, department_name=queue.department)
         table["runai_queue_info"].add(f"{self._here},{info},{_quota_labels([queue])}", 1)
 
-    def _project(self, table: SeriesTable, project: str, department: str, held: Mapping[tuple[str, str], int]) -> None:
-        mine = [each for each in self._cluster.facts.queues if each.project == project]
+    def _project(self, table: SeriesTable, project: str, department: str, work: ProjectWork) -> None:
+        mine, held_milli = work.queues, work.held_milli
         here = f"{self._here},{labels(project=project, department=department)}"
-        held_milli = sum(amount for (name, _), amount in held.items() if name == project)
         is_unlimited = any(each.gpu_quota_milli < 0 for each in mine)
         quota_milli = sum(each.gpu_quota_milli for each in mine)
         table["runai_project_guaranteed_gpus"].add(here, None if is_unlimited else _gpus(quota_milli))
@@ -226,25 +253,9 @@ class _ClusterWriter:
         row = group.get(catalogue.project(project))
         if row is not None:
             table["runai_gpu_utilization_per_project"].add(here, row[QueueColumn.GPU_UTILIZATION])
-        for phase, number in sorted(self._phases(project).items()):
+        for phase, number in sorted((NO_WORKLOADS | work.phases).items()):
             table["fairpool_project_workloads"].add(f'{here},phase="{phase}"', number)
-        self._waits(table, here, project, None if is_unlimited else quota_milli - held_milli)
-
-    def _phases(self, project: str) -> dict[str, int]:
-        """Also those with none: a count that is not there is not 0."""
-        found = dict.fromkeys((Phase.PENDING.value, Phase.RUNNING.value, Phase.COMPLETED.value, Phase.FAILED.value), 0)
-        for row in self._found.totals:
-            if row.cluster == self._cluster.id and row.project == project:
-                found[row.phase] = found.get(row.phase, 0) + row.number
-        return found
-
-    def _waits(self, table: SeriesTable, here: str, project: str, free_milli: int | None) -> None:
-        waiting = [each for each in self._cluster.workloads if each.project == project and _waits(each)]
-        fitting = [each for each in waiting if free_milli is None or each.requested_gpus_milli <= free_milli]
-        for name, those in (("", waiting), ("_in_quota", fitting)):
-            longest_s = max((self._now_s - each.created_at / SECOND_MS for each in those), default=0.0)
-            table[f"fairpool_project_longest_wait{name}_seconds"].add(here, max(0.0, longest_s))
-        table["fairpool_project_gpus_waiting"].add(here, _gpus(sum(each.requested_gpus_milli for each in waiting)))
+        _add_waits(table, here, work.waiting, None if is_unlimited else quota_milli - held_milli)
 
     # --- workloads and pods ---
 
@@ -407,8 +418,13 @@ def _limit(series: NamedSeries, here: str, amount: float) -> None:
     series.add(here, amount or None)
 
 
-def _waits(row: Any) -> bool:
-    return row.phase in WAITS and not row.allocated_gpus_milli
+def _add_waits(table: SeriesTable, here: str, waiting: Sequence[Waiting], free_milli: int | None) -> None:
+    queued = [each for each in waiting if not each.is_held_back]
+    fitting = [each for each in queued if free_milli is None or each.gpus_milli <= free_milli]
+    for name, those in (("", queued), ("_in_quota", fitting)):
+        longest_s = max((each.since_s for each in those), default=0.0)
+        table[f"fairpool_project_longest_wait{name}_seconds"].add(here, longest_s)
+    table["fairpool_project_gpus_waiting"].add(here, _gpus(sum(each.gpus_milli for each in waiting)))
 
 
 def _quota_labels(queues: Sequence[QueueFacts]) -> str:

@@ -125,7 +125,7 @@ NODE_COUNTS: Mapping[str, Callable[[HeldNode], float]] = {
     "READY_GPUS": lambda each: each.facts.gpus if each.facts.is_ready else 0,
     "TOTAL_GPU_NODES": lambda each: each.facts.gpus > 0,
     "TOTAL_GPUS": lambda each: each.facts.gpus,
-    "FREE_GPUS": lambda each: each.facts.gpus - len(each.devices) if each.facts.is_ready else 0,
+    "FREE_GPUS": lambda each: each.facts.free_gpus(len(each.devices)),
     "FULLY_FREE_GPU_NODES": lambda each: each.is_usable and not each.devices,
     "ALLOCATED_GPUS": lambda each: each.gpus_milli / WHOLE_GPU_MILLI,
     "TOTAL_CPU_CORES": lambda each: each.facts.cpu_milli / 1000,

@@ -69,6 +69,10 @@ class NodeFacts:
     cpu_milli: int = 0
     memory_bytes: int = 0
 
+    def free_gpus(self, held: int) -> int:
+        """Of which nothing is held, when so many are held at least in part. One may be held and withheld."""
+        return max(0, self.gpus - self.gpus_withheld - held) if self.is_ready else 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueFacts:
@@ -98,6 +102,8 @@ class Waiting:
     """Empty: not known, it may be one of several."""
     gpus_milli: int
     since_s: float
+    is_held_back: bool = False
+    """Not by the scheduler: it waits for another workload, or before it is tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +250,7 @@ class _Totals:
                 row.average(NodeColumn.GPU_UTILIZATION, each.utilization)
                 row.add(NodeColumn.GPU_MEMORY_BYTES, each.memory_bytes)
                 row.average(NodeColumn.GPU_MEMORY_UTILIZATION, _share(each.memory_bytes, facts.gpu_memory_mib << 20))
-        free = sum((facts.name, index) not in held for index in range(facts.gpus)) if facts.is_ready else 0
+        free = facts.free_gpus(sum((facts.name, index) in held for index in range(facts.gpus)))
         for place in self._places(facts.pool):
             _add_node(place, facts, sample)
             place.add(PlaceColumn.FREE_GPUS, free)

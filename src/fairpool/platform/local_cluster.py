@@ -231,7 +231,8 @@ class LocalCluster:
         if self._scheduling is None:
             return
         cache = self._scheduling.loop_thread.loop.cache
-        for pod, each in cache.observation.pods.items() if cache.observation is not None else ():
+        observation = cache.observation  # the loop may replace it meanwhile
+        for pod, each in observation.pods.items() if observation is not None else ():
             spec = cache.specs.get(each.order.workload) if each.state is PodState.RUNNING else None
             if spec is not None and sees(spec.project):
                 index, incarnation = place_of(spec.id, pod) or (0, 0)
@@ -251,7 +252,7 @@ class LocalCluster:
         observation, disk = thread.loop.cache.observation, self.disk.status
         states = [each.state for each in observation.pods.values()] if observation is not None else []
         lease_s = max(0, now() - thread.loop.lease_renewed_at) / SECOND_MS
-        is_failing = bool(thread.error or self.engine.supervisor.error)
+        is_failing = bool(thread.loop.error or self.engine.supervisor.error)  # without a link it goes on
         yield ProcessFigure("fairpool_loop_cycles", "Cycles of the scheduling loop", thread.cycles, True)
         yield ProcessFigure("fairpool_loop_last_cycle_seconds", "Time since its latest cycle", thread.last_cycle_ago_s)
         yield ProcessFigure("fairpool_loop_restarts", "Loops that failed and were replaced", thread.restarts, True)

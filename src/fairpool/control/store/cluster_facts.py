@@ -17,6 +17,7 @@ from fairpool.control.store.workloads import WAITS
 from fairpool.metrics.totals import PodHolding, Waiting
 from fairpool.model.ids import SECOND_MS, Instant, NodeName, PodId
 from fairpool.model.lifecycle import PodPhase
+from fairpool.model.status import WaitReason
 
 
 def holdings_of(connection: Connection, cluster: str) -> list[PodHolding]:
@@ -74,6 +75,7 @@ def waiting_in(connection: Connection, cluster: str, pools: Collection[str], now
                 pool=only if only is not None else wait.pool,
                 gpus_milli=row.requested_gpus_milli,
                 since_s=max(0.0, (now - wait.since) / SECOND_MS),
+                is_held_back=wait.reason in HELD_BACK,
             )
         )
     return found
@@ -85,6 +87,10 @@ class ReportedWait(NamedTuple):
     pool: str
     """The node pool that it last tried; empty: it has not said."""
     since: int
+    reason: str = ""
+
+
+HELD_BACK = frozenset({WaitReason.DEPENDENCY.value, WaitReason.BACK_OFF.value})
 
 
 def reported_wait(row: Any) -> ReportedWait:
@@ -95,4 +101,5 @@ def reported_wait(row: Any) -> ReportedWait:
     report = {} if row.report is None else json.loads(row.report)
     if not report or report.get("run", 0) < row.run:
         return ReportedWait("", row.created_at)
-    return ReportedWait(report.get("pool") or "", report.get("waiting_since") or report["since"])
+    since = report.get("waiting_since") or report["since"]
+    return ReportedWait(report.get("pool") or "", since, report.get("reason") or "")
