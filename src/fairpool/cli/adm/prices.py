@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from fairpool.api.accounting import Price
 
 UNITS = {"gpu": "A GPU", "cpu": "A CPU core", "memory": "A GiB of memory"}
-_type_flag = flag("--gpu-type", metavar="TYPE", help="Only for GPUs of this type, as in `runai list nodes`, without `simulated`.")
+_type_flag = flag(
+    "--gpu-type", metavar="TYPE", help="Only for GPUs of this type, as in `runai list nodes`, without `simulated`."
+)
 
 
 @command("list", "runai-adm price list", with_project=False)
