@@ -227,7 +227,7 @@ def test_newer_flags_reach_the_server(server: Server, project: str) -> None:
         ("update train --replicas 2", "--replicas is for a model, and this is a Training"),
         ("update train --priority urgent", "urgent"),
         ("update absent -l a=b", "The job absent does not exist"),
-        ("report metrics", "`runai report` needs the utilization of GPUs"),
+        ("report metrics", "`runai report` is another command here"),
         ("training list --limit 0", "--limit"),
         ("training describe train --pod-limit 0", "--pod-limit"),
     ],

@@ -53,7 +53,8 @@ def _message(line: EventReport, decision: DecisionReport) -> str:
         case DecisionKind.STARTED:
             return f"starts on {places}{amount}{_holds(decision)}"
         case DecisionKind.LENT:
-            return f"starts on {places}{amount}, {gpus_text(decision.lent_milli)} of them lent{_holds(decision)}"
+            them = "it" if decision.gpus_milli <= WHOLE_GPU_MILLI else "them"
+            return f"starts on {places}{amount}, {gpus_text(decision.lent_milli)} of {them} lent{_holds(decision)}"
         case DecisionKind.PROMISED:
             return f"is assigned to {places}{amount}, and starts when the pods there have stopped"
         case DecisionKind.WITHDRAWN:

@@ -17,8 +17,10 @@ from fairpool.cli.screen import Column, printable
 if TYPE_CHECKING:
     from fairpool.api.accounting import Price
 
-RESOURCES = ("gpu", "cpu", "memory")
-_type_flag = flag("--gpu-type", metavar="TYPE", help="Only for GPUs of this type, as in `runai list nodes`.")
+UNITS = {"gpu": "A GPU", "cpu": "A CPU core", "memory": "A GiB of memory"}
+_type_flag = flag(
+    "--gpu-type", metavar="TYPE", help="Only for GPUs of this type, as in `runai list nodes`, without `simulated`."
+)
 
 
 @command("list", "runai-adm price list", with_project=False)
@@ -33,14 +35,14 @@ def list_prices(options: GlobalOptions, output: str | None) -> None:
         Column("RESOURCE", lambda each: each.resource),
         Column("GPU TYPE", lambda each: each.gpu_type or ("any" if each.resource == "gpu" else "-")),
         Column("PRICE PER HOUR", lambda each: each.price),
-        Column("FROM", lambda each: ages.local(each["from"]), spare=1),  # type: ignore[index]
+        Column("FROM", lambda each: ages.utc(each["from"]), spare=1),  # type: ignore[index]
         Column("SET BY", lambda each: each.created_by, least=12),
     ]
     show(output, columns, found, documents=document(found))
 
 
 @command("set", "runai-adm price set gpu 2.50 --gpu-type NVIDIA-A100-SXM4-80GB", with_project=False)
-@click.argument("resource", type=click.Choice(RESOURCES))
+@click.argument("resource", type=click.Choice(list(UNITS)))
 @click.argument("price")
 @_type_flag
 @flag("--from", "start", metavar="TIME", help="From this full hour on, also in the past (default: the present hour).")
@@ -52,13 +54,13 @@ def set_price(options: GlobalOptions, resource: str, price: str, gpu_type: str |
         body["from"] = start
     with Session(options).connected() as client:
         made = client.set_price(body)
-    since = ages.local(made["from"])  # type: ignore[index]
-    named = f"{resource} {printable(gpu_type)}" if gpu_type else resource
-    click.echo(f"An hour of {named} costs {made.price} from {since} on.")
+    since = ages.utc(made["from"])  # type: ignore[index]
+    named = f"{UNITS[resource]} {printable(gpu_type)}" if gpu_type else UNITS[resource]
+    click.echo(f"{named} costs {made.price} an hour from {since} on.")
 
 
 @command("delete", "runai-adm price delete gpu --gpu-type NVIDIA-A100-SXM4-80GB", with_project=False)
-@click.argument("resource", type=click.Choice(RESOURCES))
+@click.argument("resource", type=click.Choice(list(UNITS)))
 @_type_flag
 @click.pass_obj
 def delete_price(options: GlobalOptions, resource: str, gpu_type: str | None) -> None:
@@ -68,4 +70,4 @@ def delete_price(options: GlobalOptions, resource: str, gpu_type: str | None) ->
         if not mine:
             raise failure("price.unknown", f"{resource} has no price", "see `runai-adm price list`")
         client.delete_price(mine[0].id)
-    click.echo(f"The price of {resource} from {ages.local(mine[0]['from'])} on was deleted.")  # type: ignore[index]
+    click.echo(f"The price of {resource} from {ages.utc(mine[0]['from'])} on was deleted.")  # type: ignore[index]

@@ -116,7 +116,7 @@ def _show(found: UsageAnswer, groups: list[str], interval: str | None, output: s
     if output in ("json", "yaml", "name"):
         show(output, columns, found.rows, documents=document(found))
         return
-    title = f"GPU hours from {ages.local(found.start)} to {ages.local(found.end)}"
+    title = f"GPU hours from {ages.utc(found.start)} to {ages.utc(found.end)}"
     rows: list[UsageAmounts] = [*found.rows, found.total]
     show(output, columns, rows, documents=None, title=title)
 

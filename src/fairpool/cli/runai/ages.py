@@ -51,6 +51,11 @@ def local(text: str) -> str:
     return moment(text).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def utc(text: str) -> str:
+    """A time in UTC, for what is counted and priced by hours and months in UTC."""
+    return moment(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
 def ahead(text: str, at: datetime | None = None) -> str:
     """A time in the future: `14:02:10 (in 20s)`, with the date unless it is today."""
     there, options = moment(text).astimezone(), (at or now()).astimezone()

@@ -407,8 +407,13 @@ def _pod_figures(known: Mapping[str, MeasuredPod]) -> list[Column[PodItem]]:
         Column("GPU MEMORY", lambda pod: figures.size(figures.gpu_memory(known.get(pod.id))), spare=5),
         Column("CPU", lambda pod: figures.cores(figures.cpu(known.get(pod.id))), spare=3),
         Column("MEMORY", lambda pod: figures.size(figures.memory(known.get(pod.id))), spare=4),
-        Column("PROGRESS", lambda pod: figures.brief_percent(figures.progress(known.get(pod.id))), spare=2),
+        Column("PROGRESS", lambda pod: figures.brief_percent(_progress(pod, known)), spare=2),
     ]
+
+
+def _progress(pod: PodItem, known: Mapping[str, MeasuredPod]) -> float | None:
+    """As the pod reported it, which is newer than its latest sample."""
+    return figures.progress(known.get(pod.id)) if pod.progress_percent is None else pod.progress_percent
 
 
 def _draw_devices(screen: Screen, measured: MeasuredWorkload) -> None:

@@ -33,9 +33,9 @@ BASES = {
 }
 """What an estimate follows from, in words."""
 NEXT_STEP = {
-    "Stopped": "Resume it with: runai resume {name}",
-    "Failed": "For details, see its output: runai logs {name}",
-    "Pending": "For its full history: runai history {name}",
+    "Stopped": "Resume it with: runai resume {name} -p {project}",
+    "Failed": "For details, see its output: runai logs {name} -p {project}",
+    "Pending": "For its full history: runai history {name} -p {project}",
 }
 
 
@@ -63,7 +63,7 @@ def why(options: GlobalOptions, name: str) -> None:
     step = NEXT_STEP.get(found.phase)
     if step:
         screen.text()
-        screen.text(step.format(name=found.name))
+        screen.text(step.format(name=found.name, project=project))
     screen.show()
 
 

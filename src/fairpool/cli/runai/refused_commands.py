@@ -18,8 +18,8 @@ INSTEAD = {
         "sign in with `runai login`; for several servers see `runai context`",
     ),
     "report": (
-        "needs the utilization of GPUs over time, which is not measured",
-        "`runai top` shows what is allocated now, and `runai history` the tries of a job",
+        "is another command here",
+        "`runai-adm report` shows GPU hours and costs of the projects that you can see, `runai top` what is used now",
     ),
     "upgrade": (
         "does not install anything: this command is part of the Python package fairpool",

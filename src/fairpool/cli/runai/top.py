@@ -13,7 +13,7 @@ from fairpool.cli.runai.cluster_choice import ONE_CLUSTER, ClusterChoice, choose
 from fairpool.cli.runai.flags import GlobalOptions, command, flag
 from fairpool.cli.runai.jobs import node_cell, running_seconds, type_word
 from fairpool.cli.runai.listing import natural, screen_here
-from fairpool.cli.runai.nodes import check_known, gib, memory, status_cell, usable
+from fairpool.cli.runai.nodes import check_known, memory, status_cell, usable
 from fairpool.cli.runai.projects import quota_text
 from fairpool.cli.runai.session import Session, check_project
 from fairpool.cli.runai.suggestions import node_names
@@ -182,7 +182,7 @@ def cpu_cores(each: NodeAnswer) -> float | None:
 
 
 def _memory(each: WorkloadItem) -> str:
-    return gib(each.workload_requested_resources.memory_bytes)
+    return figures.size(each.workload_requested_resources.memory_bytes)
 
 
 @command("job", "runai top job -A")
@@ -208,12 +208,17 @@ def top_job(
             check_project(client, project)
         chosen = ["phase==Running", *([f"projectName=={project}"] if project is not None else [])]
 
+        found: list[WorkloadItem] = []
+
         def draw(screen: Screen) -> None:
-            found = client.all_workloads(filters=chosen, measured=True)
+            found[:] = client.all_workloads(filters=chosen, measured=True)
             found.sort(key=lambda each: (natural(each.project_name), natural(each.name)))
             screen.draw(job_columns(), found, whole=details or output == "wide")
 
         _show(draw, watch, interval, rounds)
+    if not found and not watch:
+        where = f"in project {project} (-A shows all projects)" if project is not None else "that you can see"
+        options.notice(f"There are no running jobs {where}.")
 
 
 def _show(draw: Draw, watch: bool, interval: float, rounds: int | None) -> None:
