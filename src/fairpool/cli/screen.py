@@ -84,9 +84,9 @@ class Screen:
         colour = is_terminal and not os.environ.get("NO_COLOR")
         return cls(width, colour, ROWS_ON_A_TERMINAL if is_terminal and not every_row else None)
 
-    def text(self, text: str = "", indent: str = "") -> None:
-        """A paragraph."""
-        self.lines += _wrapped(self._shown(text), self.width, indent)
+    def text(self, text: str = "", indent: str = "", further: str | None = None) -> None:
+        """A paragraph; `further` indents the lines after the first."""
+        self.lines += _wrapped(self._shown(text), self.width, indent, further)
 
     def title(self, text: str) -> None:
         """A heading, with an empty line before it."""

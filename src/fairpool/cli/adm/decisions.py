@@ -79,6 +79,7 @@ def _filter(kind: str | None, project: str | None, since: str | None, conditions
 def decision_columns() -> list[Column[Decision]]:
     """One decision a row."""
     return [
+        Column("ID", lambda each: each.id, wide=True),
         Column("TIME", lambda each: ages.local(each.at)[len("2026-") :]),
         Column("DECISION", lambda each: each.kind),
         Column("PROJECT", lambda each: each.project_id, least=8),
@@ -86,7 +87,6 @@ def decision_columns() -> list[Column[Decision]]:
         Column("GPUS", lambda each: f"{each.gpus:g}", spare=2),
         Column("LENT", lambda each: f"{each.lent_gpus:g}", wide=True),
         Column("NODES", lambda each: ",".join(each.nodes) or "-", wide=True),
-        Column("ID", lambda each: each.id, wide=True),
         Column("AT", lambda each: each.at, wide=True),
         Column("WHY", lambda each: each.message, least=WHY),
     ]

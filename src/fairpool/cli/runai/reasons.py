@@ -83,7 +83,7 @@ def _draw_wait(screen: Screen, wait: WorkloadWait) -> None:
     if wait.changes:
         screen.title("What would change it:")
         for change in wait.changes:
-            screen.text(f"  {change_text(change)}")
+            screen.text(change_text(change), indent="  ", further="    ")
 
 
 def start_text(estimate: StartEstimate | None) -> str:
