@@ -23,6 +23,7 @@ class ContainerTypist(Typist):
     """A platform whose pods run in containers."""
 
     podman: Podman
+    has_visible_programs = False
 
     def start(self) -> None:
         again = ["--listen", self.address.removeprefix("http://")] if self.address else ["--runtime", "podman"]
