@@ -25,8 +25,8 @@ class Sampled(Cluster):
         return self.loop
 
     def is_idle_for(self, seconds: int, *workloads: str) -> None:
-        since = {PodId(f"{workload}-0-0"): 10_000_000 - seconds * 1000 for workload in workloads}
-        self.idle = PodIdleTimes(10_000_000, since)
+        since = {PodId(f"{workload}-0-0"): 10_000_000 for workload in workloads}
+        self.idle = PodIdleTimes(10_000_000 + seconds * 1000, since)
         self.run(3)
 
 
@@ -62,6 +62,8 @@ def test_an_idle_job_is_warned_once_and_stopped_at_the_limit_and_others_stay() -
         cluster.is_idle_for(500, idle["id"])
         assert len(lines(control, idle, "near-limit")) == 2, "of another time"
         cluster.is_idle_for(600, idle["id"])
+        assert cluster.phase(idle) == "Running", "it was warned 100 s ago, and is due 150"
+        cluster.is_idle_for(650, idle["id"])
         cluster.run(5)
         shown = cluster.shown(idle)
         assert shown["phase"] == "Stopped"
