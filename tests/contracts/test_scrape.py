@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -228,6 +229,17 @@ def test_without_a_database_the_process_still_tells_of_itself(world: World, monk
     body = world.control.http.portal.call(_everything, plane)
     assert b"fairpool_build_info" in gzip.decompress(body)
     assert world.control.call("GET", "/metrics", params={"collect[]": "nodes"}).status_code == 503
+
+
+def test_a_scrape_does_not_wait_for_a_disk_of_samples_that_hangs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    plane = world.control.app.state.plane
+
+    async def hangs(*_: Any) -> Any:
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(plane.samples, "latest_slots", hangs)
+    monkeypatch.setattr(scrape, "SAMPLES_S", 0.05)
+    assert "runai_project_guaranteed_gpus" in world.control.call("GET", "/metrics").text
 
 
 async def _everything(plane: Any) -> bytes:

@@ -77,7 +77,7 @@ PROJECTS: Final[Mapping[str, str]] = {
     "fairpool_project_gpus_allocated": "GPUs that a project holds in a node pool",
     "fairpool_project_gpus_over_quota": "Of these, GPUs beyond its quota",
     "fairpool_project_gpus_waiting": "GPUs that the waiting workloads of a project have asked for",
-    "fairpool_project_longest_wait_seconds": "How long the workload waits that waits for longest",
+    "fairpool_project_longest_wait_seconds": "The longest time that a workload has waited for the scheduler",
     "fairpool_project_longest_wait_in_quota_seconds": "The same of those that fit into what is left of the quota",
     "fairpool_project_workloads": "Workloads of a project by phase",
     "runai_allocated_gpu_count_per_project": "GPUs that a project holds",
