@@ -1,0 +1,1 @@
+"""What tests of the library of GPU shares use."""
