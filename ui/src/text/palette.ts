@@ -1,0 +1,60 @@
+/** Words of the palette. */
+export const text = {
+  open: "Find or do anything",
+  field: "Find or do anything",
+  placeholder: "A name, suspend a-1-g, why b-5-gg, waiting in team-b …",
+  results: "Results",
+  nothing: (typed: string) => `Nothing matches “${typed}”.`,
+  searching: "Searching",
+  failed: "The search failed",
+  narrowKey: ["Ctrl", "K"],
+  groups: {
+    recent: "Recent",
+    actions: "Actions",
+    lists: "Lists",
+    workloads: "Workloads",
+    projects: "Projects",
+    nodes: "Nodes",
+    users: "Users",
+    pages: "Pages",
+    settings: "Appearance",
+  },
+  verbs: {
+    suspend: (name: string) => `Suspend ${name}`,
+    resume: (name: string) => `Resume ${name}`,
+    delete: (name: string) => `Delete ${name}`,
+    why: (name: string) => `Why does ${name} wait?`,
+    log: (name: string) => `Log of ${name}`,
+    copy: (name: string) => `Copy the command for ${name}`,
+    drain: (name: string) => `Drain ${name}`,
+    undrain: (name: string) => `Return ${name} to service`,
+    cordon: (name: string) => `Cordon ${name}`,
+    uncordon: (name: string) => `Uncordon ${name}`,
+  },
+  drainSoon: (name: string, pods: number) =>
+    `${name} will be drained: ${pods} ${pods === 1 ? "pod is" : "pods are"} stopped, training is queued again`,
+  marked: {
+    drain: (name: string) => `${name} is being drained`,
+    undrain: (name: string) => `${name} is no longer drained`,
+    cordon: (name: string) => `${name} is cordoned`,
+    uncordon: (name: string) => `${name} is no longer cordoned`,
+  },
+  list: ({ phase, project, user }: { phase?: string; project?: string; user?: string }) =>
+    [phase ?? "All", "workloads", project === undefined ? "" : `in ${project}`, user === undefined ? "" : `of ${user}`]
+      .filter((each) => each !== "")
+      .join(" "),
+  ofUser: (name: string) => `Workloads of ${name}`,
+  nodeDetail: (gpus: number, status: string) => `${gpus} ${gpus === 1 ? "GPU" : "GPUs"} · ${status}`,
+  submit: "Submit a workload",
+  theme: { light: "Theme: light", dark: "Theme: dark", auto: "Theme: as the system" },
+  density: { compact: "Density: compact", normal: "Density: normal", roomy: "Density: roomy" },
+  current: "in use",
+  copied: (command: string) => `Copied: ${command}`,
+  hints: [
+    ["↑ ↓", "move"],
+    ["Enter", "open or do"],
+    ["Ctrl Enter", "copy as command"],
+    ["Esc", "close"],
+  ] as const,
+  held: "Changes are held while the server is silent",
+};
