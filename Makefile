@@ -14,14 +14,14 @@ ON_POSTGRESQL := FAIRPOOL_TEST_DATABASE=postgresql FAIRPOOL_KILL_ROUNDS=1 $(PYTE
 BENCHMARKS := $(sort $(filter-out bench/_%,$(wildcard bench/*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help up down env check test test-postgresql test-fast soak bench golden format constraints clean
+.PHONY: help up down env ui native check test test-postgresql test-fast soak bench kube-assets pictures golden format constraints clean
 
 help: ## List the targets
 	@echo "Fairpool. Targets:"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "Settings: PYTHON=$(PYTHON) (3.11 to 3.14), JOBS=$(JOBS) (parallel test processes)"
 
-env: $(DEV) ## Create or update the development environment in .venv
+env: $(DEV) ui native ## Create or update the development environment in .venv
 
 # What running needs, and nothing else.
 $(STAMP): pyproject.toml constraints.txt
@@ -34,7 +34,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -c 'import pip' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group build
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable .
+	FAIRPOOL_UI=skip FAIRPOOL_NATIVE=skip $(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable .
 	@touch $@
 
 # What tests, checks and benchmarks need beside that.
@@ -42,7 +42,15 @@ $(DEV): $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev
 	@touch $@
 
-up: $(STAMP) ## Start the platform in the background and sign you in
+# Only if its sources have changed. Node comes from the path or, for this alone, from PyPI into .node.
+ui: $(STAMP) ## Build the web UI into the package (FAIRPOOL_UI=skip: leave it out)
+	@$(BIN)/python -m tools.ui_build
+
+# Only if its sources have changed. Where there is no C compiler one line says so, and everything else works.
+native: $(STAMP) ## Build the library of GPU shares into the package (FAIRPOOL_NATIVE=skip: leave it out)
+	@$(BIN)/python -m tools.native_build
+
+up: $(STAMP) ui native ## Start the platform in the background and sign you in
 	@$(BIN)/fairpool up --detach
 
 down: ## Stop the platform; running pods are not affected
@@ -54,8 +62,12 @@ check: env ## Check formatting, lint, types, import rules and house rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tools.tidy
+	$(BIN)/python -m tools.ui_build run check
 
+# Programs that cannot be built are named here; then tests that need them are skipped, and fail where CI runs.
 test: env ## Run all tests, then those of the control plane again on PostgreSQL
+	@$(BIN)/python -m tools.kube_assets >/dev/null || true
+	$(BIN)/python -m tools.ui_build run test
 	$(PYTEST)
 	$(ON_POSTGRESQL)
 
@@ -72,6 +84,7 @@ ROUNDS ?= 20
 SUBMITS ?= 6000
 CHAOS_S ?= 180
 REQUESTS ?= 1000000
+TAB_MINUTES ?= 60
 soak: env ## Fault injection, fuzz, a real server killed, a long run: make soak SEEDS=10000 FIRST=0 APART=200 ROUNDS=20 REQUESTS=1000000
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.simulation --two-processes --seeds $(APART) --first $(FIRST)
@@ -80,8 +93,10 @@ soak: env ## Fault injection, fuzz, a real server killed, a long run: make soak 
 	FAIRPOOL_WORLDS=50 $(PYTEST) tests/properties/test_prepared.py
 	FAIRPOOL_KILL_ROUNDS=$(ROUNDS) $(PYTEST) tests/end_to_end/test_netapp_commands.py
 	FAIRPOOL_KILL_ROUNDS=$(ROUNDS) $(PYTEST) tests/end_to_end/test_netapp_two_programs.py
+	FAIRPOOL_KILL_ROUNDS=$(ROUNDS) FAIRPOOL_API_SERVER_AWAY_S=600 $(PYTEST) tests/kubernetes/test_netapp.py
 	FAIRPOOL_CHAOS_S=$(CHAOS_S) $(PYTEST) tests/end_to_end/test_chaos.py
 	$(BIN)/python -m bench.longrun --submits $(SUBMITS)
+	$(BIN)/python -m bench.web_ui --minutes $(TAB_MINUTES)
 
 bench: env ## Run the benchmarks one after the other
 ifeq ($(BENCHMARKS),)
@@ -90,12 +105,20 @@ else
 	@set -e; for module in $(BENCHMARKS:bench/%.py=%); do echo "== bench.$$module"; $(BIN)/python -m bench.$$module; done
 endif
 
+kube-assets: $(STAMP) ## Build a Kubernetes cluster's programs for tests, once, into ~/.cache
+	@$(BIN)/python -m tools.kube_assets
+
+pictures: env ## Take pictures of every page of the web UI for the documentation
+	FAIRPOOL_PICTURES=docs/images/web-ui $(BIN)/python -m pytest -q tests/browser/test_pages.py
+
 golden: env ## Update golden files and generated reference pages; review the diff
 	$(BIN)/python -m tools.messages --write
 	$(BIN)/python -m tools.module_map --write
 	$(BIN)/python -m tools.api_reference
+	$(BIN)/python -m tools.ui_schema
 	$(BIN)/python -m tools.role_reference
 	$(BIN)/python -m tools.flag_table
+	$(BIN)/python -m tools.operator_manifest
 	FAIRPOOL_WRITE_GOLDEN=1 $(BIN)/python -m pytest -q tests/contracts/test_permissions.py \
 	  tests/end_to_end/test_golden_screens.py tests/client/test_client.py
 
@@ -105,10 +128,10 @@ format: env ## Format the code and apply lint fixes
 
 # Three weeks back, because a fresh release may come before the packages it needs.
 constraints: env ## Update the pinned versions; review the diff
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev \
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev --group ui \
 	  --exclude-newer "$$($(BIN)/python -c 'import datetime as d; print(d.date.today() - d.timedelta(weeks=3))')" \
 	  --no-annotate --no-header --upgrade --output-file constraints.txt pyproject.toml
 
 clean: ## Remove the virtual environment, caches and builds
-	rm -rf $(VENV) .venv-client .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
+	rm -rf $(VENV) .venv-client .node ui/node_modules src/fairpool/control/static .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
 	find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +

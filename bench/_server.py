@@ -47,6 +47,10 @@ class Server:
         heard: dict[str, Any] = json.loads(line)
         return heard
 
+    def end(self) -> None:
+        """By closing its input, so that it ends what it has started."""
+        self._process.communicate()
+
     def kill(self) -> None:
         """As the power would."""
         self._process.kill()

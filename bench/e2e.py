@@ -1,10 +1,12 @@
 """From submitting to running, on the whole platform: jobs arrive at a rate, or all at once.
 
-    python -m bench.e2e [--engine processes simulated] [--size NODES ...] [--rate R ...] [--burst N] [--json FILE]
+    python -m bench.e2e [--engine processes simulated kubernetes] [--size NODES ...] [--rate R ...] [--burst N]
+                        [--json FILE]
 
 Each job is a training with a tenth of a simulated GPU that lasts a second: a real process under `fairpool up`, or a
-simulated pod behind the same control plane and loop. The clock runs from the moment a submission is due until the
-stream of changes says that the workload runs. A fresh platform for every line.
+simulated pod behind the same control plane and loop. On Kubernetes it has a whole GPU of a fake node of a real API
+server, which first shows how fast it is where nothing is decided ("alone": pods a second). The clock runs from the
+moment a submission is due until the stream of changes says that the workload runs. A fresh platform for every line.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +35,8 @@ from fairpool.model.problem import Problem
 from fairpool.platform import admin_socket, background
 from fairpool.platform.data_directory import DataDirectory
 
-ENGINES = ("processes", "simulated")
+ENGINES = ("processes", "simulated", "kubernetes")
+DEFAULT_ENGINES = ENGINES[:2]
 SIZES = (1, 100, 500)
 RATES = (1.0, 10.0, 100.0, 500.0)
 BURST = 4000
@@ -54,6 +57,11 @@ COLUMNS = (
     Column("loop", 9, "loop_cpu_s_each", is_time=True),
     Column("pods", 9, "pods_cpu_s_each", is_time=True),
     Column("load", 6, "load_average"),
+    Column("alone", 7, "alone_per_s"),
+    Column("API", 9, "api_cpu_s_each", is_time=True),
+    Column("kubelet", 9, "kubelet_cpu_s_each", is_time=True),
+    Column("cannot", 9, "cannot_s", is_time=True),
+    Column("reclaim", 9, "reclaim_gang_s", is_time=True),
 )
 
 
@@ -63,6 +71,8 @@ class Watch:
 
     ran_at: dict[str, float] = field(default_factory=dict)
     ended_as: dict[str, str] = field(default_factory=dict)
+    waits_at: dict[str, float] = field(default_factory=dict)
+    """When it was first said why a workload waits."""
     unseen: int = 0
     """Over before they were reported as running."""
 
@@ -74,6 +84,8 @@ class Watch:
         if data["noun"] != "workload" or item is None:
             return
         name, phase = item["name"], item["phase"]
+        if item.get("wait") is not None:
+            self.waits_at.setdefault(name, now)
         if phase == "Running":
             self.ran_at.setdefault(name, now)
         elif phase in ENDED and name not in self.ended_as:
@@ -89,6 +101,10 @@ class Platform:
     port: int
     pid: int
     token: str
+    alone_per_s: float = 0.0
+    """Pods a second that the API server starts where nothing is decided."""
+    cluster: int = 0
+    """The process that plays the kubelets, above those of the API server."""
 
 
 @contextmanager
@@ -119,16 +135,31 @@ def simulated(folder: Path, nodes: int) -> Iterator[Platform]:
         server.kill()
 
 
+@contextmanager
+def kubernetes(folder: Path, nodes: int, pods: int = BURST, lasts_s: float = LASTS_S) -> Iterator[Platform]:
+    """`pods`: so many are first started with nothing decided; 0: not measured."""
+    cluster = Server("bench._fake_cluster", str(folder / "cluster"), str(nodes), f"{lasts_s:g}")
+    try:
+        alone = cluster.say(str(min(pods, nodes * GPUS)))["pods_per_s"] if pods else 0.0
+        server = Server("bench._e2e_server", str(folder), cluster.hello["kubeconfig"])
+        try:
+            yield Platform(server.hello["port"], server.pid, server.hello["token"], alone, cluster.pid)
+        finally:
+            server.kill()
+    finally:
+        cluster.end()
+
+
 def moments(rate: float, seconds: float, burst: int) -> list[float]:
     """When each job is due: evenly at a rate, or all at once."""
     return [0.0] * burst if burst else [number / rate for number in range(max(1, round(rate * seconds)))]
 
 
-def submits(address: Address, due: Sequence[float]) -> list[Ask]:
+def submits(address: Address, due: Sequence[float], gpus: str) -> list[Ask]:
     asks = []
     for number, at in enumerate(due):
         name = f"job-{number:05d}"
-        spec = {"image": "ubuntu", "command": "sleep", "args": f"{LASTS_S:g}", "compute": {"gpu": "0.1"}}
+        spec = {"image": "ubuntu", "command": "sleep", "args": f"{LASTS_S:g}", "compute": {"gpu": gpus}}
         body = json.dumps({"name": name, "projectId": "team", "spec": spec}).encode()
         request = address.request("POST", "/api/v1/workloads/trainings", body, key=name)
         asks.append(Ask("submit", request, 202, at))
@@ -142,16 +173,21 @@ def measured(engine: str, nodes: int, rate: float, seconds: float, burst: int) -
     line = Line(case, {"engine": engine, "nodes": nodes, "rate": rate, "seconds": seconds, "burst": burst}, nodes)
     with (
         tempfile.TemporaryDirectory() as folder,
-        {"processes": processes, "simulated": simulated}[engine](Path(folder), nodes) as platform,
+        {"processes": processes, "simulated": simulated, "kubernetes": kubernetes}[engine](
+            Path(folder), nodes
+        ) as platform,
     ):
         address = _signed_in(platform, nodes)
         watch = Watch()
         stream = Stream(address, watch.hear)
         load = Load(address, CONNECTIONS, [stream])
         assert load.listen(60, lambda: stream.is_open), "the stream of changes did not open"
-        control, whole = main_thread_cpu_s(platform.pid), cpu_s(platform.pid)
-        heard = load.by_timetable(submits(address, due), lambda: len(watch.ran_at) >= len(due), PATIENCE_S)
+        control, whole, kubernetes_s = main_thread_cpu_s(platform.pid), cpu_s(platform.pid), _cluster_cpu_s(platform)
+        heard = load.by_timetable(
+            submits(address, due, _gpus(engine)), lambda: len(watch.ran_at) >= len(due), PATIENCE_S
+        )
         control, whole = main_thread_cpu_s(platform.pid) - control, cpu_s(platform.pid) - whole
+        kubernetes_s = {name: used - kubernetes_s[name] for name, used in _cluster_cpu_s(platform).items()}
         load.listen(PATIENCE_S, lambda: len(watch.ended_as) >= len(due))
         pods = _pods_cpu_s(platform.pid)
         load.close()
@@ -165,14 +201,28 @@ def measured(engine: str, nodes: int, rate: float, seconds: float, burst: int) -
             "loop_cpu_s_each": (whole - control) / len(due),
             "pods_cpu_s_each": pods / len(due),
             "load_average": round(os.getloadavg()[0], 1),
+            "alone_per_s": platform.alone_per_s,
         }
+        line.metrics |= {f"{name}_cpu_s_each": used / len(due) for name, used in kubernetes_s.items()}
     return line
+
+
+def _gpus(engine: str) -> str:
+    return "1" if engine == "kubernetes" else "0.1"
 
 
 def _pods_cpu_s(server: int) -> float:
     """CPU time of the fork server, of shims and of what they ran; 0 where pods are simulated."""
     below = [pid for pid in process_table.descendants(server) if process_table.name(pid) == "fp:fork server"]
     return sum(ended_children_cpu_s(pid) for pid in below)
+
+
+def _cluster_cpu_s(platform: Platform) -> dict[str, float]:
+    """CPU time of the API server with its etcd and controllers, of the fake kubelet, and of this process."""
+    if not platform.cluster:
+        return {}
+    api = sum(cpu_s(pid) for pid in process_table.descendants(platform.cluster))
+    return {"api": api, "kubelet": cpu_s(platform.cluster), "client": cpu_s(os.getpid())}
 
 
 def _signed_in(platform: Platform, nodes: int) -> Address:
@@ -205,11 +255,60 @@ def figures(began: float, due: Sequence[float], watch: Watch, submitting: Sequen
     }
 
 
+# --- what people wait for in a full cluster
+
+
+def answers(nodes: int) -> Line:
+    """Kubernetes, full of jobs of a project without a quota: how long one more of these waits until it is said that it
+    cannot run and why, and how long the owner of the quota waits for a gang on a tenth of the nodes."""
+    line = Line("kubernetes-answers", {"engine": "kubernetes", "nodes": nodes}, nodes)
+    waited: dict[str, float] = {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        kubernetes(Path(folder), nodes, pods=0, lasts_s=float("inf")) as platform,
+    ):
+        address = _signed_in(platform, nodes)
+        with Client(f"http://127.0.0.1:{platform.port}", platform.token) as client:
+            body = {"name": "guests", "resources": [{"gpu": {"deserved": 0}}]}
+            client.create_project(org.ProjectRequest.model_validate(body))
+        watch = Watch()
+        stream = Stream(address, watch.hear)
+        fill = [_submit(address, "trainings", f"guest-{number}", "guests", str(GPUS)) for number in range(nodes)]
+        late = _submit(address, "trainings", "late", "guests", str(GPUS))
+        gang = _submit(address, "distributed", "gang", "team", str(GPUS), {"numWorkers": nodes // 10, "noMaster": True})
+        waits: tuple[tuple[str, list[Ask], Callable[[], bool]], ...] = (
+            ("fill_s", fill, lambda: len(watch.ran_at) >= nodes),
+            ("cannot_s", [late], lambda: "late" in watch.waits_at),
+            ("reclaim_gang_s", [gang], lambda: "gang" in watch.ran_at),
+        )
+        for name, asks, is_over in waits:
+            waited[name], faults = _waited(Load(address, min(CONNECTIONS, len(asks)), [stream]), stream, asks, is_over)
+            line.faults += faults
+        stream.socket.close()
+    line.metrics = {"jobs": nodes + 2, **waited, "load_average": round(os.getloadavg()[0], 1)}
+    return line
+
+
+def _waited(load: Load, stream: Stream, asks: Sequence[Ask], is_over: Callable[[], bool]) -> tuple[float, list[str]]:
+    assert load.listen(60, lambda: stream.is_open), "the stream of changes did not open"
+    heard = load.by_timetable(asks, lambda: bool(load.heard.faults) or is_over(), PATIENCE_S)
+    load.close()
+    return heard.took_s, heard.faults[:3]
+
+
+def _submit(
+    address: Address, kind: str, name: str, project: str, gpus: str, more: Mapping[str, object] | None = None
+) -> Ask:
+    spec = {"image": "ubuntu", "command": "sleep", "args": "1000", "compute": {"gpu": gpus}, **(more or {})}
+    body = json.dumps({"name": name, "projectId": project, "spec": spec}).encode()
+    return Ask("submit", address.request("POST", f"/api/v1/workloads/{kind}", body, key=name), 202)
+
+
 def points(options: argparse.Namespace) -> Iterator[tuple[str, int, float, int]]:
     """Engine, nodes, rate, burst; without those for which there are not GPUs enough."""
-    for engine in options.engine or ENGINES:
+    for engine in options.engine or DEFAULT_ENGINES:
         for nodes in options.size or SIZES:
-            room = nodes * GPUS * TENTHS
+            room = nodes * GPUS * (1 if engine == "kubernetes" else TENTHS)
             for rate in options.rate or (() if options.only_burst else RATES):
                 if rate * LASTS_S <= room / 2:
                     yield engine, nodes, rate, 0
@@ -225,6 +324,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=30.0, metavar="S", help="for each rate (default 30)")
     parser.add_argument("--burst", type=int, default=BURST, metavar="N", help="jobs at once (default 4000)")
     parser.add_argument("--only-burst", action="store_true", help="no rates")
+    parser.add_argument("--answers", action="store_true", help='Kubernetes: a gang reclaimed, and "cannot", instead')
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write one JSON object a line")
     options = parser.parse_args(arguments)
     end_in_good_order()
@@ -233,7 +333,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table = Table(COLUMNS, case_width=20)
     table.head()
     lines = []
-    for engine, nodes, rate, burst in points(options):
+    for nodes in (options.size or SIZES) if options.answers else ():
+        progress(f"kubernetes, {nodes} nodes, a gang reclaimed")
+        line = answers(nodes)
+        table.add(line, "; ".join(line.faults))
+        lines.append(line)
+    for engine, nodes, rate, burst in () if options.answers else points(options):
         progress(f"{engine}, {nodes} nodes, {f'{burst} at once' if burst else f'{rate:g} a second'}")
         line = measured(engine, nodes, rate, options.seconds, burst)
         table.add(line, "; ".join(line.faults))

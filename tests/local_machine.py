@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,8 @@ NODE = NodeName("dgx1-1")
 TOKEN = Token(1)
 TIMEOUT_S = 120.0
 """Until a test gives up; much longer than anything takes, because machines that test are busy."""
+PYTHON = os.path.realpath(sys.executable)
+"""For programs of pods, which have a /tmp of their own: they would not see a virtual environment in the machine's."""
 
 
 class Machine:

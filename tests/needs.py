@@ -7,6 +7,8 @@ import shutil
 
 import pytest
 
+from tools import kube_assets
+
 
 def skip_unless_ci(why: str) -> None:
     """`.ci/run` says so where packages could not be installed: then it is the machine, not the change."""
@@ -21,3 +23,12 @@ def program(name: str, package: str) -> str:
     if found is None:
         skip_unless_ci(f"{name} is not installed (Debian package {package})")
     return str(found)
+
+
+def kubernetes_program(name: str) -> str:
+    """The path of a program of a Kubernetes cluster, built if it has not been before."""
+    try:
+        return str(kube_assets.program(name))
+    except kube_assets.NotAvailable as error:
+        skip_unless_ci(str(error))
+        raise

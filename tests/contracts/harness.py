@@ -37,6 +37,8 @@ class Harness(Protocol):
     node: NodeName
     keeps_objects: bool
     """Whether the same process answers all calls, so that an unchanged observation can be the same object."""
+    measures: bool
+    """Whether its samples contain more than which pods run where."""
 
     def order(
         self,
@@ -68,6 +70,7 @@ class SimulatedHarness:
     """A simulated engine in this process."""
 
     keeps_objects = True
+    measures = True
 
     def __init__(self) -> None:
         self.clock = VirtualClock(START)

@@ -23,6 +23,8 @@ DEAF = "deaf"
 class LocalHarness:
     """The local engine in this process, or one after the other, each opened when the one before is gone."""
 
+    measures = True
+
     def __init__(
         self, folder: Path, *, reopened: bool = False, runtime: str = "process", image: str = "python"
     ) -> None:

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from fairpool.api.clusters import PushAnswer, PushReport
+from fairpool.control.lost_clusters import announce_lost
 from fairpool.control.report_intake import ReportIntake
+from fairpool.control.store import changes
 from tests.control.control_plane import ControlPlane, codes, control_plane, event, expect, gone, node
 
 WORKLOADS = "/api/v1/workloads"
@@ -75,6 +78,33 @@ def test_people_do_not_pull_and_clusters_do_nothing_else(control: ControlPlane) 
     control.tokens["cluster"] = control.cluster_token
     for path in ("/api/v1/me", WORKLOADS, "/api/v1/changes"):
         assert control.call("GET", path, by="cluster").status_code == 403
+
+
+def test_pages_hear_once_that_a_cluster_joins_is_lost_and_comes_back(control: ControlPlane) -> None:
+    plane = control.app.state.plane
+    assert control.http.portal is not None
+    call = control.http.portal.call
+
+    def said() -> list[str]:
+        found = call(plane.read, lambda connection: changes.after(connection, 0))
+        return [each.verb for each in found if (each.noun, each.id) == ("cluster", control.cluster)]
+
+    def look(seconds: float) -> None:
+        before = plane.now()
+        control.clock.turn(seconds)
+        call(announce_lost, plane, before)
+
+    assert said() == ["created"]
+    control.pull()
+    control.push(control.report(whole=True))
+    assert said() == ["created", "connected"]
+    for seconds in (60, 1, 1, 3600):  # after a minute it counts as lost, and it is said once
+        look(seconds)
+    assert said() == ["created", "connected", "disconnected"]
+    control.push(control.report())
+    control.pull()
+    look(30)
+    assert said() == ["created", "connected", "disconnected", "connected"]
 
 
 def test_marks_on_a_node_reach_the_cluster(control: ControlPlane) -> None:
@@ -177,3 +207,20 @@ def test_only_one_installation_joins_as_a_cluster(control: ControlPlane) -> None
     assert control.call("POST", "/api/v1/cluster/join", {"installation": "one"}).status_code == 403, (
         "people do not join"
     )
+
+
+def test_the_file_for_kubectl_needs_the_token_of_its_cluster(control: ControlPlane) -> None:
+    """F-228. The token is not stored, so the caller must have it."""
+    made = expect(control.call("POST", "/api/v1/clusters", {"name": "east"}), 201)
+    path = "/api/v1/clusters/east/operator-file"
+    body = {"token": made["token"], "controlUrl": "https://fairpool.example.com"}
+    file = expect(control.call("POST", path, body), 200)
+    assert file["name"] == "runai-operator-east.yaml"
+    documents = list(yaml.safe_load_all(file["content"]))
+    (secret,) = [each for each in documents if each["kind"] == "Secret"]
+    assert secret["stringData"] == {"token": made["token"]}
+    assert codes(control.call("POST", path, {"token": "fpc_another"})) == ["operator.token"]
+    assert codes(control.call("POST", path, {**body, "token": control.cluster_token})) == ["operator.token"]
+    assert codes(control.call("POST", path, {**body, "caCertificate": "none"})) == ["operator.certificate"]
+    public = expect(control.call("POST", path, {"token": made["token"]}), 200)["content"]
+    assert expect(control.call("GET", "/.well-known/openid-configuration"), 200)["issuer"] in public

@@ -70,6 +70,20 @@ def test_nothing_listens_beyond_this_machine_before_the_first_password_is_change
         assert http.get("/api/v1/me").status_code == 401
 
 
+def test_a_generated_first_password_may_be_used_from_elsewhere_and_must_be_changed(tmp_path: Path) -> None:
+    generated = "k3Jx9QpLw2Vn8Rt5Yb1Z"
+    settings = Settings(data=tmp_path, host="0.0.0.0", first_password=generated)
+    with TestClient(create_app(settings, hasher=CHEAP), base_url="http://192.0.2.7") as http:
+        body = {"grantType": "password", "username": "test@run.ai", "password": generated}
+        signed_in = http.post("/api/v1/token", json=body)
+        assert signed_in.status_code == 200, signed_in.text
+        headers = {"Authorization": f"Bearer {signed_in.json()['accessToken']}"}
+        assert http.get("/api/v1/me", headers=headers).json()["mustChangePassword"]
+        assert http.get("/api/v1/clusters", headers=headers).status_code == 403
+    with TestClient(create_app(settings, hasher=CHEAP), base_url="http://192.0.2.7"):
+        pass  # it starts again with the same file
+
+
 def test_wrong_passwords_are_slowed_down(control: ControlPlane) -> None:
     new = {"email": "ann@example.com", "password": "correct horse"}
     expect(control.call("POST", "/api/v1/users", new), 201)
@@ -672,6 +686,40 @@ def test_lists_are_filtered_sorted_searched_and_paged(control: ControlPlane) -> 
     assert control.call("GET", f"{WORKLOADS}?limit=501").status_code == 422
 
 
+def test_a_list_by_attention_has_the_failed_the_longest_waiting_and_the_newest_with_their_numbers(
+    control: ControlPlane,
+) -> None:
+    ids = {}
+    for name in ("w0", "r0", "f0", "w1", "r1", "f1", "w2"):
+        control.clock.turn(1)
+        ids[name] = control.train(name)["id"]
+    there = [control.runs(ids[name]) for name in ("r0", "r1")]
+    for name in ("w0", "w1", "w2"):
+        there.append(WorkloadReport(id=WorkloadId(ids[name]), phase=WorkloadPhase.PENDING, since=control.clock.now))
+    control.clock.turn(1)
+    control.push(control.report(whole=True, workloads=(*there, control.failed(ids["f0"]))))
+    control.clock.turn(1)
+    control.push(control.report(workloads=(control.failed(ids["f1"]),)))
+
+    def listed(query: str) -> tuple[list[str], dict[str, Any]]:
+        page = expect(control.call("GET", f"{WORKLOADS}?sortBy=attention&{query}"), 200)
+        return [each["name"] for each in page.pop("workloads")], page
+
+    whole = ["f1", "f0", "w0", "w1", "w2", "r1", "r0"]
+    assert listed("") == (whole, {})
+    for limit in (1, 2, 3, 4):
+        pages = [listed(f"limit={limit}&offset={offset}") for offset in range(0, len(whole), limit)]
+        assert [name for names, _ in pages for name in names] == whole
+        assert [rest.get("next") for _, rest in pages] == [*range(limit, len(whole), limit), None]
+    numbers = {"Failed": 2, "Pending": 3, "Running": 2}
+    assert listed("counts=true&limit=1") == (["f1"], {"total": 7, "phases": numbers, "next": 1})
+    assert listed("counts=true&filterBy=phase=@PEND") == (["w0", "w1", "w2"], {"total": 3, "phases": numbers})
+    assert listed("counts=true&search=0")[1] == {"total": 3, "phases": dict.fromkeys(numbers, 1)}
+    by_name = expect(control.call("GET", f"{WORKLOADS}?sortBy=name&limit=1&counts=true"), 200)
+    assert (by_name["workloads"][0]["name"], by_name["total"], by_name["phases"]) == ("f0", 7, numbers)
+    assert control.call("GET", "/api/v1/workloads/waiting?sortBy=attention").status_code == 400
+
+
 # --- suspend, resume, delete, batch ---
 
 
@@ -925,6 +973,8 @@ def test_settings_are_chosen_while_it_runs_and_stay_chosen(tmp_path: Path) -> No
             "storage.gitMaxMebibytes": 10240,
             "storage.gitTimeoutSeconds": 600,
             "storage.hostPathRoots": "/",
+            "support.contact": "",
+            "support.feedback": "",
             "uploads.maxFiles": 20000,
             "uploads.maxMebibytes": 256,
             "uploads.totalMebibytes": 20480,

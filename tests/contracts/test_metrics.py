@@ -435,7 +435,9 @@ def test_the_figures_of_the_overview_agree_with_the_lists(world: World) -> None:
         for phase, number in mine["workloads"].items():
             listed = world.get("/api/v1/workloads/count", by=by, filterBy=f"phase=={phase}")
             assert listed["count"] == number
-        assert mine["pending"] == world.get("/api/v1/workloads/waiting", by=by)["count"]
+        waiting = world.get("/api/v1/workloads/waiting", by=by)
+        assert mine["pending"] == waiting["count"]
+        assert {each["type"] for each in waiting["workloads"]} == {"Training"}
     pool = world.get("/api/v1/overview/figures", nodepoolName="fast")
     assert (pool["nodes"], pool["allocatedGpus"], pool["running"], "gpuUtilization" in pool) == (1, 0.5, 1, False)
 
@@ -583,3 +585,42 @@ def test_samples_of_a_deleted_workload_stay(world: World) -> None:
     control.push(control.report(gone=(gone(world.waiting),)))
     assert world.telemetry("/api/v1/workloads", "WORKLOADS_COUNT") == 2
     assert world.metrics(f"/api/v1/workloads/{world.waiting}/metrics", "POD_COUNT")["measurements"][0]["values"] == []
+
+
+def test_a_device_that_was_just_given_to_a_pod_is_not_idle_however_long_it_was_free() -> None:
+    with control_plane() as control:
+        control.project("team-a", 4)
+        workload = control.train("t1")["id"]
+        control.push(control.report(whole=True, nodes=(machine("n1", "default"),)))
+        store: SampleStore = control.app.state.plane.samples
+
+        def unused(seconds: int) -> None:
+            for _ in range(seconds // 10):
+                control.clock.turn(10)
+                devices = tuple(DeviceSampleWire(index=index, utilization=0.0) for index in (0, 1))
+                report = SamplesReport(
+                    at=control.clock.now, nodes=(NodeSampleWire(node=NodeName("n1"), devices=devices),)
+                )
+                assert control.http.portal is not None
+                number = store.written
+                assert control.http.portal.call(sampled, control.app.state.plane, control.cluster, report).is_kept
+                kept(store, number + 1)
+
+        def idle() -> tuple[int, list[int]]:
+            """How many that are held, as the overview and the telemetry say; and which, also free ones."""
+            figures = expect(control.call("GET", "/api/v1/overview/figures"), 200)
+            asked = {"telemetryType": "IDLE_ALLOCATED_GPUS"}
+            (now,) = expect(control.call("GET", "/api/v1/nodes/telemetry", params=asked), 200)["values"]
+            assert float(now["value"]) == figures["idleAllocatedGpus"]
+            (node,) = expect(control.call("GET", "/api/v1/devices"), 200)["nodes"]
+            return figures["idleAllocatedGpus"], node["idle"]
+
+        unused(400)
+        assert idle() == (0, [0, 1])
+        control.push(control.report(workloads=(_runs(control, workload, "n1", (0,), 1000),)))
+        assert idle() == (0, [1]), "the next sample has not come yet"
+        unused(300)
+        assert idle() == (0, [1])
+        control.push(control.report(workloads=(_runs(control, workload, "n1", (0,), 900),)))
+        unused(10)
+        assert idle() == (1, [0, 1]), "another report about the same pod changes nothing"

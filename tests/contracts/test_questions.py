@@ -17,6 +17,7 @@ from fairpool.api import questions as wire
 from fairpool.api import workload_spec as work
 from fairpool.api.access import AccessRuleRequest, UserRequest
 from fairpool.api.client import Client, Refused
+from fairpool.cluster import questions as cluster_questions
 from fairpool.cluster.cycle_ring import CycleRing
 from fairpool.cluster.live_snapshots import LiveSnapshots
 from fairpool.cluster.questions import Questions
@@ -114,7 +115,26 @@ def test_a_dry_run_says_whether_and_where_it_would_start(asked: Asked) -> None:
     never = asked.dry_run(asked.admin, "speech", 8)
     assert never.outcome == "waits"
     assert "nodes can run it" in never.message
+    assert found.wait is None
     assert asked.admin.all_workloads() == [], "nothing was submitted"
+
+
+def test_a_dry_run_of_what_would_wait_says_why_and_what_would_start(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_questions, "DRAFT_TRIES_S", TIMEOUT_S)
+    found = asked.dry_run(asked.admin, "speech", 8)
+    assert found.wait.waits
+    assert found.wait.cause.cause
+    assert "failed" in {each.state for each in found.wait.checks}, found.wait.checks
+    fewer = [each for each in found.wait.changes if each.kind == "fewer-gpus"]
+    assert (fewer[0].before, fewer[0].effect) == (8.0, "starts"), found.wait.changes
+    with researcher(asked, "speech") as person:
+        hidden = asked.dry_run(person, "speech", 8)
+    assert "vision" not in json.dumps(hidden)
+    monkeypatch.setattr(cluster_questions, "DRAFT_TRIES_S", 0.0)
+    hurried = asked.dry_run(asked.admin, "speech", 8)
+    assert (hurried.outcome, hurried.wait.changes) == ("waits", []), "without time, the reason alone"
 
 
 def test_victims_are_named_only_to_users_who_may_see_their_project(asked: Asked) -> None:

@@ -28,7 +28,7 @@ OF_EVERY_ACCOUNT = re.compile(
     r"/api/v1/(access-keys|user-applications|me\b|notifications|notification-webhooks|subscriptions)"
     r"|/api/v1/(authorization/(me/|permissions|permitted-scopes)|workload-(types|categories|priorities))"
     r"|GET /api/v1/(authorization/roles|notification-(channels$|state|types)|org-unit/priorities)"
-    r"|GET /v1/k8s/users/roles|/openid-connect/userinfo"
+    r"|GET /v1/k8s/users/roles|/openid-connect/userinfo|POST /api/v1/clusters/{cluster_id}/kubernetes-token"
 )
 CONCERNS_ALL_USERS = re.compile(
     r"/api/v1/(apps|service-accounts|administration|sessions|mail|audit|security|settings|idps)"
@@ -121,7 +121,8 @@ def test_the_description_is_complete(control: ControlPlane) -> None:
     pages = ("/", "/docs", "/sign-in", "/healthz", "/readyz", "/api/openapi.json", "/api/docs", "/researcher/api/docs")
     sign_in = ("/open", "/device", "/sign-in/command", "/sign-in/with/{idp}")
     forms = ("/sign-out", "/sign-in", "/device", "/sign-in/command")
-    hidden = {("GET", path) for path in (*pages, *sign_in)} | {("POST", path) for path in forms}
+    files = ("/download/fairpool.whl", "/download/{name}")
+    hidden = {("GET", path) for path in (*pages, *sign_in, *files)} | {("POST", path) for path in forms}
     hidden |= {("GET", f"/sign-in/with/{{idp}}/{word}") for word in ("callback", "acs", "metadata")}
     hidden |= {("POST", f"/sign-in/with/{{idp}}/{word}") for word in ("logout", "acs")}
     hidden |= {(verb, f"/{name}-password") for verb in ("GET", "POST") for name in ("forgot", "reset")}

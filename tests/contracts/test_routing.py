@@ -248,6 +248,12 @@ def test_everything_wrong_with_a_body_is_reported(control: ControlPlane, name: s
     assert (answer.status_code, problems(answer)) == (status, found), answer.text
 
 
+def test_a_name_that_is_too_long_is_refused_with_the_figure(control: ControlPlane) -> None:
+    answer = sent(control, PROJECTS, f'{{"name": "{"a" * 58}"}}')
+    [problem] = answer.json()["problems"]
+    assert (problem["what"], problem["fix"]) == ("name has more than 57 characters", "use at most 57 characters")
+
+
 @pytest.mark.parametrize(
     ("kind", "status"),
     [

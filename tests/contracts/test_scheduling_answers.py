@@ -14,7 +14,7 @@ from fairpool.cluster.live_snapshots import LiveSnapshots
 from fairpool.cluster.loop import Loop
 from fairpool.cluster.questions import Questions
 from fairpool.control.change_feed import FeedEntry, entries_after
-from fairpool.control.change_stream import _visible
+from fairpool.control.change_stream import View, _visible
 from fairpool.control.moments import instant, iso
 from fairpool.control.plane import Places
 from fairpool.control.store.database import Connection
@@ -253,6 +253,10 @@ def test_decisions_are_counted_over_a_time(cluster: AnsweringCluster) -> None:
     assert wrong.status_code == 400
 
 
+NOTHING_ELSE: frozenset[str] = frozenset()
+"""A view of work alone, without users, roles and the like."""
+
+
 def test_decisions_and_shares_are_in_the_stream_of_changes(cluster: AnsweringCluster) -> None:
     plane, portal = cluster.control.app.state.plane, cluster.control.http.portal
     assert portal is not None
@@ -266,12 +270,12 @@ def test_decisions_and_shares_are_in_the_stream_of_changes(cluster: AnsweringClu
     line = next(each for each in decided if each.change.verb == "lent").line
     assert b'"workloadName":"a2"' in line
     assert any(each.change.noun == "shares" for each in entries)
-    bobs = [_visible(Places(("team-b",), ()), each) for each in decided]
+    bobs = [_visible(View(Places(("team-b",), ()), NOTHING_ELSE), each) for each in decided]
     assert {b"a1" in each or b"a2" in each for each in bobs if b'"projectId":"team-a"' in each} == set()
     assert sum(bool(each) for each in bobs) == 2
     taken = next(each for each in decided if each.change.verb == "taken-back")
-    assert b'"isHidden":true' in _visible(Places(("team-a",), ()), taken)
-    assert b'"isHidden":true' not in _visible(None, taken)
+    assert b'"isHidden":true' in _visible(View(Places(("team-a",), ()), NOTHING_ELSE), taken)
+    assert b'"isHidden":true' not in _visible(View(None, NOTHING_ELSE), taken)
 
 
 def test_an_estimate_is_kept_and_its_error_told(cluster: AnsweringCluster) -> None:

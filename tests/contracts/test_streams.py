@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -12,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import uvicorn
 from starlette.applications import Starlette
@@ -23,11 +25,14 @@ from fairpool.api.client import Client, Refused, Unreachable
 from fairpool.api.cluster_client import ClusterClient
 from fairpool.api.clusters import PodReport, PushReport, WorkloadReport
 from fairpool.api.pod_spec import Compute
+from fairpool.api.samples import SamplesReport
 from fairpool.api.shell import Channel, Frame, ended
 from fairpool.control import declarations
 from fairpool.control.app import ClusterIdentity, cluster_identity, create_app
+from fairpool.control.notifier import Notifier
 from fairpool.control.plane import Plane
 from fairpool.control.pod_access import LogPiece, LogRange, PodAccessError, PodAddress, ShellSession
+from fairpool.control.sample_news import APART_S, SampleNews
 from fairpool.control.settings import Settings
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as workload_store
@@ -141,9 +146,9 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 @contextmanager
-def serving(data: Path) -> Iterator[Served]:
+def serving(data: Path, keep_alive_s: float = 3600) -> Iterator[Served]:
     pod_access = FakePodAccess()
-    app = create_app(Settings(data=data, keep_alive_s=3600), pod_access=pod_access, hasher=CHEAP)
+    app = create_app(Settings(data=data, keep_alive_s=keep_alive_s), pod_access=pod_access, hasher=CHEAP)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
     loops: list[asyncio.AbstractEventLoop] = []
 
@@ -256,6 +261,39 @@ def test_what_moved_out_of_a_project_that_stays_is_heard_of_without_what_it_is(s
     assert [(each.id, each.verb, each.object) for each in heard] == [(moved, "created", None), (moved, "moved", None)]
 
 
+WATCHES = {"resourceType": "trainings", "actions": ["update"]}
+
+
+def test_changes_of_users_rules_and_roles_are_told_without_names_to_those_who_may_list_them(
+    served: Served, ann: Client
+) -> None:
+    start = served.admin.create_project(org.ProjectRequest(name="early")).revision
+    user = served.admin.create_user(UserRequest(email="new@example.com"))
+    rule = AccessRuleRequest(subject_id=user.id, role_id="researcher", scope_id="team-a")
+    served.admin.delete_access_rule(served.admin.create_access_rule(rule).id)
+    _call(served, "POST", "/api/v1/authorization/roles", {"name": "Watcher", "permissions": [WATCHES]})
+    served.admin.delete_user(user.id)
+    mine = served.submit("mine", "team-a")
+    with Client(served.address, served.admin.token) as admin:
+        heard = list(islice(admin.changes(after=start), 6))
+    assert [each.noun for each in heard] == ["user", "access-rule", "access-rule", "role", "user", "workload"]
+    assert {(each.id, each.verb, each.object) for each in heard[:-1]} == {("", "changed", None)}
+    heard = list(islice(ann.changes(after=start), 2))
+    assert [(each.noun, each.id) for each in heard] == [("role", ""), ("workload", mine)], "everyone may list roles"
+
+
+def test_a_template_of_the_tenant_is_news_for_researchers_and_one_of_another_project_is_not(
+    served: Served, ann: Client
+) -> None:
+    start = served.admin.create_project(org.ProjectRequest(name="foreign")).revision
+    for name, scope in (("theirs", {"scope": "project", "projectId": "foreign"}), ("all", {"scope": "tenant"})):
+        made = {"meta": {"name": name, **scope}, "spec": {"gpuDevicesRequest": 1}}
+        _call(served, "POST", "/api/v1/asset/compute", made)
+    mine = served.submit("mine", "team-a")
+    heard = list(islice(ann.changes(after=start), 2))
+    assert [(each.noun, each.id) for each in heard] == [("compute", ""), ("workload", mine)]
+
+
 def test_a_stream_ends_when_its_reader_has_no_role_left(served: Served, ann: Client) -> None:
     with ann._stream("GET", "/api/v1/changes", headers={}) as pieces:
         next(pieces)
@@ -294,6 +332,57 @@ def test_a_stream_ends_when_its_reader_is_signed_out(served: Served) -> None:
             with Client(served.address, other.token) as same:
                 same.sign_out()
             assert list(pieces) is not None  # it comes to an end
+
+
+def test_a_page_hears_that_something_was_measured_and_resumes_where_it_was(served: Served) -> None:
+    start = served.admin.project("team-a").revision
+    with Client(served.address, served.admin.token) as page, page._stream("GET", "/api/v1/changes", headers={}) as said:
+        first = next(said)
+        assert f"id: {start}\n".encode() in first
+        assert b"event: alive\n" in first, "a page learns at once where the stream begins"
+        report = SamplesReport(at=Instant(time.time_ns() // 1_000_000)).to_json()
+        for _ in range(3):
+            url, headers = (
+                f"{served.address}/api/v1/cluster/samples",
+                {"Authorization": f"Bearer {served.identity.token}"},
+            )
+            assert httpx2.post(url, content=report, headers=headers).status_code == 200
+        heard = next(said)
+        data = {"revision": start, "noun": "samples", "id": served.identity.id, "verb": "stored"}
+        assert heard.decode() == f"event: samples\ndata: {json.dumps(data, separators=(',', ':'))}\n\n", "it has no id"
+        submitted = served.submit("t1")
+        assert f'"id":"{submitted}"' in next(said).decode(), "the samples that came at once are announced together"
+    with Client(served.address, served.admin.token) as reader:
+        assert next(iter(reader.changes(after=start))).id == submitted
+
+
+def test_a_stream_is_never_silent_for_long(tmp_path: Path) -> None:
+    with serving(tmp_path, keep_alive_s=0.05) as served, Client(served.address, served.admin.token) as page:
+        with page._stream("GET", "/api/v1/changes", headers={}) as said:
+            next(said)
+            for _ in range(3):
+                alive = next(said).decode()
+                assert alive.startswith("event: alive\ndata: {"), "browsers hide comments from pages"
+                assert "id:" not in alive
+        changes = page.changes(after=served.admin.create_project(org.ProjectRequest(name="team-a")).revision)
+        submitted = served.submit("t1")
+        assert next(changes).id == submitted, "for programs it is no change"
+
+
+def test_samples_are_announced_for_each_cluster_and_not_too_often() -> None:
+    now = 100.0
+    said: list[str] = []
+    news = SampleNews(Notifier(), lambda: now)
+    news.announce_elsewhere = said.append
+    before = news.counts
+    for cluster in ("a", "a", "b"):
+        news.stored(cluster)
+    assert (news.since(before), said) == (["a", "b"], ["a", "b"])
+    before, now = news.counts, now + APART_S
+    news.heard(frozenset({"samples/b", "callers", "samples/"}))
+    assert news.since(before) == ["b"], "another process has stored some"
+    news.stored("a")
+    assert (news.since(before), said) == (["a", "b"], ["a", "b", "a"])
 
 
 def test_a_revision_from_another_database_starts_anew(served: Served) -> None:
@@ -418,8 +507,10 @@ def _signs_out(served: Served) -> None:
     _call(served, "POST", "/api/v1/users/ann@example.com/logout")
 
 
-def _call(served: Served, method: str, path: str) -> Any:
-    answer = served.admin._http.request(method, path, headers={"Authorization": f"Bearer {served.admin.token}"})
+def _call(served: Served, method: str, path: str, body: Any = None) -> Any:
+    headers = {"Authorization": f"Bearer {served.admin.token}", "Content-Type": "application/json"}
+    content = json.dumps(body).encode() if body is not None else None
+    answer = served.admin._http.request(method, path, headers=headers, content=content)
     assert not answer.is_error, answer.content
     return answer
 

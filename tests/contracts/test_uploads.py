@@ -295,6 +295,31 @@ def test_what_folders_hold_together_is_bounded_once_they_are_unpacked(
     assert pod_access.store.find(second_id) is None
 
 
+@pytest.mark.parametrize(
+    ("free_gib", "free_files", "is_refused"),
+    [(9, 600_000, False), (2, 600_000, True), (9, 90_000, True)],
+    ids=["room enough", "little space", "few files"],
+)
+def test_uploads_leave_room_on_a_volume_that_the_ledger_is_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_gib: int, free_files: int, is_refused: bool
+) -> None:
+    block = 4096
+    volume = (
+        block,
+        block,
+        (10 << 30) // block,
+        *(2 * [(free_gib << 30) // block]),
+        655_360,
+        *(2 * [free_files]),
+        0,
+        255,
+    )
+    monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result(volume))
+    upload = Upload(id="0b8c2d1e-1111-4222-8333-0123456789ab", owner="ann", project="a", size_bytes=1 << 20)
+    problem = Uploads(tmp_path / "uploads", keeps_free=True).begin(upload, 20 << 30)
+    assert (problem.code if problem is not None else "") == ("upload.volume_full" if is_refused else "")
+
+
 def test_pieces_come_in_order_and_may_come_twice(control: ControlPlane) -> None:
     packed = archive(("a", b"1"))
     made = expect(control.call("POST", UPLOADS, {"projectId": "team-a", "archiveBytes": len(packed)}, by="ann"), 201)

@@ -20,6 +20,7 @@ from fairpool.engines.simulated.clock import VirtualClock
 from fairpool.engines.simulated.engine import SimulatedEngine
 from fairpool.model.ids import Instant, Revision
 from tests.control.control_plane import START, ControlPlane, codes, control_plane, expect
+from tests.ledgers import sqlite_connection
 
 RECORDED = Path(__file__).parent.parent / "data" / "wire" / f"v{PREVIOUS}"
 WORKLOADS = "/api/v1/workloads"
@@ -204,7 +205,7 @@ def test_an_upgraded_cluster_pulls_everything_once_more(tmp_path: Path) -> None:
     revision = control.pull(Revision(0), 0).revision
     assert run(ledger)[0] == 0
     assert set(run(ledger)) == {revision}, "it continues after what it has"
-    ledger._connection.execute(f"UPDATE progress SET protocol = {PREVIOUS}")
+    sqlite_connection(ledger).execute(f"UPDATE progress SET protocol = {PREVIOUS}")
     asked = run(ledger)
     assert (asked[0], set(asked[1:])) == (0, {revision})
     ledger.close()

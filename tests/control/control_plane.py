@@ -29,6 +29,7 @@ from fairpool.control.pod_access import PodAccess
 from fairpool.control.settings import FIRST_PASSWORD, FIRST_USER, Settings
 from fairpool.control.store import access as store
 from fairpool.control.store.database import Connection
+from fairpool.control.web_ui import WebUi
 from fairpool.model.ids import Instant, NodeName, PodId, PoolName, Token, WorkloadId
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.pod_record import Cause, Outcome
@@ -202,13 +203,18 @@ async def choose_password(app: Starlette, password: str = FIRST_PASSWORD) -> Non
 
 @contextmanager
 def control_plane(
-    data: Path | None = None, *, pod_access: PodAccess | None = NO_PODS, **settings: Any
+    data: Path | None = None,
+    *,
+    pod_access: PodAccess | None = NO_PODS,
+    web_ui: Path | None = None,
+    **settings: Any,
 ) -> Iterator[ControlPlane]:
-    """Moves in, signs the first user in as `admin`, and gives the cluster its token."""
+    """Moves in, signs the first user in as `admin`, and gives the cluster its token. `web_ui`: the folder of a build;
+    None: there is none, also if one was made in this checkout."""
     with tempfile.TemporaryDirectory() as folder:
         clock = Clock()
         chosen = Settings(data=data or Path(folder), now=clock, **settings)
-        app = create_app(chosen, pod_access=pod_access, hasher=CHEAP)
+        app = create_app(chosen, pod_access=pod_access, hasher=CHEAP, web_ui=WebUi(web_ui))
         with TestClient(app, raise_server_exceptions=True, base_url=HERE) as http:
             control = ControlPlane(app, http, clock)
             assert http.portal is not None

@@ -38,6 +38,10 @@ def in_todays_words(answer: Any) -> Any:
         answer = answer | {"phaseMessage": ""}  # pods with ports have a network of their own
     if answer.keys() >= {"size", "createdAt", "projectId"}:
         answer = answer | NEW_IN_CLAIMS
+    if answer.get("commandLine") == "":
+        answer = {
+            name: value for name, value in answer.items() if name != "commandLine"
+        }  # today every workload has one
     if answer.get("phase") == "Deleted":
         answer = answer | {"runningPods": 0, "pendingPods": 0, "currentNodes": []}
     if "workloadRequestedResources" in answer:

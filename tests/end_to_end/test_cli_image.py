@@ -8,19 +8,17 @@ import os
 import socket
 import subprocess
 import sys
-import sysconfig
-import tarfile
 import threading
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import pydantic_core
 import pytest
 
 from tests.containers import Podman, running_podman
 from tests.end_to_end.test_live_on_one_machine import User
+from tests.python_image import python_archive
 from tests.running_platform import PATIENCE_S, Running
 
 pytestmark = pytest.mark.slow
@@ -66,29 +64,6 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Podman]:
         built = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
         assert built.returncode == 0, built.stdout + built.stderr
         yield podman
-
-
-def python_archive(folder: Path) -> Path:
-    """The interpreter of this process, its library and what both need of the machine, as the files of an image."""
-    library = Path(sysconfig.get_path("stdlib"))
-    program = Path(sys.executable).resolve()
-    extensions = [Path(pydantic_core._pydantic_core.__file__), *(library / "lib-dynload").glob("*.so")]
-    needed = {Path("/usr/bin/env"), *(each for path in (program, *extensions) for each in libraries_of(path))}
-    without = {"test", "tests", "site-packages", "dist-packages", "__pycache__", "idlelib", "tkinter", "ensurepip"}
-    with tarfile.open(folder / "python.tar", "w", dereference=True) as archive:
-        for path in (program, library, *needed):
-            archive.add(path, filter=lambda entry: None if without & set(Path(entry.name).parts) else entry)
-        for place in ("usr/local/bin/python3", "tmp"):
-            entry = tarfile.TarInfo(place)
-            entry.type, entry.mode = (tarfile.DIRTYPE, 0o1777) if place == "tmp" else (tarfile.SYMTYPE, 0o777)
-            entry.linkname = str(program) if place != "tmp" else ""
-            archive.addfile(entry)
-    return folder / "python.tar"
-
-
-def libraries_of(program: Path) -> list[Path]:
-    listed = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
-    return [Path(word) for word in listed.split() if word.startswith("/") and not word.endswith(":")]
 
 
 @pytest.fixture(scope="module")

@@ -389,7 +389,7 @@ APPLIANCE = (
     Line(
         "runai-adm generate-values --external-ips 10.0.0.1 --domain gpu.example.com --tls-cert cert.pem "
         "--tls-key key.pem --nfs-server nfs.example.com --nfs-path /exports --airgapped",
-        says("writes the Helm values of a Kubernetes installation, and there is no Kubernetes here"),
+        says("is not needed: the charts have values for everything but a host name and a token"),
         code=1,
     ),
     Line(f"runai-adm set node-role --runai-system-worker {NODE}", has_role(NODE, "runai-system")),

@@ -220,7 +220,6 @@ def test_newer_flags_reach_the_server(server: Server, project: str) -> None:
         ("xgboost submit x -i img --slots-per-worker 2", "there is no flag --slots-per-worker"),
         ("mpi submit x -i img --workers 0 -- mpirun a", "--workers"),
         ("mpi nonsense", "there is no command runai mpi nonsense"),
-        ("kubeconfig set", "there is no Kubernetes here"),
         ("upgrade --force", "part of the Python package fairpool"),
         ("update", "part of the Python package fairpool"),
         ("update train", "no flag says what to change: add one"),

@@ -18,9 +18,10 @@ import pytest
 from fairpool.agent import process_table
 from fairpool.agent.traffic_file import relayed_bytes
 from fairpool.model.ids import PodId
+from fairpool.model.observation import PodState
 from fairpool.model.problem import Problem
 from fairpool.model.relay_port import RELAY_PORT
-from tests.local_machine import TIMEOUT_S, Machine, a_machine
+from tests.local_machine import PYTHON, TIMEOUT_S, Machine, a_machine
 from tests.ordinary_user import UID, run_as_ordinary_user
 
 pytestmark = pytest.mark.slow
@@ -67,9 +68,18 @@ def outer_address() -> str:
 
 
 def a_tool(machine: Machine, name: str, host: str = "0.0.0.0") -> PodId:
-    pod = machine.up(name, sys.executable, "-c", SAYS_ITS_NAME, host, str(PORT), ports=(PORT,))
-    machine.until(lambda: "listening" in machine.log(pod), f"{name} listens")
+    pod = machine.up(name, PYTHON, "-c", SAYS_ITS_NAME, host, str(PORT), ports=(PORT,))
+    until_it_listens(machine, pod)
     return pod
+
+
+def until_it_listens(machine: Machine, pod: PodId) -> None:
+    def is_listening() -> bool:
+        seen = machine.see(pod)
+        assert seen.state is not PodState.EXITED, f"{seen.message}\n{machine.log(pod)}"
+        return "listening" in machine.log(pod)
+
+    machine.until(is_listening, f"{pod} listens")
 
 
 def heard(machine: Machine, pod: PodId) -> str:
@@ -82,7 +92,7 @@ def heard(machine: Machine, pod: PodId) -> str:
 
 def tried(machine: Machine, name: str, *places: str, ports: tuple[int, ...] = ()) -> list[str]:
     """What another pod gets at these places."""
-    pod = machine.start(machine.order(name, sys.executable, "-c", TRIES, *places, ports=ports))
+    pod = machine.start(machine.order(name, PYTHON, "-c", TRIES, *places, ports=ports))
     machine.until_exited(pod)
     return machine.log(pod).splitlines()
 
@@ -110,8 +120,8 @@ def test_two_pods_listen_on_one_port(machine: Machine) -> None:
 
 def test_a_tool_that_listens_on_ipv6_alone_is_reached(machine: Machine) -> None:
     program = SAYS_ITS_NAME.replace("server =", "socketserver.TCPServer.address_family = 10\nserver =")
-    pod = machine.up("six", sys.executable, "-c", program, "::1", str(PORT), ports=(PORT,))
-    machine.until(lambda: "listening" in machine.log(pod), "it listens")
+    pod = machine.up("six", PYTHON, "-c", program, "::1", str(PORT), ports=(PORT,))
+    until_it_listens(machine, pod)
     assert heard(machine, pod) == "six"
 
 
@@ -120,7 +130,7 @@ def test_a_pod_with_ports_reaches_other_machines_but_not_the_loopback_of_this_on
     with socket.create_server(("0.0.0.0", 0)) as service:
         port = service.getsockname()[1]
         places = (f"{address}:{port}", f"127.0.0.1:{port}", f"{address}:1")
-        pod = machine.start(machine.order("client", sys.executable, "-c", TRIES, *places, ports=(PORT,)))
+        pod = machine.start(machine.order("client", PYTHON, "-c", TRIES, *places, ports=(PORT,)))
         service.settimeout(TIMEOUT_S)
         with service.accept()[0] as connection:
             connection.sendall(b"from the machine")
@@ -147,7 +157,7 @@ def test_much_is_copied_in_both_directions_and_counted(machine: Machine) -> None
     """
     address = outer_address()
     with socket.create_server(("0.0.0.0", 0)) as service:
-        command = [sys.executable, "-c", textwrap.dedent(echo), address, str(service.getsockname()[1])]
+        command = [PYTHON, "-c", textwrap.dedent(echo), address, str(service.getsockname()[1])]
         pod = machine.up("client", *command, ports=(PORT,))
         service.settimeout(TIMEOUT_S)
         connection = service.accept()[0]
@@ -169,7 +179,7 @@ def test_much_is_copied_in_both_directions_and_counted(machine: Machine) -> None
 
 def test_commands_in_the_pod_are_in_its_network(machine: Machine) -> None:
     pod = a_tool(machine, "notebook")
-    session = machine.engine.supervisor.execute(pod, [sys.executable, "-c", TRIES, f"127.0.0.1:{PORT}"])
+    session = machine.engine.supervisor.execute(pod, [PYTHON, "-c", TRIES, f"127.0.0.1:{PORT}"])
     assert not isinstance(session, Problem)
     assert session.wait(TIMEOUT_S) == 0
     assert os.read(session.stdout, 999).decode() == f"127.0.0.1:{PORT} notebook\n"
@@ -199,7 +209,7 @@ def test_after_its_shim_was_killed_a_pod_is_reached_and_reaches_others_again(mac
     with socket.create_server(("0.0.0.0", 0)) as service:
         service.settimeout(TIMEOUT_S)
         words = ["0.0.0.0", str(PORT), address, str(service.getsockname()[1])]
-        pod = machine.up("notebook", sys.executable, "-c", program, *words, ports=(PORT,))
+        pod = machine.up("notebook", PYTHON, "-c", program, *words, ports=(PORT,))
         service.accept()[0].close()
         os.kill(machine.shim_pid(pod), signal.SIGKILL)
         machine.until(
@@ -225,7 +235,7 @@ def test_nothing_is_left_of_a_network_when_its_pod_or_the_machine_service_was_ki
 
 
 def test_a_pod_without_ports_and_pods_that_must_find_each_other_share_the_network(machine: Machine) -> None:
-    show = [sys.executable, "-c", "import os; print(os.stat('/proc/self/ns/net').st_ino)"]
+    show = [PYTHON, "-c", "import os; print(os.stat('/proc/self/ns/net').st_ino)"]
     own = str(os.stat("/proc/self/ns/net").st_ino)
     plain, gang = machine.order("plain", *show), machine.order("gang", *show, ports=(PORT,), together=True, pods=2)
     for order in (plain, gang):

@@ -18,6 +18,7 @@ import pytest
 from fairpool.api.client import Client
 from fairpool.api.workloads import WorkloadItem
 from fairpool.control.settings import FIRST_USER
+from tests.five_minutes import five_minutes, type_line
 from tests.running_platform import PATIENCE_S, Running
 
 pytestmark = pytest.mark.slow
@@ -236,12 +237,7 @@ def test_a_port_that_is_asked_for_is_shown_with_its_address_while_the_job_runs(p
 
 
 def test_five_minutes_go_as_the_readme_says(tmp_path: Path) -> None:
-    """Every line, as it stands there; what a job has not written yet is asked for again."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    section = readme.partition("## Five minutes")[2].partition("\n## ")[0].partition("fairpool status")[0]
-    blocks = re.findall(r"^```console\n(.*?)(?:^```|\Z)", section, re.MULTILINE | re.DOTALL)
-    lines = [each for block in blocks for each in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
-    assert any(line.startswith("runai delete") for line in lines), lines
+    """Every line, as it stands there."""
     platform = Running(tmp_path / "data", config=tmp_path / "config")
     # Beside the platform's own folder, and open to the user that pods have under a server that is root.
     work = Path(tempfile.mkdtemp(prefix="five-minutes-"))
@@ -253,39 +249,12 @@ def test_five_minutes_go_as_the_readme_says(tmp_path: Path) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("FAIRPOOL_", "XDG_"))}
         environment = {**kept, **reported, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
-        def typed(line: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        def shell(line: str) -> subprocess.CompletedProcess[str]:
             command = ["bash", "-c", line]
-            return subprocess.run(
-                command, cwd=work, env=environment, input=stdin, capture_output=True, text=True, check=False
-            )
+            return subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
 
-        for line in lines:
-            command, _, shown = line.partition("\n") if line.startswith("runai") else (line, "", "")
-            patient = line.startswith(("runai logs", "runai exec"))
-            platform.until(
-                lambda command=command, patient=patient: _went_well(typed(command), patient),  # type: ignore[misc]
-                command,
-            )
-            expected = [each for each in shown.splitlines() if each != "..." and not re.search(r"for \d+s\.$", each)]
-            if expected:
-                platform.until(
-                    lambda command=command, expected=expected: _words(expected) in _printed(typed(command)),  # type: ignore[misc]
-                    shown,
-                )
+        for line in five_minutes():
+            type_line(line, shell, platform.until)
     finally:
         platform.clean_up()
         shutil.rmtree(work, ignore_errors=True)
-
-
-def _words(lines: list[str]) -> str:
-    """However the lines are wrapped."""
-    return " ".join(" ".join(lines).split())
-
-
-def _printed(done: subprocess.CompletedProcess[str]) -> str:
-    return _words([done.stdout, done.stderr])
-
-
-def _went_well(done: subprocess.CompletedProcess[str], patient: bool) -> bool:
-    assert done.returncode == 0 or patient, (done.args, done.stdout, done.stderr)
-    return done.returncode == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ from fairpool.agent.process_owners import ProcessOwners
 from fairpool.model.ids import PodId
 from fairpool.model.sample import PodSample
 from fairpool.model.workload import PodShape, gpu_portion, whole_gpus
-from tests.local_machine import NODE, TOKEN, Machine, a_machine
+from tests.local_machine import NODE, PYTHON, TOKEN, Machine, a_machine
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +93,7 @@ def python(
     machine: Machine, name: str, program: str, *arguments: str, device: int, shape: PodShape | None = None
 ) -> PodId:
     shape = shape or PodShape(gpu=whole_gpus(1))
-    return machine.up(name, sys.executable, "-c", program, *arguments, devices=(device,), shape=shape)
+    return machine.up(name, PYTHON, "-c", program, *arguments, devices=(device,), shape=shape)
 
 
 def noted(file: Path) -> list[list[float]]:
@@ -198,7 +197,7 @@ def test_bytes_on_disk_memory_and_groups_are_measured(machine: Machine, monkeypa
     has_groups = "limits" not in machine.engine.supervisor.unavailable
     limited = machine.up(
         "limited",
-        sys.executable,
+        PYTHON,
         "-c",
         holds.replace("time.sleep(1000)", "while True: pass"),
         devices=(7,),

@@ -239,7 +239,9 @@ def test_an_unknown_claim_is_refused_with_what_may_be_meant() -> None:
 
 def test_a_new_claim_needs_a_size_and_a_name_that_is_free() -> None:
     new = claims(claimName="fresh", existingPvc=False, claimInfo={"size": "10Gi"})
-    assert new.template.program.volumes == (Volume(target="/d", claim="fresh", access=AccessMode.ONE_NODE),)
+    assert new.template.program.volumes == (
+        Volume(target="/d", claim="fresh", access=AccessMode.ONE_NODE, size_bytes=10 << 30),
+    )
     assert [each.code for each in claims(claimName="fresh", existingPvc=False)] == ["claim.no_size"]
     taken = claims(claimName="data", existingPvc=False, claimInfo={"size": "10Gi"})
     assert [each.code for each in taken] == ["claim.exists"]

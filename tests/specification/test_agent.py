@@ -18,6 +18,7 @@ import pytest
 
 from fairpool.agent import fork_server, garbage_collection, log_segments
 from fairpool.agent.devices import machine_nodes, simulated_pair
+from fairpool.agent.environment import STANDARD_PATH
 from fairpool.agent.garbage_collection import GarbageCollector
 from fairpool.agent.images import Image, ImageTable
 from fairpool.agent.log_segments import LogWriter, log_end, offset_since, read_from, segment_starts, tail_offset
@@ -686,6 +687,19 @@ def test_the_page_in_place_of_a_notebook_answers(monkeypatch: pytest.MonkeyPatch
     assert "not installed on this machine" in text
     assert "/test-ingress/" in text
     assert "&lt;nb&gt;" in text
+    assert "<nb>" not in text
+
+
+def test_the_page_in_place_of_a_notebook_names_the_way_to_a_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOB_NAME", "desk")
+    monkeypatch.setenv("RUNAI_PROJECT", "team-a")
+    text = notebook.page("/")
+    assert f"sudo {sys.executable} -m venv /opt/jupyter" in text
+    assert "/usr/local/bin" in STANDARD_PATH, "where the page says to put the program is where pods look for it"
+    assert "ln -s /opt/jupyter/bin/jupyter /usr/local/bin/jupyter" in text
+    assert "runai suspend desk -p team-a\nrunai resume desk -p team-a" in text
+    assert "prefers-color-scheme: dark" in text
+    assert "<script" not in text
 
 
 def test_two_pages_that_want_one_port_get_one_each() -> None:

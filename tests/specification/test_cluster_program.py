@@ -10,6 +10,7 @@ from pathlib import Path
 from fairpool.platform.address import Address
 from fairpool.platform.cluster_program import ClusterOptions, ClusterProgram
 from fairpool.platform.data_directory import DataDirectory
+from fairpool.platform.local_cluster import LocalSite
 from fairpool.platform.node_set import NodeSet
 from fairpool.platform.remote_control import ControlTarget
 
@@ -19,7 +20,7 @@ def test_garbage_is_collected_while_the_control_plane_is_awaited(tmp_path: Path)
     with socket.socket() as health, socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # and does not listen
         target = ControlTarget(f"http://127.0.0.1:{silent.getsockname()[1]}", "token")
-        options = ClusterOptions(target=target, health=Address("127.0.0.1", 0), node_set=NodeSet(()))
+        options = ClusterOptions(target=target, health=Address("127.0.0.1", 0), site=LocalSite(node_set=NodeSet(())))
         program = ClusterProgram(DataDirectory(tmp_path), options, health)
 
         def on_waiting(_why: str) -> None:

@@ -496,6 +496,8 @@ OTHERS: dict[str, set[str]] = {
     # control.clusters; domain and version are kept and shown
     "ClusterRequest": {"name", "domain", "version"},
     "JoinRequest": {"installation"},
+    # control.operator_manifest
+    "OperatorRequest": {"token", "control_url", "ca_certificate", "image_registry", "image_pull_secret"},
     # control.declared: what queues are owed
     "CpuTerms": {"limit", "over_quota_weight"},
     "CpuResource": {"deserved"},

@@ -1389,6 +1389,11 @@ def halt_in_words(steps: StepRunner) -> str:
             "for b",
             id="a preemption names who gained by it",
         ),
+        pytest.param(
+            "build a\na-0-0 runs on n1\nn1 is drained\na-0-0 leaves\nn1 is returned",
+            "suspended when n1 was drained; resume it to start again",
+            id="of interactive work on a drained node: a drain that is over is not said to go on",
+        ),
     ],
 )
 def test_why_it_ended(steps: str, words: str) -> None:

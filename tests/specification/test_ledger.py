@@ -37,6 +37,7 @@ from fairpool.cluster.ledger import (
     LedgerProblem,
     LedgerUnavailable,
 )
+from fairpool.cluster.ledger_store import LedgerStore
 from fairpool.cluster.workload_state import AvoidedNode, GroupDates, Halt, WorkloadState
 from fairpool.model import plain
 from fairpool.model.decision_record import DecisionKind, DecisionRecord, QueueState
@@ -60,6 +61,7 @@ from fairpool.model.workload import (
     WorkloadKind,
     whole_gpus,
 )
+from tests.ledgers import STORES, NewPlace, new_place, sqlite_connection
 
 DATA = Path(__file__).parents[1] / "data"
 NOON = Instant(1_700_000_000_000)
@@ -219,8 +221,14 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
+@pytest.fixture(params=STORES)
+def place(request: pytest.FixtureRequest) -> NewPlace:
+    """Where new ledgers are: every test that asks for it holds for both."""
+    return new_place(request.param)
+
+
 @contextmanager
-def opened(path: Path | None, **settings: Any) -> Iterator[tuple[Ledger, Token]]:
+def opened(path: LedgerStore | Path | None, **settings: Any) -> Iterator[tuple[Ledger, Token]]:
     """A ledger whose lease we hold."""
     with closing(Ledger(path, **settings)) as ledger:
         yield ledger, ledger.acquire("us", NOON)
@@ -231,9 +239,9 @@ def image_of(path: Path) -> LedgerContents:
         return ledger.load()
 
 
-def recorded(*entries: LedgerEntry, **settings: Any) -> LedgerContents:
-    """What a ledger in memory holds after these."""
-    with opened(None, **settings) as (ledger, token):
+def recorded(place: NewPlace, *entries: LedgerEntry, **settings: Any) -> LedgerContents:
+    """What a new ledger holds after these."""
+    with opened(place(), **settings) as (ledger, token):
         for entry in entries:
             ledger.record(entry, token, NOON)
         return ledger.load()
@@ -276,26 +284,26 @@ def test_a_decision_comes_back_with_its_event(file: Path) -> None:
         assert back.decision == decided
 
 
-def test_types_come_back_too_not_only_equal_values() -> None:
-    image = recorded(FULL_ENTRY)
+def test_types_come_back_too_not_only_equal_values(place: NewPlace) -> None:
+    image = recorded(place, FULL_ENTRY)
     back = image.pods[1]
     assert (type(back.phase), type(back.cause), type(back.outcome)) == (PodPhase, Cause, Outcome)
     assert image.specs[1].preemptible is False
     assert image.specs[0].preemptible is None
 
 
-def test_a_new_ledger_is_empty() -> None:
-    assert recorded() == LedgerContents()
+def test_a_new_ledger_is_empty(place: NewPlace) -> None:
+    assert recorded(place) == LedgerContents()
 
 
 def test_the_tables_have_a_column_for_every_field() -> None:
     with closing(Ledger(None)) as ledger:
         for table in (ledger_rows.SPECS, ledger_rows.PODS, ledger_rows.STATES, ledger_rows.EVENTS):
-            columns = {row[1] for row in ledger._connection.execute(f"PRAGMA table_info({table.name})")}
+            columns = {row[1] for row in sqlite_connection(ledger).execute(f"PRAGMA table_info({table.name})")}
             assert columns - {"number"} == set(table.columns), f"{table.name}: add a migration"
 
 
-def test_random_values_come_back() -> None:
+def test_random_values_come_back(place: NewPlace) -> None:
     dice = random.Random(20)
     for world in range(15):
         entry = LedgerEntry(
@@ -304,7 +312,7 @@ def test_random_values_come_back() -> None:
             states=(replace(anything(WorkloadState, dice), workload=WorkloadId("w")),),
             organization=anything(Organization, dice),
         )
-        image = recorded(entry)
+        image = recorded(place, entry)
         assert image.specs == entry.specs, f"seed 20, world {world}"
         assert image.pods == entry.pods, f"seed 20, world {world}"
         assert image.states == entry.states, f"seed 20, world {world}"
@@ -338,59 +346,59 @@ def anything(hint: Any, dice: random.Random) -> Any:
     return scalars[hint]()
 
 
-def test_pods_of_equal_shape_share_one_shape_when_loaded() -> None:
+def test_pods_of_equal_shape_share_one_shape_when_loaded(place: NewPlace) -> None:
     pods = tuple(record("w", index, shape=PodShape(cpu_milli=1000)) for index in range(3))
-    first, second, third = recorded(LedgerEntry(pods=pods)).pods
+    first, second, third = recorded(place, LedgerEntry(pods=pods)).pods
     assert first.shape is second.shape is third.shape
 
 
-def test_the_order_in_which_things_were_written_does_not_matter() -> None:
+def test_the_order_in_which_things_were_written_does_not_matter(place: NewPlace) -> None:
     one, two = (
         LedgerEntry(pods=(record("a"),), specs=(spec("a"),)),
         LedgerEntry(pods=(record("b"),), specs=(spec("b"),)),
     )
-    assert recorded(one, two) == recorded(two, one)
+    assert recorded(place, one, two) == recorded(place, two, one)
 
 
 # --- what an entry does --------------------------------------------------------------------------------------
 
 
-def test_a_later_value_takes_the_place_of_an_earlier_one() -> None:
+def test_a_later_value_takes_the_place_of_an_earlier_one(place: NewPlace) -> None:
     later = record(phase=PodPhase.BOUND, node=NodeName("n1"))
-    image = recorded(FULL_ENTRY, LedgerEntry(pods=(later,), specs=(spec(pods=9),), cursor=Revision(42)))
+    image = recorded(place, FULL_ENTRY, LedgerEntry(pods=(later,), specs=(spec(pods=9),), cursor=Revision(42)))
     assert image.pods == (later, FULL_POD)
     assert [each.pods for each in image.specs] == [9, 4]
     assert image.cursor == 42
     assert image.organization == ORGANIZATION, "what an entry does not mention stays"
 
 
-def test_an_undesired_workload_loses_its_declaration_only() -> None:
-    image = recorded(FULL_ENTRY, LedgerEntry(undesired=(WorkloadId("train"),)))
+def test_an_undesired_workload_loses_its_declaration_only(place: NewPlace) -> None:
+    image = recorded(place, FULL_ENTRY, LedgerEntry(undesired=(WorkloadId("train"),)))
     assert image.specs == (spec(),)
     assert image.pods == FULL_ENTRY.pods
     assert image.states == FULL_ENTRY.states
 
 
-def test_a_dropped_workload_is_gone_with_all_its_pods() -> None:
-    image = recorded(FULL_ENTRY, LedgerEntry(dropped=(WorkloadId("train"),), pods=(record("train", 8),)))
+def test_a_dropped_workload_is_gone_with_all_its_pods(place: NewPlace) -> None:
+    image = recorded(place, FULL_ENTRY, LedgerEntry(dropped=(WorkloadId("train"),), pods=(record("train", 8),)))
     assert image.specs == (spec(),)
     assert image.pods == (record(),)
     assert image.states == (WorkloadState(workload=WorkloadId("frac05")),)
 
 
-def test_a_forgotten_pod_is_gone_however_often_it_is_forgotten() -> None:
+def test_a_forgotten_pod_is_gone_however_often_it_is_forgotten(place: NewPlace) -> None:
     gone = (FULL_POD.id, PodId("never-0-0"))
-    image = recorded(FULL_ENTRY, LedgerEntry(forgotten=gone), LedgerEntry(forgotten=gone))
+    image = recorded(place, FULL_ENTRY, LedgerEntry(forgotten=gone), LedgerEntry(forgotten=gone))
     assert image.pods == (record(),)
 
 
-def test_only_what_has_ended_can_be_forgotten() -> None:
+def test_only_what_has_ended_can_be_forgotten(place: NewPlace) -> None:
     with pytest.raises(AssertionError, match="frac05-0-0 is waiting"):
-        recorded(FULL_ENTRY, LedgerEntry(forgotten=(record().id,)))
+        recorded(place, FULL_ENTRY, LedgerEntry(forgotten=(record().id,)))
 
 
-def test_events_are_numbered_once_and_leave_some_days_after_they_were_delivered() -> None:
-    with opened(None) as (ledger, token):
+def test_events_are_numbered_once_and_leave_some_days_after_they_were_delivered(place: NewPlace) -> None:
+    with opened(place()) as (ledger, token):
         ledger.record(LedgerEntry(events=(event(1), event(2), event(3))), token, NOON)
         assert [number for number, _ in ledger.events(1, 1)] == [2]
         ledger.record(LedgerEntry(acknowledged=2), token, NOON)
@@ -404,8 +412,8 @@ def test_events_are_numbered_once_and_leave_some_days_after_they_were_delivered(
         assert (ledger.load().events_through, ledger.load().delivered) == (4, 3)
 
 
-def test_a_control_plane_that_was_put_back_has_fewer_events_delivered() -> None:
-    with opened(None) as (ledger, token):
+def test_a_control_plane_that_was_put_back_has_fewer_events_delivered(place: NewPlace) -> None:
+    with opened(place()) as (ledger, token):
         ledger.record(LedgerEntry(events=(event(1), event(2), event(3))), token, NOON)
         ledger.record(LedgerEntry(acknowledged=3), token, NOON)
         ledger.record(LedgerEntry(acknowledged=1), token, NOON)
@@ -421,8 +429,8 @@ def test_an_event_that_an_older_version_called_born_is_a_creation(file: Path) ->
         assert ledger.events(0, 10) == [(1, event(1))]
 
 
-def test_events_that_are_never_fetched_are_dropped_and_counted_the_oldest_first() -> None:
-    with opened(None, events_max=3) as (ledger, token):
+def test_events_that_are_never_fetched_are_dropped_and_counted_the_oldest_first(place: NewPlace) -> None:
+    with opened(place(), events_max=3) as (ledger, token):
         for number in range(1, 6):
             ledger.record(LedgerEntry(events=(event(number),)), token, NOON)
         assert ledger.events(0, 10) == [(3, event(3)), (4, event(4)), (5, event(5))]
@@ -452,11 +460,11 @@ class Fuse:
             raise Crash
 
 
-@pytest.mark.parametrize("path_kind", ["file", "memory"])
+@pytest.mark.parametrize("path_kind", ["file", "memory", "postgresql"])
 @pytest.mark.parametrize(("step", "is_written"), [(BEFORE_BEGIN, False), (BEFORE_COMMIT, False), (AFTER_COMMIT, True)])
 def test_a_crash_at_any_step_leaves_all_or_nothing(step: str, is_written: bool, path_kind: str, file: Path) -> None:
     fuse = Fuse()
-    path = file if path_kind == "file" else None
+    path = {"file": file, "memory": None}.get(path_kind) or new_place(path_kind)()
     with opened(path, on_step=fuse) as (ledger, token):
         ledger.record(LedgerEntry(pods=(record("old"),), events=(event(),)), token, NOON)
         before = ledger.load()
@@ -467,21 +475,21 @@ def test_a_crash_at_any_step_leaves_all_or_nothing(step: str, is_written: bool, 
         after = ledger.load()
         assert (after != before) is is_written
         assert after.events_through == (3 if is_written else 1)
-        if path is not None:
+        if isinstance(path, Path):
             assert image_of(path) == after, "another process sees the same"
         ledger.record(FULL_ENTRY, token, NOON)
         assert ledger.load().pods == (record(), record("old"), FULL_POD), "and it can be written to as before"
 
 
-def test_the_steps_have_names() -> None:
+def test_the_steps_have_names(place: NewPlace) -> None:
     fuse = Fuse()
-    with opened(None, on_step=fuse):
+    with opened(place(), on_step=fuse):
         assert fuse.seen == [BEFORE_BEGIN, BEFORE_COMMIT, AFTER_COMMIT]
 
 
-def test_a_value_that_cannot_be_written_takes_the_whole_entry_back() -> None:
-    with opened(None) as (ledger, token):
-        with pytest.raises(OverflowError):
+def test_a_value_that_cannot_be_written_takes_the_whole_entry_back(place: NewPlace) -> None:
+    with opened(place()) as (ledger, token):
+        with pytest.raises(Exception, match=r"too large|out of int64 range"):
             ledger.record(LedgerEntry(cursor=Revision(5), pods=(record(since=2**70),)), token, NOON)
         assert ledger.load() == LedgerContents()
 
@@ -500,8 +508,8 @@ def test_a_value_that_cannot_be_written_takes_the_whole_entry_back() -> None:
         pytest.param("them", -10 * LEASE_MS, "taken", id="a clock that was set back"),
     ],
 )
-def test_who_may_take_the_lease(who: str, after_ms: int, outcome: str) -> None:
-    with opened(None) as (ledger, first):
+def test_who_may_take_the_lease(who: str, after_ms: int, outcome: str, place: NewPlace) -> None:
+    with opened(place()) as (ledger, first):
         later = Instant(NOON + after_ms)
         if outcome == "held":
             with pytest.raises(LeaseHeld) as held:
@@ -514,29 +522,29 @@ def test_who_may_take_the_lease(who: str, after_ms: int, outcome: str) -> None:
                 ledger.record(LedgerEntry(), first, later)
 
 
-def test_a_token_is_above_what_the_engine_has_seen() -> None:
-    with opened(None) as (ledger, first):
+def test_a_token_is_above_what_the_engine_has_seen(place: NewPlace) -> None:
+    with opened(place()) as (ledger, first):
         assert first == 1
         assert ledger.acquire("us", NOON, at_least=Token(41)) == 42
         assert ledger.acquire("us", NOON, at_least=Token(7)) == 43
 
 
-def test_a_renewed_lease_lasts_from_then_on_and_so_does_one_with_an_entry() -> None:
-    with opened(None) as (ledger, token):
+def test_a_renewed_lease_lasts_from_then_on_and_so_does_one_with_an_entry(place: NewPlace) -> None:
+    with opened(place()) as (ledger, token):
         ledger.renew(token, Instant(NOON + 10_000))
         ledger.record(LedgerEntry(), token, Instant(NOON + 20_000))
         with pytest.raises(LeaseHeld):
             ledger.acquire("them", Instant(NOON + 20_000 + LEASE_MS - 1))
 
 
-def test_an_expired_lease_is_valid_until_another_loop_acquires_it() -> None:
-    with opened(None) as (ledger, token):
+def test_an_expired_lease_is_valid_until_another_loop_acquires_it(place: NewPlace) -> None:
+    with opened(place()) as (ledger, token):
         ledger.record(LedgerEntry(cursor=Revision(1)), token, Instant(NOON + 10 * LEASE_MS))
         assert ledger.load().cursor == 1
 
 
-def test_a_lease_given_back_is_free_at_once_and_over_for_its_holder() -> None:
-    with opened(None) as (ledger, first):
+def test_a_lease_given_back_is_free_at_once_and_over_for_its_holder(place: NewPlace) -> None:
+    with opened(place()) as (ledger, first):
         ledger.release(first)
         with pytest.raises(LeaseLost, match="released"):
             ledger.renew(first, NOON)
@@ -546,8 +554,8 @@ def test_a_lease_given_back_is_free_at_once_and_over_for_its_holder() -> None:
         ledger.record(LedgerEntry(), second, NOON)
 
 
-def test_an_entry_with_an_old_token_changes_nothing() -> None:
-    with opened(None) as (ledger, first):
+def test_an_entry_with_an_old_token_changes_nothing(place: NewPlace) -> None:
+    with opened(place()) as (ledger, first):
         second = ledger.acquire("us", NOON)
         with pytest.raises(LeaseLost) as lost:
             ledger.record(FULL_ENTRY, first, NOON)
@@ -708,15 +716,15 @@ def test_a_full_disk_takes_nothing_and_the_ledger_works_when_there_is_space_agai
     with opened(path) as (ledger, token):
         ledger.record(LedgerEntry(pods=(record("old"),)), token, NOON)
         before = ledger.load()
-        (pages,) = ledger._connection.execute("PRAGMA page_count").fetchone()
-        ledger._connection.execute(f"PRAGMA max_page_count = {pages + 3}")
+        (pages,) = sqlite_connection(ledger).execute("PRAGMA page_count").fetchone()
+        sqlite_connection(ledger).execute(f"PRAGMA max_page_count = {pages + 3}")
         for _ in range(2):
             with pytest.raises(LedgerUnavailable) as raised:
                 ledger.record(large, token, NOON)
             assert raised.value.problem.code == "ledger.disk_full"
             assert ledger.load() == before
         ledger.renew(token, NOON)
-        ledger._connection.execute("PRAGMA max_page_count = 1000000")
+        sqlite_connection(ledger).execute("PRAGMA max_page_count = 1000000")
         ledger.record(large, token, NOON)
         assert len(ledger.load().pods) == 501
 
@@ -765,7 +773,7 @@ def test_a_file_that_another_process_holds_is_given_up_after_a_while(file: Path)
 def test_a_commit_is_on_the_disk_when_it_returns_and_the_log_is_bounded(file: Path) -> None:
     with opened(file) as (ledger, _):
         settings = [
-            ledger._connection.execute(f"PRAGMA {name}").fetchone()[0]
+            sqlite_connection(ledger).execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("journal_mode", "synchronous", "journal_size_limit")
         ]
     assert settings == ["wal", 2, ledger_file.LOG_KEPT_BYTES]
@@ -775,7 +783,7 @@ def test_a_commit_is_on_the_disk_when_it_returns_and_the_log_is_bounded(file: Pa
 def test_file_and_log_stop_growing(file: Path) -> None:
     """The same number of pods and undelivered events, over and over, and a tenth more room than that needs."""
     with opened(file, events_max=500) as (ledger, token):
-        ledger._connection.execute("PRAGMA synchronous = OFF")  # for the test's speed
+        sqlite_connection(ledger).execute("PRAGMA synchronous = OFF")  # for the test's speed
         sizes = []
         for turn in range(300):
             ended = [record("w", index, turn, phase=PodPhase.ENDED, detail="x" * 300) for index in range(50)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -11,13 +12,13 @@ import pytest
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
 from fairpool.cluster.control_link import ControlLink
 from fairpool.cluster.history import EventKind
-from fairpool.cluster.ledger import LeaseHeld, Ledger
+from fairpool.cluster.ledger import LeaseHeld, Ledger, LedgerContents
 from fairpool.cluster.loop import Loop
 from fairpool.cluster.report_queue import Offered
 from fairpool.engines.simulated.behaviour import Behaviour, BehaviourOf, same_behaviour
 from fairpool.model.ids import Instant, NodeName, PoolName, QueueId, Revision, Token, WorkloadId
 from fairpool.model.node import DEFAULT_POOL, Node, NodePool
-from fairpool.model.observation import Order, OrderResult, StartOrder, StopOrder
+from fairpool.model.observation import ForgetOrder, Order, OrderResult, StartOrder, StopOrder
 from fairpool.model.organization import Organization, Queue, gpu_entitlement
 from fairpool.model.spec import Arrangement, PodTemplate, WorkloadSpec
 from fairpool.model.status import WorkloadPhase
@@ -25,8 +26,15 @@ from fairpool.model.workload import PodShape, WorkloadKind, gpu_portion, whole_g
 from fairpool.simulation.control_driver import ControlDriver
 from tests.fault_injection.faultable_engine import FaultableEngine
 from tests.fault_injection.skewed_clock import SkewedClock
+from tests.ledgers import STORES, NewPlace, new_place, sqlite_connection
 
 OTHER = PoolName("other")
+
+
+@pytest.fixture(params=STORES)
+def place(request: pytest.FixtureRequest) -> NewPlace:
+    """Where new ledgers are."""
+    return new_place(request.param)
 
 
 class Wire:
@@ -35,8 +43,12 @@ class Wire:
     def __init__(self, control: ControlDriver) -> None:
         self.control = control
         self.cut = False
+        self.is_silent = False
+        """It answers nothing at all."""
 
     def pull(self, after: Revision, wait_s: float) -> PullAnswer:
+        if self.is_silent:
+            raise ControlPlaneUnreachable("silent")
         return self.control.pull(after)
 
     def push(self, report: PushReport) -> PushAnswer:
@@ -136,6 +148,29 @@ def test_the_end_of_a_pod_is_not_forgotten_before_it_is_reported() -> None:
     assert [event.pod for event in cluster.control.events() if event.kind == "bound"] == ["a-0-0"]
 
 
+def test_a_ledger_that_is_rebuilt_decides_nothing_before_the_control_plane_was_heard(place: NewPlace) -> None:
+    """Neither about what runs nor about what could start: it does not know what is declared."""
+    cluster = Cluster(_runs(3000))
+    cluster.submit("a", gpus=8)
+    cluster.submit("waits", gpus=1)
+    cluster.run(3)
+    assert cluster.alive() == ["a-0-0"]
+    token = cluster.loop.token
+    cluster.wire.is_silent = cluster.wire.cut = True
+    with closing(Ledger(place())) as cluster.ledger:
+        cluster.loop = cluster.new_loop()
+        cluster.run(120)
+        assert cluster.alive() == ["a-0-0"]
+        assert cluster.ledger.load() == LedgerContents(), "nothing was recorded"
+        assert cluster.loop.token > token, "loops of before are fenced off all the same"
+        cluster.wire.is_silent = cluster.wire.cut = False
+        cluster.run(120)
+        assert cluster.alive() == ["a-0-0"], "it was adopted, not started again"
+        assert cluster.phase("a") is WorkloadPhase.RUNNING
+        assert cluster.phase("waits") is WorkloadPhase.PENDING
+        assert not cluster.engine.violations
+
+
 def test_a_change_that_was_undone_before_it_could_be_reported_lets_the_loop_rest() -> None:
     cluster = Cluster()
     cluster.submit("a")
@@ -155,12 +190,12 @@ def test_a_ledger_from_an_older_copy_is_not_believed() -> None:
     cluster = Cluster(_runs(3000))
     cluster.submit("old")
     cluster.run(3)
-    copy = cluster.ledger._connection.serialize()
+    copy = sqlite_connection(cluster.ledger).serialize()
     cluster.control.delete(WorkloadId("old"))
     cluster.submit("new")
     cluster.run(30)
     assert cluster.alive() == ["new-0-0"]
-    cluster.ledger._connection.deserialize(copy)
+    sqlite_connection(cluster.ledger).deserialize(copy)
     cluster.loop = cluster.new_loop()
     cluster.run(60)
     assert cluster.alive() == ["new-0-0"]
@@ -284,6 +319,28 @@ def test_orders_are_sent_for_a_second_at_a_time_and_stops_overtake_starts() -> N
     assert len(cluster.alive()) == 350
     assert sum(call.count(StartOrder) for call in engine.calls) == 350, "none was sent twice"
     assert not engine.violations
+
+
+def test_pods_that_wait_to_start_go_before_those_to_be_forgotten_which_are_not_left_out_either() -> None:
+    cluster = Cluster(None, **{f"n{number}": "" for number in range(100)})
+    engine = cluster.engine = SlowEngine(cluster.clock, cluster.nodes.values())
+    cluster.loop = cluster.new_loop()
+    cluster.control.set_quota(QueueId("p"), 800_000)
+    cluster.submit("done", pods=50, arrangement=Arrangement.SWEEP)
+    cluster.run(2)
+    for pod in list(engine.alive()):
+        engine.crash(pod, exit_code=0)
+    cluster.submit("many", pods=700, arrangement=Arrangement.SWEEP)
+    engine.calls.clear()
+    engine.takes_s = 0.6
+    for _ in range(20):
+        cluster.loop.run_cycle()
+    forgotten = [call.count(ForgetOrder) for call in engine.calls]
+    first = next(number for number, each in enumerate(forgotten) if each)
+    assert engine.calls[first] == [ForgetOrder] * 20, "a few in a cycle that has no time for all"
+    assert any(StartOrder in call for call in engine.calls[first:]), "while others still wait to start"
+    assert sum(forgotten) == 50
+    assert len(cluster.alive()) == 700
 
 
 class HeldLink(ControlLink):

@@ -46,9 +46,12 @@ def test_runai_is_signed_in_where_only_its_owner_can_read_it(config: Path, tmp_p
     assert user.question() == {"holding": ["fpa_secret", "fpr_secret"], "project": "demo"}
     said = "\n".join(user.lines(ANSWER))
     assert "signed in as test@run.ai, project demo" in said
-    assert "http://127.0.0.1:9000/sign-in?code=fplx" in said
+    *_, link = user.to_open(ANSWER, with_link=True)
+    assert link == "  http://127.0.0.1:9000/sign-in?code=fplx"
     assert "secret" not in said
-    assert "fplx" not in "\n".join(user.lines(ANSWER, with_link=False))
+    (without,) = user.to_open(ANSWER, with_link=False)
+    assert "http://127.0.0.1:9000;" in without
+    assert "fplx" not in said + without
 
 
 def test_a_socket_belongs_to_one_server(config: Path) -> None:

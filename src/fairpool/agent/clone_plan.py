@@ -95,7 +95,7 @@ def clone_plan(
         "size_bytes": clone.size_bytes,
         "launch": {
             "argv": ["sh", "-c", SCRIPT, "clone", address, clone.branch, clone.revision, clone.repository, CLONE],
-            "env": {**proxies, **_variables(pod_uuid, has_login=bool(volume.credential))},
+            "env": {**proxies, **clone_variables(has_login=bool(volume.credential)), POD_UUID: pod_uuid},
             "cwd": "/",
             "host_name": "",
             "mounts": mounts,
@@ -106,12 +106,11 @@ def clone_plan(
     }
 
 
-def _variables(pod_uuid: str, *, has_login: bool) -> dict[str, str]:
+def clone_variables(*, has_login: bool) -> dict[str, str]:
     """Git asks nothing, reads no configuration of users, and speaks no protocol that runs commands."""
     login = {"LOGIN": LOGIN} if has_login else {}
     return {
         **login,
-        POD_UUID: pod_uuid,
         "PATH": ":".join(STANDARD_PATH),
         "HOME": HOME,
         "LC_ALL": "C.UTF-8",

@@ -73,8 +73,8 @@ def variables(
         **dict(image.environment),
         **dict(order.program.environment),
         **{each.name: SECRET for each in order.program.secrets},
-        **_identity(order, pod_uuid, gpus),
-        **_of_directory(order.program.security),
+        **identity(order, pod_uuid, _gpu_milli(order, gpus)),
+        **of_directory(order.program.security),
         **_visible_devices(gpus, portion, is_simulated),
         **dict(portion.environment),
     }
@@ -122,20 +122,21 @@ def _directories(paths: PodPaths) -> dict[str, str]:
     return {REPORTER: paths.reporter, CHECKPOINTS: paths.checkpoints}
 
 
-def _identity(order: StartOrder, pod_uuid: str, gpus: Sequence[Gpu]) -> dict[str, str]:
+def identity(order: StartOrder, pod_uuid: str, gpu_milli: int) -> dict[str, str]:
+    """Who the pod is, on every engine; nothing overrides these."""
     return {
         "JOB_NAME": order.name,
         "JOB_UUID": order.workload,
         "POD_INDEX": str(order.index),
         POD_UUID: pod_uuid,
         "NODE_NAME": order.node,
-        "RUNAI_NUM_OF_GPUS": gpus_text(_gpu_milli(order, gpus)),
+        "RUNAI_NUM_OF_GPUS": gpus_text(gpu_milli),
         "RUNAI_PROJECT": order.project,
         "RUNAI_JOB_NAME": order.name,
     }
 
 
-def _of_directory(security: SecurityContext) -> dict[str, str]:
+def of_directory(security: SecurityContext) -> dict[str, str]:
     """As the original names them; scripts of images create an account from them."""
     if not security.directory_user:
         return {}

@@ -1,8 +1,9 @@
 """How the pods of one distributed run find each other: environment variables of each framework, host names, host file.
 
 PyTorch reads `MASTER_ADDR` and its companions, torchrun `PET_*`; TensorFlow `TF_CONFIG`; XGBoost the variables of its
-tracker; JAX those of its coordinator; an MPI launcher a host file, and a program that it starts instead of ssh. Pods
-share the network of their machine, so that each port is of one pod, and addresses are those of the loopback interface.
+tracker; JAX those of its coordinator; an MPI launcher a host file, and a program that it starts instead of ssh. Pods of
+one machine share its network, so that each port is of one pod, and addresses are those of the loopback interface; on
+Kubernetes each pod has a host name of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import ipaddress
 import json
 import random
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from fairpool.model.observation import StartOrder
@@ -37,6 +38,11 @@ class Rendezvous:
 
     ports: tuple[int, ...]
     """The first is that of pod 0. TensorFlow has one for each pod, XGBoost a second for its workers."""
+    hosts: tuple[str, ...] = ()
+    """The host name of each pod; empty: all are on this machine."""
+
+    def host(self, index: int) -> str:
+        return self.hosts[index] if self.hosts else LOOPBACK
 
 
 def framework_of(order: StartOrder) -> Framework:
@@ -70,7 +76,7 @@ def variables_of_peers(
             return _xgboost(order, rendezvous)
         case Framework.JAX:
             return {
-                "COORDINATOR_ADDRESS": LOOPBACK,
+                "COORDINATOR_ADDRESS": rendezvous.host(0),
                 "COORDINATOR_PORT": str(rendezvous.ports[0]),
                 "NUM_PROCESSES": str(order.pods),
                 "PROCESS_ID": str(order.index),
@@ -80,7 +86,7 @@ def variables_of_peers(
 
 def _of_master(order: StartOrder, rendezvous: Rendezvous) -> dict[str, str]:
     return {
-        "MASTER_ADDR": LOOPBACK,
+        "MASTER_ADDR": rendezvous.host(0),
         "MASTER_PORT": str(rendezvous.ports[0]),
         "RANK": str(order.index),
         "WORLD_SIZE": str(order.pods),
@@ -89,12 +95,12 @@ def _of_master(order: StartOrder, rendezvous: Rendezvous) -> dict[str, str]:
 
 def _pytorch(order: StartOrder, rendezvous: Rendezvous) -> dict[str, str]:
     """One process for each pod; `torchrun` takes the rest from its own variables and may start several."""
-    port = str(rendezvous.ports[0])
-    of_torchrun = {"PET_NODE_RANK": str(order.index), "PET_MASTER_ADDR": LOOPBACK, "PET_MASTER_PORT": port}
+    port, master = str(rendezvous.ports[0]), rendezvous.host(0)
+    of_torchrun = {"PET_NODE_RANK": str(order.index), "PET_MASTER_ADDR": master, "PET_MASTER_PORT": port}
     nodes = str(order.pods)
     if order.minimum is not None:
         nodes = f"{order.minimum}:{order.pods}"
-        endpoint = f"{LOOPBACK}:{port}"
+        endpoint = f"{master}:{port}"
         # Elastic: pods come and go, and are numbered anew each time.
         of_torchrun = {"PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": endpoint, "PET_RDZV_ID": order.workload}
     local = {"NODE_RANK": str(order.index), "LOCAL_RANK": "0"}
@@ -103,7 +109,7 @@ def _pytorch(order: StartOrder, rendezvous: Rendezvous) -> dict[str, str]:
 
 def _tf_config(order: StartOrder, rendezvous: Rendezvous) -> dict[str, object]:
     """The first is the chief, if there is one beside the workers."""
-    addresses = [f"{LOOPBACK}:{port}" for port in rendezvous.ports]
+    addresses = [f"{rendezvous.host(index)}:{port}" for index, port in enumerate(rendezvous.ports)]
     if order.pod_set not in LED:
         return {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": order.index}}
     task = {"type": "chief", "index": 0} if order.index == 0 else {"type": "worker", "index": order.index - 1}
@@ -116,12 +122,12 @@ def _xgboost(order: StartOrder, rendezvous: Rendezvous) -> dict[str, str]:
     address."""
     tracker, worker = rendezvous.ports[0], rendezvous.ports[1]
     base = int(ipaddress.IPv4Address(LOOPBACK))
-    workers = [str(ipaddress.IPv4Address(base + index)) for index in range(1, order.pods)]
+    workers = rendezvous.hosts[1:] or [str(ipaddress.IPv4Address(base + index)) for index in range(1, order.pods)]
     return {
         **_of_master(order, rendezvous),
         "WORKER_PORT": str(worker),
         "WORKER_ADDRS": ",".join(workers),
-        "DMLC_TRACKER_URI": LOOPBACK,
+        "DMLC_TRACKER_URI": rendezvous.host(0),
         "DMLC_TRACKER_PORT": str(tracker),
         "DMLC_NUM_WORKER": str(order.pods),
         "DMLC_TASK_ID": str(order.index),
@@ -143,10 +149,11 @@ def _mpi(home: str, support: str, gang: str) -> dict[str, str]:
     }
 
 
-def hostfile(order: StartOrder) -> str:
-    """The workers of an MPI run, as Open MPI reads them."""
+def hostfile(order: StartOrder, hosts: Sequence[str] = ()) -> str:
+    """The workers of an MPI run, as Open MPI reads them; `hosts`: the names of all pods, where they have others."""
     slots = (order.distributed or DistributedRun()).slots_per_worker
-    return "".join(f"{mpi_host_name(order.name, index)} slots={slots}\n" for index in range(1, order.pods))
+    workers = hosts[1:] or [mpi_host_name(order.name, index) for index in range(1, order.pods)]
+    return "".join(f"{worker} slots={slots}\n" for worker in workers)
 
 
 def mpi_host_name(workload: str, index: int) -> str:

@@ -28,13 +28,17 @@ ABOUT, ARCHIVE, FILES, PARTIAL = "about.json", "archive", "files", "unpacking"
 ABOUT_MAX_BYTES = 65536
 OPEN_MAX = 8
 """Unfinished uploads of one user."""
+FREE_PART = 4
+FREE_BYTES, FREE_FILES = 2 << 30, 100_000
+"""Of a volume that others need: a quarter stays free, and not more than this."""
 
 
 class Uploads:
     """The uploads of one machine."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, root: Path, *, keeps_free: bool = False) -> None:
+        """`keeps_free`: others would have to stop if the volume were full, so that some of it stays free."""
+        self._root, self._keeps_free = root, keeps_free
         self._lock = threading.Lock()
         self._unpacking: set[str] = set()
 
@@ -51,6 +55,8 @@ class Uploads:
                 )
             if sum(each.size_bytes for each in known) + upload.size_bytes > total_bytes:
                 return _no_room()
+            if self._would_fill_volume(upload.size_bytes, files=1):
+                return _volume_full()
             directory = self._directory(upload.id)
             directory.mkdir(mode=0o700)
             self._write_about(upload)
@@ -147,6 +153,9 @@ class Uploads:
         if there != upload.size_bytes:
             what = f"only {there} of {upload.size_bytes} bytes were received"
             return Problem("upload.incomplete", what, f"send the bytes from offset {there} on")
+        if self._would_fill_volume(bounds.size_bytes, bounds.files):
+            self.remove(upload.id)
+            return _volume_full()
         found = unpack(directory / ARCHIVE, directory / PARTIAL, bounds)
         if not isinstance(found, Contents):
             self.remove(upload.id)
@@ -162,6 +171,17 @@ class Uploads:
         self._write_about(done)
         (directory / ARCHIVE).unlink(missing_ok=True)
         return done
+
+    def _would_fill_volume(self, size_bytes: int, files: int) -> bool:
+        """Whether too little of it would be left after so much more, with what other uploads have announced."""
+        if not self._keeps_free:
+            return False
+        found = os.statvfs(self._root)
+        announced = sum(each.size_bytes for each in self.all() if not each.is_complete)
+        spare = found.f_bavail * found.f_frsize - size_bytes - announced
+        is_short = spare < min(found.f_blocks * found.f_frsize // FREE_PART, FREE_BYTES)
+        has_few_files = found.f_favail - files < min(found.f_files // FREE_PART, FREE_FILES)
+        return is_short or (found.f_files > 0 and has_few_files)  # some file systems do not count files
 
     def _not_written(self, upload_id: str, error: OSError) -> Problem:
         self.remove(upload_id)
@@ -191,6 +211,11 @@ class Uploads:
 def _no_room() -> Problem:
     what = "the space for uploaded directories is used up"
     return Problem("upload.no_room", what, "delete finished jobs, or raise uploads.totalMebibytes")
+
+
+def _volume_full() -> Problem:
+    what = "the volume with uploaded directories has too little free space"
+    return Problem("upload.volume_full", what, "delete finished jobs, or ask the administrator for a larger volume")
 
 
 def _unknown(upload_id: str) -> Problem:

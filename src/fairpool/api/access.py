@@ -13,6 +13,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    JsonValue,
     StrictBool,
     StringConstraints,
 )
@@ -22,6 +23,10 @@ from fairpool.api.wire import Answer, AnswerWithNulls, Moment, Page, Request, Sh
 
 Password = Annotated[str, StringConstraints(min_length=1, max_length=PASSWORD_MAX)]
 NewPassword = Annotated[str, StringConstraints(min_length=PASSWORD_MIN, max_length=PASSWORD_MAX)]
+
+PagePreferences = dict[Annotated[str, StringConstraints(max_length=128)], JsonValue]
+"""What a user chose in the web UI, whose business it is."""
+PAGE_PREFERENCES_MAX_BYTES = 64 * 1024
 
 
 def normal_email(text: str) -> str:
@@ -397,3 +402,7 @@ class Me(Answer):
     access_key_id: Annotated[
         str | None, Field(description="The access key that signed in: it may permit less than the roles")
     ] = None
+    support_contact: Annotated[
+        str | None, Field(description="Contact for help, as a link: mailto:, https: or http:")
+    ] = None
+    support_feedback: Annotated[str | None, Field(description="Where to send feedback, as a link")] = None

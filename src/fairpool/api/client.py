@@ -42,8 +42,10 @@ PATHS = {
     "Distributed": "distributed",
     "Inference": "inferences",
 }
+NOT_CHANGES = frozenset({"alive", "samples"})
+"""Events of the stream of changes that tell of no change."""
 CHANGES_SILENCE_S = 60.0
-"""The stream of changes carries a comment more often than that."""
+"""The stream of changes carries an event more often than that."""
 COMMAND_IN_ADDRESS_MAX = 4000
 """Bytes; servers read no more than 8 KB of a request's first line. A longer command is sent as the first message."""
 
@@ -294,6 +296,8 @@ class Client(
                 with self._stream("GET", "/api/v1/changes", headers=headers, silence_s=CHANGES_SILENCE_S) as pieces:
                     for data in event_data(pieces):
                         change = _change(json.loads(data))
+                        if change.noun in NOT_CHANGES:
+                            continue
                         after = change.revision
                         yield change
             except Unreachable:

@@ -13,6 +13,7 @@ import httpx2
 from pydantic import BaseModel, ValidationError
 
 from fairpool.api.calls import refused_answer
+from fairpool.api.cluster_equipment import CLUSTER_EQUIPMENT, EquipmentAnswer, EquipmentReport
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport, is_refusal
 from fairpool.api.credentials import CLUSTER_SECRETS, SecretsAnswer, SecretsRequest
 from fairpool.api.listener import job_user
@@ -87,6 +88,10 @@ class ClusterClient:
             what = f"values of credentials are not sent over {self._address}, which is not encrypted"
             raise ControlPlaneUnreachable(what, Problem("control.not_encrypted", what, "use an https:// address"))
         return self._read(SecretsAnswer, self._call("POST", CLUSTER_SECRETS, json=request.wire()))
+
+    def equipment(self, report: EquipmentReport) -> EquipmentAnswer:
+        """Report what objects the cluster has; who may do what there. Raises `ControlPlaneUnreachable`."""
+        return self._read(EquipmentAnswer, self._call("POST", CLUSTER_EQUIPMENT, content=report.to_json()))
 
     def _call(self, method: str, path: str, **options: Any) -> bytes:
         with self._under_way:

@@ -31,6 +31,7 @@ from fairpool.model.spec import (
     Dependency,
     DesiredState,
     DistributedRun,
+    Exposure,
     Framework,
     GitClone,
     PodTemplate,
@@ -39,6 +40,7 @@ from fairpool.model.spec import (
     RestartPolicy,
     SecretVariable,
     SecurityContext,
+    ServicePort,
     Volume,
     WorkloadSpec,
 )
@@ -131,6 +133,8 @@ class VolumeWire(Wire):
     secret: Annotated[str, Since(3)] = ""
     credential: Annotated[str, Since(3)] = ""
     empty: Annotated[bool, Since(3)] = False
+    size_bytes: Annotated[Count, Since(3)] = 0
+    storage_class: Annotated[str, Since(3)] = ""
 
 
 class SecretVariableWire(Wire):
@@ -138,6 +142,13 @@ class SecretVariableWire(Wire):
     name: str
     credential: str
     key: str
+
+
+class ServicePortWire(Wire):
+    mirrors: ClassVar[Any] = ServicePort
+    port: Count
+    exposure: Exposure
+    external: Count | None
 
 
 class SecurityWire(Wire):
@@ -173,6 +184,7 @@ class ProgramWire(Wire):
     security: Annotated[SecurityWire, Since(3)] = SecurityWire()
     secrets: Annotated[tuple[SecretVariableWire, ...], Since(3)] = ()
     image_credential: Annotated[str, Since(3)] = ""
+    services: Annotated[tuple[ServicePortWire, ...], Since(3)] = ()
 
 
 class TemplateWire(Wire):

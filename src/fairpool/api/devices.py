@@ -67,9 +67,10 @@ class DeviceNode(Answer):
     utilization: Annotated[
         list[int | None], Field(description="Of each device in percent, as last measured; null: not measured")
     ] = Field(default_factory=list)
-    idle: Annotated[list[int], Field(description="Devices at 0 % for more than five minutes")] = Field(
-        default_factory=list
-    )
+    idle: Annotated[
+        list[int],
+        Field(description="At 0 % for more than five minutes. Of one that is held, only the time since then counts"),
+    ] = Field(default_factory=list)
     mig: Annotated[dict[str, int], Field(description="MIG instances of the node, by profile")] = Field(
         default_factory=dict
     )

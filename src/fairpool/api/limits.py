@@ -23,6 +23,7 @@ SECRET_KEYS_MAX = 256
 PROJECT_NAME_MAX = 57  # `runai-<name>` is a namespace, and those have at most 63 characters
 LABEL_NAME_MAX = 63
 PASSWORD_MIN = 8
+GENERATED_PASSWORD_MIN = 20  # of a first password that an installer generated and that cannot be guessed
 PASSWORD_MAX = 1024  # a longer one would make hashing a way to keep the server busy
 PIECE_MAX_BYTES = 4 * 1024 * 1024
 """One piece of an upload."""

@@ -293,3 +293,37 @@ class NewCluster(ClusterAnswer):
     """A cluster and its token, which is shown only once."""
 
     token: Annotated[str, Field(description="Empty in the answer to a repeated request")]
+
+
+class OperatorRequest(Request):
+    """What the file needs that connects a Kubernetes cluster."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"token": "fpc_…", "controlUrl": "https://fairpool.example.com"}]}
+    )
+    token: Annotated[ShortText, Field(min_length=1, description="The token of the cluster")]
+    control_url: Annotated[
+        str,
+        StringConstraints(max_length=512, pattern=r"^(https?://[^/?#@\s]+)?$"),
+        Field(description="Address of the control plane, as the cluster reaches it; empty: its public URL"),
+    ] = ""
+    ca_certificate: Annotated[
+        str, StringConstraints(max_length=65536), Field(description="Of a private authority, in PEM")
+    ] = ""
+    image_registry: Annotated[
+        str,
+        StringConstraints(max_length=255, pattern=r"^([A-Za-z0-9.-]+(:[0-9]+)?(/[a-z0-9._/-]+)?)?$"),
+        Field(description="Registry that the image is pulled from, as NAME:PORT"),
+    ] = ""
+    image_pull_secret: Annotated[
+        str,
+        StringConstraints(max_length=253, pattern=r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$"),
+        Field(description="Secret with credentials of the registry, in namespace runai"),
+    ] = ""
+
+
+class OperatorFile(Answer):
+    """A file for `kubectl apply`. It contains the token."""
+
+    name: Annotated[str, Field(examples=["runai-operator-east.yaml"])]
+    content: str

@@ -386,6 +386,7 @@ class Project(Answer):
     number: Annotated[int, Field(description="Its id on older paths, and in assets and policies")]
     tenant_id: int = TENANT_ID
     name: str
+    color_slot: Annotated[int, Field(ge=0, le=19, description="Which of the 20 project colours it is drawn in")] = 0
     cluster_id: str
     requested_namespace: str
     enforce_runai_scheduler: bool = True

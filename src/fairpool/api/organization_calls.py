@@ -157,6 +157,10 @@ class OrganizationCalls(Calls):
         """Its earlier tokens are revoked."""
         return self._post(f"/api/v1/clusters/{cluster_id}/token")
 
+    def operator_file(self, cluster_id: str, request: nodes_wire.OperatorRequest | Json) -> nodes_wire.OperatorFile:
+        """What connects a Kubernetes cluster with `kubectl apply`; it contains the token."""
+        return self._post(f"/api/v1/clusters/{cluster_id}/operator-file", request)
+
     def replace_cluster(
         self, cluster_id: str, request: nodes_wire.ClusterRequest | Json, revision: int | None = None
     ) -> nodes_wire.ClusterAnswer:

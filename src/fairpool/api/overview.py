@@ -33,7 +33,9 @@ class OverviewFigures(Answer):
     measured_at: Annotated[Moment, Field(description="When the latest of their samples began")] | None = None
     gpu_utilization: Annotated[float, Field(description="In percent, average of the measured GPUs")] | None = None
     gpu_memory_utilization: float | None = None
-    idle_allocated_gpus: Annotated[int, Field(description="Held, and at 0 % for more than five minutes")] | None = None
+    idle_allocated_gpus: (
+        Annotated[int, Field(description="Held for more than five minutes, and at 0 % for as long")] | None
+    ) = None
     used_cpu_cores: float | None = None
     used_memory_bytes: int | None = None
     workloads: Annotated[dict[str, int], Field(description="Workloads that you can see, by phase, as lists count them")]

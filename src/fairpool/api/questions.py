@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.message import Wire
+from fairpool.api.waiting import WorkloadWait
 from fairpool.api.wire import Answer, Moment, Request, ShortText
 from fairpool.model.ids import WorkloadId
 from fairpool.model.problem import Problem
@@ -116,6 +117,10 @@ class StartForecast(Answer):
     pool: str | None = None
     places: list[ForecastPlace] = Field(default_factory=list)
     victims: list[ForecastVictim] = Field(default_factory=list)
+    wait: Annotated[
+        WorkloadWait | None,
+        Field(description="If not all of it would start: why, what would change it, and when it is expected to start"),
+    ] = None
 
 
 class WhatIfRequest(Request):

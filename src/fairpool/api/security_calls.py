@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from fairpool.api.calls import Calls
 
@@ -31,6 +32,10 @@ class SecurityCalls(Calls):
 
     def end_session(self, session_id: str) -> None:
         self._call("DELETE", f"/api/v1/sessions/{session_id}")
+
+    def kubernetes_token(self, cluster: str) -> sessions.KubernetesToken:
+        """For the API server of a cluster, by id or name."""
+        return self._post(f"/api/v1/clusters/{quote(cluster, safe='')}/kubernetes-token")
 
     def access_keys(self) -> list[programs.AccessKeyAnswer]:
         return self._get("/api/v1/access-keys").access_keys

@@ -67,6 +67,20 @@ class TokenKeyAnswer(Answer):
     published_until: Annotated[Moment | None, Field(description="Absent: it signs new tokens")] = None
 
 
+class KubernetesToken(Answer):
+    """An ID token for the API server of one Kubernetes cluster. This server does not accept it."""
+
+    token: Annotated[str, Field(description="A JWT, signed with a key of /.well-known/jwks.json")]
+    audience: Annotated[
+        str,
+        Field(
+            description="The value of --oidc-client-id of that API server",
+            examples=["fairpool-kubernetes:6c1d6d45-9c3a-4c8b-9f0f-0f6b1f8a2c55"],
+        ),
+    ]
+    expires_at: Moment
+
+
 class TokenKeyPage(Page):
     """Keys; the first one signs."""
 

@@ -121,6 +121,7 @@ class WaitingWorkload(Answer):
 
     id: str
     name: str
+    type: Annotated[str, Field(description="As in the list of workloads", examples=["Training"])] = ""
     project_id: str
     department_id: str
     cluster_id: str

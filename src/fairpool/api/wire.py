@@ -102,8 +102,8 @@ def parse_json(text: bytes) -> Any:
 
 
 def compact(value: object) -> str:
-    """Compact JSON, three times as fast as the standard library."""
-    return to_json(value).decode()
+    """Compact JSON, three times as fast as the standard library. What is no number in JSON (NaN) is null there."""
+    return to_json(value, inf_nan_mode="null").decode()
 
 
 class Count(Answer):

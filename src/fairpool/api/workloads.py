@@ -180,7 +180,7 @@ class Workload(WorkloadItem):
     code: Annotated[int | None, Field(description="In the answer to suspend, resume and delete")] = None
     message: Annotated[str | None, Field(description="In the answer to suspend, resume and delete")] = None
     created_by: str
-    command_line: Annotated[str, Field(description="The command line of the submit")] = ""
+    command_line: Annotated[str, Field(description="The command of the submit; else one that submits the same")] = ""
     changed_fields: Annotated[
         list[str] | None, Field(description="Fields of `spec` that updates have changed since the submit")
     ] = None
@@ -198,6 +198,11 @@ class WorkloadPage(Page):
     """Workloads."""
 
     workloads: list[WorkloadItem]
+    total: Annotated[int, Field(description="With counts: workloads on all pages")] | None = None
+    phases: (
+        Annotated[dict[str, int], Field(description="With counts: workloads by phase; phases without any are left out")]
+        | None
+    ) = None
     problems: (
         Annotated[list[ProblemItem], Field(description="With status 207: why what was measured is missing")] | None
     ) = None

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     server_flags.AUDIT_FORWARD,
     server_flags.METRICS_LISTEN,
     server_flags.LOG_LEVEL,
+    server_flags.LOG_OUTPUT,
     server_flags.CONFIG_FILE,
     server_flags.FIRST_PASSWORD_FILE,
     server_flags.DETACH,
@@ -67,6 +68,7 @@ def control(
     audit_forward: str,
     metrics_listen: str | None,
     log_level: str,
+    log_output: str,
     first_password_file: Path | None,
     detach: bool,
     in_background: bool,
@@ -101,6 +103,7 @@ def control(
         server_flags.address_of(peer_listen, server_flags.DEFAULT_PEERS),
         server_flags.metrics_address(metrics_listen),
         log_level,
+        log_output == "stderr",
         with_welcome=not in_background,
     )
     server_start.start(context, start, _in_background if detach else _here)
@@ -116,6 +119,7 @@ class StartControl:
     peer_listen: Address
     metrics: Address | None
     log_level: str
+    log_to_stderr: bool
     with_welcome: bool
 
 
@@ -149,7 +153,7 @@ def _here(start: StartControl, flags: GivenFlags) -> None:
         peers = bind_peers(start.peer_listen) if start.options.database else None
         reachable_at(address.url)
         server_start.check_database(data_directory, start.options.database, may_be_new=True)
-        open_log(data_directory.log, level=start.log_level)
+        open_log(data_directory.log, level=start.log_level, to_stderr=start.log_to_stderr)
         server_start.warn_of(other, gateway.warning)
         for line in shown_addresses(address, gateway.address.url, data_directory):
             click.echo(line)

@@ -15,7 +15,7 @@ from fairpool.cli.server_flags import NOT_IN_FILES
 from fairpool.platform.data_directory import DataDirectory, PlatformError, directory_problem
 from fairpool.platform.directory_lock import LockHolder
 
-NOT_TYPED_AGAIN = frozenset({"data", "first_password_file", "database"})
+NOT_TYPED_AGAIN = frozenset({"data", "first_password_file", "database", "ledger"})
 """Handed to a server in the background in other ways: secrets must not show in a process listing."""
 
 

@@ -22,6 +22,11 @@ MEMBERS = {
     "backup": lazy("Back up projects, workloads, users and settings to a file.", "fairpool.cli.operation:backup"),
     "restore": lazy("Restore a backup.", "fairpool.cli.operation:restore"),
     "database": lazy("Migrate, check, compare or copy a control database.", "fairpool.cli.database:database"),
+    "node-agent": lazy("Run on a node of a Kubernetes cluster.", "fairpool.cli.node_agent:node_agent"),
+    "kubernetes-cleanup": lazy(
+        "Remove finalizers from pods before uninstalling.", "fairpool.cli.kubernetes_cleanup:kubernetes_cleanup"
+    ),
+    "gpu": lazy("Run programs in a share of a GPU; no server is needed.", "fairpool.cli.gpu:gpu"),
     "plan": lazy("Plan a saved snapshot: what starts, is preempted or waits, and why.", "fairpool.cli.plan:plan"),
     "simulate": lazy("Simulate a cluster: a scenario, a trace or an example.", "fairpool.cli.simulate:simulate"),
     "snapshot": lazy("Create snapshot files to plan.", "fairpool.cli.snapshot:snapshot"),

@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 import click
 
+from fairpool.cli import kubernetes_cleanup
 from fairpool.cli.failure import ERROR, exit_code_of, fail
 from fairpool.cli.screen import Screen
 from fairpool.cli.server_flags import DATA, data_directory_at, failing
@@ -30,6 +31,8 @@ LINES = 200
 NAMED = 8
 LOOK_S = 0.25
 PASSPHRASE_MIN, PASSPHRASE_MAX = 12, 1024
+PATIENCE_S = 60.0
+"""What nodes may take beyond the grace period of a pod."""
 STALE_S = 30.0
 """A loop without a cycle for so long is stuck: an idle one runs a cycle every five seconds."""
 
@@ -74,6 +77,10 @@ def down(data: Path | None, stop_pods: bool, grace: int | None) -> None:
         if stop_pods and data_directory.machine.is_dir():
             with locked(data_directory, "down"):
                 _stop_pods(data_directory, background.LONGEST_GRACE_S if grace is None else grace)
+        elif stop_pods and data_directory.replica.exists():
+            with locked(data_directory, "down"):
+                patience_s = PATIENCE_S + (background.LONGEST_GRACE_S if grace is None else grace)
+                click.echo(f"Stopped {_pods(kubernetes_cleanup.stop_pods(data_directory, grace, patience_s))}.")
 
 
 def _stop_pods(data_directory: DataDirectory, grace_s: int) -> None:
@@ -153,12 +160,26 @@ def _facts(data_directory: DataDirectory, said: dict[str, Any]) -> Iterator[tupl
         yield "Database", _database_words(said["database"])
     if said.get("samples", {}).get("problem"):
         yield "Metrics", f"not kept, {said['samples']['dropped']} samples dropped: {said['samples']['problem']}"
+    if "kubernetes" in said:
+        yield from _kubernetes_facts(said["kubernetes"])
     if "loop" in said:
         yield "Scheduler", _loop_health(said["loop"])
     if "pods" in said:
         yield "Pods", f"{said['pods']['running']} running, {said['pods']['starting']} starting"
     if said.get("disk"):
         yield "Disk", _disk_words(said["disk"])
+
+
+def _kubernetes_facts(said: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "Kubernetes", f"{said['server']}, namespace {said['namespace']}"
+    if said["ledger"]:
+        yield "Ledger", said["ledger"]
+    if said["error"]:
+        yield "Lease", said["error"]
+    elif said["leads"]:
+        yield "Lease", "this replica leads"
+    else:
+        yield "Lease", f"{said['leader']} leads; this replica takes over if it fails" if said["leader"] else "free"
 
 
 def _show_nodes(screen: Screen, nodes: list[dict[str, Any]]) -> None:

@@ -257,13 +257,23 @@ LOG_LEVEL = click.option(
     type=click.Choice(["debug", "info", "warning", "error"]),
     help="Minimum level of the server's log. Also: FAIRPOOL_LOG_LEVEL.",
 )
+LOG_OUTPUT = click.option(
+    "--log-output",
+    envvar="FAIRPOOL_LOG_OUTPUT",
+    default="file",
+    show_default=True,
+    type=click.Choice(["file", "stderr"]),
+    help="Write the server's log to files in the data directory, or to standard error, as containers do. Also: "
+    "FAIRPOOL_LOG_OUTPUT.",
+)
 FIRST_PASSWORD_FILE = click.option(
     "--first-password-file",
     type=click.Path(path_type=Path, allow_dash=True),
     metavar="FILE",
     help="Set the password of the first account (test@run.ai) to the first line of FILE (`-`: standard input), if the "
-    "account has none. It must be changed at the first sign-in. Without this flag the account has no password, and "
-    "only the user who starts the platform is signed in.",
+    "account has none. It must be changed at the first sign-in; until then, one of fewer than 20 characters keeps the "
+    "server from listening on other addresses than this machine's own. Without this flag the account has no password, "
+    "and only the user who starts the platform is signed in.",
 )
 CONTROL_URL = click.option(
     "--control",

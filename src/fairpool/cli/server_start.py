@@ -19,7 +19,7 @@ import click
 from fairpool import __version__
 from fairpool.cli.failure import ERROR, UNUSABLE, fail
 from fairpool.cli.given_flags import GivenFlags, differing, given_flags, record
-from fairpool.cli.server_flags import failing
+from fairpool.cli.server_flags import DATABASE_VARIABLE, failing
 from fairpool.model.problem import Problem
 from fairpool.platform.address import Address, listening_socket
 from fairpool.platform.data_directory import DataDirectory, PlatformError, directory_problem
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 PRIVATE = 0o077
 """The umask: files of the platform are for its user alone. Pods get the usual one, from their fork server."""
-SHOWN = ("Address", "Gateway", "Control", "Cluster", "Health", "Metrics", "Data", "Config", "Nodes", "warning:")
+SHOWN = (
+    *("Address", "Gateway", "Control", "Cluster", "Health", "Metrics", "Data", "Config", "Nodes", "Ledger"),
+    "warning:",
+)
 """Lines of a server in the background that are repeated where it was started."""
 
 
@@ -165,11 +168,15 @@ def welcome(
     from fairpool.cli.welcome import to_join, to_try
 
     error = "" if isinstance(answer, Problem) else user.keep(answer, time.time())
-    for line in user.lines(answer, error, with_link=with_link):
+    for line in user.lines(answer, error):
         click.echo(line)
-    if is_new and not isinstance(answer, Problem) and not error:
+    if isinstance(answer, Problem) or error:
+        return
+    if is_new:
         for line in to_try() if answer["project"] else to_join(user.server):
             click.echo(line)
+    for line in user.to_open(answer, with_link=with_link):
+        click.echo(line)
 
 
 def welcome_here(user: LocalUser, answer: Mapping[str, Any] | Problem) -> None:
@@ -218,18 +225,20 @@ def already_up(data_directory: DataDirectory, program: str, flags: GivenFlags) -
 
 
 def start_in_background(
-    data_directory: DataDirectory, program: str, flags: GivenFlags, first_password: str = "", database: str = ""
+    data_directory: DataDirectory,
+    program: str,
+    flags: GivenFlags,
+    first_password: str = "",
+    secrets: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Start the server and wait until it is ready; returns its status."""
+    """Start the server and wait until it is ready; returns its status. `secrets`: environment variables."""
     from fairpool.platform import background
-    from fairpool.platform.database_location import VARIABLE
 
     words = ["--in-background", "--data", str(data_directory.root), *flags.words]
     if first_password:
         words += ["--first-password-file", "-"]
     try:
         stdin = f"{first_password}\n".encode() if first_password else None
-        secrets = {VARIABLE: database} if database else {}
         status = background.start(data_directory, program, words, stdin, secrets)
     except background.ServerExited as error:
         click.echo(error.output.rstrip() or f"error: the server exited with code {error.code}", err=True)
@@ -259,9 +268,10 @@ def in_background_with_welcome(
             )
         ask_for_welcome(data_directory, holder.address, is_new=False)
         return
-    status = start_in_background(data_directory, program, flags, first_password, database)
-    ask_for_welcome(data_directory, status["address"])
+    secrets = {DATABASE_VARIABLE: database} if database else {}
+    status = start_in_background(data_directory, program, flags, first_password, secrets)
     say_running(status, what, data_directory)
+    ask_for_welcome(data_directory, status["address"])  # last: the link is what the user needs next
 
 
 def _refuse_other_database(data_directory: DataDirectory, holder: LockHolder, database: str) -> None:

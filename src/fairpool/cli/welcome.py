@@ -67,8 +67,8 @@ class LocalUser:
             return f"{config_directory()} cannot be written: {(error.strerror or str(error)).lower()}"
         return ""
 
-    def lines(self, answer: Mapping[str, Any] | Problem, error: str = "", *, with_link: bool = True) -> Iterator[str]:
-        """What is printed."""
+    def lines(self, answer: Mapping[str, Any] | Problem, error: str = "") -> Iterator[str]:
+        """What is printed about the login."""
         if isinstance(answer, Problem) or error:
             said = f"{answer.what}: {answer.fix}" if isinstance(answer, Problem) else error
             yield f"Login    runai is not signed in: {said}"
@@ -80,10 +80,14 @@ class LocalUser:
             yield f"         Its password was set by an administrator and must be changed first: {change}"
         if answer["first_password_ignored"]:
             yield f"warning: {answer['user']} already has a password, so --first-password-file was ignored"
+
+    def to_open(self, answer: Mapping[str, Any], *, with_link: bool) -> Iterator[str]:
+        """Where the web UI is: the last that is printed."""
         if with_link:
-            yield f"Web      {self.server}{answer['link']}  (works once, for 10 minutes)"
+            yield f"Open the web UI with this link, which works once, for 10 minutes (later: {self.server}):"
+            yield f"  {self.server}{answer['link']}"
         else:
-            yield f"Web      for a one-time sign-in link: {here('fairpool')} up --detach"
+            yield f"Open the web UI at {self.server}; for a link that signs you in: {here('fairpool')} up --detach"
 
 
 def to_try() -> Iterator[str]:

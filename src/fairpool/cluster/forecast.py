@@ -40,6 +40,9 @@ class Forecast:
     victims: Counter[WorkloadId] = field(default_factory=Counter)
     """Pods that would be stopped or moved, by workload."""
     verdict: Verdict | None = None
+    snapshot: Snapshot = field(repr=False)
+    """The pool with the workload in it, and what was planned for it."""
+    plan: Plan = field(repr=False)
 
     @property
     def is_whole(self) -> bool:
@@ -67,7 +70,7 @@ def _in_pool(spec: WorkloadSpec, snapshot: Snapshot, pool: PoolName, now: Instan
         pods=(*left.pods, *part.pods),
         topologies=with_topologies(left.topologies, [part]),
     )
-    return _found(part, pool, plan(tried))
+    return _found(part, pool, tried, plan(tried))
 
 
 def _part(spec: WorkloadSpec, pool: PoolName, now: Instant) -> SnapshotPart:
@@ -87,7 +90,7 @@ def _without(snapshot: Snapshot, workload: WorkloadId) -> Snapshot:
     )
 
 
-def _found(part: SnapshotPart, pool: PoolName, planned: Plan) -> Forecast:
+def _found(part: SnapshotPart, pool: PoolName, tried: Snapshot, planned: Plan) -> Forecast:
     mine = {group.id for group in part.groups}
     victims = [each for each in planned.evictions if each.reason.winner in mine]
     verdicts = [planned.verdicts[group] for group in sorted(mine) if group in planned.verdicts]
@@ -98,6 +101,8 @@ def _found(part: SnapshotPart, pool: PoolName, planned: Plan) -> Forecast:
         promised=Counter(each.node for each in planned.promises if each.group in mine),
         victims=Counter(workload_of(each.group) for each in victims),
         verdict=verdicts[0] if verdicts else None,
+        snapshot=tried,
+        plan=planned,
     )
 
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 from fairpool.cluster.ledger_schema import APPLICATION_ID, VERSION, migrate, schema_version
+from fairpool.cluster.ledger_store import Cell, LedgerProblem, LedgerUnavailable
 from fairpool.model.problem import Problem
 
 LOG_KEPT_BYTES = 16 * 1024 * 1024
@@ -51,24 +54,50 @@ START_ANEW = (
 )
 
 
-class LedgerProblem(Exception):
-    """The file cannot be used as it is; a retry does not help."""
+class LedgerFile:
+    """The store of a ledger in a file, or in memory."""
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
+    def __init__(self, path: Path | None, busy_s: float) -> None:
+        """Raises `LedgerProblem` or `LedgerUnavailable`."""
+        self._path = path
+        self.named = _named(path)
+        self.connection = connect(path, busy_s)
 
+    def begin(self) -> None:
+        self.connection.execute("BEGIN IMMEDIATE")
+        refuse_newer(schema_version(self.connection), self._path)  # it may have been migrated since it was opened
 
-class LedgerUnavailable(Exception):
-    """The disk is full or failing, or another process held the file for too long. Nothing was changed; retry.
+    def begin_reading(self) -> None:
+        self.connection.execute("BEGIN")
 
-    After a failed write followed by a power loss the change may be there after all; so it must be harmless that
-    something was recorded and not done, as it is for every entry.
-    """
+    def commit(self) -> None:
+        self.connection.execute("COMMIT")
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
+    def roll_back(self) -> None:
+        # After some errors SQLite has rolled back already.
+        if self.connection.in_transaction:
+            with suppress(sqlite3.Error):
+                self.connection.execute("ROLLBACK")
+
+    def rows(self, statement: str, *values: Cell) -> Iterable[tuple[Any, ...]]:
+        return self.connection.execute(statement, values)
+
+    def row(self, statement: str) -> tuple[Any, ...]:
+        row: tuple[Any, ...] = self.connection.execute(statement).fetchone()
+        return row
+
+    def change(self, statement: str, *values: Cell) -> int:
+        return self.connection.execute(statement, values).rowcount
+
+    def change_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        self.connection.executemany(statement, rows)
+
+    def explained(self, error: BaseException) -> BaseException:
+        return ledger_error(error, self._path) if isinstance(error, sqlite3.Error) else error
+
+    def close(self) -> None:
+        """With its log folded in."""
+        self.connection.close()
 
 
 def connect(path: Path | None, busy_s: float) -> sqlite3.Connection:

@@ -1,7 +1,7 @@
-"""Tables of the ledger's file, as migrations from each version to the next.
+"""Tables of the ledger, as migrations from each version to the next.
 
 A released migration is never edited: files made by it exist. A new field of a value that has columns needs a new
-migration, with a default for existing rows.
+migration, with a default for existing rows; PostgreSQL gets the same statements, see `POSTGRESQL_MIGRATIONS`.
 
 Times are milliseconds since the epoch, lists and records are JSON text (`plain`), enums are their values.
 """
@@ -170,6 +170,128 @@ MIGRATIONS: tuple[Step, ...] = (
 """Migration n leads from version n to version n + 1; an empty file has version 0."""
 
 VERSION = len(MIGRATIONS)
+
+
+POSTGRESQL_TABLES: Step = (
+    """CREATE TABLE lease (
+        only_row   INTEGER PRIMARY KEY CHECK (only_row = 1),
+        token      INTEGER NOT NULL,
+        holder     TEXT NOT NULL,
+        renewed_at INTEGER NOT NULL,
+        expires_at INTEGER NOT NULL
+    )""",
+    "INSERT INTO lease VALUES (1, 0, '', 0, 0)",
+    """CREATE TABLE progress (
+        only_row       INTEGER PRIMARY KEY CHECK (only_row = 1),
+        cursor         INTEGER,
+        events_through INTEGER NOT NULL,
+        dropped_events INTEGER NOT NULL,
+        protocol       INTEGER NOT NULL,
+        delivered      INTEGER NOT NULL
+    )""",
+    "INSERT INTO progress VALUES (1, NULL, 0, 0, 0, 0)",
+    "CREATE TABLE organization (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), body TEXT NOT NULL)",
+    """CREATE TABLE specs (
+        id            TEXT NOT NULL PRIMARY KEY,
+        name          TEXT NOT NULL,
+        project       TEXT NOT NULL,
+        created_at    INTEGER NOT NULL,
+        kind          TEXT NOT NULL,
+        template      TEXT NOT NULL,
+        leader        TEXT,
+        arrangement   TEXT NOT NULL,
+        pods          INTEGER NOT NULL,
+        minimum       INTEGER,
+        completions   INTEGER,
+        priority      INTEGER,
+        preemptible   INTEGER,
+        restart       TEXT,
+        retries       INTEGER,
+        deadline_s    INTEGER,
+        ttl_s         INTEGER,
+        grace_s       INTEGER NOT NULL,
+        pools         TEXT NOT NULL,
+        "constraint"  TEXT,
+        desired_state TEXT NOT NULL,
+        run           INTEGER NOT NULL,
+        after         TEXT NOT NULL,
+        "array"       TEXT,
+        distributed   TEXT
+    )""",
+    """CREATE TABLE pods (
+        id            TEXT NOT NULL PRIMARY KEY,
+        workload      TEXT NOT NULL,
+        "index"       INTEGER NOT NULL,
+        incarnation   INTEGER NOT NULL,
+        "group"       TEXT NOT NULL,
+        shape         TEXT NOT NULL,
+        pod_set       TEXT NOT NULL,
+        run           INTEGER NOT NULL,
+        phase         TEXT NOT NULL,
+        since         INTEGER NOT NULL,
+        created_at    INTEGER NOT NULL,
+        not_before    INTEGER NOT NULL,
+        node          TEXT,
+        devices       TEXT NOT NULL,
+        boot_id       TEXT NOT NULL,
+        promised_at   INTEGER,
+        nominated     TEXT,
+        started_at    INTEGER,
+        cause         TEXT,
+        detail        TEXT NOT NULL,
+        outcome       TEXT,
+        exit_code     INTEGER,
+        grace_s       INTEGER NOT NULL,
+        attempts      INTEGER NOT NULL,
+        retry_at      INTEGER NOT NULL,
+        start_failure TEXT NOT NULL,
+        usage         TEXT
+    )""",
+    "CREATE INDEX pods_by_workload ON pods (workload)",
+    """CREATE TABLE workload_states (
+        workload          TEXT NOT NULL PRIMARY KEY,
+        run               INTEGER NOT NULL,
+        failures          INTEGER NOT NULL,
+        halt              TEXT,
+        active_since      INTEGER,
+        pool              TEXT,
+        groups            TEXT NOT NULL,
+        avoided           TEXT NOT NULL,
+        refusals          INTEGER NOT NULL,
+        first_incarnation INTEGER NOT NULL,
+        failure           TEXT NOT NULL,
+        met               TEXT NOT NULL,
+        retry_at          INTEGER NOT NULL
+    )""",
+    """CREATE TABLE events (
+        number    INTEGER PRIMARY KEY,
+        at        INTEGER NOT NULL,
+        kind      TEXT NOT NULL,
+        workload  TEXT NOT NULL,
+        pod       TEXT,
+        node      TEXT,
+        cause     TEXT NOT NULL,
+        detail    TEXT NOT NULL,
+        outcome   TEXT,
+        exit_code INTEGER,
+        usage     TEXT,
+        decision  TEXT
+    )""",
+)
+POSTGRESQL_FROM = 11
+"""The version of these tables: the first that could be on a server."""
+
+
+def _on_postgresql(step: Step) -> Step:
+    """The same statements with the types of PostgreSQL. Texts are sorted by character, as SQLite does."""
+    return tuple(text.replace("INTEGER", "BIGINT").replace("TEXT", 'TEXT COLLATE "C"') for text in step)
+
+
+POSTGRESQL_MIGRATIONS: tuple[tuple[int, Step], ...] = (
+    (POSTGRESQL_FROM, _on_postgresql(POSTGRESQL_TABLES)),
+    *((number, _on_postgresql(step)) for number, step in enumerate(MIGRATIONS, start=1) if number > POSTGRESQL_FROM),
+)
+"""Each with the version that it leads to. Later migrations must be written so that both understand them."""
 
 
 def schema_version(connection: sqlite3.Connection) -> int:

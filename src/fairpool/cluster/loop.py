@@ -41,6 +41,8 @@ BATCH = 100
 """Orders that are sent to the engine in one call."""
 ACT_S = 1
 """How long orders are sent at most, beyond the call that is under way. The rest is due again in the next cycle."""
+FORGOTTEN_AT_LEAST = 20
+"""Orders to forget pods that each cycle sends however many others there are, so that ended pods do not pile up."""
 RETRY_S = 1
 RENEW_S = 5
 """How often an idle loop renews its lease."""
@@ -293,26 +295,34 @@ class Loop:
     # --- act ---
 
     def _act(self, now: Instant, orders: Iterable[Order]) -> None:
-        """Send the orders in batches, those that free devices first, for about a second."""
+        """Send the orders in batches for about a second: those that free devices first, those that tidy up last."""
         queue = sorted(orders, key=_urgency)
-        for first in range(0, len(queue), BATCH):
-            batch = queue[first : first + BATCH]
-            try:
-                answers = self._engine.carry_out(batch, self.token)
-            except EngineUnreachable as error:
-                self.error = str(error)
-                self._retry_at = Instant(now + RETRY_S * SECOND_MS)
+        while queue:
+            batch, queue = queue[:BATCH], queue[BATCH:]
+            if not self._send(now, batch):
                 return
-            for order, answer in zip(batch, answers, strict=True):
-                self._note_answer(now, order, answer)
-            self._on_step("acted")
             passed_ms = self._clock() - now
-            if first + BATCH < len(queue) and not 0 <= passed_ms < ACT_S * SECOND_MS:
+            if queue and not 0 <= passed_ms < ACT_S * SECOND_MS:
                 # The rest follows from the ledger: it is due again after the next observation, behind new stops.
                 self._renewed_at = self._clock()
                 self._ledger.renew(self.token, self._renewed_at)
                 self._run_again = True
+                if tidying := [order for order in queue if isinstance(order, ForgetOrder)]:
+                    self._send(now, tidying[:FORGOTTEN_AT_LEAST])
                 return
+
+    def _send(self, now: Instant, batch: Sequence[Order]) -> bool:
+        """Have these carried out. False: the engine cannot be reached."""
+        try:
+            answers = self._engine.carry_out(batch, self.token)
+        except EngineUnreachable as error:
+            self.error = str(error)
+            self._retry_at = Instant(now + RETRY_S * SECOND_MS)
+            return False
+        for order, answer in zip(batch, answers, strict=True):
+            self._note_answer(now, order, answer)
+        self._on_step("acted")
+        return True
 
     def _note_answer(self, now: Instant, order: Order, answer: OrderResult) -> None:
         if answer.status is not OrderStatus.DONE:
@@ -403,5 +413,5 @@ def _urgency(order: Order) -> int:
         case StopOrder():
             return 0
         case ForgetOrder():
-            return 1
-    return 2
+            return 2
+    return 1

@@ -35,6 +35,8 @@ from fairpool.scheduler.snapshot_file import to_bytes
 
 TRIES_S = 3.0
 """How long changes and future ends are planned for one answer; the plan that is under way is finished."""
+DRAFT_TRIES_S = 0.15
+"""The same for work that is not submitted yet: a form asks again with every field that is filled in."""
 
 
 class QuestionProblem(Exception):
@@ -89,7 +91,8 @@ class Questions:
     # --- would it start ---
 
     def _would_start(self, spec: WorkloadSpec) -> wire.StartForecast:
-        forecast = would_start(spec, self._snapshots(), self._clock())
+        now = self._clock()
+        forecast = would_start(spec, self._snapshots(), now)
         if isinstance(forecast, Problem):
             return wire.StartForecast(outcome="waits", message=str(forecast))
         return wire.StartForecast(
@@ -101,6 +104,20 @@ class Questions:
                 for node, pods in sorted((forecast.starting + forecast.promised).items())
             ],
             victims=[self._victim(spec, workload, pods) for workload, pods in sorted(forecast.victims.items())],
+            wait=None if forecast.is_whole else self._would_wait(spec, forecast, now),
+        )
+
+    def _would_wait(self, spec: WorkloadSpec, forecast: Forecast, now: Instant) -> WorkloadWait:
+        """Why it would wait, as if it had been submitted."""
+        tried = PlannedPool(forecast.snapshot, forecast.plan, partial(self._expectations, forecast.snapshot, now))
+        until = time.monotonic() + DRAFT_TRIES_S
+        return wait_answer(
+            spec,
+            self._planned(now) | {forecast.pool: tried},
+            now,
+            lambda workload: spec if workload == spec.id else self._spec_of(workload),
+            with_changes=True,
+            has_time=lambda: time.monotonic() < until,
         )
 
     def _victim(self, spec: WorkloadSpec, workload: WorkloadId, pods: int) -> wire.ForecastVictim:
@@ -120,23 +137,21 @@ class Questions:
         if spec is None:
             what = "the cluster does not have this workload yet, or not any more"
             raise QuestionProblem([Problem("workload.unknown_there", what, "try again in a few seconds")])
-        pools = {
-            pool: PlannedPool(
-                snapshot,
-                self._live.plan_of(pool, snapshot),
-                partial(self._expectations, snapshot, now),
-            )
-            for pool, snapshot in self._snapshots().items()
-        }
         until = time.monotonic() + TRIES_S
         return wait_answer(
             spec,
-            pools,
+            self._planned(now),
             now,
             self._spec_of,
             with_changes=question.changes,
             has_time=lambda: time.monotonic() < until,
         )
+
+    def _planned(self, now: Instant) -> dict[PoolName, PlannedPool]:
+        return {
+            pool: PlannedPool(snapshot, self._live.plan_of(pool, snapshot), partial(self._expectations, snapshot, now))
+            for pool, snapshot in self._snapshots().items()
+        }
 
     def _expectations(self, snapshot: Snapshot, now: Instant) -> Expectations:
         return Expectations() if self._ends is None else self._ends.of(snapshot, now)

@@ -101,8 +101,16 @@ def _interactive_pod_lost(
         lost = pod.outcome in (Outcome.LOST, Outcome.EVICTED) and pod.cause is not Cause.PEER
         if lost and pod.run == state.run:
             cause = pod.cause if pod.cause is not None else Cause.NODE_LOST
-            return Halt(WorkloadPhase.STOPPED, Cause.PREEMPTED if cause in PREEMPTIONS else cause, now, pod.detail)
+            cause = Cause.PREEMPTED if cause in PREEMPTIONS else cause
+            return Halt(WorkloadPhase.STOPPED, cause, now, _why_suspended(pod))
     return None
+
+
+def _why_suspended(pod: PodRecord) -> str:
+    """It is shown until the workload is resumed, when the drain may be over."""
+    if pod.cause is not Cause.NODE_DRAINED:
+        return pod.detail
+    return f"suspended when {pod.node or 'its node'} was drained; resume it to start again"
 
 
 def _time_limit_reached(spec: WorkloadSpec, state: WorkloadState, rules: ProjectRules, now: Instant) -> Halt | None:

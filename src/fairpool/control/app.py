@@ -31,6 +31,7 @@ from fairpool.control import (
     change_stream,
     claims,
     classic,
+    cluster_equipment,
     cluster_secrets,
     cluster_sync,
     clusters,
@@ -43,10 +44,12 @@ from fairpool.control import (
     departments,
     description,
     devices,
+    downloads,
     housekeeping,
     identity_providers,
     limit_warnings,
     logs,
+    lost_clusters,
     mail_settings,
     metrics,
     nodes,
@@ -60,6 +63,7 @@ from fairpool.control import (
     organization,
     overview,
     overview_figures,
+    page_preferences,
     pages,
     password_pages,
     password_reset,
@@ -91,6 +95,7 @@ from fairpool.control import (
     updates,
     uploads,
     users,
+    wait_times,
     waiting,
     workload_properties,
     workloads,
@@ -118,14 +123,16 @@ from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.store.unfit import Unfit
 from fairpool.control.token_keys import KeysUnusable
 from fairpool.control.tunnel_holders import ALIVE_S
+from fairpool.control.web_ui import WebUi
 from fairpool.model.ids import SECOND_MS
 from fairpool.model.problem import Problem
 
 log = logging.getLogger("fairpool.control")
 
 MODULES = (
-    *(change_stream, logs, shells, port_forward, uploads, cluster_sync, sample_intake, tunnel_route, questions),
-    *(clusters, projects, metrics, telemetry, older_metrics, scrape, waiting, shares, devices, decisions),
+    *(change_stream, logs, shells, port_forward, uploads, cluster_sync, cluster_equipment, sample_intake),
+    *(tunnel_route, questions),
+    *(clusters, projects, metrics, telemetry, older_metrics, scrape, waiting, wait_times, shares, devices, decisions),
     *(
         departments,
         nodes,
@@ -142,6 +149,7 @@ MODULES = (
     *(roles, audit, sessions, token_issuer, mail_settings, access_keys, password_reset, password_pages),
     *(
         preferences,
+        page_preferences,
         templates,
         assets,
         policies,
@@ -170,21 +178,28 @@ MODULES = (
         command_sign_in,
         command_pages,
         tool_pages,
+        downloads,
     ),
 )
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 
 
 def create_app(
-    settings: Settings, *, pod_access: PodAccess | None = None, hasher: PasswordHasher | None = None
+    settings: Settings,
+    *,
+    pod_access: PodAccess | None = None,
+    hasher: PasswordHasher | None = None,
+    web_ui: WebUi | None = None,
 ) -> Starlette:
     """The control plane. Opens its database when it starts and closes it when it stops.
 
-    `pod_access` is for the cluster in this process; clusters elsewhere are reached through their tunnels.
+    `pod_access` is for the cluster in this process; clusters elsewhere are reached through their tunnels. `web_ui`: by
+    default, the one that was built into this package.
     """
     database = database_at(settings.database, settings.data)
     plane = Plane(settings=settings, database=database, pod_access=ClusterPods(pod_access))
-    router = Router(ROUTES, Endpoint, _lifespan)
+    web_ui = web_ui or WebUi()
+    router = Router(ROUTES, Endpoint, _lifespan, web_ui.is_page)
     app = Starlette(
         middleware=[
             Middleware(HostCheck, plane=plane, router=router),
@@ -206,6 +221,8 @@ def create_app(
     app.state.is_ready = lambda: True
     app.state.routes = ROUTES
     app.state.description = None
+    app.state.web_ui = web_ui
+    app.state.command_download = downloads.CommandDownload()
     return app
 
 
@@ -218,6 +235,7 @@ MAILS_S = 5.0
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     plane: Plane = app.state.plane
+    await asyncio.to_thread(app.state.web_ui.load)
     await plane.database.open(upgrade)
     try:
         if plane.database.is_shared:
@@ -287,6 +305,7 @@ async def _tidy(plane: Plane) -> None:
         tasks.create_task(housekeeping.delete_old_rows(plane), name="old rows")
         tasks.create_task(audit_forwarding.forward_entries(plane), name="audit forwarding")
         tasks.create_task(notification_delivery.send_notifications(plane), name="notifications")
+        tasks.create_task(lost_clusters.announce_lost_clusters(plane), name="lost clusters")
         tasks.create_task(limit_warnings.warn_of_limits(plane), name="limit warnings")
         tasks.create_task(uploads.delete_unused_uploads(plane), name="uploads")
         tasks.create_task(claims.delete_marked_claims(plane), name="claims")

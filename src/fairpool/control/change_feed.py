@@ -53,6 +53,8 @@ class FeedEntry:
     """The same for callers who see some projects only."""
     without_object: bytes
     """The same for callers that may know that something happened, and not its present state."""
+    nameless: bytes
+    """The same for callers that may know that something of this kind changed, and not what."""
     home: tuple[str, str]
     """Department and cluster of the project in which it happened."""
     project_now: str | None
@@ -186,6 +188,7 @@ def _entry(
         line=line,
         line_of_some=line if item_of_some is item else _line(change, item_of_some),
         without_object=bare,
+        nameless=_line(changes.Changed(change.revision, change.noun, "", None, "changed"), None),
         home=homes.get(change.project or "", NO_HOME),
         project_now=project_now,
         home_now=homes.get(project_now or "", NO_HOME),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import count
 from typing import Annotated, Any
@@ -25,6 +25,7 @@ from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.pod_access import PodAccessError
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import denied, refused, unknown
+from fairpool.control.resource_request import bytes_of
 from fairpool.control.routes import Parameter, Routes
 from fairpool.control.storage_request import KnownClaim
 from fairpool.control.store import claims as store
@@ -152,9 +153,10 @@ def _claim(connection: Connection, row: Any) -> wire.ClaimItem:
 # --- submits -----------------------------------------------------------------------------------------------------
 
 
-def known_claims(connection: Connection, project: str) -> dict[str, KnownClaim]:
-    """The claims of a project, as a submit is checked against them."""
-    return {row.name: _known(connection, row) for row in store.all_of(connection, project)}
+def known_claims(connection: Connection, project: str, others: Iterable[str] = ()) -> dict[str, KnownClaim]:
+    """The claims of a project, as a submit is checked against them; `others`: those that its cluster has besides."""
+    own = {row.name: _known(connection, row) for row in store.all_of(connection, project)}
+    return {**dict.fromkeys(others, KnownClaim()), **own}
 
 
 def _known(connection: Connection, row: Any) -> KnownClaim:
@@ -164,6 +166,8 @@ def _known(connection: Connection, row: Any) -> KnownClaim:
         workload=row.workload,
         deleted_with=(owner.name if owner is not None else row.workload) if row.ephemeral else "",
         is_deleting=row.phase == store.DELETING,
+        size_bytes=bytes_of(row.size) or 0,
+        storage_class=row.storage_class,
     )
 
 
@@ -212,6 +216,7 @@ def make(
             size=each.claim_info.size,
             access_mode=each.claim_info.access_mode,
             ephemeral=each.ephemeral,
+            storage_class=each.claim_info.storage_class or "",
         )
         for each in body.spec.storage.pvc
         if not each.existing_pvc and each.claim_name and each.claim_info is not None

@@ -24,7 +24,7 @@ from fairpool.api.message import PREVIOUS, VERSION
 from fairpool.api.problems import problem_item
 from fairpool.api.report_reader import read_report
 from fairpool.control import declarations
-from fairpool.control.clusters import known_cluster
+from fairpool.control.clusters import known_cluster, note_contact
 from fairpool.control.exclusive import LOOK_AGAIN_S, lease_ends
 from fairpool.control.organization import organization_wire
 from fairpool.control.plane import Caller, Plane
@@ -99,11 +99,17 @@ async def pulled(plane: Plane, cluster: str, after: Revision, wait_s: float, ver
         await asyncio.sleep(0)  # users are answered in between
         workloads += await plane.read(partial(_desired, cluster=cluster, ids=ids))
     if news.is_noted:
-        await plane.write(lambda connection: store.set_last_seen(connection, cluster, plane.now()))
+        await plane.write(lambda connection: note_call(plane, connection, cluster))
     not_sent = withheld(workloads, version)
     if not_sent:
         await plane.write(lambda connection: _show_withheld(plane, connection, not_sent, version))
     return news.answer(workloads, {each.id for each, _ in not_sent})
+
+
+def note_call(plane: Plane, connection: Connection, cluster: str) -> None:
+    """It has called."""
+    note_contact(plane, connection, known_cluster(connection, cluster))
+    store.set_last_seen(connection, cluster, plane.now())
 
 
 def _show_withheld(
@@ -126,7 +132,7 @@ def pull_now(plane: Plane, cluster: str, after: Revision) -> link.PullAnswer:
 
     news, workloads = plane.database.read_now(read_all)
     if news.is_noted:
-        plane.database.write_now(lambda connection: store.set_last_seen(connection, cluster, plane.now()))
+        plane.database.write_now(lambda connection: note_call(plane, connection, cluster))
     return news.answer(workloads)
 
 

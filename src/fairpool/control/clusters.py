@@ -13,6 +13,7 @@ from fairpool.api import nodes as wire
 from fairpool.api.limits import PAGE_MAX
 from fairpool.control.guard import digest_of
 from fairpool.control.moments import iso, iso_or_none
+from fairpool.control.operator_manifest import OperatorValues, operator_file, operator_file_name
 from fairpool.control.organization import declared_only_for
 from fairpool.control.paging import Limit, Offset
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match
@@ -31,6 +32,8 @@ from fairpool.control.store.database import Connection
 from fairpool.model.ids import SECOND_MS
 
 routes = Routes("clusters")
+
+CONNECTED = "Connected"
 
 
 @routes.get("/api/v1/clusters", action=Action.CLUSTER_READ, answer=list[wire.ClusterAnswer], summary="List clusters")
@@ -128,6 +131,38 @@ async def renew_token(cluster_id: str, request: Request, plane: Plane, caller: C
         )
 
     return await plane.perform(request, caller, unit)
+
+
+@routes.post(
+    "/api/v1/clusters/{cluster_id}/operator-file",
+    action=Action.CLUSTER_UPDATE,
+    answer=wire.OperatorFile,
+    summary="Get the file that connects a Kubernetes cluster with kubectl apply",
+)
+async def operator(cluster_id: str, plane: Plane, caller: Caller, body: wire.OperatorRequest) -> wire.OperatorFile:
+    """Changes nothing. The token is that which was shown when the cluster was added, or a new one."""
+    caller.require(Action.CLUSTER_UPDATE)
+    if body.ca_certificate and "-----BEGIN CERTIFICATE-----" not in body.ca_certificate:
+        what = "caCertificate is not a certificate in PEM"
+        raise refused(422, "operator.certificate", what, "pass the text that begins with -----BEGIN CERTIFICATE-----")
+
+    def unit(connection: Connection) -> Any:
+        row = known_cluster(connection, cluster_id)
+        token = access_store.token(connection, digest_of(body.token))
+        if token is None or token.subject_id != row.id:
+            what = f"this is not the token of cluster {row.name}"
+            raise refused(422, "operator.token", what, f"make a new one: runai-adm cluster token {row.name}", "token")
+        return row
+
+    row = await plane.read(unit)
+    values = OperatorValues(
+        url=body.control_url or plane.settings.issuer,
+        token=body.token,
+        ca_certificate=body.ca_certificate,
+        image_registry=body.image_registry,
+        image_pull_secret=body.image_pull_secret,
+    )
+    return wire.OperatorFile(name=operator_file_name(row.name), content=operator_file(row.name, values))
 
 
 @routes.put(
@@ -247,6 +282,13 @@ def _cluster_changed(plane: Plane, connection: Connection, cluster_id: str, verb
     return changes.record(connection, "cluster", cluster_id, verb, plane.now(), declared=False, kept=kept)
 
 
+def note_contact(plane: Plane, connection: Connection, row: Any) -> None:
+    """To call with the cluster as it was known, when it is heard of: announces one that joins or comes back. That one
+    is lost is noticed by `lost_clusters.py`."""
+    if _state(plane, row) != CONNECTED:
+        _cluster_changed(plane, connection, row.id, "connected")
+
+
 def known_cluster(connection: Connection, cluster_id: str) -> Any:
     """The cluster, by id or name."""
     row = store.cluster(connection, cluster_id) or store.cluster_by_name(connection, cluster_id)
@@ -256,18 +298,21 @@ def known_cluster(connection: Connection, cluster_id: str) -> Any:
 
 
 def _cluster(plane: Plane, row: Any) -> wire.ClusterAnswer:
-    state = "WaitingToConnect"
-    if row.last_seen_at is not None:
-        away = plane.now() - row.last_seen_at > plane.settings.cluster_away_s * SECOND_MS
-        state = "Disconnected" if away else "Connected"
     return wire.ClusterAnswer(
         uuid=row.id,
         name=row.name,
         domain=row.domain,
         version=row.version,
-        status=wire.ClusterState(state=state),
+        status=wire.ClusterState(state=_state(plane, row)),
         last_liveness=iso_or_none(row.last_seen_at),
         created_at=iso(row.created_at),
         in_control_plane=row.id == plane.cluster_beside,
         revision=row.revision,
     )
+
+
+def _state(plane: Plane, row: Any) -> str:
+    if row.last_seen_at is None:
+        return "WaitingToConnect"
+    is_away = plane.now() - row.last_seen_at > plane.settings.cluster_away_s * SECOND_MS
+    return "Disconnected" if is_away else CONNECTED

@@ -135,7 +135,7 @@ def _confirmation(caller: Caller, code: str, waiting: DeviceRequest, now: Instan
         "<code>runai login --device</code> yourself, on the machine with this address. If another person sent you the "
         "code or the link, deny it: they would get access to your account.</p>"
         f'<form method="post" action="/device"><input type="hidden" name="code" value="{escape(code)}">'
-        '<button name="decision" value="deny">Deny</button> '
+        '<button name="decision" value="deny" class="plain">Deny</button> '
         '<button name="decision" value="approve">Allow</button></form>'
     )
     return _page("Let a command in", body)

@@ -100,10 +100,10 @@ async def decision_counts(
     return await plane.answer_apart(unit)
 
 
-def _listing(caller: Caller, filter_by: str, search: str, **rest: Any) -> store.DecisionListing:
+def _listing(caller: Caller, filter_by: str, search: str, **rest: Any) -> store.HistoryListing:
     """The decisions that a caller may see and asks for; `rest` are other fields of a listing."""
     places = caller.places(Action.WORKLOAD_READ)
-    return store.DecisionListing(
+    return store.HistoryListing(
         filters=tuple(parsed(filter_by, "at", FIELDS, {})),
         search=search,
         projects=None if places is None else places.projects,

@@ -135,11 +135,24 @@ def observe(
     number = changes.record(
         connection, "workload", row.id, "observed", now, project=row.project, declared=False, kept=kept
     )
-    holdings.replace(connection, row.cluster, row.id, report.pods if report is not None else ())
+    holdings.replace(connection, row.cluster, row.id, report.pods if report is not None else (), now)
     state = _state(declaration_of(row), report)
     if report is not None:
         note_change(connection, row, state["phase"], report.reason, report.since, now)
     store.change(connection, row.id, report=document, report_revision=number, **state)
+
+
+def set_reported_equipment(
+    plane: Plane, connection: Connection, row: Any, addresses: tuple[str, ...], problem: str
+) -> None:
+    """Where its cluster says that it is reached now, and what is wrong with its objects."""
+    now, kept = plane.now(), plane.settings.changes_kept
+    number = changes.record(
+        connection, "workload", row.id, "observed", now, project=row.project, declared=False, kept=kept
+    )
+    declaration = declaration_of(row).model_copy(update={"reported_addresses": addresses, "reported_problem": problem})
+    state = _state(declaration, report_of(row))
+    store.change(connection, row.id, declaration=declaration.to_json(), report_revision=number, **state)
 
 
 def forget(plane: Plane, connection: Connection, row: Any) -> None:

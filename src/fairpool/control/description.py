@@ -70,7 +70,7 @@ async def page(request: Request) -> Response:
     texts = await _texts(request)
     if "text/markdown" in request.headers.get("accept", ""):
         return Response(texts.reference, media_type="text/markdown; charset=utf-8")
-    return layout("Fairpool API", texts.page)
+    return layout("Fairpool API", texts.page, is_wide=True)
 
 
 def reference(document: Document) -> str:
@@ -105,7 +105,7 @@ def reference_page(document: Document) -> str:
     return "".join(parts)
 
 
-INTRODUCTION = """<nav><a href="/">Fairpool</a><a href="/api/openapi.json">OpenAPI document</a></nav>
+INTRODUCTION = """<nav><a href="/api/openapi.json">OpenAPI document</a></nav>
 <h1>REST API</h1>
 <p>Send <code>Authorization: Bearer TOKEN</code> with every call; <code>POST /api/v1/token</code> returns a token.
 Each operation shows the permission that the caller needs in the project it applies to. Researchers have the

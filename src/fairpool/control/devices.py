@@ -50,7 +50,7 @@ from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.workload_documents import declaration_of, former_name
 from fairpool.metrics.catalogue import DeviceColumn
 from fairpool.metrics.totals import NodeFacts
-from fairpool.model.ids import NodeName
+from fairpool.model.ids import Instant, NodeName
 from fairpool.model.lifecycle import PodPhase
 from fairpool.model.node import DEFAULT_POOL, DRAIN, PRODUCT_LABEL, SIMULATED_LABEL
 from fairpool.model.precedence import gpus_charged_milli
@@ -63,6 +63,10 @@ MIG_PREFIX = "nvidia.com/mig-"
 GZIP_LEVEL = 5
 """A higher one takes twice as long for a few per cent."""
 Nodes = Annotated[int, Parameter(ge=1, le=NODES_MAX, description="Maximum number of nodes")]
+
+
+HeldSince = Mapping[tuple[str, str], Mapping[int, Instant]]
+"""By cluster and node, of each device that is held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +112,10 @@ async def devices(
     query = query.model_copy(update={"limit": limit})
     packs = "gzip" in request.headers.get("accept-encoding", "")
 
-    answer = await plane.read_apart(lambda connection: _answer(plane, connection, caller, query))
+    answer, held_since = await plane.read_apart(lambda connection: _answer(plane, connection, caller, query))
     status = 200
     try:
-        await _add_measured(plane, answer)
+        await _add_measured(plane, answer, held_since)
     except Unavailable as error:
         answer["problems"], status = [each.model_dump(exclude_none=True) for each in missing_samples(error)], 207
     body = await asyncio.to_thread(_packed, answer, packs)
@@ -124,7 +128,7 @@ def _packed(answer: Mapping[str, Any], packs: bool) -> bytes:
     return gzip.compress(text, GZIP_LEVEL) if packs else text
 
 
-async def _add_measured(plane: Plane, answer: Mapping[str, Any]) -> None:
+async def _add_measured(plane: Plane, answer: Mapping[str, Any], held_since: HeldSince) -> None:
     """What was last measured of each device. Raises `Unavailable`."""
     for number, cluster in enumerate(answer["clusters"]):
         mine = [each for each in answer["nodes"] if each["cluster"] == number and each["gpus"]]
@@ -132,20 +136,20 @@ async def _add_measured(plane: Plane, answer: Mapping[str, Any]) -> None:
         uses = await node_uses(plane, cluster["id"], facts)
         for each in mine:
             if each["name"] in uses:
-                each |= _measured(uses[each["name"]])
+                each |= _measured(uses[each["name"]], held_since.get((cluster["id"], each["name"]), {}))
 
 
-def _measured(use: NodeUse) -> dict[str, Any]:
+def _measured(use: NodeUse, held_since: Mapping[int, Instant]) -> dict[str, Any]:
     """Whole percents, and None where it is not known; which of them are idle. With memory it would be too large."""
     known = [use.of_device(index, DeviceColumn.UTILIZATION) for index in range(len(use.devices))]
     found: dict[str, list[Any]] = {
         "utilization": [None if each is None else round(each) for each in known],
-        "idle": sorted(use.idle_devices),
+        "idle": sorted(use.idle_devices(held_since)),
     }
     return {name: values for name, values in found.items() if any(each is not None for each in values)}
 
 
-def _answer(plane: Plane, connection: Connection, caller: Caller, query: ListQuery) -> dict[str, Any]:
+def _answer(plane: Plane, connection: Connection, caller: Caller, query: ListQuery) -> tuple[dict[str, Any], HeldSince]:
     fitting = filtered(list(_nodes(connection)), FIELDS, query)
     listed, following = page(fitting, query)
     book = _Book(caller)
@@ -169,7 +173,8 @@ def _answer(plane: Plane, connection: Connection, caller: Caller, query: ListQue
         "workloads": book.workloads,
         "nodes": [_node(each, numbers, holders.get((each.cluster, each.report.name))) for each in listed],
     }
-    return answer if following is None else {**answer, "next": following}
+    held_since = {key: held.since for key, held in holders.items()}
+    return (answer if following is None else {**answer, "next": following}), held_since
 
 
 def _nodes(connection: Connection) -> Iterable[_Node]:
@@ -219,6 +224,8 @@ class _Held:
     leaving: list[wire.Portion] = field(default_factory=list)
     promised: list[wire.Portion] = field(default_factory=list)
     mig: list[tuple[int, str, int]] = field(default_factory=list)
+    since: dict[int, Instant] = field(default_factory=dict)
+    """By device: since when the first of its holders has it."""
 
 
 def _holders(
@@ -236,6 +243,8 @@ def _holders(
         if numbers:
             portions = held.leaving if row.phase == RELEASING else held.holders
             portions.append((book.number(row), row.gpus_milli // len(numbers), numbers))
+            for index in numbers:
+                held.since[index] = min(row.since, held.since.get(index, row.since))
         elif row.gpus_milli and key in with_mig:
             wanted = declaration_of(owners[row.workload]).workload.template.shape.gpu.mig
             held.mig += [(book.number(row), profile, count) for profile, count in wanted]

@@ -24,7 +24,7 @@ from starlette.websockets import WebSocket
 from fairpool.api import wire
 from fairpool.control.discretion import MARK, redacted_response
 from fairpool.control.guard import guard
-from fairpool.control.plane import REQUEST_ID, plane_of
+from fairpool.control.plane import IS_DRY_RUN, REQUEST_ID, plane_of
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refused, validation_problems
 from fairpool.control.routes import WEBSOCKET, Parameters, Route
@@ -68,6 +68,9 @@ class Endpoint:
         response = await self._response(request)
         if REQUEST_ID in scope:  # it has an entry in the audit log
             response.headers["X-Request-Id"] = scope[REQUEST_ID]
+        if self._route.action is not Action.OPEN:
+            response.headers.setdefault("Cache-Control", "no-store")
+        response.headers.setdefault("X-Content-Type-Options", "nosniff")
         if MARK in getattr(response, "body", b""):
             response = await redacted_response(plane_of(request), getattr(request.state, "caller", None), response)
         if len(getattr(response, "body", b"")) > PIECE_BYTES:
@@ -109,6 +112,8 @@ class Endpoint:
         errors: list[Mapping[str, Any]] = []
         for each in takes.parameters:
             _take_parameters(each, connection, arguments, errors)
+        if arguments.get("dry_run") is True:
+            connection.scope[IS_DRY_RUN] = True
         if takes.body is not None:
             try:
                 if body is not NOTHING:

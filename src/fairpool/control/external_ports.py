@@ -2,6 +2,9 @@
 
 A node port without a number gets a free one of `NODE_PORTS`; a load balancer without one gets the number of the pod's
 port. A port belongs to a workload from its submit until it is gone, and is refused to others meanwhile.
+
+Clusters with services of their own (Kubernetes) open them by themselves: node ports on their nodes, each of which
+belongs to one workload of the cluster, and load balancers with an address for each workload.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from fairpool.api import workload_spec
 from fairpool.api.pod_spec import ExposedPort, ServiceType
 from fairpool.control.port_checks import EXTERNAL
 from fairpool.control.refusal import Refused, refused
+from fairpool.control.store import equipment as equipment_store
+from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
 from fairpool.control.workload_documents import declaration_of
@@ -53,12 +58,18 @@ def assigned(
     asked = _external(body.spec.ports)
     if not asked:
         return ()
+    project = organization_store.project(connection, body.project_id)
+    cluster = project.cluster if project is not None else ""
+    is_outside = has_own_services(connection, cluster)
     used = {
         external: f"the job {row.name}" if row.project == body.project_id else "a job of another project"
         for row in store.with_external_ports(connection)
         if row.id != workload
+        and (row.cluster == cluster if is_outside else not has_own_services(connection, row.cluster))
         for external, _ in declaration_of(row).external_ports
     }
+    if is_outside:
+        return _assigned_outside(asked, held, used)
     named = {each.external for each in asked if each.external is not None}
     found: dict[int, int] = {}
     for each in asked:
@@ -68,6 +79,43 @@ def assigned(
             raise refused(422, "port.twice", what, "give each port a number of its own", FIELD)
         found[external] = each.container
     return tuple(found.items())
+
+
+def has_own_services(connection: Connection, cluster: str) -> bool:
+    """Whether a cluster opens external ports by itself."""
+    return equipment_store.reported(connection, cluster) is not None
+
+
+def host_of_ports(plane: Plane, connection: Connection, cluster: str) -> str:
+    """Where the external ports of workloads are; empty: not on this machine, or not known."""
+    return "" if has_own_services(connection, cluster) else plane.settings.pod_host
+
+
+def _assigned_outside(asked: Sequence[ExposedPort], held: Held, used: Collection[int]) -> Pairs:
+    """The same in a cluster with services of its own; `used`: the ports of its other workloads."""
+    found: list[tuple[int, int]] = []
+    named = {each.external for each in asked if each.external is not None}
+    before = {(each.service_type, each.container): external for each, external in held}
+    for each in asked:
+        if each.service_type is ServiceType.LOAD_BALANCER:  # which has an address of its own
+            found.append((each.external or each.container, each.container))
+            continue
+        if each.external is not None and each.external not in NODE_PORTS:
+            what = f"external port {each.external} is not a node port"
+            fix = f"use a number from {NODE_PORTS[0]} to {NODE_PORTS[-1]}, or leave it out"
+            raise refused(422, "port.range", what, fix, FIELD)
+        if each.external is not None and each.external in used:
+            raise _taken(each.external, "it belongs to another job of the cluster")
+        taken = {*used, *named, *(external for external, _ in found)}
+        own = before.get((each.service_type, each.container))
+        kept = own if own is not None and own not in named else None
+        number = each.external or kept or next((port for port in NODE_PORTS if port not in taken), None)
+        if number is None:
+            raise refused(409, "port.none_left", "no node port is left", "delete jobs that have one", FIELD)
+        if number in {external for external, _ in found}:
+            raise refused(422, "port.twice", f"external port {number} is named twice", "give each its own", FIELD)
+        found.append((number, each.container))
+    return tuple(found)
 
 
 def _external(ports: Iterable[ExposedPort]) -> list[ExposedPort]:
@@ -118,8 +166,8 @@ def _taken(port: int, why: str) -> Refused:
     return refused(409, "port.taken", what, "choose another, or leave the number out for a free node port", FIELD)
 
 
-def open_when_committed(plane: Plane, workload: str, pairs: Pairs) -> None:
-    """Within a transaction: listen on these ports once it is on disk."""
+def open_when_committed(plane: Plane, connection: Connection, workload: str, cluster: str, pairs: Pairs) -> None:
+    """Within a transaction: listen on these ports once it is on disk, unless the cluster does."""
     server = plane.port_server
-    if server is not None:
+    if server is not None and not has_own_services(connection, cluster):
         plane.database.when_committed(lambda: server.set_ports(workload, pairs))

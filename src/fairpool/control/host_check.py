@@ -14,7 +14,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairpool.api.gateway_address import is_ip_address
-from fairpool.control.guard import TOKEN_HASH, TOKEN_KINDS, identify
+from fairpool.control.browser_session import foreign_page
+from fairpool.control.guard import BROWSER_TOKENS, TOKEN_HASH, TOKEN_KINDS, identify
 from fairpool.control.plane import Plane
 from fairpool.control.rbac import Action
 from fairpool.control.refusal import Refused, refusal_of, refused
@@ -49,6 +50,8 @@ class HostCheck:
                     is_secure = scope.get("scheme") in ("https", "wss")
                     method = scope.get("method", "GET")
                     caller, scope[TOKEN_KINDS] = await identify(self._plane, headers, method, is_secure=is_secure)
+                    if scope["type"] == "websocket" and scope[TOKEN_KINDS] is BROWSER_TOKENS:
+                        check_has_origin(headers)
                     scope[TOKEN_HASH] = caller.token_hash
             except Refused as refusal:
                 await refusal.response()(scope, receive, send)
@@ -94,6 +97,13 @@ def check_origin(origin: str | None, host: str) -> None:
     if not there.netloc or there.netloc.lower().removesuffix(default) != host.lower().removesuffix(default):
         what = f"web pages from {origin[:128]!r} are not allowed to connect"
         raise refused(403, "access.other_origin", what, "connect from a page on this server, or without a browser")
+
+
+def check_has_origin(headers: Headers) -> None:
+    """Refuse a WebSocket with a session cookie and no Origin: browsers always send it, and it is all that there is to
+    check, since pages cannot add headers of their own."""
+    if headers.get("origin") is None:
+        raise foreign_page("a WebSocket in a browser session needs the header Origin")
 
 
 def host_without_port(host: str) -> str:

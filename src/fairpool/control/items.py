@@ -11,12 +11,14 @@ from fairpool.api.clusters import EventReport, PodReport, WaitReport, WorkloadRe
 from fairpool.api.declarations import WorkloadWire
 from fairpool.api.gateway_address import GatewayAddress
 from fairpool.api.limits import TENANT_ID
+from fairpool.api.submit_command import submit_command
 from fairpool.api.waiting import WaitCause
 from fairpool.api.wire import compact
 from fairpool.api.workload_spec import Kind
 from fairpool.control.external_ports import Pairs
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.notification_events import NEAR_LIMIT
+from fairpool.control.port_exposure import with_services
 from fairpool.control.workload_columns import of_run
 from fairpool.control.workload_documents import (
     WorkloadDeclaration,
@@ -54,6 +56,7 @@ def declaration(
     origins: Mapping[str, str] = NO_ORIGINS,
 ) -> WorkloadDeclaration:
     """What is stored of a request and the workload that was admitted for it."""
+    spec = with_services(spec, submit, external_ports)
     framework = submit.spec.distributed_framework if isinstance(submit, workload_spec.SubmitDistributed) else None
     return WorkloadDeclaration(
         workload=WorkloadWire.of(spec),
@@ -103,7 +106,7 @@ def workload_item(
         "phase": row.phase,
         "k8sPhase": row.phase,
         "reason": reason.value if reason is not None else "",
-        "phaseMessage": _message(by, report),
+        "phaseMessage": _message(by, report, declared.reported_problem),
         "classicStatus": row.status,
         "desiredPhase": DESIRED[row.desired_state],
         "phaseSince": iso_or_none(report.since if report is not None else None),
@@ -178,10 +181,12 @@ def _declared_fields(row: Any, declared: WorkloadDeclaration) -> dict[str, Any]:
     }
 
 
-def _message(suspended_by: str | None, report: WorkloadReport | None) -> str:
+def _message(suspended_by: str | None, report: WorkloadReport | None, problem: str) -> str:
+    """`problem`: with its services or other objects beside pods."""
     if suspended_by is not None and (report is None or report.reason in (Cause.SUSPENDED, WaitReason.STOPPING)):
         return f"suspended by {suspended_by}"
-    return report.detail if report is not None else ""
+    detail = report.detail if report is not None else ""
+    return "; ".join(each for each in (detail, problem if problem not in detail else "") if each)
 
 
 def _wait(report: WorkloadReport | None) -> dict[str, Any] | None:
@@ -243,7 +248,8 @@ def _detail_text(
         "workloadId": row.id,
         "createdBy": row.submitted_by,
         "requestedName": declared.requested_name or row.name,
-        "commandLine": declared.command_line,
+        "commandLine": declared.command_line
+        or submit_command(row.kind, row.name, former_name(row.project), declared.request),
         "spec": shown_spec(declared.request),
     }
     if declared.changed_fields:

@@ -24,7 +24,7 @@ from fairpool.metrics.catalogue import DeviceColumn, NodeColumn, PodDeviceColumn
 from fairpool.metrics.recent_use import IDLE_S, NOW_S, amount, is_node_measured, is_work_measured
 from fairpool.metrics.time_range import SeriesSubject
 from fairpool.metrics.totals import NodeFacts
-from fairpool.model.ids import SECOND_MS, NodeName
+from fairpool.model.ids import SECOND_MS, Instant, NodeName
 
 Latest = Mapping[SeriesSubject, LatestSample]
 
@@ -172,10 +172,16 @@ class NodeUse:
         sample = self.devices[index]
         return None if sample is None else amount(sample.row, column)
 
-    @property
-    def idle_devices(self) -> frozenset[int]:
-        idle = ((index, self.of_device(index, DeviceColumn.IDLE_S)) for index in range(len(self.devices)))
-        return frozenset(index for index, idle_s in idle if idle_s is not None and idle_s > IDLE_S)
+    def idle_devices(self, held_since: Mapping[int, Instant]) -> frozenset[int]:
+        """`held_since`: of those that are held. What one did before that says nothing about its holder."""
+        return frozenset(index for index in range(len(self.devices)) if self._idle_s(index, held_since) > IDLE_S)
+
+    def _idle_s(self, index: int, held_since: Mapping[int, Instant]) -> float:
+        sample, idle_s = self.devices[index], self.of_device(index, DeviceColumn.IDLE_S)
+        if sample is None or idle_s is None:
+            return 0.0  # a missing sample is not idleness
+        since = held_since.get(index)
+        return idle_s if since is None else min(idle_s, sample.at_s - since / SECOND_MS)
 
 
 async def node_uses(plane: Plane, cluster: str, nodes: Iterable[NodeFacts]) -> dict[str, NodeUse]:

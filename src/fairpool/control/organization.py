@@ -16,7 +16,7 @@ from fairpool.control.feasibility import PoolNodes, PoolView
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.reported_nodes import ReportedNodes, pools_in, reported_nodes
-from fairpool.control.store import changes
+from fairpool.control.store import changes, project_colors
 from fairpool.control.store import claims as claim_store
 from fairpool.control.store import clusters as cluster_store
 from fairpool.control.store import config_maps as config_map_store
@@ -232,7 +232,8 @@ def add_project(plane: Plane, connection: Connection, body: wire.ProjectRequest,
     claim_store.set_aside(connection, body.name, kept_claims_name(connection, body.name, plane.now()))
     config_map_store.forget(connection, body.name)
     now = plane.now()
-    columns = {"department": body.parent_id, "cluster": cluster, "phase": "Ready", "created_by": by}
+    columns: dict[str, object] = {"department": body.parent_id, "cluster": cluster, "phase": "Ready", "created_by": by}
+    columns["color_slot"] = project_colors.slot_for(connection, body.name, now)
     revision = _add(plane, connection, "project", projects_table, body, now, **columns)
     note_quotas(plane, connection, store.project(connection, body.name))
     return revision

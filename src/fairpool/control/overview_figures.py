@@ -20,7 +20,15 @@ from fairpool.control.routes import Routes
 from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.store.unavailable import Unavailable
-from fairpool.control.telemetry import HeldNode, InCluster, InDepartment, WorkloadRows, cluster_names, held_nodes
+from fairpool.control.telemetry import (
+    HeldNode,
+    InCluster,
+    InDepartment,
+    WorkloadRows,
+    cluster_names,
+    held_nodes,
+    idle_allocated,
+)
 from fairpool.metrics.catalogue import DeviceColumn, NodeColumn
 from fairpool.model.ids import SECOND_MS
 from fairpool.model.quantity import WHOLE_GPU_MILLI
@@ -124,7 +132,7 @@ def _of_samples(nodes: Sequence[HeldNode], uses: Uses) -> dict[str, Any]:
         "gpu_memory_utilization": (
             round(100 * sum(part for part, _ in memory) / sum(whole for _, whole in memory), 3) if memory else None
         ),
-        "idle_allocated_gpus": sum(len(each.devices & use.idle_devices) for each, use in there) if used else None,
+        "idle_allocated_gpus": sum(idle_allocated(each, use) for each, use in there) if used else None,
         "used_cpu_cores": round(sum(cores), 3) if cores else None,
         "used_memory_bytes": round(sum(memory_bytes)) if memory_bytes else None,
     }

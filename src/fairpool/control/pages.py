@@ -1,4 +1,4 @@
-"""HTML pages until there is a web UI, sign-in by password, one-time link or identity provider, and health checks."""
+"""The front page, sign-in by password, one-time link or identity provider, and health checks."""
 
 from __future__ import annotations
 
@@ -64,16 +64,18 @@ async def readyz(request: Request) -> Response:
 
 # --- the front page ----------------------------------------------------------------------------------------------
 
-TO_TRY = """runai submit hello -i python -g 0.5 -- python -c 'print("hello")'
-runai list
-runai logs hello"""
-
 
 @routes.get(
     "/",
     action=Action.OPEN,
 )
 async def front(request: Request) -> Response:
+    """The web UI: also every page and file of it that has no route of its own. It asks the API who is signed in."""
+    answer: Response | None = request.app.state.web_ui.response(request)
+    return answer if answer is not None else await _without_web_ui(request)
+
+
+async def _without_web_ui(request: Request) -> Response:
     caller = await signed_in(request)
     if caller is not None:
         who = (
@@ -81,18 +83,14 @@ async def front(request: Request) -> Response:
             '<form method="post" action="/sign-out"><button>Sign out</button></form>'
         )
     else:
-        who = (
-            '<p>You are not signed in. <a href="/sign-in">Sign in</a>, or '
-            '<a href="/sign-in?local=true">sign in with a password</a>. The administrator of this server can create a '
-            "one-time sign-in link with <code>fairpool up --detach</code>; this also works while the server is "
-            "running.</p>"
-        )
+        who = '<p>You are not signed in. <a href="/sign-in">Sign in</a></p>'
     return layout(
         "Fairpool",
-        f"<h1>Fairpool</h1><p>This server shares GPUs between teams. Version {escape(fairpool.__version__)}.</p>{who}"
-        "<h2>Next steps</h2><p>The web UI is not available yet. Use the <code>runai</code> and "
-        f"<code>runai-adm</code> commands, or the REST API:</p><pre><code>{escape(TO_TRY)}</code></pre>"
-        '<nav><a href="/docs">API reference</a><a href="/api/openapi.json">OpenAPI document</a></nav>',
+        "<h1>The web UI is not installed</h1><p>This server was built without it (<code>FAIRPOOL_UI=skip</code>). In a "
+        "checkout, build it with <code>make ui</code>, then restart the server. Released packages contain it.</p>"
+        "<p>The <code>runai</code> and <code>runai-adm</code> commands and the REST API work without it.</p>"
+        f"{who}<nav><a href='/docs'>API reference</a><a href='/api/openapi.json'>OpenAPI document</a></nav>"
+        f'<p class="soft">Fairpool {escape(fairpool.__version__)}</p>',
     )
 
 
@@ -134,7 +132,7 @@ async def sign_in_by_link(
             "server's machine with <code>fairpool up --detach</code>.</p><nav><a href='/'>Back</a></nav>"
         )
         return layout("Sign-in link not valid", body, 403)
-    return await with_session(request, token, "/")
+    return await with_session(request, token, local_path(following))
 
 
 @routes.post(
@@ -170,11 +168,11 @@ async def _form(request: Request, following: str, user: str = "", wrong: str = "
     body = (
         f'<h1>Sign in to Fairpool</h1>{said}<form method="post" action="/sign-in">'
         f'<input type="hidden" name="next" value="{escape(local_path(following))}">'
-        '<label>User name <input name="username" autocomplete="username" required '
+        '<label>E-mail or user name <input name="username" autocomplete="username" required autofocus '
         f'value="{escape(user[:256])}"></label>'
         '<label>Password <input name="password" type="password" autocomplete="current-password" required></label>'
         f"<button>Sign in</button></form>{_buttons([each.alias for each in providers], local_path(following))}"
-        '<p><a href="/forgot-password">Forgotten password</a></p>'
+        '<p><a href="/forgot-password">Forgot your password?</a></p>'
         '<p class="soft">The administrator of this server can sign in without a password: <code>fairpool up '
         "--detach</code> prints a one-time link. Open it in this browser, then reload the page that led here.</p>"
     )
@@ -186,7 +184,7 @@ async def _form(request: Request, following: str, user: str = "", wrong: str = "
 def _buttons(providers: Sequence[str], following: str) -> str:
     """A way to each identity provider."""
     links = "".join(
-        f'<p><a class="button" href="{escape(_way(each, following))}">Sign in with {escape(each)}</a></p>'
+        f'<a class="button" href="{escape(_way(each, following))}">Sign in with {escape(each)}</a>'
         for each in providers
     )
     return f"<h2>Or with the account of your company</h2>{links}" if links else ""

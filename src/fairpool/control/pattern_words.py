@@ -39,6 +39,11 @@ WORDS: Mapping[str, str] = {
     r"^[0-9]{1,9}(\.[0-9]{1,6})?$": "use a number with at most six decimals: 2.50",
     r"^[A-Za-z0-9-]+$": "use letters, digits and -",
     r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$": "use the id of an upload: 0123abcd-0123-0123-0123-0123456789ab",
+    r"^https?://[^\s]+$": "use a URL without blanks: https://10.0.0.7:8888",
+    r"^(https?://[^/?#@\s]+)?$": "use the address of a server, without a path: https://fairpool.example.com",
+    r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$": "use lower case letters, digits, . and -: fast-disks",
+    r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$": "use lower case letters, digits, . and -: registry-login",
+    r"^([A-Za-z0-9.-]+(:[0-9]+)?(/[a-z0-9._/-]+)?)?$": "use a host, with a port if needed: registry.example.com:5000",
 }
 """Patterns that are not a choice of words."""
 

@@ -6,6 +6,7 @@ An audited action is one transaction: the change, its line in the audit log, and
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import math
@@ -35,6 +36,7 @@ from fairpool.control.measures import Measures
 from fairpool.control.notifier import Notifier
 from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.rendered import RenderedCache
+from fairpool.control.sample_news import SampleNews
 from fairpool.control.sample_store import SampleStore
 from fairpool.control.sampled_gpu_time import SampledGpuTime
 from fairpool.control.sealing import KeyFile
@@ -46,9 +48,10 @@ from fairpool.control.store import access as access_store
 from fairpool.control.store import access_revision, changes
 from fairpool.control.store import audit as audit_store
 from fairpool.control.store.access_revision import AccessRevision
-from fairpool.control.store.database import CALLERS, MOVED, TUNNELS, Connection, Database
+from fairpool.control.store.database import CALLERS, MOVED, SAMPLES, TUNNELS, Closed, Connection, Database
 from fairpool.control.store.recording import Recording, recorded
 from fairpool.control.store.series_database import series_database_at
+from fairpool.control.store.unavailable import Unavailable
 from fairpool.control.token_keys import TokenKeys
 from fairpool.control.usage_sums import GpuUses
 from fairpool.control.workload_requests import RequestCache
@@ -64,6 +67,9 @@ BELIEVED_S = 0.5
 """How long callers are taken from the cache where other processes change the same database, until it is asked again
 whether one of them has changed."""
 MINUTE_MS = 60 * SECOND_MS
+OF_ACCESS = frozenset({"user", "access-rule", "application", "service-account", "role", "identity-provider"})
+"""What is announced in the stream of changes when an action changed one."""
+CHANGES = frozenset({"create", "update", "delete"})
 SLICE_S = 0.003
 """How long one part of an action that is many may keep the event loop busy; what is begun is finished."""
 
@@ -312,12 +318,14 @@ class Plane:
     """The keys that access tokens are signed with."""
     session_use: SessionUse = field(default_factory=SessionUse)
     samples: SampleStore = field(init=False)
+    sample_news: SampleNews = field(init=False)
     measures: Measures = field(init=False)
     activity: Activity = field(default_factory=Activity)
     requests: RequestCache = field(default_factory=RequestCache)
     cluster_figures: ClusterFigures | None = None
     """Series of the cluster in this process, for Prometheus; None: there is none."""
     leases_held: int = 0
+    _announcing: set[asyncio.Task[None]] = field(default_factory=set)
     gpu_uses: GpuUses = field(init=False)
     """Where the measured utilization of GPUs comes from."""
 
@@ -335,6 +343,9 @@ class Plane:
         self.samples = SampleStore(
             lambda: series_database_at(self.settings.database, self.settings.data), lambda: self.now() // SECOND_MS
         )
+        self.sample_news = SampleNews(self.notifier)
+        if self.database.is_shared:
+            self.sample_news.announce_elsewhere = self._announce_samples
         self.gpu_uses = SampledGpuTime(self.samples)
 
     def now(self) -> Instant:
@@ -376,7 +387,19 @@ class Plane:
         if TUNNELS in said:
             self.pod_access.tunnels.on_change()
             self.pod_access.tunnels.look_again()
+        self.sample_news.heard(said)
         self.notifier.notify()
+
+    def _announce_samples(self, cluster: str) -> None:
+        """With a commit of its own: samples are in another database. It is not awaited, and may fail."""
+
+        async def announce() -> None:
+            with contextlib.suppress(Unavailable, Closed):
+                await self.write(lambda _: self.database.announce(f"{SAMPLES}/{cluster}"))
+
+        task = asyncio.get_running_loop().create_task(announce(), name="samples")
+        self._announcing.add(task)
+        task.add_done_callback(self._announcing.discard)
 
     def forget_feed_when_committed(self) -> None:
         """From within a transaction: something belongs to another project now, so that other callers may see it."""
@@ -418,6 +441,7 @@ class Plane:
                 done = unit(connection)
             for line in _entries(connection, request, caller, done, recording, now):
                 audit_store.add(connection, line)
+            self._announce_access(connection, done)
             if key is not None and not done.goes_on:
                 kept = audit_store.Kept(fingerprint, done.status, _text(done.kept or done.body))
                 audit_store.keep(connection, caller.id, key, kept, now)
@@ -431,6 +455,12 @@ class Plane:
                     log.info(f"{each.entity_type} {each.action}", extra={"fields": fields})
             if not done.goes_on:
                 return answered(done)
+
+    def _announce_access(self, connection: Connection, done: ActionResult) -> None:
+        """Users, roles and the like have no revision: the stream says that one changed, and not which."""
+        changed = {each.entity_type for each in (done, *done.also) if each.action in CHANGES}
+        for noun in sorted(changed & OF_ACCESS):
+            changes.record(connection, noun, "", "changed", self.now(), declared=False, kept=self.settings.changes_kept)
 
     async def note_unlisted(self, *, is_closing: bool = False) -> None:
         """Write down how many refusals of minutes that are over have no entry of their own."""
@@ -475,11 +505,16 @@ def process_figures(plane: Plane) -> Iterator[ProcessFigure]:
 
 
 async def on_denied(connection: HTTPConnection, refusal: Exception) -> Response:
-    """Answer a refusal. A denied request and a refused write get an entry in the audit log."""
+    """Answer a refusal. A denied request and a refused write get an entry in the audit log, dry runs not."""
     assert isinstance(refusal, Refused)
     plane, caller = plane_of(connection), getattr(connection.state, "caller", None)
     method = connection.scope.get("method", "")
-    is_write = method in _VERBS and isinstance(caller, Caller) and caller.kind != "cluster"
+    is_write = (
+        method in _VERBS
+        and isinstance(caller, Caller)
+        and caller.kind != "cluster"
+        and not connection.scope.get(IS_DRY_RUN, False)
+    )
     if (
         isinstance(caller, Caller)
         and (refusal.is_denial or is_write)
@@ -556,6 +591,8 @@ def _entries(
     ]
 
 
+IS_DRY_RUN = "fairpool.is_dry_run"
+"""In the scope of a request that changes nothing whatever its answer: set where the route has this parameter."""
 REQUEST_ID = "fairpool.request_id"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 

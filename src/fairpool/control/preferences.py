@@ -6,10 +6,12 @@ Their defaults come from `settings.py`, which is fixed when the platform starts;
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -34,6 +36,10 @@ routes = Routes("settings")
 
 DAY_S = 86_400
 HOSTS_MAX = 4096
+CONTACT_MAX = 512
+MAIL_ADDRESS = re.compile(r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*", re.ASCII)
+CONTACT_URL = re.compile(r"https?://[!#-;=?-\[\]_a-z~]+", re.ASCII)
+"""Without spaces, quotes, angle brackets and what else is not in a URL."""
 TIMEOUT_PATH = "/api/v1/security/settings/browserSessionTimeout"
 REDIRECT_PATH = "/api/v1/security/settings/autoRedirectSSO"
 
@@ -55,10 +61,12 @@ class Preference:
     """A list of hosts, as text."""
     is_provider: bool = False
     """The name of an identity provider, or empty."""
+    is_contact: bool = False
+    """A mail address or the URL of a page, or empty."""
 
     @property
     def type(self) -> str:
-        if self.is_paths or self.is_hosts or self.is_provider:
+        if self.is_paths or self.is_hosts or self.is_provider or self.is_contact:
             return "string"
         return "boolean" if self.least is None else "integer"
 
@@ -86,6 +94,8 @@ GIT_SIZE = "storage.gitMaxMebibytes"
 PRIVATE_REGISTRIES = "registries.private"
 GRACE = "workload.gracePeriodMaxSeconds"
 EVICTION_GRACE = "workload.evictionGracePeriodSeconds"
+SUPPORT_CONTACT = "support.contact"
+SUPPORT_FEEDBACK = "support.feedback"
 
 NOTIFICATIONS = "notifications.enabled"
 NOTIFICATION_MAIL = "notifications.mail"
@@ -234,6 +244,18 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
             "Webhooks to private addresses",
             "Allowed hosts may have addresses of private networks, such as 10.0.0.0/8",
         ),
+        SUPPORT_CONTACT: Preference(
+            "General",
+            "Support contact",
+            "Contact for help: a mail address, or the address of a page (https://...). Every user sees it",
+            is_contact=True,
+        ),
+        SUPPORT_FEEDBACK: Preference(
+            "General",
+            "Feedback",
+            "Where users send feedback: a mail address, or the address of a page (https://...). Every user sees it",
+            is_contact=True,
+        ),
         GRACE: Preference(
             "Workloads",
             "Maximum grace period, in seconds",
@@ -281,6 +303,8 @@ def _defaults(settings: Settings) -> dict[str, bool | int | str]:
         NOTIFICATION_MAIL: True,
         WEBHOOK_HOSTS: "",
         WEBHOOK_PRIVATE: False,
+        SUPPORT_CONTACT: "",
+        SUPPORT_FEEDBACK: "",
         GRACE: DEFAULT_GRACES.most_s,
         EVICTION_GRACE: DEFAULT_GRACES.eviction_s,
     }
@@ -312,6 +336,28 @@ def webhook_hosts(connection: Connection) -> tuple[str, ...]:
 
 def _hosts(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
+
+
+def support_link(connection: Connection, key: str) -> str | None:
+    """What a link to the contact leads to; None: an administrator has named none."""
+    row = store.one(connection, key)
+    said = str(json.loads(row.value)) if row is not None else ""
+    if not said:
+        return None
+    return f"mailto:{said}" if MAIL_ADDRESS.fullmatch(said) else said
+
+
+def is_contact(text: str) -> bool:
+    """Whether it is a mail address or the URL of a page. No other kind of URL: pages show it as a link."""
+    if MAIL_ADDRESS.fullmatch(text):
+        return True
+    if len(text) > CONTACT_MAX or CONTACT_URL.fullmatch(text) is None:
+        return False
+    try:
+        parts = urlsplit(text)
+        return bool(parts.hostname) and (parts.port is None or parts.port > 0) and "@" not in parts.netloc
+    except ValueError:
+        return False
 
 
 def chosen_provider(connection: Connection) -> str:
@@ -380,7 +426,7 @@ def _as_text(value: wire.SettingValue) -> str:
 
 def _of_text(preference: Preference, value: wire.SettingValue) -> wire.SettingValue:
     """A value that was given as text, as the original's client reads and writes it."""
-    if preference.is_paths or preference.is_provider or not isinstance(value, str):
+    if preference.is_paths or preference.is_provider or preference.is_contact or not isinstance(value, str):
         return value
     try:
         read = json.loads(value)
@@ -535,6 +581,9 @@ def _check_value(key: str, preference: Preference, value: wire.SettingValue) -> 
     elif preference.is_hosts:
         fits = isinstance(value, str) and len(value) <= HOSTS_MAX and hosts_problem(_hosts(value)) is None
         fix = "use host names, separated by commas: hooks.example.com,*.example.com,ci.example.com:8443"
+    elif preference.is_contact:
+        fits = isinstance(value, str) and (value == "" or is_contact(value))
+        fix = "use a mail address, the https:// address of a page, or an empty text for none"
     elif preference.is_provider:
         fits, fix = isinstance(value, str), "use the name of an identity provider"
     elif preference.least is None or preference.most is None:

@@ -16,6 +16,8 @@ from fairpool.control.store.unavailable import BUSY, Unavailable
 from fairpool.model.problem import Problem
 from fairpool.model.spelling import plural
 
+HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
 
 class Refused(Exception):
     """Raised by a handler to refuse a request. Inside a transaction it rolls back."""
@@ -45,7 +47,7 @@ class Refused(Exception):
         """The HTTP answer."""
         body = problem_document(self.status, HTTPStatus(self.status).phrase, self.problems, self.choices)
         text = body.model_dump_json(by_alias=True, exclude_none=True)
-        return Response(text, self.status, {**self.headers}, media_type=MEDIA_TYPE)
+        return Response(text, self.status, {**HEADERS, **self.headers}, media_type=MEDIA_TYPE)
 
 
 def refused(status: int, code: str, what: str, fix: str = "", field: str | None = None) -> Refused:
@@ -150,6 +152,10 @@ def _item(error: Mapping[str, Any]) -> ProblemItem:
         fix = "send a JSON object"
     elif error["type"] == "string_pattern_mismatch":
         what, fix = f"{place}: {str(error['input'])[:64]!r} is not valid", pattern_words(str(error["ctx"]["pattern"]))
+        code = "request.wrong_value"
+    elif error["type"] == "string_too_long" and place:
+        most = error["ctx"]["max_length"]
+        what, fix = f"{place} has more than {most} characters", f"use at most {most} characters"
         code = "request.wrong_value"
     else:
         what = f"{place}: {message[:1].lower()}{message[1:]}" if place else message

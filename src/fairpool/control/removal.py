@@ -13,7 +13,7 @@ from fairpool.control.plane import ActionResult, Plane, Slice
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import access as access_store
 from fairpool.control.store import assets as asset_store
-from fairpool.control.store import changes
+from fairpool.control.store import changes, project_colors
 from fairpool.control.store import credentials as credential_store
 from fairpool.control.store import organization as store
 from fairpool.control.store import policies as policy_store
@@ -68,6 +68,7 @@ def delete_project_with_work(
 
 def remove_project(plane: Plane, connection: Connection, name: str, revision: int) -> None:
     """Remove the project and the access rules on it. Its history stays, under a name that is not reused."""
+    project_colors.keep(connection, name, plane.now())
     store.remove(connection, projects, name)
     plane.forget_feed_when_committed()
     workload_store.release_name(connection, workloads.c.project, name, revision)

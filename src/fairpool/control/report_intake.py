@@ -15,7 +15,7 @@ from fairpool.api import clusters as link
 from fairpool.control import declarations
 from fairpool.control.change_feed import DECISION
 from fairpool.control.closed_pods import close_ended, is_better_known
-from fairpool.control.clusters import known_cluster
+from fairpool.control.clusters import known_cluster, note_contact
 from fairpool.control.limit_warnings import note_warnings
 from fairpool.control.plane import Plane
 from fairpool.control.removal import remove_project
@@ -26,6 +26,7 @@ from fairpool.control.store import workloads as workload_store
 from fairpool.control.store.database import Connection
 from fairpool.control.usage_intake import end_unseen, take_usage
 from fairpool.control.version_skew import is_withheld
+from fairpool.control.wait_times import note_start
 from fairpool.control.workload_documents import report_of
 from fairpool.model.ids import Instant, PoolName, QueueId, Token, place_of
 from fairpool.model.lifecycle import PodPhase
@@ -59,6 +60,7 @@ class ReportIntake:
         """Take in another slice, in a transaction of the caller's. The answer, once all of it is taken in."""
         known = known_cluster(connection, self._cluster)
         if self._is_late(known) or self._is_out_of_order(known):
+            note_contact(self._plane, connection, known)
             store.set_last_seen(connection, self._cluster, self._plane.now())
             resync = known.needs_resync if self._is_late(known) else True
             return _answer(known.report_token or 0, known.report_number, known.events_through, resync, taken=False)
@@ -90,6 +92,7 @@ class ReportIntake:
     def _finish(self, connection: Connection, known: Any) -> link.PushAnswer:
         report = self._report
         taken = () if self._lacks_events else report.events
+        note_contact(self._plane, connection, known)
         through = max([known.events_through, *(event.number for event in taken)])
         store.note_report(
             connection,
@@ -205,6 +208,7 @@ class ReportIntake:
                 values["created_at"] = at
             workload_store.set_pod(connection, before is not None, values)
         if each.run >= row.run:
+            note_start(connection, row, each)
             declarations.observe(self._plane, connection, row, each, document)
 
     def _take_nodes(self, connection: Connection) -> Iterator[None]:

@@ -45,9 +45,15 @@ class Router(routing.Router):
     """Starlette's router with another search. It also serves the lifespan."""
 
     def __init__(
-        self, routes: Iterable[Route], endpoint: Callable[[Route], ASGIApp], lifespan: Lifespan[Starlette]
+        self,
+        routes: Iterable[Route],
+        endpoint: Callable[[Route], ASGIApp],
+        lifespan: Lifespan[Starlette],
+        is_page: Callable[[Scope], bool] = lambda _: False,
     ) -> None:
+        """`is_page`: whether a request that no route is for is one for the web UI, which the route of `/` answers."""
         super().__init__(lifespan=lifespan)
+        self._is_page = is_page
         self._root = _Node()
         for each in routes:
             self._add(each, endpoint(each))
@@ -55,9 +61,17 @@ class Router(routing.Router):
     def match(self, scope: Scope) -> Match | None:
         """The route of a request or WebSocket; found once, and remembered in its scope."""
         if MATCH not in scope:
-            scope[MATCH] = self.find(scope.get("method", WEBSOCKET), scope["path"])
-        found: Match | None = scope[MATCH]
-        return found
+            found = self.find(scope.get("method", WEBSOCKET), scope["path"])
+            if found is None and not self._is_ours(scope["path"]) and self._is_page(scope):
+                found = self.find("GET", "/")
+            scope[MATCH] = found
+        match: Match | None = scope[MATCH]
+        return match
+
+    def _is_ours(self, path: str) -> bool:
+        """Whether a path begins like those of routes: then the web UI has no page there."""
+        word = path.removeprefix("/").partition("/")[0]
+        return bool(word) and word in self._root.words[""].words
 
     def find(self, method: str, path: str) -> Match | None:
         return next((each.matches[method] for each in self._ends(path) if method in each.matches), None)

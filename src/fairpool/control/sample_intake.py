@@ -68,7 +68,7 @@ async def sampled(plane: Plane, cluster: str, report: link.SamplesReport) -> lin
         return link.SamplesAnswer(is_kept=False)
     facts = await plane.read_apart(lambda connection: facts_of(plane, connection, cluster, now))
     sample = await asyncio.to_thread(_of_known, report, facts)
-    store.offer(ClusterSample(sample, facts))
+    store.offer(ClusterSample(sample, facts, plane.sample_news.announcer(cluster)))
     plane.activity.note(cluster, sample, facts.holdings)
     return link.SamplesAnswer(is_kept=store.problem is None)
 

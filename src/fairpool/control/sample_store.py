@@ -13,7 +13,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
 from fairpool.control.store import series
@@ -58,6 +58,8 @@ class ClusterSample:
 
     sample: Sample
     facts: ClusterFacts
+    when_written: Callable[[], None] = field(default=lambda: None, compare=False)
+    """Called in the thread that writes."""
 
     @property
     def at_s(self) -> int:
@@ -263,6 +265,8 @@ class SampleStore:
             rows = self._rows(batch)
             self._database.write(lambda connection: series.add_ticks(connection, rows))
             self.written += len(batch)
+            for each in batch:
+                each.when_written()
         except Unavailable:
             raise
         except Exception:

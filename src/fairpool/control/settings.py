@@ -66,8 +66,8 @@ class Settings:
     """How long a pull waits for something to change."""
     cluster_away_s: float = 60.0
     """A cluster that has not called for this long is shown as disconnected."""
-    keep_alive_s: float = 15.0
-    """Interval of keep-alive messages on an idle stream."""
+    keep_alive_s: float = 5.0
+    """Interval of `alive` events on streams of changes. The web UI calls what it shows old after 15 s without one."""
     body_max_bytes: int = BODY_MAX_BYTES
     changes_kept: int = 100_000
     """Changes kept for clients of the stream that reconnect."""

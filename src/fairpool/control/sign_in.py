@@ -350,6 +350,8 @@ async def me(plane: Plane, caller: Caller) -> wire.Me:
             must_change_password=caller.must_change_password,
             has_password=user is not None and user.password_hash != NO_PASSWORD,
             access_key_id=caller.access_key,
+            support_contact=preferences.support_link(connection, preferences.SUPPORT_CONTACT),
+            support_feedback=preferences.support_link(connection, preferences.SUPPORT_FEEDBACK),
         )
 
     return await plane.read(unit)

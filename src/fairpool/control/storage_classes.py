@@ -1,15 +1,18 @@
 """HTTP routes for storage classes: what volume claims can be made of.
 
-There is one, on every cluster: a claim is a folder on the disk of the node (`control/storage_request.py`).
+A cluster with classes of its own reports them. Every other has one: a claim is a folder on the disk of the node
+(`control/storage_request.py`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from starlette.requests import Request
 
 from fairpool.api import storage_classes as wire
+from fairpool.control.cluster_equipment import equipment_of
 from fairpool.control.older_organization import check_cluster
 from fairpool.control.organization import cluster_of
 from fairpool.control.plane import Caller, Plane
@@ -33,11 +36,13 @@ async def storage_classes(
     plane: Plane, caller: Caller, cluster: ClusterQuery = "", name: Name = ""
 ) -> wire.StorageClasses:
     """The kinds of storage that volume claims are made of."""
-    found = await plane.read(lambda connection: _clusters(connection, cluster, name))
+    found = await plane.read(lambda connection: _classes(connection, cluster, name))
     return wire.StorageClasses(
         items=[
             wire.StorageClass(
-                cluster_id=each, storage_class_name=STORAGE_CLASS, spec=wire.StorageClassSpec(provisioner=PROVISIONER)
+                cluster_id=each.cluster,
+                storage_class_name=each.name,
+                spec=wire.StorageClassSpec(provisioner=each.provisioner, is_default=each.is_default),
             )
             for each in found
         ]
@@ -51,10 +56,16 @@ async def storage_classes(
     summary="List storage classes, in older words",
 )
 async def older_classes(plane: Plane, caller: Caller, cluster: ClusterQuery = "", name: Name = "") -> wire.OlderClasses:
-    found = await plane.read(lambda connection: _clusters(connection, cluster, name))
-    spec = wire.OlderClassSpec(provisioner=PROVISIONER)
+    found = await plane.read(lambda connection: _classes(connection, cluster, name))
     return wire.OlderClasses(
-        items=[wire.OlderClass(cluster_id=each, storage_class_name=STORAGE_CLASS, spec=spec) for each in found]
+        items=[
+            wire.OlderClass(
+                cluster_id=each.cluster,
+                storage_class_name=each.name,
+                spec=wire.OlderClassSpec(provisioner=each.provisioner, is_default=each.is_default),
+            )
+            for each in found
+        ]
     )
 
 
@@ -66,13 +77,30 @@ async def older_classes(plane: Plane, caller: Caller, cluster: ClusterQuery = ""
     summary="List the names of the storage classes of a cluster",
 )
 async def class_names(request: Request, plane: Plane, caller: Caller) -> wire.ClassNames:
-    return wire.ClassNames(storage_classes=[STORAGE_CLASS])
+    found = await plane.read(lambda connection: _classes(connection, request.path_params["cluster_id"], ""))
+    return wire.ClassNames(storage_classes=[each.name for each in found])
 
 
-def _clusters(connection: Connection, cluster: str, name: str) -> list[str]:
-    """The ids of the clusters that have the class."""
-    if name not in ("", STORAGE_CLASS):
-        return []
-    if cluster:
-        return [cluster_of(connection, cluster)]
-    return [str(row.id) for row in cluster_store.all_clusters(connection)]
+@dataclass(frozen=True, slots=True)
+class _Class:
+    cluster: str
+    name: str
+    provisioner: str
+    is_default: bool
+
+
+def _classes(connection: Connection, cluster: str, name: str) -> list[_Class]:
+    """Those of this cluster or of all, and of this name if one is given."""
+    ids = [cluster_of(connection, cluster)] if cluster else [row.id for row in cluster_store.all_clusters(connection)]
+    found = [each for one in ids for each in _classes_of(connection, str(one))]
+    return [each for each in found if name in ("", each.name)]
+
+
+def _classes_of(connection: Connection, cluster: str) -> list[_Class]:
+    there = equipment_of(connection, cluster)
+    if there is None:
+        return [_Class(cluster, STORAGE_CLASS, PROVISIONER, is_default=True)]
+    return [
+        _Class(cluster, name, provisioner, is_default=name == there.default_class)
+        for name, provisioner in sorted(there.storage_classes.items())
+    ]

@@ -9,19 +9,21 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from fairpool.api import pod_spec
 from fairpool.api import workload_spec as wire
 from fairpool.api.limits import NAME_PATTERN
 from fairpool.api.pod_spec import ENVIRONMENT_VALUE_MAX
 from fairpool.api.problems import ProblemList
+from fairpool.control.resource_request import bytes_of
 from fairpool.model.git_address import git_problem
 from fairpool.model.plain_path import normal_path
 from fairpool.model.spec import AccessMode, GitClone, Volume
 
 NAME = re.compile(NAME_PATTERN)
 STORAGE_CLASS = "local"
-"""The one class of claims that there is: folders on the node's disk."""
+"""The one class of claims that clusters without storage classes have: folders on the node's disk."""
 CONFIG_BYTES_MAX = 512 * 1024
 """Contents of all config maps of one workload, mounted or as variables: they travel with it."""
 PLACE = "spec.storage"
@@ -37,6 +39,9 @@ class KnownClaim:
     deleted_with: str = ""
     """The name of the workload that it is deleted with; empty: it is kept."""
     is_deleting: bool = False
+    size_bytes: int = 0
+    """Of one that its cluster provides; 0: not known, or not one of ours."""
+    storage_class: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +56,10 @@ class StorageContext:
     """Of the project, by name, with their contents; empty if the submit names none."""
     git_timeout_s: int = 600
     git_size_bytes: int = 10 << 30
+    storage_classes: tuple[str, ...] = (STORAGE_CLASS,)
+    """Of the project's cluster."""
+    has_default_class: bool = True
+    """A claim that names no class gets one."""
 
 
 def check_storage(
@@ -59,6 +68,8 @@ def check_storage(
     """Add everything that is wrong with the volumes of a submit."""
     for each in spec.storage.pvc:
         _check_claim(each, context.claims, project, workload, problems)
+        if each.claim_info is not None and not each.existing_pvc:
+            _check_class(each.claim_info, context, problems)
     for host in spec.storage.host_path:
         _check_host_path(host.path, context.roots, f"{PLACE}.hostPath.path", problems)
     if spec.python_env is not None:
@@ -75,7 +86,13 @@ def volumes_of(common: wire.CommonSpec, context: StorageContext) -> tuple[Volume
     uploaded = [Volume(target=common.workdir.path.rstrip("/"), uploaded=True)] if common.workdir is not None else []
     folders = [Volume(target=each.mount_path, source=each.path, read_only=each.read_only) for each in storage.host_path]
     claims = [
-        Volume(target=each.path, claim=each.claim_name, read_only=each.read_only, access=_access(each, context.claims))
+        Volume(
+            target=each.path,
+            claim=each.claim_name,
+            read_only=each.read_only,
+            access=_access(each, context.claims),
+            **_provided(each, context.claims),
+        )
         for each in storage.pvc
         if each.claim_name
     ]
@@ -127,6 +144,29 @@ def _access(claim: pod_spec.Pvc, known: Mapping[str, KnownClaim]) -> AccessMode:
     return known.get(claim.claim_name or "", KnownClaim()).access
 
 
+def _provided(claim: pod_spec.Pvc, known: Mapping[str, KnownClaim]) -> dict[str, Any]:
+    """Size and class of a claim of ours: every workload that mounts it can have it made again."""
+    if claim.claim_info is not None and not claim.existing_pvc:
+        size, storage_class = bytes_of(claim.claim_info.size) or 0, claim.claim_info.storage_class or ""
+    else:
+        found = known.get(claim.claim_name or "", KnownClaim())
+        size, storage_class = found.size_bytes, found.storage_class
+    return {"size_bytes": size, "storage_class": storage_class}
+
+
+def _check_class(info: pod_spec.ClaimInfo, context: StorageContext, problems: ProblemList) -> None:
+    classes, place = context.storage_classes, f"{PLACE}.pvc.claimInfo.storageClass"
+    if info.storage_class is None:
+        if not context.has_default_class:
+            fix = f"name one: {', '.join(classes)}" if classes else "ask an administrator to add one"
+            problems.add("claim.no_default_class", "the cluster has no default storage class", fix, place)
+    elif info.storage_class not in classes:
+        what = f"there is no storage class {info.storage_class!r}"
+        listed = f"use {' or '.join(classes)}, or remove it" if classes else "the cluster has none"
+        why = ": claims are folders on the node" if classes == (STORAGE_CLASS,) else ""
+        problems.add("claim.class", what, f"{listed}{why}", place)
+
+
 def _check_claim(
     claim: pod_spec.Pvc, known: Mapping[str, KnownClaim], project: str, workload: str, problems: ProblemList
 ) -> None:
@@ -141,10 +181,6 @@ def _check_claim(
     elif name and not NAME.fullmatch(name):
         what = f"{name!r} is not a valid claim name"
         problems.add("claim.name", what, "use a-z, 0-9 and -, starting with a letter", f"{place}.claimName")
-    if claim.claim_info is not None and claim.claim_info.storage_class not in (None, STORAGE_CLASS):
-        what = f"there is no storage class {claim.claim_info.storage_class!r}"
-        fix = f"use {STORAGE_CLASS}, or remove it: claims are folders on the node"
-        problems.add("claim.class", what, fix, f"{place}.claimInfo.storageClass")
 
 
 def _check_existing(

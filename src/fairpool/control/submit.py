@@ -26,6 +26,7 @@ from fairpool.control import (
     preferences,
     submit_values,
 )
+from fairpool.control.cluster_equipment import equipment_of
 from fairpool.control.credential_checks import credential_uses
 from fairpool.control.credentials import known_credentials
 from fairpool.control.directory_user import as_submitter, with_directory_user
@@ -193,9 +194,8 @@ def _admitted_values(
     if not body.wait_anyway:
         refuse_what_never_starts(plane, connection, spec, project, nodes)
     external = external_ports.assigned(plane, connection, body)
-    declaration = items.declaration(
-        body, spec, pod_host=plane.settings.pod_host, external_ports=external, origins=filled.origins
-    )
+    host = external_ports.host_of_ports(plane, connection, cluster) if external else ""
+    declaration = items.declaration(body, spec, pod_host=host, external_ports=external, origins=filled.origins)
     if body.suspended:
         declaration = declaration.suspended(caller.name, spec.created_at)
     values = {
@@ -211,7 +211,8 @@ def _declared(plane: Plane, connection: Connection, prepared: Admitted) -> Actio
     spec = prepared.spec
     row = declarations.declare(plane, connection, spec, prepared.declaration, **prepared.values)
     if prepared.declaration.external_ports:
-        external_ports.open_when_committed(plane, spec.id, prepared.declaration.external_ports)
+        pairs, cluster = prepared.declaration.external_ports, prepared.values["cluster"]
+        external_ports.open_when_committed(plane, connection, spec.id, cluster, pairs)
     values = prepared.values
     claims.make(
         connection,
@@ -298,7 +299,7 @@ def submit_context(
         project=declared,
         pools=pool_names(connection, project.cluster) if are_pools_named else frozenset(),
         images=nodes.images,
-        storage=_storage_context(plane, connection, body.spec, project.name),
+        storage=_storage_context(plane, connection, body.spec, project),
         has_containers=nodes.has_containers,
         directory_users=nodes.directory_users,
         credentials=known_credentials(plane, connection, project, {use.name for use in credential_uses(body)}),
@@ -318,14 +319,18 @@ def submit_context(
 
 
 def _storage_context(
-    plane: Plane, connection: Connection, spec: workload_spec.CommonSpec, project: str
+    plane: Plane, connection: Connection, spec: workload_spec.CommonSpec, project: Any
 ) -> StorageContext:
     """What the submit needs of it: most name no storage at all."""
     storage, settings = spec.storage, plane.settings
-    context = StorageContext(
-        claims=claims.known_claims(connection, project) if storage.pvc else {},
-        config_maps=config_maps.contents(connection, project, named_config_maps(spec)),
-    )
+    context = StorageContext(config_maps=config_maps.contents(connection, project.name, named_config_maps(spec)))
+    if storage.pvc:
+        there = equipment_of(connection, project.cluster)
+        others = there.claims.get(project.name, ()) if there is not None else ()
+        context = replace(context, claims=claims.known_claims(connection, project.name, others))
+        if there is not None:
+            has_default = bool(there.default_class)
+            context = replace(context, storage_classes=tuple(there.storage_classes), has_default_class=has_default)
     if storage.host_path or storage.git or spec.python_env:
         context = replace(context, roots=preferences.host_roots(settings, connection))
     if storage.git:

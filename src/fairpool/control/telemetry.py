@@ -109,8 +109,12 @@ class HeldNode:
     gpus_milli: int
     cpu_milli: int
     memory_bytes: int
-    devices: frozenset[int]
-    """Those of which a part is held."""
+    held_since: Mapping[int, Instant]
+    """Devices of which a part is held, and since when the first of their present holders has it."""
+
+    @property
+    def devices(self) -> frozenset[int]:
+        return frozenset(self.held_since)
 
     def part(self, field: str) -> str:
         return {CLUSTER: self.cluster, POOL: self.facts.pool, NODE: self.facts.name}[field]
@@ -118,6 +122,11 @@ class HeldNode:
     @property
     def is_usable(self) -> bool:
         return self.facts.is_ready and self.facts.gpus > 0
+
+
+def idle_allocated(node: HeldNode, use: NodeUse) -> int:
+    """Devices that are held, and have done nothing for a while since then."""
+    return len(node.devices & use.idle_devices(node.held_since))
 
 
 NODE_COUNTS: Mapping[str, Callable[[HeldNode], float]] = {
@@ -138,7 +147,7 @@ NODE_USES: Mapping[str, Callable[[HeldNode, NodeUse], float | None]] = {
     "USED_CPU_CORES": lambda each, use: use.of_node(NodeColumn.CPU_CORES),
     "USED_CPU_MEMORY_BYTES": lambda each, use: use.of_node(NodeColumn.MEMORY_BYTES),
     "USED_GPU_MEMORY_BYTES": lambda each, use: use.of_node(NodeColumn.GPU_MEMORY_BYTES),
-    "IDLE_ALLOCATED_GPUS": lambda each, use: len(each.devices & use.idle_devices),
+    "IDLE_ALLOCATED_GPUS": idle_allocated,
 }
 
 
@@ -187,8 +196,17 @@ def _node(cluster: str, facts: NodeFacts, held: Sequence[PodHolding]) -> HeldNod
         sum(each.gpus_milli for each in held),
         sum(each.cpu_milli for each in held),
         sum(each.memory_bytes for each in held),
-        frozenset(index for each in held for index in each.devices),
+        first_held(held),
     )
+
+
+def first_held(held: Iterable[PodHolding]) -> dict[int, Instant]:
+    """By device: since when the first of its holders has it."""
+    found: dict[int, Instant] = {}
+    for each in held:
+        for index in each.devices:
+            found[index] = min(each.since, found.get(index, each.since))
+    return found
 
 
 async def _amounts(plane: Plane, kind: str, nodes: Sequence[HeldNode]) -> list[float | None]:

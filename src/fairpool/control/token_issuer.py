@@ -6,20 +6,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairpool.api import sessions as wire
-from fairpool.api.access import GrantType
+from fairpool.api.access import GrantType, SubjectType
+from fairpool.control.clusters import known_cluster
 from fairpool.control.moments import iso, iso_or_none
 from fairpool.control.plane import ActionResult, Caller, Plane
 from fairpool.control.rbac import Action
-from fairpool.control.refusal import Refused, refused
+from fairpool.control.refusal import Refused, denied, refused
 from fairpool.control.routes import Routes
 from fairpool.control.store import access as access_store
 from fairpool.control.store import sessions as store
 from fairpool.control.store.database import Connection
 from fairpool.control.token_keys import ALGORITHM, KeysUnusable, TokenKey
+from fairpool.control.tokens import new_kubernetes_token
 
 routes = Routes("access")
 
-CLAIMS = ("iss", "aud", "sub", "email", "preferred_username", "exp", "iat", "jti", "sid", "client_id")
+CLAIMS = ("iss", "aud", "sub", "email", "groups", "preferred_username", "exp", "iat", "jti", "sid", "client_id")
 REALM = "/auth/realms/{realm}"
 """Older documents name a realm; there is one, whatever it is called."""
 
@@ -74,6 +76,24 @@ async def key_set(plane: Plane) -> wire.KeySet:
 async def user_info(caller: Caller) -> wire.UserInfo:
     email = caller.name if caller.kind == "user" else None
     return wire.UserInfo(sub=caller.id, preferred_username=caller.name, email=email)
+
+
+@routes.post(
+    "/api/v1/clusters/{cluster_id}/kubernetes-token",
+    action=Action.SELF,
+    answer=wire.KubernetesToken,
+    summary="Get a token of the caller for the API server of a Kubernetes cluster",
+)
+async def kubernetes_token(cluster_id: str, plane: Plane, caller: Caller) -> wire.KubernetesToken:
+    """What the user may do there is decided by the API server. An access key with a scope of its own has no say there,
+    so it gets none."""
+    if caller.kind != SubjectType.USER:
+        raise denied("only users have tokens for Kubernetes", "sign in with `runai login`")
+    if caller.owner_grants is not None:
+        raise denied("this access key is restricted, which Kubernetes does not know", "sign in with `runai login`")
+    return await plane.read(
+        lambda connection: new_kubernetes_token(connection, plane, caller, known_cluster(connection, cluster_id).id)
+    )
 
 
 @routes.get(

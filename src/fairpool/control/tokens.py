@@ -6,17 +6,20 @@ this server the row with its hash is the authority: without the row, the best si
 
 from __future__ import annotations
 
+import json
 import secrets
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import HTTPConnection
 
 from fairpool.api.access import SubjectType, TokenAnswer
-from fairpool.api.sessions import SignInMethod
+from fairpool.api.sessions import KubernetesToken, SignInMethod
 from fairpool.control import preferences
 from fairpool.control.guard import AUDIENCE, PEER_UID, digest_of
+from fairpool.control.moments import iso
 from fairpool.control.plane import Caller, Plane
 from fairpool.control.refusal import Refused, refused
 from fairpool.control.store import access as store
@@ -26,6 +29,12 @@ from fairpool.control.token_keys import ID, KeysUnusable
 from fairpool.model.ids import SECOND_MS, Instant
 
 CLIENT_MAX = 128
+GROUPS_MAX_BYTES = 3000
+"""Of the names of groups in a token: a token must be shorter than `token_keys.TOKEN_MAX`."""
+KUBERNETES_AUDIENCE = "fairpool-kubernetes:"
+"""Followed by the id of a cluster: the audience of ID tokens for its API server."""
+KUBERNETES_TOKEN_S = 600
+"""API servers do not ask whether a session has ended: so the token ends soon."""
 BROWSER_TOKEN = "browser"
 """Kind of the token in a browser's cookie."""
 
@@ -80,7 +89,7 @@ def new_tokens(
     ]
     until, renewable = (_earlier(now + each * SECOND_MS, limit) for each in lifetimes_s)
     try:
-        claims = _claims(plane, caller, family, now, until)
+        claims = _claims(connection, plane, caller, family, now, until)
         token, identity = plane.token_keys.signed(claims, now), plane.token_keys.signed(claims, now, ID)
     except KeysUnusable as error:
         raise refused(503, error.problem.code, error.problem.what, error.problem.fix) from error
@@ -90,6 +99,21 @@ def new_tokens(
         _add(connection, refresh, "refresh", caller, family, now, renewable)
     expires_in = (until - now) // SECOND_MS
     return TokenAnswer(access_token=token, id_token=identity, refresh_token=refresh, expires_in=expires_in)
+
+
+def new_kubernetes_token(connection: Connection, plane: Plane, caller: Caller, cluster_id: str) -> KubernetesToken:
+    """An ID token of a user for the API server of a cluster. It is stored nowhere and opens nothing here.
+
+    Raises `Refused` if tokens cannot be signed now.
+    """
+    now, audience = plane.now(), f"{KUBERNETES_AUDIENCE}{cluster_id}"
+    until = _earlier(now + KUBERNETES_TOKEN_S * SECOND_MS, caller.expires_at)
+    claims = _claims(connection, plane, caller, caller.family, now, until) | {"aud": audience, "client_id": audience}
+    try:
+        token = plane.token_keys.signed(claims, now, ID)
+    except KeysUnusable as error:
+        raise refused(503, error.problem.code, error.problem.what, error.problem.fix) from error
+    return KubernetesToken(token=token, audience=audience, expires_at=iso(Instant(until)))
 
 
 def new_browser_token(
@@ -168,8 +192,10 @@ def _add(connection: Connection, token: str, kind: str, caller: Caller, family: 
     )
 
 
-def _claims(plane: Plane, caller: Caller, family: str, now: Instant, until: int) -> dict[str, Any]:
-    claims = {
+def _claims(
+    connection: Connection, plane: Plane, caller: Caller, family: str, now: Instant, until: int
+) -> dict[str, Any]:
+    claims: dict[str, Any] = {
         "iss": plane.settings.issuer,
         "aud": AUDIENCE,
         "sub": caller.id,
@@ -180,7 +206,23 @@ def _claims(plane: Plane, caller: Caller, family: str, now: Instant, until: int)
         "sid": family,
         "client_id": caller.id if caller.kind != SubjectType.USER else AUDIENCE,
     }
-    return claims | ({"email": caller.name} if caller.kind == SubjectType.USER else {})
+    if caller.kind != SubjectType.USER:
+        return claims
+    return claims | {"email": caller.name, "groups": _first_groups(store.groups(connection, caller.id))}
+
+
+def _first_groups(names: Sequence[str]) -> list[str]:
+    """As many as there is room for in a header of a request. Only other programs read them: our own permissions follow
+    from what is stored."""
+    room, found = GROUPS_MAX_BYTES, []
+    for each in names:
+        if each.startswith("system:"):  # Kubernetes has meanings of its own for these, such as all rights
+            continue
+        room -= len(json.dumps(each)) + 1
+        if room < 0:
+            break
+        found.append(each)
+    return found
 
 
 def _earlier(moment: int, limit: int | None) -> int:

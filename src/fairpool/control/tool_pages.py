@@ -51,7 +51,10 @@ async def open_tool(
     if caller is None:
         return RedirectResponse(f"/sign-in?next={quote(here, safe='')}", 303, HEADERS)
     if caller.must_change_password:
-        body = "<h1>Your password must be changed first</h1><p>Run <code>runai password</code>, then reload.</p>"
+        body = (
+            "<h1>Your password must be changed first</h1><p>Change it here or with <code>runai password</code>, then "
+            "open the tool again.</p><a class='button' href='/'>Change password</a>"
+        )
         return layout("Change your password", body, 403)
     if tool:
         return await _by_path(plane, gateway, caller, tool)

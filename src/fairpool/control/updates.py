@@ -162,6 +162,8 @@ class AdmittedChange:
     changes: FieldChanges
     ports: external_ports.Pairs
     """Its external ports."""
+    port_host: str
+    """Where they are."""
 
 
 def _readmitted(
@@ -203,7 +205,8 @@ def _readmitted(
     if "ports" in changes.fields:
         held = external_ports.held_ports(SPECS[kind].model_validate(was).ports, ports)
         ports = external_ports.assigned(plane, connection, again, workload=row.id, held=held)
-    return AdmittedChange(row, before, frozenset(said), again, spec, changes, ports)
+    host = external_ports.host_of_ports(plane, connection, row.cluster) if ports else ""
+    return AdmittedChange(row, before, frozenset(said), again, spec, changes, ports, host)
 
 
 def _window(row: Any, spec: WorkloadSpec) -> ChangeWindow:
@@ -271,7 +274,7 @@ def _admitted(
 
 async def _tried(plane: Plane, found: AdmittedChange) -> Response:
     """What the change would answer, and whether it would start now if it waits."""
-    declaration = _declaration(plane, found)
+    declaration = _declaration(found)
     gpus = requested_gpus_milli(found.spec)
     row = SimpleNamespace(**(found.row._asdict() | {"requested_gpus_milli": gpus}))
     text = _with_warnings(items.changed_detail_text(row, declaration, plane.settings.gateway), found.changes)
@@ -280,20 +283,26 @@ async def _tried(plane: Plane, found: AdmittedChange) -> Response:
     return answered(ActionResult(body=text))
 
 
-def _declaration(plane: Plane, found: AdmittedChange) -> WorkloadDeclaration:
-    pod_host = plane.settings.pod_host
-    declaration = items.declaration(found.again, found.spec, pod_host=pod_host, external_ports=found.ports)
+def _declaration(found: AdmittedChange) -> WorkloadDeclaration:
+    declaration = items.declaration(found.again, found.spec, pod_host=found.port_host, external_ports=found.ports)
     before = found.before
     kept = tuple((path, origin) for path, origin in before.origins if path.partition(".")[0] not in found.said)
     changed = tuple(sorted({*before.changed_fields, *found.changes.fields}))
-    own = {"source": before.source, "suspensions": before.suspensions, "origins": kept, "changed_fields": changed}
+    own = {
+        "source": before.source,
+        "suspensions": before.suspensions,
+        "origins": kept,
+        "changed_fields": changed,
+        "reported_problem": before.reported_problem,
+        "reported_addresses": before.reported_addresses if found.ports == before.external_ports else (),
+    }
     return declaration.model_copy(update=own)
 
 
 def _redeclared(plane: Plane, connection: Connection, found: AdmittedChange) -> ActionResult:
     row = found.row
-    external_ports.open_when_committed(plane, row.id, found.ports)
-    revision = declarations.redeclare(plane, connection, row, _declaration(plane, found), found.spec)
+    external_ports.open_when_committed(plane, connection, row.id, row.cluster, found.ports)
+    revision = declarations.redeclare(plane, connection, row, _declaration(found), found.spec)
     now_is = store.one(connection, row.id)
     assert now_is is not None
     return ActionResult(

@@ -40,18 +40,19 @@ HEADINGS: Final = {
 AMOUNTS: Final = tuple(UsageAmounts.model_fields)
 PERIOD_LENGTHS: Final = {Interval.HOUR: len("2026-11-15T12:00"), Interval.DAY: 10, Interval.MONTH: 7}
 STYLE: Final = """
-body { max-width: 84rem; } .scroll { overflow-x: auto; } td, th { padding: .4rem .9rem .4rem 0; white-space: nowrap; }
+.wide { max-width: 84rem; } .scroll { overflow-x: auto; } td, th { padding: .4rem .9rem .4rem 0; white-space: nowrap; }
 td.name { white-space: normal; overflow-wrap: anywhere; min-width: 7rem; }
 .number { text-align: right; font-variant-numeric: tabular-nums; padding-right: 0; padding-left: .9rem; }
 .use { vertical-align: middle; padding: 0 0 0 1.2rem; }
-thead th { color: var(--soft); font-weight: 500; font-size: .82em; } tfoot td { font-weight: 650; border-bottom: 0; }
-dl { display: flex; flex-wrap: wrap; gap: .8rem 2.4rem; margin: 1.6rem 0; } dt { color: var(--soft); font-size: .85em; }
+thead th { color: var(--text-3); font-weight: 500; font-size: .82em; } tfoot td { font-weight: 650; border-bottom: 0; }
+dl { display: flex; flex-wrap: wrap; gap: .8rem 2.4rem; margin: 1.6rem 0; }
+dt { color: var(--text-3); font-size: .85em; }
 dd { margin: 0; font-size: 1.45rem; font-variant-numeric: tabular-nums; }
-.bar { display: flex; width: 9rem; height: .75rem; border: 1px solid var(--line); border-radius: 3px;
+.bar { display: flex; width: 9rem; height: .75rem; border: 1px solid var(--border); border-radius: 3px;
   overflow: hidden; }
-.bar i { display: block; height: 100%; } .used { background: var(--mark); } .idle { background: var(--line); }
-.unknown { background: repeating-linear-gradient(45deg, var(--line) 0 2px, transparent 2px 5px); }
-.key { display: inline-block; width: .9rem; height: .75rem; border: 1px solid var(--line); border-radius: 3px;
+.bar i { display: block; height: 100%; } .used { background: var(--accent); } .idle { background: var(--border); }
+.unknown { background: repeating-linear-gradient(45deg, var(--border) 0 2px, transparent 2px 5px); }
+.key { display: inline-block; width: .9rem; height: .75rem; border: 1px solid var(--border); border-radius: 3px;
   vertical-align: -.05rem; margin: 0 .3rem 0 1rem; } .key:first-child { margin-left: 0; }
 @media print { @page { size: landscape; margin: 12mm; } body { padding: 0; font-size: 11px; max-width: none; }
   .scroll { overflow: visible; } tr { break-inside: avoid; } .bar, .key { print-color-adjust: exact; } }
@@ -74,7 +75,7 @@ def usage_page(found: UsageFigures, asked: UsageQuestion) -> Response:
         body += (
             f'<p class="soft">{len(rows) - ROWS_MAX} more rows are not shown; they are in the total and in the CSV.</p>'
         )
-    return layout("GPU hours", f"<main>{body}</main>", style=STYLE)
+    return layout("GPU hours", f"<main>{body}</main>", style=STYLE, is_wide=True)
 
 
 _KEYS: Final = (

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from fairpool.api import access as wire
 from fairpool.api.access import normal_email
+from fairpool.api.limits import GENERATED_PASSWORD_MIN
 from fairpool.api.roles import ADMINISTRATOR
 from fairpool.api.wire import Count
 from fairpool.control import rbac
@@ -297,6 +298,7 @@ async def make_first_user(plane: Plane, passwords: Passwords) -> bool:
     True: the configured password is ignored, because the account has another one already.
     """
     settings, email = plane.settings, normal_email(plane.settings.first_user)
+    is_generated = len(settings.first_password) >= GENERATED_PASSWORD_MIN
     hashed = await passwords.hash(settings.first_password) if settings.first_password else NO_PASSWORD
 
     def unit(connection: Connection) -> bool:
@@ -308,9 +310,9 @@ async def make_first_user(plane: Plane, passwords: Passwords) -> bool:
             store.add_rule(connection, str(uuid.uuid4()), row.id, wire.SubjectType.USER, grant, now, "")
         first = store.user_by_email(connection, email)
         if hashed and first is not None and first.password_hash == NO_PASSWORD:
-            store.set_password(connection, first.id, hashed, must_change=False, first_password=True)
+            store.set_password(connection, first.id, hashed, must_change=is_generated, first_password=not is_generated)
             return False
-        return bool(hashed) and not (first is not None and first.first_password)
+        return bool(hashed) and not (first is not None and (first.first_password or first.must_change))
 
     return await plane.write(unit)
 
@@ -355,5 +357,6 @@ async def listening_problem(plane: Plane, host_is_local: bool) -> Problem | None
     return Problem(
         "access.first_password",
         f"{user} still has the initial password",
-        "start on 127.0.0.1, change it with `runai password`, then start it on the other address",
+        "start on 127.0.0.1, change it with `runai password`, then start it on the other address; a first password of "
+        f"{GENERATED_PASSWORD_MIN} characters or more is allowed there",
     )

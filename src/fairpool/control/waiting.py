@@ -84,6 +84,7 @@ def _item(row: Any) -> wire.WaitingWorkload:
     return wire.WaitingWorkload(
         id=row.id,
         name=row.name,
+        type=row.kind,
         project_id=former_name(row.project),
         department_id=former_name(row.department),
         cluster_id=row.cluster,

@@ -52,9 +52,9 @@ def started_at(report: WorkloadReport | None) -> int | None:
 
 def has_addresses(declaration: WorkloadDeclaration, running: int) -> bool:
     """Whether its ports can be reached now."""
-    return bool(declaration.addresses) and running > 0 and declaration.workload.desired_state is DesiredState.RUN
+    return bool(declaration.reached_at()) and running > 0 and declaration.workload.desired_state is DesiredState.RUN
 
 
 def urls(declaration: WorkloadDeclaration, now: dict[str, Any]) -> str | None:
     """The addresses that its running pods have, as the column holds them; `now` are its columns from now on."""
-    return text_of_urls(declaration.addresses) if has_addresses(declaration, now["running_pods"]) else None
+    return text_of_urls(declaration.reached_at()) if has_addresses(declaration, now["running_pods"]) else None

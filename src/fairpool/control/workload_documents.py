@@ -39,11 +39,21 @@ class WorkloadDeclaration(Wire):
     """Fields of the request that updates have changed since the submit."""
     requested_name: str = ""
     """As it was submitted: a name, or the beginning of one; empty: the same, or none was given."""
+    reported_addresses: tuple[str, ...] = ()
+    """Where its cluster says that it is reached: instead of the URLs of external ports."""
+    reported_problem: str = ""
+    """Why its cluster cannot make its services or other objects."""
     suspensions: tuple[tuple[Instant, str], ...] = ()
     """When it was suspended, and by which user; the latest ones."""
 
     def changed(self, workload: WorkloadWire) -> Self:
         return self.model_copy(update={"workload": workload})
+
+    def reached_at(self) -> tuple[str, ...]:
+        """All its addresses: ports that the gateway serves, then URLs."""
+        if not self.reported_addresses:
+            return self.addresses
+        return (*(each for each in self.addresses if each.isdigit()), *self.reported_addresses)
 
     def suspended(self, by: str, at: Instant) -> Self:
         """The same with one more suspension."""

@@ -6,7 +6,7 @@ import asyncio
 import uuid
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -16,17 +16,17 @@ from starlette.responses import Response
 from fairpool.api import workload_spec
 from fairpool.api import workloads as wire
 from fairpool.api.limits import PAGE_DEFAULT
-from fairpool.api.wire import Count
+from fairpool.api.wire import Count, compact
 from fairpool.control import declarations, filters, items, submit_values
 from fairpool.control.latest_figures import measured_texts, missing_samples_text
 from fairpool.control.metric_query import PARTLY
-from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortBy, SortOrder, parsed
+from fairpool.control.paging import FilterBy, Limit, Offset, Search, SortOrder, parsed
 from fairpool.control.plane import ActionResult, Caller, Plane, answered, check_match, part_of
 from fairpool.control.rbac import Action, for_kind
 from fairpool.control.refusal import Refused, unknown
 from fairpool.control.routes import Parameter, Routes
+from fairpool.control.store import attention_order, holdings, workload_lists
 from fairpool.control.store import clusters as cluster_store
-from fairpool.control.store import holdings, workload_lists
 from fairpool.control.store import organization as organization_store
 from fairpool.control.store import workloads as store
 from fairpool.control.store.database import Connection
@@ -64,6 +64,19 @@ Force = Annotated[
     ),
 ]
 
+WorkloadSortBy = Annotated[
+    str,
+    Parameter(
+        alias="sortBy",
+        max_length=64,
+        description="Field to sort by, any field of filterBy; or `attention`: failed first, then longest waiting, then"
+        " newest, whatever sortOrder says",
+    ),
+]
+Counts = Annotated[
+    bool,
+    Parameter(description="With the number of workloads on all pages, and by phase, whatever phase is asked for"),
+]
 Measured = Annotated[bool, Parameter(description="With what was last measured of each")]
 Deleted = Annotated[bool, Parameter(description="Include deleted workloads")]
 
@@ -82,20 +95,23 @@ async def workloads(
     caller: Caller,
     filter_by: FilterBy = "",
     search: Search = "",
-    sort_by: SortBy = "createdAt",
+    sort_by: WorkloadSortBy = "createdAt",
     sort_order: SortOrder = "asc",
     offset: Offset = 0,
     limit: Limit = PAGE_DEFAULT,
     deleted: Deleted = False,
     measured: Measured = False,
+    counts: Counts = False,
 ) -> Response:
-    listing = listing_of(
-        caller, filter_by, search, sort_by, sort_order == "desc", offset=offset, limit=limit, deleted=deleted
-    )
-    read = plane.read if listing.is_indexed else plane.read_apart
-    found = await read(lambda connection: workload_lists.page(connection, listing))
-    texts = await rendered_items(plane, found[:limit])
-    rest = f',"next":{offset + limit}' if len(found) > limit else ""
+    by_attention, span = sort_by == attention_order.ATTENTION, {"offset": offset, "limit": limit}
+    field = "createdAt" if by_attention else sort_by
+    listing = listing_of(caller, filter_by, search, field, sort_order == "desc", deleted=deleted, **span)
+    if by_attention:
+        listing = replace(listing, sort_by=attention_order.ATTENTION)
+    is_quick = listing.is_indexed and not counts
+    found = await (plane.read if is_quick else plane.read_apart)(partial(_found, listing=listing, counts=counts))
+    texts = await rendered_items(plane, found.keys[:limit])
+    rest = found.rest + (f',"next":{offset + limit}' if len(found.keys) > limit else "")
     status = 200
     if measured:
         try:
@@ -105,10 +121,34 @@ async def workloads(
     return Response(f'{{"workloads":[{",".join(texts)}]{rest}}}', status, media_type="application/json")
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is read of a list at one moment."""
+
+    keys: list[store.Key]
+    """Of one page, and one more if there is another page."""
+    rest: str = ""
+    """Numbers of workloads, as members of a JSON object."""
+
+
+def _found(connection: Connection, *, listing: Listing, counts: bool) -> _Found:
+    by_attention = listing.sort_by == attention_order.ATTENTION
+    if not by_attention and not counts:
+        return _Found(workload_lists.page(connection, listing))
+    mine = workload_lists.by_phase(connection, listing)
+    page = attention_order.page(connection, listing, mine) if by_attention else workload_lists.page(connection, listing)
+    if not counts:
+        return _Found(page)
+    other = tuple(each for each in listing.filters if each.field != "phase")
+    is_all = len(other) == len(listing.filters)
+    phases = mine if is_all else workload_lists.by_phase(connection, replace(listing, filters=other))
+    return _Found(page, f',"total":{sum(mine.values())},"phases":{compact(phases)}')
+
+
 async def with_measured_work(plane: Plane, texts: Sequence[str]) -> list[str]:
     """Workloads as JSON texts, those that hold something with what was last measured of them. Raises `Unavailable`."""
     ids = [text[len(ID_FIRST) : text.index('"', len(ID_FIRST))] for text in texts]
-    holders = await plane.read_apart(lambda connection: holdings.holders(connection, frozenset(ids)))
+    holders = await plane.read_apart(lambda connection: holdings.holders(connection, ids))
     found = await measured_texts(plane, holders)
     return [
         f'{text[:-1]},"measured":{found[each]}}}' if each in found else text

@@ -27,7 +27,7 @@ from fairpool.metrics.catalogue import (
     SampleColumn,
     WorkColumn,
 )
-from fairpool.model.ids import NodeName, PodId, QueueId
+from fairpool.model.ids import Instant, NodeName, PodId, QueueId
 from fairpool.model.lending import QueueHolding, lending
 from fairpool.model.quantity import UNLIMITED, WHOLE_GPU_MILLI
 from fairpool.model.sample import DeviceSample, NodeSample, PodSample, Sample
@@ -53,6 +53,7 @@ class PodHolding:
     memory_bytes: int = 0
     is_running: bool = True
     """Not starting or stopping."""
+    since: Instant = Instant(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -150,6 +150,10 @@ class Volume:
     """The credential that is needed to get at what is mounted: a login, an access key."""
     empty: bool = False
     """A folder for this pod alone, empty at its start."""
+    size_bytes: int = 0
+    """Of a claim that the cluster is to provide: its size. 0: it exists already, or has none."""
+    storage_class: str = ""
+    """Of such a claim; empty: the cluster's default class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +163,27 @@ class SecretVariable:
     name: str
     credential: str
     key: str
+
+
+class Exposure(StrEnum):
+    """How a port of a workload is reached, beyond port forwarding."""
+
+    CLUSTER_IP = "ClusterIP"
+    """By the workload's name, from other pods of the cluster."""
+    NODE_PORT = "NodePort"
+    LOAD_BALANCER = "LoadBalancer"
+    INGRESS = "Ingress"
+    """Through the gateway, or through the cluster's ingress controller where one is configured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServicePort:
+    """A port of a workload's pods, as others reach it."""
+
+    port: int
+    exposure: Exposure = Exposure.CLUSTER_IP
+    external: int | None = None
+    """Of a node port or a load balancer: the number outside."""
 
 
 class PullPolicy(StrEnum):
@@ -224,6 +249,8 @@ class Program:
     image_credential: str = ""
     """The registry credential that its image is pulled with; empty: the one for the image's registry, if there is one
     in the project's scope."""
+    services: tuple[ServicePort, ...] = ()
+    """How its ports are reached in clusters that have services of their own."""
 
     @property
     def credentials(self) -> frozenset[str]:

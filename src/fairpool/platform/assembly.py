@@ -30,7 +30,8 @@ from fairpool.model.problem import Problem
 from fairpool.platform.control_server import ControlOptions, ControlServer, start_up_errors
 from fairpool.platform.data_directory import DataDirectory
 from fairpool.platform.in_process import InProcessControl
-from fairpool.platform.local_cluster import ControlPeer, LocalCluster
+from fairpool.platform.local_cluster import LocalCluster
+from fairpool.platform.loop_cluster import ControlPeer
 from fairpool.platform.node_set import NodeSet, nodes_summary
 from fairpool.platform.owner_access import FIRST_PROJECT, OwnerAccess, Welcome
 from fairpool.platform.server_process import keep_what_is_loaded, run_server, stepped_down

@@ -1,9 +1,10 @@
-"""The process of `fairpool cluster`: a cluster of this machine's pods that joins a control plane elsewhere.
+"""The process of `fairpool cluster`: a cluster of pods, on this machine or on Kubernetes, that joins a control plane.
 
 1. health endpoints and admin socket, so that it can be seen what it waits for
 2. the first contact: which cluster the token belongs to
-3. the engine, which adopts pods that run already, and the scheduling loop
-4. the tunnel, through which the control plane reaches pods
+3. where there are several replicas: the election of the one that leads; the others wait
+4. the engine, which adopts pods that run already, and the scheduling loop
+5. the tunnel, through which the control plane reaches pods
 
 While the control plane is away, pods are scheduled by what was last declared. A cluster that never joined waits for it.
 """
@@ -16,24 +17,24 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from fairpool import __version__
-from fairpool.agent.disk_reserve import RESERVE_BYTES
 from fairpool.api.clusters import ControlPlaneUnreachable
 from fairpool.api.exposition import encoded, process_registry
+from fairpool.cluster.ledger import LedgerUnavailable
+from fairpool.engines.port import EngineUnreachable
 from fairpool.platform.address import Address
 from fairpool.platform.admin_socket import open_admin_socket
+from fairpool.platform.cluster_site import ClusterSite, SiteUnreachable
 from fairpool.platform.data_directory import DataDirectory, PlatformError
 from fairpool.platform.health_server import health_server
-from fairpool.platform.local_cluster import ControlPeer, LocalCluster
+from fairpool.platform.loop_cluster import ControlPeer, LoopCluster
 from fairpool.platform.loop_figures import LoopFigures
-from fairpool.platform.node_set import NodeSet, nodes_summary
 from fairpool.platform.remote_control import ControlTarget, Membership, RemoteControl, joined
 from fairpool.platform.server_process import keep_what_is_loaded, on_signals, run_server, stepped_down
 from fairpool.platform.tunnel_client import TunnelClient
@@ -55,12 +56,9 @@ class ClusterOptions:
 
     target: ControlTarget
     health: Address
-    node_set: NodeSet
+    site: ClusterSite
     metrics: socket.socket | None = None
     """Where everything that Prometheus may have is served without credentials; None: nowhere."""
-    disk_reserve_bytes: int = RESERVE_BYTES
-    hidden: Sequence[Path] = field(default=())
-    """Files and directories that pods must not see, besides the data directory."""
 
 
 class ClusterProgram:
@@ -74,8 +72,10 @@ class ClusterProgram:
         self._waiting_for = ""
         """Why the control plane cannot be joined yet."""
         self._member: Membership | None = None
-        self._cluster: LocalCluster | None = None
+        self._cluster: LoopCluster | None = None
         self._stepped_down = ""
+        self._replaced = asyncio.Event()
+        self._is_announced = False
         self._figures = LoopFigures(process_registry("cluster"))
 
     def run(self, on_joined: Callable[[Membership], None], on_waiting: Callable[[str], None]) -> None:
@@ -95,32 +95,78 @@ class ClusterProgram:
             member = await self._join(on_waiting)
             if member is None:
                 return
-            cluster = LocalCluster(
-                self._data_directory,
-                self._options.node_set,
-                disk_reserve_bytes=self._options.disk_reserve_bytes,
-                hidden=self._options.hidden,
-                figures=self._figures,
-            )
-            stack.callback(cluster.close)
-            peer = ControlPeer(
-                cluster=member.name, connect=partial(RemoteControl, self._options.target, member, self._on_return)
-            )
+            await stack.enter_async_context(self._options.site.election())
+            announcing = asyncio.create_task(self._announce(member, on_joined))
+            stack.callback(announcing.cancel)
+            while not self._stopping.is_set():
+                if await self._unless_stopping(self._options.site.until_leading()):
+                    await self._lead(member)
+
+    async def _lead(self, member: Membership) -> None:
+        """Schedule until the process is to stop, or another replica leads."""
+        try:
+            self._replaced.clear()
+            async with self._scheduling(member):
+                await self._unless_stopping(self._until_replaced())
+            if not self._stopping.is_set():
+                log.warning("another replica leads", extra={"fields": {"leader": self._options.site.leader}})
+                await self._pause(LONGEST_WAIT_S if self._replaced.is_set() else 0.0)
+        except (LedgerUnavailable, EngineUnreachable) as error:
+            if not self._is_announced:
+                raise
+            log.warning("the scheduling loop cannot start yet: %s", error)
+            await self._pause(FIRST_WAIT_S)
+        finally:
+            self._cluster = self._tunnel = None
+
+    async def _until_replaced(self) -> None:
+        """By the election, or by a loop that has taken the ledger or the fence over."""
+        waiting = [asyncio.create_task(each) for each in (self._options.site.until_replaced(), self._replaced.wait())]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waiting:
+                each.cancel()
+
+    @asynccontextmanager
+    async def _scheduling(self, member: Membership) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            site = self._options.site
+            cluster = await asyncio.to_thread(site.cluster, self._data_directory, member, self._figures)
+            stack.push_async_callback(asyncio.to_thread, cluster.close)
+            connect = partial(RemoteControl, self._options.target, member, self._on_return)
+            peer = ControlPeer(cluster=member.name, connect=connect)
             await stack.enter_async_context(cluster.scheduling(peer, HOLDER, self._step_down))
             self._cluster = cluster
             stack.callback(self._open_tunnel(cluster).stop, TUNNEL_STOP_S)
-            keep_what_is_loaded()
-            while not cluster.is_settled and not self._stopping.is_set():
-                await asyncio.sleep(LOOK_S)
-            if not self._stopping.is_set():
-                log.info("ready", extra={"fields": {"cluster": member.name, "control": self._options.target.url}})
-                on_joined(member)
-            await self._stopping.wait()
+            if not self._is_announced:
+                keep_what_is_loaded()
+            yield
 
-    def _open_tunnel(self, cluster: LocalCluster) -> TunnelClient:
+    async def _announce(self, member: Membership, on_joined: Callable[[Membership], None]) -> None:
+        """Say so when it is ready: to schedule, or to take over."""
+        while self._why_not_ready():
+            await asyncio.sleep(LOOK_S)
+        log.info("ready", extra={"fields": {"cluster": member.name, "control": self._options.target.url}})
+        self._is_announced = True
+        on_joined(member)
+
+    async def _unless_stopping(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Whether it was done before the process is to stop."""
+        stopping, working = asyncio.create_task(self._stopping.wait()), asyncio.create_task(work)
+        try:
+            await asyncio.wait((stopping, working), return_when=asyncio.FIRST_COMPLETED)
+            return working.done() and not self._stopping.is_set()
+        finally:
+            stopping.cancel()
+            working.cancel()
+
+    def _open_tunnel(self, cluster: LoopCluster) -> TunnelClient:
         target = self._options.target
         ends = cluster.pod_access, cluster.questions
-        tunnel = self._tunnel = TunnelClient(target.url, target.token, *ends, ssl_context=target.certificates)
+        tunnel = self._tunnel = TunnelClient(
+            target.url, target.token, *ends, ssl_context=target.certificates, on_end=cluster.end_access
+        )
         tunnel.start()
         return tunnel
 
@@ -135,7 +181,7 @@ class ClusterProgram:
             "pid": os.getpid(),
             "control": self._options.target.url,
             "data": self._data_directory.root,
-            "nodes": nodes_summary(self._options.node_set.nodes),
+            "nodes": self._options.site.summary,
         }
         log.info("cluster starting", extra={"fields": fields})
 
@@ -162,7 +208,11 @@ class ClusterProgram:
 
     async def _join(self, on_waiting: Callable[[str], None]) -> Membership | None:
         """The cluster that this is; None: it was stopped before that was known. Raises `PlatformError`."""
-        known = self._member = Membership.of(self._data_directory)
+        installation = await self._installation(on_waiting)
+        if installation is None:
+            return None
+        known = Membership.of(self._data_directory)
+        known = self._member = replace(known, installation=installation or known.installation)
         has_joined = known.id != ""
         wait_s = FIRST_WAIT_S
         while not self._stopping.is_set():
@@ -174,15 +224,30 @@ class ClusterProgram:
                 if has_joined:
                     log.warning("control plane unreachable; starting with what it last declared: %s", error)
                     return known
-                gc.enable()  # which was put off until it is ready (`server_start.py`): that may take days
-                if str(error) != self._waiting_for:
-                    log.warning("waiting for the control plane: %s", error)
-                    on_waiting(str(error))
-                self._waiting_for = str(error)
-                wait_s = await self._pause(wait_s)
+                wait_s = await self._wait_for("the control plane", str(error), on_waiting, wait_s)
             else:
                 return self._joined(known, member)
         return None
+
+    async def _installation(self, on_waiting: Callable[[str], None]) -> str | None:
+        """None: it was stopped before that was known. Raises `PlatformError`."""
+        wait_s = FIRST_WAIT_S
+        while not self._stopping.is_set():
+            try:
+                return await self._options.site.installation()
+            except SiteUnreachable as error:
+                wait_s = await self._wait_for("the Kubernetes API server", str(error), on_waiting, wait_s)
+        return None
+
+    async def _wait_for(self, what: str, why: str, on_waiting: Callable[[str], None], wait_s: float) -> float:
+        """Say what is waited for, and wait; returns how long the next wait is."""
+        gc.enable()  # which was put off until it is ready (`server_start.py`): that may take days
+        words = f"{what}, which cannot be reached yet: {why}"
+        if words != self._waiting_for:
+            log.warning("waiting for %s", words)
+            on_waiting(words)
+        self._waiting_for = words
+        return await self._pause(wait_s)
 
     async def _ask(self, known: Membership) -> Membership:
         """On a thread, and given up when the process is to stop."""
@@ -219,6 +284,9 @@ class ClusterProgram:
         self._stopping.set()
 
     def _step_down(self, why: str) -> None:
+        if self._options.site.has_replicas:
+            self._replaced.set()
+            return
         self._stepped_down = why
         self._stopping.set()
 
@@ -238,7 +306,9 @@ class ClusterProgram:
     def _why_not_ready(self) -> str:
         if self._cluster is not None:
             return "" if self._cluster.is_ready else "the scheduling loop has not settled"
-        return "waiting for the control plane" if self._waiting_for else "starting"
+        if self._options.site.leader:
+            return ""  # this one is ready to take over
+        return f"waiting for {self._waiting_for.partition(',')[0]}" if self._waiting_for else "starting"
 
     def _status(self) -> Mapping[str, Any]:
         """The answer to `fairpool status`."""
@@ -251,5 +321,6 @@ class ClusterProgram:
             "waiting_for": self._waiting_for,
             "since_ms": self._since_ms,
             "is_ready": not self._why_not_ready(),
+            **self._options.site.status(),
             **(self._cluster.status() if self._cluster is not None else {}),
         }

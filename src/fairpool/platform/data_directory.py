@@ -99,6 +99,21 @@ class DataDirectory:
         return self.root / "cluster.json"
 
     @property
+    def replica(self) -> Path:
+        """Which replica of a cluster on Kubernetes this is; only there."""
+        return self.root / "replica"
+
+    @property
+    def uploads(self) -> Path:
+        """Folders that were uploaded for workloads of a cluster on Kubernetes."""
+        return self.root / "uploads"
+
+    @property
+    def pod_output(self) -> Path:
+        """Output of pods of a cluster on Kubernetes that were stopped."""
+        return self.root / "output"
+
+    @property
     def flags(self) -> Path:
         """The flags that the server was started with."""
         return self.root / "flags.json"

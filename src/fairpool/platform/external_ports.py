@@ -12,8 +12,9 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
-from fairpool.control.external_ports import Pairs
+from fairpool.control.external_ports import Pairs, has_own_services
 from fairpool.control.plane import Plane
 from fairpool.control.pod_access import PodAccessError, PortStream
 from fairpool.control.store import workloads as store
@@ -91,8 +92,12 @@ class ExternalPorts:
 
     async def load(self) -> None:
         """Find the ports of workloads that were declared before."""
-        found = await self._plane.read(store.with_external_ports)
-        for row in found:
+
+        def unit(connection: Connection) -> list[Any]:
+            rows = store.with_external_ports(connection)
+            return [row for row in rows if not has_own_services(connection, row.cluster)]
+
+        for row in await self._plane.read(unit):
             self.set_ports(row.id, declaration_of(row).external_ports)
 
     async def _wait(self) -> None:

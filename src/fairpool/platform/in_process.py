@@ -13,10 +13,11 @@ from collections.abc import Coroutine
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
+from fairpool.api.cluster_equipment import EquipmentAnswer, EquipmentReport
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport, is_refusal
 from fairpool.api.credentials import SecretsAnswer, SecretsRequest
 from fairpool.api.samples import SamplesAnswer, SamplesReport
-from fairpool.control import cluster_secrets, cluster_sync, sample_intake
+from fairpool.control import cluster_equipment, cluster_secrets, cluster_sync, sample_intake
 from fairpool.control.plane import Plane
 from fairpool.control.refusal import Refused
 from fairpool.control.store.unavailable import Unavailable
@@ -53,6 +54,10 @@ class InProcessControl:
     def secrets(self, request: SecretsRequest) -> SecretsAnswer:
         """Values for a pod. Raises `ControlPlaneUnreachable`."""
         return self._call(cluster_secrets.secrets_for(self._plane, self._cluster, request))
+
+    def equipment(self, report: EquipmentReport) -> EquipmentAnswer:
+        """Report what objects the cluster has. Raises `ControlPlaneUnreachable`."""
+        return self._call(cluster_equipment.exchanged(self._plane, self._cluster, report))
 
     def close(self) -> None:
         self._closed.set()

@@ -46,13 +46,16 @@ class LoopFigures:
         self._plan_s = self._histogram("fairpool_loop_plan_seconds", "Time to plan a node pool")
         self._commit_s = self._histogram("fairpool_ledger_commit_seconds", "Time to record a cycle in the ledger")
         self._since = 0.0
+        self._look: Callable[[], Iterable[ProcessFigure]] | None = None
 
     def _histogram(self, name: str, words: str) -> Histogram:
         return Histogram(name, words, buckets=LOOP_S, registry=self.registry)
 
     def watch(self, look: Callable[[], Iterable[ProcessFigure]]) -> None:
-        """`look`: what is looked up when a scrape comes."""
-        self.registry.register(LookedUp(look))
+        """`look`: what is looked up when a scrape comes, in place of what was before."""
+        if self._look is None:
+            self.registry.register(LookedUp(lambda: self._look() if self._look is not None else ()))
+        self._look = look
 
     @property
     def text(self) -> str:

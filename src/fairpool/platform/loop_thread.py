@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from fairpool.cluster.history import Event, EventKind
-from fairpool.cluster.ledger import LedgerProblem, LedgerUnavailable
+from fairpool.cluster.ledger import LedgerProblem, LedgerUnavailable, LedgerUncertain
 from fairpool.cluster.loop import LeadershipLost, Loop
 from fairpool.engines.port import Engine
 from fairpool.model.ids import SECOND_MS, Instant, NodeName
@@ -91,7 +91,7 @@ class LoopThread:
                 self.error = str(error)
                 self._on_step_down(str(error))
                 return
-            except (LedgerProblem, LedgerUnavailable) as error:
+            except (LedgerProblem, LedgerUnavailable, LedgerUncertain) as error:
                 log.error(
                     "scheduling loop stopped: %s",
                     error,
@@ -117,7 +117,7 @@ class LoopThread:
         self.restarts += 1
         try:
             self.loop = self._make_loop()
-        except (LedgerProblem, LedgerUnavailable) as error:
+        except (LedgerProblem, LedgerUnavailable, LedgerUncertain) as error:
             log.error("scheduling loop not restarted: %s", error)
         except Exception:
             log.exception("scheduling loop could not be restarted")

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from fairpool.agent.durable import write_durably
 from fairpool.api.cluster_client import ClusterClient
+from fairpool.api.cluster_equipment import EquipmentAnswer, EquipmentReport
 from fairpool.api.clusters import ControlPlaneUnreachable, PullAnswer, PushAnswer, PushReport
 from fairpool.api.credentials import SecretsAnswer, SecretsRequest
 from fairpool.api.loopback import is_here
@@ -54,7 +55,7 @@ class Membership:
     """The cluster that a data directory belongs to."""
 
     installation: str
-    """Of this data directory: the control plane lets only one join as a cluster."""
+    """Of this data directory, or of the Kubernetes cluster: the control plane lets only one join as a cluster."""
     id: str = ""
     """Empty: it has never joined."""
     name: str = ""
@@ -118,12 +119,14 @@ def _read_token(file: Path) -> str | Problem:
     fix = "pass the file that `runai-adm cluster create NAME --token-file FILE` wrote"
     try:
         with file.open("rb") as opened:
-            mode = os.fstat(opened.fileno()).st_mode
+            status = os.fstat(opened.fileno())
             content = opened.read(TOKEN_MAX + 1)
     except OSError as error:
         what = f"--token-file: {file} cannot be read: {(error.strerror or str(error)).lower()}"
         return Problem("control.token_file", what, fix)
-    if stat.S_ISREG(mode) and mode & 0o077:
+    # As libpq has it for keys: a file of root's may be readable by a group, as Kubernetes mounts secrets.
+    is_of_root = status.st_uid == 0 and os.geteuid() != 0
+    if stat.S_ISREG(status.st_mode) and status.st_mode & (0o037 if is_of_root else 0o077):
         what = f"--token-file: other users can read {file}"
         return Problem("control.token_file", what, f"run: chmod 600 {file}")
     words = content.decode("ascii", "replace").split()
@@ -169,6 +172,10 @@ class RemoteControl:
     def secrets(self, request: SecretsRequest) -> SecretsAnswer:
         """Raises `ControlPlaneUnreachable`."""
         return self._asked(lambda: self._client.secrets(request))
+
+    def equipment(self, report: EquipmentReport) -> EquipmentAnswer:
+        """Raises `ControlPlaneUnreachable`."""
+        return self._asked(lambda: self._client.equipment(report))
 
     def push(self, report: PushReport) -> PushAnswer:
         """Raises `ControlPlaneUnreachable`."""

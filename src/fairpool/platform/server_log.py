@@ -1,4 +1,4 @@
-"""The server's log: one line for each event, in rotated files.
+"""The server's log: one line for each event, in rotated files or on standard error.
 
 `2026-11-15T12:00:00.000Z info control MainThread  workload create  name=train id=… by=ada@example.com`: when, how
 serious, which package, which thread, what, and then the fields as key=value. A caller logs a message and passes fields
@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import logging
 import logging.handlers
+import os
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
+from io import TextIOWrapper
 from pathlib import Path
 
 FILE_BYTES = 10 * 1024 * 1024
@@ -70,8 +72,8 @@ def _printable(text: str) -> str:
 class LogFile(logging.handlers.RotatingFileHandler):
     """Takes records without waiting, and writes them in a thread of its own."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, maxBytes=FILE_BYTES, backupCount=FILES - 1, encoding="utf-8", delay=True)
+    def __init__(self, path: Path, max_bytes: int = FILE_BYTES) -> None:
+        super().__init__(path, maxBytes=max_bytes, backupCount=FILES - 1, encoding="utf-8", delay=True)
         self.setFormatter(OneLine())
         self._waiting: deque[logging.LogRecord] = deque(maxlen=WAITING_MAX)
         self._second, self._counts = 0, Counter[tuple[str, str]]()
@@ -128,9 +130,20 @@ class LogFile(logging.handlers.RotatingFileHandler):
                 self.flush()
 
 
-def open_log(path: Path, *, level: str = "info") -> LogFile:
+class LogStderr(LogFile):
+    """Writes to standard error, where container runtimes read the log of a program."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("/dev/stderr"), max_bytes=0)
+
+    def _open(self) -> TextIOWrapper:
+        # Not by its name: the pipe behind /dev/stderr belongs to the runtime, and only root may open it again.
+        return os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+
+
+def open_log(path: Path, *, level: str = "info", to_stderr: bool = False) -> LogFile:
     """Send everything that is logged there."""
-    handler = LogFile(path)
+    handler = LogStderr() if to_stderr else LogFile(path)
     root = logging.getLogger()
     root.setLevel(level.upper())
     root.addHandler(handler)

@@ -94,8 +94,11 @@ class TunnelClient:
         *,
         ssl_context: ssl.SSLContext | None = None,
         first_pause_s: float = FIRST_PAUSE_S,
+        on_end: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        """`address` is the URL of the control plane; `pod_access` is used on the event loop of this thread only."""
+        """`address` is the URL of the control plane; `pod_access` is used on the event loop of this thread only, and
+        `on_end` is called there at last."""
+        self._on_end = on_end
         self._address, self._token = address, token
         self._machine = TunnelEnd(pod_access, questions)
         self._ssl, self._first_pause_s = ssl_context, first_pause_s
@@ -163,6 +166,8 @@ class TunnelClient:
             return
         finally:
             self._machine.close()
+            if self._on_end is not None:
+                await self._on_end()
 
     async def _connected(self) -> str:
         """One connection, from beginning to end; returns why it ended."""

@@ -242,6 +242,19 @@ def _auth() -> click.Command:
     )
 
 
+def _kubeconfig() -> click.Command:
+    place = "fairpool.cli.runai.kubeconfig"
+    return Group(
+        "kubeconfig",
+        help="Use kubectl with your login.",
+        example="runai kubeconfig set",
+        members={
+            "set": lazy("Add your login to your kubeconfig.", f"{place}:set_kubeconfig"),
+            "token": lazy("Print the credential that kubectl asks for.", f"{place}:kubeconfig_token"),
+        },
+    )
+
+
 def _sessions() -> click.Command:
     place = "fairpool.cli.runai.sessions"
     return Group(
@@ -273,7 +286,7 @@ def _access_key() -> click.Command:
 
 
 FRAMEWORKS = ("pytorch", "mpi", "tensorflow", "xgboost")
-REFUSED = ("upgrade", "kubeconfig", "report")
+REFUSED = ("upgrade", "report")
 COMPLETION = "fairpool.cli.runai.completion:completion_for"
 MEMBERS = {
     "submit": lazy("Submit a job.", "fairpool.cli.runai.submit:submit"),
@@ -307,6 +320,7 @@ MEMBERS = {
     "logout": lazy("Sign out.", "fairpool.cli.runai.login:logout"),
     "whoami": lazy("Show who is signed in.", "fairpool.cli.runai.login:whoami"),
     "auth": LazyCommand("Print a token for other programs.", _auth),
+    "kubeconfig": LazyCommand("Use kubectl with your login.", _kubeconfig),
     "sessions": LazyCommand("List and end your sessions.", _sessions),
     "access-key": LazyCommand("Manage keys for programs that sign in as you.", _access_key),
     "password": lazy("Change your password.", "fairpool.cli.runai.login:password"),

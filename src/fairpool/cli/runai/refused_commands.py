@@ -10,12 +10,8 @@ from fairpool.model.problem import Problem
 
 INSTEAD = {
     "generate-values": (
-        "writes the Helm values of a Kubernetes installation, and there is no Kubernetes here",
-        "start the platform with `fairpool up`, or `fairpool control` and `fairpool cluster`",
-    ),
-    "kubeconfig": (
-        "changes the configuration of kubectl, and there is no Kubernetes here",
-        "sign in with `runai login`; for several servers see `runai context`",
+        "is not needed: the charts have values for everything but a host name and a token",
+        "see docs/guides/kubernetes.md; `runai-adm cluster create NAME --operator-file FILE` connects a cluster",
     ),
     "report": (
         "is another command here",

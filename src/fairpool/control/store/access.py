@@ -21,6 +21,7 @@ from fairpool.control.store.tables import (
     access_rules,
     applications,
     notifications,
+    page_preferences,
     provider_accounts,
     roles,
     sessions,
@@ -188,6 +189,13 @@ def _grant(row: Any) -> Grant:
     return Grant(row.role, permitted(row.role, row.permissions, row.enabled), ScopeType(row.scope_type), row.scope_id)
 
 
+def grants_of_all(connection: Connection) -> list[tuple[SubjectType, str, Grant]]:
+    """Every role that was given, with the type and the id of its subject; a group's id is its name."""
+    query = _GRANTED.add_columns(access_rules.c.subject_type, access_rules.c.subject_id)
+    joined = query.select_from(access_rules.outerjoin(roles, roles.c.key == access_rules.c.role))
+    return [(SubjectType(row.subject_type), row.subject_id, _grant(row)) for row in connection.execute(joined)]
+
+
 def groups(connection: Connection, user_id: str) -> tuple[str, ...]:
     """The groups of a user, by name."""
     query = select(user_groups.c.group_name).where(user_groups.c.user_id == user_id)
@@ -292,6 +300,7 @@ def delete_user(connection: Connection, user_id: str) -> None:
     connection.execute(delete(users).where(users.c.id == user_id))
     connection.execute(delete(access_keys).where(access_keys.c.owner == user_id))
     connection.execute(delete(user_groups).where(user_groups.c.user_id == user_id))
+    connection.execute(delete(page_preferences).where(page_preferences.c.user_id == user_id))
     connection.execute(delete(provider_accounts).where(provider_accounts.c.user_id == user_id))
     for table in (subscriptions, webhooks, notifications):
         connection.execute(delete(table).where(table.c.owner == user_id))

@@ -21,6 +21,7 @@ class NewClaim:
     size: str
     access_mode: str
     ephemeral: bool
+    storage_class: str = ""
 
 
 def all_of(connection: Connection, project: str) -> list[Any]:

@@ -41,6 +41,7 @@ def holdings_of(connection: Connection, cluster: str) -> list[PodHolding]:
             cpu_milli=row.cpu_milli,
             memory_bytes=row.memory_bytes,
             is_running=row.phase == PodPhase.RUNNING,
+            since=Instant(row.since),
         )
         for row in connection.execute(query.where(holdings.c.cluster == cluster).order_by(holdings.c.pod))
     ]

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Row
 from fairpool.api.clusters import EventReport, NameRange, QueueReport
 from fairpool.control.store.access_revision import same_callers
 from fairpool.control.store.compiled import Compiled, CompiledIn, bounds
-from fairpool.control.store.tables import clusters, events, nodes, pods, queue_reports, workloads
+from fairpool.control.store.tables import cluster_equipment, clusters, events, nodes, pods, queue_reports, workloads
 from fairpool.model.ids import Instant, PoolName, QueueId
 
 _EVENT_NUMBERS = Compiled(
@@ -104,7 +104,7 @@ def note_report(connection: Connection, cluster_id: str, **values: object) -> No
 
 
 def delete_cluster(connection: Connection, cluster_id: str) -> None:
-    for table in (nodes, queue_reports, events):
+    for table in (nodes, queue_reports, events, cluster_equipment):
         connection.execute(delete(table).where(table.c.cluster == cluster_id))
     connection.execute(delete(clusters).where(clusters.c.id == cluster_id))
 

@@ -40,7 +40,7 @@ UNITS_S = 0.02
 SLICE_S = 0.003
 """How long units are carried out before other callbacks of the event loop have their turn."""
 
-CALLERS, MOVED, TUNNELS = "callers", "moved", "tunnels"
+CALLERS, MOVED, TUNNELS, SAMPLES = "callers", "moved", "tunnels", "samples"
 """What processes tell each other besides that something was committed: permissions or tokens changed; something belongs
 to another project now; a cluster has connected to another process."""
 ANSWER_S = 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +28,8 @@ COLUMNS: dict[str, ColumnElement[Any]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionListing:
-    """Which decisions, in which order, how many."""
+class HistoryListing:
+    """Which lines of history, in which order, how many."""
 
     filters: tuple[Filter, ...] = ()
     search: str = ""
@@ -42,35 +42,38 @@ class DecisionListing:
     limit: int = 50
 
 
-def page(connection: Connection, listing: DecisionListing) -> list[Any]:
+def page(connection: Connection, listing: HistoryListing) -> list[Any]:
     """The rows of one page, and one more if there is another page."""
     columns = (events.c.at, events.c.cluster, events.c.number)
     order = [column.desc() if listing.descending else column.asc() for column in columns]
-    query = _decisions().where(*_conditions(listing)).order_by(*order)
+    query = _decisions().where(*conditions_of(listing, COLUMNS)).order_by(*order)
     return list(connection.execute(query.offset(listing.offset).limit(listing.limit + 1)))
 
 
-def counts(connection: Connection, listing: DecisionListing, start: int, end: int, step_ms: int) -> list[Any]:
+def counts(connection: Connection, listing: HistoryListing, start: int, end: int, step_ms: int) -> list[Any]:
     """How many of each kind there were in each part of a time; parts are numbered from `start`."""
     part = ((events.c.at - start) // step_ms).label("part")
     query = (
         select(part, events.c.decision, func.count().label("number"))
         .join(workloads, workloads.c.id == events.c.workload)
-        .where(events.c.decision.is_not(None), events.c.at >= start, events.c.at < end, *_conditions(listing))
+        .where(
+            events.c.decision.is_not(None), events.c.at >= start, events.c.at < end, *conditions_of(listing, COLUMNS)
+        )
         .group_by(part, events.c.decision)
     )
     return list(connection.execute(query.order_by(part, events.c.decision)))
 
 
-def _conditions(listing: DecisionListing) -> list[ColumnElement[bool]]:
+def conditions_of(listing: HistoryListing, columns: Mapping[str, ColumnElement[Any]]) -> list[ColumnElement[bool]]:
+    """Of a question about history that is joined with the workloads that it is about."""
     conditions = [
         condition_on(
-            COLUMNS[each.field],
+            columns[each.field],
             each.operator,
             bindparam(
                 f"filter_{number}",
                 escaped(str(each.value)) if each.operator in IN_TEXTS else each.value,
-                type_=COLUMNS[each.field].type,
+                type_=columns[each.field].type,
             ),
         )
         for number, each in enumerate(listing.filters)

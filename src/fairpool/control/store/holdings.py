@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import bindparam, delete, insert, select
 
 from fairpool.api.clusters import PodReport
-from fairpool.control.store.compiled import Compiled
+from fairpool.control.store.compiled import Compiled, CompiledIn
 from fairpool.control.store.database import Connection
 from fairpool.control.store.tables import holdings, pods, workloads
 from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
@@ -18,12 +18,15 @@ from fairpool.model.lifecycle import HOLDS_DEVICES, PodPhase
 _OF_WORKLOAD = Compiled(select(holdings).where(holdings.c.workload == bindparam("of")).order_by(holdings.c.pod))
 _DROP = Compiled(delete(holdings).where(holdings.c.workload == bindparam("of")))
 _ADD = Compiled(insert(holdings))
+_HOLDERS = CompiledIn(
+    lambda ids: select(holdings.c.cluster, holdings.c.workload).where(holdings.c.workload.in_(ids)).distinct()
+)
 _OWNER = (workloads.c.name, workloads.c.project, workloads.c.department, workloads.c.submitted_by)
 _WITH_OWNERS = Compiled(
     select(
         *(holdings.c.cluster, holdings.c.node, holdings.c.devices, holdings.c.gpus_milli, holdings.c.workload),
         *_OWNER,
-        pods.c.phase,
+        *(pods.c.phase, holdings.c.since),
     )
     .join(workloads, workloads.c.id == holdings.c.workload)
     .join(pods, pods.c.id == holdings.c.pod)
@@ -42,8 +45,10 @@ class Use:
     memory_bytes: int = 0
 
 
-def replace(connection: Connection, cluster: str, workload: str, pods: Iterable[PodReport]) -> None:
-    """What the pods of a workload hold from now on."""
+def replace(connection: Connection, cluster: str, workload: str, pods: Iterable[PodReport], now: int) -> None:
+    """What the pods of a workload hold from now on. A pod keeps its place until it has ended."""
+    before = [row._asdict() for row in _OF_WORKLOAD.rows(connection, {"of": workload})]
+    since = {row["pod"]: row["since"] for row in before}
     rows = [
         {
             "pod": pod.id,
@@ -54,11 +59,11 @@ def replace(connection: Connection, cluster: str, workload: str, pods: Iterable[
             "gpus_milli": pod.gpus_milli,
             "cpu_milli": pod.cpu_milli,
             "memory_bytes": pod.memory_bytes,
+            "since": since.get(pod.id) or pod.started_at or now,
         }
         for pod in sorted(pods, key=lambda pod: pod.id)
         if pod.node is not None and pod.phase in HOLDS_DEVICES
     ]
-    before = [row._asdict() for row in _OF_WORKLOAD.rows(connection, {"of": workload})]
     if before == rows:
         return
     if before:
@@ -66,12 +71,11 @@ def replace(connection: Connection, cluster: str, workload: str, pods: Iterable[
     _ADD.run_all(connection, rows)
 
 
-def holders(connection: Connection, wanted: Container[str]) -> dict[str, list[str]]:
+def holders(connection: Connection, wanted: Sequence[str]) -> dict[str, list[str]]:
     """Those of these workloads that hold something, by cluster."""
     found: dict[str, list[str]] = {}
-    for row in connection.execute(select(holdings.c.cluster, holdings.c.workload).distinct()):
-        if row.workload in wanted:
-            found.setdefault(row.cluster, []).append(row.workload)
+    for row in _HOLDERS.rows(connection, wanted):
+        found.setdefault(row.cluster, []).append(row.workload)
     return found
 
 

@@ -39,6 +39,7 @@ def _refers(column: Column[str], *target: Column[str]) -> Reference:
 _USERS, _WORKLOADS = tables.users.c.id, tables.workloads.c.id
 REFERENCES = (
     _refers(tables.user_groups.c.user_id, _USERS),
+    _refers(tables.page_preferences.c.user_id, _USERS),
     _refers(tables.access_keys.c.owner, _USERS, tables.applications.c.id),
     _refers(tables.provider_accounts.c.provider, tables.identity_providers.c.alias),
     _refers(tables.provider_session_families.c.session, tables.provider_sessions.c.id),

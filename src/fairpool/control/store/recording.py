@@ -23,8 +23,9 @@ from fairpool.model.redaction import REMOVED, without_secrets
 UNRECORDED: Final = frozenset(
     {
         *("alembic_version", "revision", "changes", "idempotency", "audit", "audit_chain", "audit_forwarding"),
-        *("nodes", "queue_reports", "pods", "holdings", "events", "workload_labels", "notifications"),
+        *("nodes", "queue_reports", "pods", "holdings", "events", "workload_labels", "notifications", "ended_waits"),
         *("usage_spans", "usage_subjects", "usage_hours", "usage_days", "usage_progress", "quota_history"),
+        *("left_colors", "page_preferences"),
         "tokens",  # issued and revoked with an entry of their own
     }
 )
@@ -40,6 +41,7 @@ IGNORED: Final[Mapping[str, frozenset[str]]] = {
         {"report_token", "report_number", "events_through", "needs_resync", "last_seen_at", "nodes_version"}
     ),
     "provider_accounts": frozenset({"confirmed_at"}),
+    "projects": frozenset({"color_slot"}),
 }
 """Columns that clusters' reports and sign-ins write, and those that follow from others."""
 DOCUMENTS: Final = frozenset({"document", "declaration", "value"})

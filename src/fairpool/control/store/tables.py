@@ -290,7 +290,17 @@ projects = Table(
     Column("updated_at", BigInteger, nullable=False),
     Column("revision", BigInteger, nullable=False),
     Column("number", BigInteger, nullable=False, server_default="0", index=True),
+    Column("color_slot", Integer, nullable=False, server_default="0"),
 )
+
+left_colors = Table(
+    "left_colors",
+    metadata,
+    Column("project", String(64), primary_key=True),
+    Column("slot", Integer, nullable=False),
+    Column("left_at", BigInteger, nullable=False),
+)
+"""Colour slots of projects that were deleted lately."""
 
 node_pools = Table(
     "node_pools",
@@ -326,6 +336,15 @@ node_overrides = Table(
 )
 """What an administrator set for a node; what the cluster reports about it is in `nodes`."""
 
+page_preferences = Table(
+    "page_preferences",
+    metadata,
+    Column("user_id", String(64), primary_key=True),
+    Column("document", Text, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+)
+"""What users chose in the web UI."""
+
 preferences = Table(
     "preferences",
     metadata,
@@ -355,6 +374,15 @@ clusters = Table(
     Column("nodes_version", BigInteger, nullable=False, server_default="0"),
     Column("installation", String(64)),  # the data directory that joined; none yet, or its token was replaced
 )
+
+cluster_equipment = Table(
+    "cluster_equipment",
+    metadata,
+    Column("cluster", String(64), primary_key=True),
+    Column("document", Text, nullable=False),
+    Column("reported_at", BigInteger, nullable=False),
+)
+"""What clusters with objects of their own report about them: addresses, claims, storage classes."""
 
 nodes = Table(
     "nodes",
@@ -485,6 +513,7 @@ holdings = Table(
     Column("gpus_milli", BigInteger, nullable=False),
     Column("cpu_milli", BigInteger, nullable=False),
     Column("memory_bytes", BigInteger, nullable=False),
+    Column("since", BigInteger, nullable=False, server_default="0"),
 )
 """What pods hold now. Written with what is shown of their workload, so that both always agree."""
 
@@ -501,6 +530,7 @@ claims = Table(
     Column("workload", String(64), nullable=False),
     Column("cluster", String(64), nullable=False),
     Column("phase", String(16), nullable=False),
+    Column("storage_class", String(256), nullable=False, server_default=""),
 )
 """Volume claims that were made. Of those from before they were written down the size is not known. `workload` is the
 one they were created with, `cluster` the one that has their data (both empty: not known), `phase` Ready or Deleting.
@@ -611,6 +641,16 @@ start_estimates = Table(
 )
 """The first estimate of each wait that was given to a caller, and when the workload did start. A wait that ends without
 a start ends its run as well: when a workload is resumed, another run begins."""
+
+ended_waits = Table(
+    "ended_waits",
+    metadata,
+    Column("workload", String(64), primary_key=True),
+    Column("ended_at", BigInteger, primary_key=True, autoincrement=False, index=True),
+    Column("began_at", BigInteger, nullable=False),
+    Column("cause", String(64), nullable=False),
+)
+"""Waits that ended with a start. `cause` is what was last waited for; empty: it started in the first cycle."""
 
 idempotency = Table(
     "idempotency",

@@ -106,6 +106,12 @@ def count(connection: Connection, listing: Listing) -> int:
     return int(_count_of(_shape(listing)).column(connection, _values(listing))[0])
 
 
+def by_phase(connection: Connection, listing: Listing) -> dict[str, int]:
+    """How many there are in each phase that has some."""
+    found = _by_phase_of(_shape(listing)).tuples(connection, _values(listing))
+    return {str(phase): int(number) for phase, number in found}
+
+
 def totals(connection: Connection, listing: Listing) -> tuple[int, int]:
     """How many there are on all pages, and the GPUs they request, in thousandths."""
     found = _totals_of(_shape(listing)).tuples(connection, _values(listing))[0]
@@ -172,6 +178,12 @@ def _page_of(shape: _Shape, sort_by: str, descending: bool) -> Compiled:
 @lru_cache(maxsize=512)
 def _count_of(shape: _Shape) -> Compiled:
     return Compiled(select(func.count().label("number")).select_from(workloads).where(*_conditions(shape)))
+
+
+@lru_cache(maxsize=512)
+def _by_phase_of(shape: _Shape) -> Compiled:
+    query = select(workloads.c.phase, func.count().label("number")).where(*_conditions(shape))
+    return Compiled(query.group_by(workloads.c.phase))
 
 
 @lru_cache(maxsize=64)

@@ -23,7 +23,15 @@ from sqlalchemy.engine import Row
 
 from fairpool.api.clusters import NameRange
 from fairpool.control.store.compiled import Compiled, CompiledIn, bounds
-from fairpool.control.store.tables import events, holdings, pods, start_estimates, workload_labels, workloads
+from fairpool.control.store.tables import (
+    ended_waits,
+    events,
+    holdings,
+    pods,
+    start_estimates,
+    workload_labels,
+    workloads,
+)
 from fairpool.control.workload_documents import RELEASED
 
 _INSERT = Compiled(insert(workloads))
@@ -293,7 +301,7 @@ def drop_deleted(connection: Connection, before: int, most: int) -> int:
     query = select(workloads.c.id).where(workloads.c.deleted_at < before).order_by(workloads.c.deleted_at).limit(most)
     old = list(connection.execute(query).scalars())
     columns = (events.c.workload, pods.c.workload, holdings.c.workload, workload_labels.c.workload)
-    for column in (*columns, start_estimates.c.workload, workloads.c.id):
+    for column in (*columns, start_estimates.c.workload, ended_waits.c.workload, workloads.c.id):
         connection.execute(delete(column.table).where(column.in_(old)))
     return len(old)
 
