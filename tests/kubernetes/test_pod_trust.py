@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 ONE, TWO = Token(1), Token(2)
 PODS = "/api/v1/namespaces/runai-vision/pods"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-ACCOUNT_NAMESPACE, ACCOUNT = "runai", "fairpool-cluster"
+ACCOUNT = "fairpool-cluster"
 
 
 @pytest.fixture
@@ -224,20 +224,23 @@ def test_the_key_is_made_once_and_a_damaged_one_is_not_replaced(
 
 
 @pytest.fixture
-def policies(control_plane: ControlPlane, tmp_path: Path) -> Iterator[None]:
-    with applied_policies(control_plane, Helm(tmp_path).template(CLUSTER)):
+def account_namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """Where the chart is installed. Its name is new: other tests delete theirs, which takes the API server a while."""
+    with control_plane.namespace("scheduler") as made:
+        yield made
+
+
+@pytest.fixture
+def policies(control_plane: ControlPlane, account_namespace: str, tmp_path: Path) -> Iterator[None]:
+    with applied_policies(control_plane, Helm(tmp_path).template(CLUSTER, namespace=account_namespace)):
         yield
 
 
 @pytest.fixture
-def scheduler(control_plane: ControlPlane) -> Iterator[ApiCalls]:
+def scheduler(control_plane: ControlPlane, account_namespace: str) -> Iterator[ApiCalls]:
     """Its service account, with more rights than it has."""
-    admin = control_plane.admin
-    if admin.find(f"/api/v1/namespaces/{ACCOUNT_NAMESPACE}") is None:
-        admin.create("/api/v1/namespaces", {"metadata": {"name": ACCOUNT_NAMESPACE}})
     rule = {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["*"]}
-    yield from account_with(control_plane, ACCOUNT_NAMESPACE, ACCOUNT, [rule])
-    admin.delete(f"/api/v1/namespaces/{ACCOUNT_NAMESPACE}/serviceaccounts/{ACCOUNT}")
+    yield from account_with(control_plane, account_namespace, ACCOUNT, [rule])
 
 
 def test_no_other_account_may_write_what_the_scheduler_reads(
